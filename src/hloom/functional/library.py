@@ -286,7 +286,7 @@ class Library:
             numbers, element = self.interpreter.numbers, self.interpreter.settings.element_of(numpys.dtype)
             wide = [array if array.dtype.is_float else Array(numbers.convert(array.node, element)) for array in arrays]
             if any(a is not b for a, b in zip(wide, arrays, strict=True)):  # jax computes means of bools in 32 bits
-                return self._traced(function, arguments, keywords, wide, name)
+                return self._as_numpys(self._traced(function, arguments, keywords, wide, name), numpys)
         return self._as_numpys(result, numpys)
 
     def _example(self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array]) -> Any:

@@ -64,7 +64,11 @@ def _parameters(function: Any) -> frozenset[str] | None:
 
 
 def is_wider(example: Any, result: Array) -> bool:
-    return example.dtype.kind == "f" and result.dtype.is_float and example.dtype.itemsize * 8 > result.dtype.bits
+    """Whether NumPy computes in more bits than jax does, of floats or of integers."""
+    of_one_class = (example.dtype.kind == "f" and result.dtype.is_float) or (
+        example.dtype.kind in "iu" and result.dtype.is_integer
+    )
+    return of_one_class and example.dtype.itemsize * 8 > result.dtype.bits
 
 
 def is_number(value: AbstractValue) -> bool:

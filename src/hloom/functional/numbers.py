@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hloom.autodiff import Emitter
 from hloom.functional.values import AbstractValue, Array, Const, described
-from hloom.ir import DType, Node, TensorType, dtype, dtype_of, literal_of
+from hloom.ir import DType, Node, TensorType, TupleType, dtype, dtype_of, literal_of
+from hloom.ops import OPS
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -21,6 +23,8 @@ PREDICATE = dtype("pred")
 S64 = dtype("s64")
 MAX_MULTIPLICATIONS = 64
 """The largest constant exponent that is written out as multiplications; NumPy calls pow beyond the square."""
+SIX = 6
+"""How many bits of an exponent XLA's powers of integers take."""
 COMPARISONS = {"==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 BITWISE = {"&": "and", "|": "or", "^": "xor"}
 SHIFTS = {"<<": "shift-left", ">>": "shift-right-arithmetic"}
@@ -285,7 +289,7 @@ class Numbers:
                 if not weak:
                     interpreter.refuse("NumPy raises integers to no negative powers", ValueError)
                 element = self.of_python[float]
-            if abs(count) <= MAX_MULTIPLICATIONS and (abs(count) <= 2 or element.is_integer or weak):
+            if element.is_integer or (abs(count) <= MAX_MULTIPLICATIONS and (abs(count) <= 2 or weak)):
                 (node,), _ = self.operands([base], element)
                 if isinstance(exponent, Const) and isinstance(base, Array) and not base.weak:
                     node = self.as_type(base, TensorType(element, base.dims))
@@ -299,13 +303,7 @@ class Numbers:
                 return Array(made, weak)
         (a, b), _ = self.operands([base, exponent], element)
         if element.is_integer:
-            if weak:
-                interpreter.check(
-                    emitter.compare("GE", b, emitter.like(0, b)), ValueError,
-                    "a negative exponent of an integer gives a float in Python: write float(x) ** n",
-                )  # fmt: skip
-            b = emitter.elementwise("maximum", b, emitter.like(0, b))  # XLA does not end on negative exponents
-            return Array(emitter.elementwise("power", a, b), weak)
+            return Array(self._whole_power(a, b, weak), weak)
         if weak and not element.is_complex:
             zero = emitter.like(0, a)
             to_negative = emitter.elementwise("and", emitter.compare("EQ", a, zero), emitter.compare("LT", b, zero))
@@ -322,6 +320,45 @@ class Numbers:
         if weak and element.is_float:
             self._check_range(made, a, b)
         return Array(made, weak)
+
+    def _whole_power(self, base: Node, exponent: Node, weak: bool) -> Node:
+        """Powers of integers, which wrap around; raises ValueError for a negative exponent.
+
+        XLA's own take the lowest six bits of the exponent alone (xla/service/elemental_ir_emitter.cc, EmitIntegerPow):
+        a loop goes over the others, six at a time, where there are any.
+        """
+        emitter = self.emitter
+        given = exponent.type
+        assert isinstance(given, TensorType)
+        dimensions = range(given.rank)
+        smallest = emitter.reduce("minimum", exponent, dimensions)
+        if given.dtype.numpy.kind == "i" and given.element_count:
+            message = (
+                "a negative exponent of an integer gives a float in Python: write float(x) ** n"
+                if weak
+                else "Integers to negative integer powers are not allowed."
+            )
+            self.interpreter.check(emitter.compare("GE", smallest, emitter.like(0, smallest)), ValueError, message)
+        exponent = emitter.elementwise("maximum", exponent, emitter.like(0, exponent))
+        low = emitter.elementwise("power", base, _lowest_bits(emitter, exponent))
+        if given.dtype.bits <= SIX:
+            return low
+        graph, module = emitter.graph, self.interpreter.module
+        state = TupleType([given, given, given])
+        condition = Emitter(module.add_graph(module.unique_graph_name("power_goes_on"), parent=graph))
+        rest = condition.element(condition.graph.add_parameter(state, "state"), 2)
+        largest = condition.reduce("maximum", rest, dimensions)
+        condition.graph.set_output(condition.compare("GT", largest, condition.like(0, largest)))
+        body = Emitter(module.add_graph(module.unique_graph_name("power_of_six_bits"), parent=graph))
+        parameter = body.graph.add_parameter(state, "state")
+        made, square, rest = (body.element(parameter, number) for number in range(3))
+        for _ in range(SIX):
+            square = body.mul(square, square)
+        made = body.mul(made, body.elementwise("power", square, _lowest_bits(body, rest)))
+        body.graph.set_output(body.tuple([made, square, _without_lowest_bits(body, rest)]))
+        initial = emitter.tuple([low, base, _without_lowest_bits(emitter, exponent)])
+        loop = graph.add_apply(OPS["while"], [initial], state, {"condition": condition.graph, "body": body.graph})
+        return emitter.element(loop, 0)
 
     def _check_range(self, result: Node, *operands: Node) -> None:
         """A power of finite numbers that is not finite: Python raises."""
@@ -424,3 +461,11 @@ class Numbers:
         element = dtype_of(values.dtype)
         node = self.emitter.graph.add_constant(literal_of(values, element), TensorType(element, values.shape))
         return Array(node)
+
+
+def _lowest_bits(emitter: Emitter, node: Node) -> Node:
+    return emitter.elementwise("and", node, emitter.like((1 << SIX) - 1, node))
+
+
+def _without_lowest_bits(emitter: Emitter, node: Node) -> Node:
+    return emitter.elementwise("shift-right-logical", node, emitter.like(SIX, node))

@@ -26,7 +26,7 @@ from hloom.functional.values import (
     ValueChoice,
     described,
 )
-from hloom.ir import Node, dtype
+from hloom.ir import Node, TensorType, dtype
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -280,20 +280,16 @@ class Operators:
         if symbol in ("is", "is not"):
             return self._identity(symbol == "is", left, right)
         if symbol in ("in", "not in"):
-            collected = self._contains(right, left)
+            truth = self.truth(self._contains(right, left))
+            collected = Const(truth) if isinstance(truth, bool) else Array(truth, True)
             if symbol == "in":
                 return collected
-            truth = self.truth(collected)
-            return Const(not truth) if isinstance(truth, bool) else Array(
-                interpreter.emitter.elementwise("not", truth), True
-            )  # fmt: skip
+            return self._inverted(collected)
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(COMPARISONS[symbol], symbol, left.value, right.value)
-        for owner, other, sign in ((left, right, symbol), (right, left, REFLECTED[symbol])):
-            if isinstance(owner, Ref) and not is_container(owner.cell.cls):
-                method = interpreter.members.class_attribute(owner, f"__{COMPARISON_METHODS[sign]}__")
-                if method is not None:
-                    return interpreter.calls.call(method, [other], {})
+        made = self._compared_by_methods(symbol, left, right)
+        if made is not None:
+            return made
         numbers = [isinstance(value, Array) or _is_number(value) for value in (left, right)]
         if all(numbers):
             return interpreter.numbers.compare(symbol, left, right)
@@ -302,6 +298,10 @@ class Operators:
         if isinstance(right, Array) and not right.weak and _is_sequence(left):
             return interpreter.numbers.compare(symbol, interpreter.library.as_array(left), right)
         if symbol in ("==", "!="):
+            for value, other in ((left, right), (right, left)):
+                if isinstance(value, Array) and value.dims and isinstance(other, Const):  # each element, as NumPy does
+                    dims = value.dims
+                    return Array(interpreter.emitter.constant(symbol == "!=", TensorType(PREDICATE, dims)))
             return self._equality(symbol == "==", left, right)
         if isinstance(left, Tuple) and isinstance(right, Tuple):
             return self._ordered(symbol, left.items, right.items)
@@ -314,6 +314,35 @@ class Operators:
         interpreter.raise_error(
             TypeError, f"{symbol} is not supported between {described(left)} and {described(right)}"
         )
+
+    def _compared_by_methods(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue | None:
+        """A comparison by a method of the user's classes, a subclass's first; None where no method makes it."""
+        interpreter = self.interpreter
+        rows = [(left, right, symbol), (right, left, REFLECTED[symbol])]
+        cls, other = (interpreter.classes.class_of(value) for value in (left, right))
+        if cls is not other and issubclass(other, cls):
+            rows.reverse()
+        for owner, given, sign in rows:
+            if not isinstance(owner, Ref) or is_container(owner.cell.cls):
+                continue
+            method = interpreter.members.class_attribute(owner, f"__{COMPARISON_METHODS[sign]}__")
+            is_inverted = method is None and sign == "!="
+            if is_inverted:
+                method = interpreter.members.class_attribute(owner, "__eq__")
+            if method is None:
+                continue
+            made = interpreter.calls.call(method, [given], {})
+            if isinstance(made, Const) and made.value is NotImplemented:
+                continue
+            return self._inverted(made) if is_inverted else made
+        return None
+
+    def _inverted(self, value: AbstractValue) -> AbstractValue:
+        """`not value`"""
+        truth = self.truth(value)
+        if isinstance(truth, bool):
+            return Const(not truth)
+        return Array(self.interpreter.emitter.elementwise("not", truth), True)
 
     def _ordered_fields(self, value: AbstractValue) -> tuple[AbstractValue, ...] | None:
         """The fields that decide the order of an instance of a dataclass that has one."""
@@ -394,10 +423,7 @@ class Operators:
                 result = self._both(result, Array(truth, True))
         if wanted:
             return result
-        truth = self.truth(result)
-        return (
-            Const(not truth) if isinstance(truth, bool) else Array(interpreter.emitter.elementwise("not", truth), True)
-        )
+        return self._inverted(result)
 
     def _both(self, left: AbstractValue, right: Array) -> AbstractValue:
         if isinstance(left, Const):

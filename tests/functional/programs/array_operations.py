@@ -257,3 +257,8 @@ def a_window_that_moves(v):
         if means[i] > means[best]:
             best = i
     return means, best, v[best : best + 2] if False else v[:2]
+
+
+@program((np.ones(3),), (np.arange(4).reshape(2, 2),))
+def arrays_compared_with_none(x):
+    return x == None, x != None, None == x, x is None, x[..., 0] == None, 1 in x  # noqa: E711

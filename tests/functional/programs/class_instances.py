@@ -434,3 +434,41 @@ def an_object_that_holds_an_array(v, k):
     f.weight[0] = 10.0
     f.weight *= 2
     return f @ k, f.weight, f.then(f) @ 1.0
+
+
+class Amount:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other.value if isinstance(other, Amount) else NotImplemented
+
+    def __lt__(self, other):
+        return self.value < other.value if isinstance(other, Amount) else NotImplemented
+
+    def __contains__(self, item):
+        return 1
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class OtherAmount(Amount):
+    def __eq__(self, other):
+        return False
+
+    def __gt__(self, other):
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@program((3,), (2.5,))
+def comparisons_that_are_not_implemented(x):
+    a, b, c = Amount(x), Amount(x), OtherAmount(x)
+    equal = a == b, a != b, a == x, a != x, x == a, a == c, a != c, c != a
+    return equal, a < c, Amount(x) > Amount(x + 1), 5 in a, 5 not in a
+
+
+@program((3,), raises=TypeError)
+def an_order_that_is_not_implemented(x):
+    return Amount(x) < x  # raises

@@ -213,3 +213,29 @@ def modular_inverse_by_euclid(a, n):
         old_r, r = r, old_r - q * r
         old_s, s = s, old_s - q * s
     return old_s % m, old_r, old_s % m * a % m == 1, n
+
+
+@program((np.arange(6).reshape(2, 3), np.array([64, 100, 3])), (np.array([-3, 2]), np.array([77, 63])))
+@program((np.arange(6, dtype=np.uint8), np.uint8(200)), (np.int32(7), np.uint8(100)))
+def powers_that_wrap_around(x, n):
+    return x**n, np.power(x, n), x**100, np.int64(3) ** n, (-x) ** n
+
+
+@program((np.array([2, 3]), np.array([-1, 2])), (np.int64(2), np.int64(-1)), raises=ValueError, message="negative")
+def a_negative_power_of_numpys_integers(x, n):
+    return x**n  # raises
+
+
+@program((np.array([2, 3]), np.array([-1, 2])), (2, -1), raises=ValueError, message="negative")
+def numpys_power_of_integers(x, n):
+    return np.power(x, n)  # raises
+
+
+@program((np.array([2.5, 3.14159]),), (np.array([1.5, 0.5], np.float32),), (np.array([3, -4], np.int16),))
+def numpys_numbers_rounded_are_pythons(x):
+    return round(x[0]), round(x[1], None), round(x[1], 1)
+
+
+@program((np.array([100, 100, 3], np.int8),), (np.array([200, 100], np.uint8),), (np.array([True, True]),))
+def running_sums_of_narrow_integers(x):
+    return np.cumsum(x), np.cumprod(x), x.cumsum(), np.add.accumulate(x), np.sum(x)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functional.library_arguments import is_number
 from hloom.functional.prelude import power_modulo, round_integer
 from hloom.functional.values import FALSE, NONE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
 from hloom.ir import dtype
@@ -63,6 +64,20 @@ for _cls in (bool, int, float, complex):
     BUILTINS[_cls] = _conversion(_cls)
 
 
+@row(np.power)
+def power_of_arrays(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """numpy.power: of integers with checks that jax's has not."""
+    given = [interpreter.current(value) for value in arguments]
+    are_numbers = all(isinstance(value, Array) or is_number(value) for value in given)
+    if are_numbers and len(given) == 2 and not keywords and any(isinstance(value, Array) for value in given):
+        element, weak = interpreter.numbers.promoted(given)
+        if element.is_integer:
+            if weak:
+                given[0] = Array(interpreter.numbers.array(given[0], element).node)
+            return interpreter.numbers.power(*given)
+    return interpreter.library.call(np.power, arguments, keywords)
+
+
 @row(round)
 def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     value, digits = arguments[0], [*arguments[1:], *keywords.values()]
@@ -75,7 +90,12 @@ def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
     array = interpreter.numbers.array(value)
     emitter = interpreter.emitter
     if not array.weak:
-        return interpreter.library.call(np.round, [array, *digits], {})
+        if array.dims or array.dtype is PREDICATE:
+            cls = "ndarray" if array.dims else "bool"
+            interpreter.raise_error(TypeError, f"type numpy.{cls} doesn't define __round__ method")
+        if digits and not (isinstance(digits[0], Const) and digits[0].value is None):
+            return interpreter.library.call(np.round, [array, *digits], {})
+        array, digits = Array(array.node, True), []
     if array.dtype.is_integer or array.dtype is PREDICATE:
         whole = interpreter.numbers.array(array, interpreter.numbers.of_python[int])
         if (
