@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from hloom.functional import CompiledFunction
-from hloom.text import HloomError
+from hloom.text import HloomError, Location
 
 
 def error_of(program: CompiledFunction, number: int) -> Exception:
@@ -22,6 +22,13 @@ def _class_of(exception: type[BaseException]) -> type[HloomError]:
     if issubclass(exception, HloomError):
         return exception
     try:
-        return type(exception.__name__, (HloomError, exception), {"__module__": "hloom"})
+        names = {"__module__": "hloom", "__init__": _initialise}
+        return type(exception.__name__, (HloomError, exception), names)
     except TypeError:
         return HloomError
+
+
+def _initialise(error: HloomError, message: str, location: Location | None = None, hint: str | None = None) -> None:
+    """As HloomError's own, without that of the other class, which may take other arguments."""
+    Exception.__init__(error, message, location, hint)
+    error.message, error.location, error.hint = message, location, hint

@@ -320,3 +320,19 @@ def an_array_grows_in_place(x):
     total = np.zeros(3)
     total += x  # raises
     return total
+
+
+class CodedError(Exception):
+    """An error that takes a number."""
+
+    def __init__(self, code, *, text):
+        super().__init__(f"{text} {code}")
+        self.code = code
+
+
+@program((1,), raises=CodedError)
+@program((3,))
+def an_error_whose_class_takes_other_arguments(x):
+    if x == 1:
+        raise CodedError(7, text="code")  # raises
+    return x
