@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 
 from hloom.pipeline.plan import PipelinePlan, Schedule, Stage
-from hloom.pipeline.stage_costs import StageCosts, step_bound
+from hloom.pipeline.stage_costs import Pace, StageCosts
 
 
 def pipelines(costs: StageCosts, microbatches: int, schedule: Schedule) -> Iterator[PipelinePlan]:
@@ -26,10 +26,10 @@ def pipelines(costs: StageCosts, microbatches: int, schedule: Schedule) -> Itera
                     yield PipelinePlan(tuple(stages), microbatches, schedule, recompute)
 
 
-def least_bound(costs: StageCosts, microbatches: int, schedule: Schedule) -> float | None:
+def least_bound(costs: StageCosts, microbatches: int, schedule: Schedule, pace: Pace = Pace.WITH_TRANSFERS) -> float | None:
     """The least bound of the pipelines whose devices hold what the schedule makes them hold."""
     bounds = [
-        step_bound(costs.stage_times(plan), microbatches)
+        costs.step_seconds(plan, pace)
         for plan in pipelines(costs, microbatches, schedule)
         if max(costs.peak_bytes(plan)) <= costs.machine.memory_bytes
     ]

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hloom.analysis import Interconnect
-from hloom.pipeline import Schedule
+from hloom.pipeline import Schedule, simulate
 from hloom.pipeline.chain import Chain, LayerCost
 from hloom.pipeline.machine import Machine
 from hloom.pipeline.search import SearchTooLarge, StagePlan, best_stages
-from hloom.pipeline.stage_costs import StageCosts, step_bound
+from hloom.pipeline.stage_costs import Pace, StageCosts, step_bound
 from tests.pipeline.brute_force import least_bound
 
 SIZE = st.integers(0, 24).map(lambda size: size / 3)  # thirds, whose sums are rounded
@@ -34,16 +34,19 @@ def costs(draw: st.DrawFn) -> StageCosts:
 
 
 @settings(max_examples=60, deadline=None)
-@given(costs(), st.sampled_from([1, 2, 3, 8]), st.sampled_from([Schedule.ONE_F_ONE_B, Schedule.GPIPE, Schedule.ZERO_BUBBLE]))
-def test_no_pipeline_has_a_lower_bound(costs: StageCosts, microbatches: int, schedule: Schedule):
-    best = best_stages(costs, microbatches, schedule)
-    expected = least_bound(costs, microbatches, schedule)
+@given(costs(), st.sampled_from([1, 2, 3, 8]), st.sampled_from([Schedule.ONE_F_ONE_B, Schedule.GPIPE, Schedule.ZERO_BUBBLE]), st.sampled_from(Pace))
+def test_no_pipeline_has_a_lower_bound(costs: StageCosts, microbatches: int, schedule: Schedule, pace: Pace):
+    best = best_stages(costs, microbatches, schedule, pace=pace)
+    expected = least_bound(costs, microbatches, schedule, pace)
     if expected is None:
         assert best is None
         return
     assert best is not None
     assert math.isclose(best.bound_seconds, expected, rel_tol=1e-9, abs_tol=1e-12)
-    assert math.isclose(step_bound(costs.stage_times(best.plan), microbatches), best.bound_seconds)
+    assert math.isclose(costs.step_seconds(best.plan, pace), best.bound_seconds, abs_tol=1e-12)
+    if schedule is Schedule.ONE_F_ONE_B and pace is Pace.WITH_TRANSFERS:
+        tighter = step_bound(costs.stage_times(best.plan), microbatches)
+        assert simulate(best.plan, costs.stage_times(best.plan)).step_seconds <= tighter + 1e-9 <= best.bound_seconds + 2e-9
     assert max(costs.peak_bytes(best.plan)) <= costs.machine.memory_bytes
 
 

@@ -48,9 +48,11 @@ from hloom.pipeline.simulation import Simulation as Simulation
 from hloom.pipeline.simulation import simulate as simulate
 from hloom.pipeline.stage_costs import ChainTooLong as ChainTooLong
 from hloom.pipeline.stage_costs import IndivisibleBatch as IndivisibleBatch
+from hloom.pipeline.stage_costs import Pace as Pace
 from hloom.pipeline.stage_costs import StageCosts as StageCosts
 from hloom.pipeline.stage_costs import StageTimes as StageTimes
 from hloom.pipeline.stage_costs import step_bound as step_bound
+from hloom.pipeline.stage_costs import step_estimate as step_estimate
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
 from hloom.pipeline.step_chain import step_chain as step_chain
 

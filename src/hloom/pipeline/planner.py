@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 from hloom.pipeline.chain import Chain, min_max_partition
 from hloom.pipeline.machine import Machine
 from hloom.pipeline.plan import InvalidPlan, PipelinePlan, Schedule, Stage
-from hloom.pipeline.search import best_stages
+from hloom.pipeline.refinement import refine_cuts
+from hloom.pipeline.search import StagePlan, best_stages
 from hloom.pipeline.simulation import Simulation, simulate
-from hloom.pipeline.stage_costs import IndivisibleBatch, StageCosts, StageTimes, step_bound
+from hloom.pipeline.stage_costs import IndivisibleBatch, Pace, StageCosts, StageTimes
 from hloom.text import HloomError
 
+BOUND_SLACK = 1.25
+"""How many times as long as the fastest plan's step a bound may be for its plan to be looked at."""
+REFINED_SLACK = 1.3
+"""How many times as long as the fastest a plan's step may be for its cuts to be refined."""
+MOST_REFINED = 8
+"""How many plans are refined."""
 MICROBATCHES_PER_DEVICE = 16
 """Unless the user says which, at most so many times the devices are tried: more leave hardly any bubble to fill."""
 
@@ -26,9 +33,9 @@ class DoesNotFit(HloomError):
 class PlannedPipeline:
     """A plan with what it is expected to take.
 
-    `bound_seconds` is what the search minimises: `step_bound`, and for interleaved stages the simulated step.
-    `is_optimal` says that no plan searched has a lower one. `simulation` runs the step as the schedule has it.
-    `peak_bytes` is by group of devices, for each device of it.
+    `bound_seconds` is its `StageCosts.step_seconds`, an upper bound for 1F1B, and for interleaved stages the simulated
+    step; `simulation` runs the step as the schedule has it. `peak_bytes` is by group of devices, for each device of it.
+    `searched` are the stages of the least bound; None for a plan of one's own and for interleaved stages.
     """
 
     plan: PipelinePlan
@@ -36,7 +43,7 @@ class PlannedPipeline:
     bound_seconds: float
     simulation: Simulation
     peak_bytes: tuple[int, ...]
-    is_optimal: bool = False
+    searched: StagePlan | None = None
 
     @property
     def step_seconds(self) -> float:
@@ -61,11 +68,11 @@ def plan_pipeline(
 ) -> PlannedPipeline:
     """The pipeline of least step time for a global batch of so many examples, all within each device's memory.
 
-    For 1F1B, GPipe and ZB-H1 the stages are the optimum of `step_bound` for each number of microbatches (`search.py`);
-    for the interleaved schedule all groups have as many devices, and the cuts make the slowest stage as fast as can be.
-    Among numbers of microbatches the bound decides, among schedules the simulation. Unless given, the numbers of
-    microbatches are the divisors of the batch up to MICROBATCHES_PER_DEVICE times the devices, and those of stages all
-    that there are layers and devices for.
+    For 1F1B, GPipe and ZB-H1 the search minimises a bound and an estimate of the step for each number of microbatches
+    (`search.py`); for the interleaved schedule all groups have as many devices, and the cuts make the slowest stage as
+    fast as can be. The simulation decides among these, with cuts moved as long as it gets shorter (`refinement.py`).
+    Unless given, the numbers of microbatches are the divisors of the batch up to MICROBATCHES_PER_DEVICE times the
+    devices, and those of stages all that there are layers and devices for.
 
     Raises IndivisibleBatch, InvalidPlan for more stages than layers or devices, DoesNotFit, and SearchTooLarge.
     """
@@ -99,7 +106,7 @@ def evaluate_plan(costs: StageCosts, plan: PipelinePlan) -> PlannedPipeline:
     times = costs.stage_times(plan)
     simulation = simulate(plan, times)
     is_interleaved = len(plan.stages) > len(plan.device_groups)
-    bound = simulation.step_seconds if is_interleaved else step_bound(times, plan.microbatches)
+    bound = simulation.step_seconds if is_interleaved else costs.step_seconds(plan)
     return PlannedPipeline(plan, times, bound, simulation, costs.peak_bytes(plan))
 
 
@@ -112,25 +119,41 @@ def _planned(
     schedule: Schedule,
     has_overlap: bool,
 ) -> PlannedPipeline | None:
-    """The best for one schedule: by the bound, or for interleaved stages by the simulation."""
-    best: PlannedPipeline | None = None
+    """The best for one schedule by the simulation, of what is best by formulas for each number of microbatches."""
+    least: StagePlan | None = None
+    evaluated: list[tuple[PlannedPipeline, StageCosts]] = []
+    fastest = math.inf
     for microbatches in choices:
         costs = StageCosts(chain, machine, batch // microbatches, has_overlap=has_overlap)
         if schedule is Schedule.INTERLEAVED:
-            for plan in _interleaved(costs, microbatches, counts):
-                evaluated = evaluate_plan(costs, plan)
-                if best is None or evaluated.step_seconds < best.step_seconds:
-                    best = evaluated
-            continue
-        below = best.bound_seconds if best else math.inf
-        better = best_stages(costs, microbatches, schedule, stage_counts=counts, below=below)
-        if better is not None:
-            best = replace(evaluate_plan(costs, better.plan), is_optimal=better.is_optimal)
-    return best
+            plans = list(_interleaved(costs, microbatches, counts, fastest))
+        else:
+            plans = []
+            for pace in Pace:
+                limit = BOUND_SLACK * fastest
+                searched = best_stages(costs, microbatches, schedule, pace=pace, stage_counts=counts, below=limit)
+                if searched is None:
+                    continue
+                plans += [searched.plan] if searched.plan not in plans else []
+                if pace is Pace.WITH_TRANSFERS and (least is None or searched.bound_seconds < least.bound_seconds):
+                    least = searched
+        evaluated += [(evaluate_plan(costs, plan), costs) for plan in plans]
+        fastest = min([fastest, *(pipeline.step_seconds for pipeline, _ in evaluated)])
+    near = [pair for pair in evaluated if pair[0].step_seconds <= REFINED_SLACK * fastest]
+    near.sort(key=lambda pair: pair[0].step_seconds)
+    refined = [evaluate_plan(costs, refine_cuts(costs, pipeline.plan)) for pipeline, costs in near[:MOST_REFINED]]
+    if not refined:
+        return None
+    return replace(min(refined, key=lambda pipeline: pipeline.step_seconds), searched=least)
 
 
-def _interleaved(costs: StageCosts, microbatches: int, counts: Sequence[int]) -> Iterator[PipelinePlan]:
-    """Interleaved stages on each possible number of groups, without recomputation where that fits, or with."""
+def _interleaved(
+    costs: StageCosts, microbatches: int, counts: Sequence[int], below: float
+) -> Iterator[PipelinePlan]:
+    """Interleaved stages on each possible number of groups, without recomputation where that fits, or with.
+
+    Left out are those in which a group alone works as long as a limit.
+    """
     count = costs.machine.count
     for groups in range(2, count + 1):
         width = count // groups
@@ -146,7 +169,9 @@ def _interleaved(costs: StageCosts, microbatches: int, counts: Sequence[int]) ->
                 Stage(first, end, tuple(range(number % groups * width, (number % groups + 1) * width)))
                 for number, (first, end) in enumerate(zip(firsts, ends, strict=True))
             )
-            for recomputes in (False, True):
+            table = costs.seconds(width, False)
+            work = [sum(table[stage.first, stage.last] for stage in cut[group::groups]) for group in range(groups)]
+            for recomputes in (False, True) if microbatches * max(work) < below else ():
                 plan = PipelinePlan(cut, microbatches, Schedule.INTERLEAVED, (recomputes,) * stages)
                 if max(costs.peak_bytes(plan)) <= costs.machine.memory_bytes:
                     yield plan

@@ -1,13 +1,13 @@
 """The best cuts of a chain into stages, devices for each, and where to recompute, by dynamic programming.
 
 What is searched: contiguous stages on neighbouring devices in order, each on as many as divide the microbatch, and for
-each whether it recomputes its activations. What is minimised is `step_bound`: X + (m - 1) M + A, with X the sum of the
-stages' seconds, M the largest of them and A the longest all-reduce that nothing overlaps. For given bounds on M and A
+each whether it recomputes its activations. What is minimised is X + (m - 1) M + A (`step_bound`), with X the sum of the
+stages' seconds, M the largest of them and A the most that an all-reduce comes late. For given bounds on M and A
 the least X is a dynamic program over (stages to the end, first layer, first device, width of the stage), as in
 PipeDream (Narayanan et al. 2019, section 3.1), DAPPLE (Fan et al. 2021, section 4) and Alpa (Zheng et al. 2022,
 section 5); 1F1B keeps as many microbatches live in a stage as there are stages to the end, so memory is known in each
 state. The bounds come down from one solution to the next (the epsilon-constraint method), until no better one is left:
-the result is the optimum of the bound.
+the result is the optimum. By `Pace` M is with or without the transfers of a stage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hloom.pipeline.plan import PipelinePlan, Schedule, Stage
-from hloom.pipeline.stage_costs import StageCosts, live_bound
+from hloom.pipeline.stage_costs import Pace, StageCosts, live_bound
 from hloom.text import HloomError
 
 MOST_STATES = 2**24
@@ -60,7 +60,7 @@ class _Solution:
 
     @property
     def bound_seconds(self) -> float:
-        """`step_bound`, from the sums of the program: those that are compared are rounded alike."""
+        """`StageCosts.step_seconds`, from the sums of the program: those that are compared are rounded alike."""
         return self.pipeline_seconds + self.all_reduce_seconds
 
 
@@ -69,15 +69,16 @@ def best_stages(
     microbatches: int,
     schedule: Schedule = Schedule.ONE_F_ONE_B,
     *,
+    pace: Pace = Pace.WITH_TRANSFERS,
     stage_counts: Iterable[int] | None = None,
     below: float = math.inf,
 ) -> StagePlan | None:
-    """The stages of least `step_bound`, or None where none fits in memory, or none has a bound below `below`.
+    """The stages of least `StageCosts.step_seconds`; None where none fits in memory, or none has less than `below`.
 
     `stage_counts` restricts how many stages there may be. Memory is that of the schedule, which is not the interleaved
     one. Raises SearchTooLarge for more than the dynamic program takes.
     """
-    tables = _Tables(costs, microbatches, schedule)
+    tables = _Tables(costs, microbatches, schedule, pace)
     counts = sorted(stage_counts) if stage_counts is not None else list(range(1, tables.most_stages + 1))
     counts = [count for count in counts if 1 <= count <= tables.most_stages]
     groups = [[count] for count in counts]
@@ -152,6 +153,7 @@ class _Tables:
     costs: StageCosts
     microbatches: int
     schedule: Schedule
+    pace: Pace
     solutions: int = field(init=False, default=0)
     widths: list[int] = field(init=False)
     transfers: list[np.ndarray] = field(init=False)
@@ -244,15 +246,12 @@ class _Tables:
         return table
 
     def _all_reduces(self, width: int) -> np.ndarray:
-        """The exposed all-reduce of the stage from layer k to layer l on the devices o and on: [o, k, l]."""
-        tables: dict[tuple[float, float], np.ndarray] = {}
-        by_device = []
+        """What of the all-reduce of the stage of layers k to l, on the devices o and on, comes late: [o, k, l]."""
+        late, layers = [], range(len(self.costs.chain.layers))
         for offset in range(self.costs.machine.count + 1 - width):
-            line = self.costs.machine.all_reduce_line(range(offset, offset + width))
-            if line not in tables:
-                tables[line] = self.costs.exposed_all_reduce(width, offset)
-            by_device.append(tables[line])
-        return np.stack(by_device)
+            drains = np.array([self.costs.drain_seconds(first, offset) if offset else 0.0 for first in layers])
+            late.append(self.costs.exposed_all_reduce(width, offset) - drains[:, None])
+        return np.maximum(np.stack(late), 0.0)
 
     def offset_bounds(self, slowest_bound: float) -> tuple[np.ndarray, np.ndarray]:
         """The first and last device that the rest from layer k on may begin with, so that both sides can keep a bound.
@@ -331,7 +330,7 @@ class _Program:
     def _sums(
         self, to_end: int, index: int, first: np.ndarray, last: np.ndarray, offset: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For stages of layers `first` to `last` from device `offset` on: sums with the best rest, own seconds: [s, w].
+        """For stages of layers `first` to `last` from device `offset` on: sums with the best rest, own pace: [s, w].
 
         w is the index of the next stage's width; sums out of bounds are infinite.
         """
@@ -339,8 +338,9 @@ class _Program:
         own = tables.seconds(width, tables.live(to_end, self.counts))[first, last][:, None]
         sums = own
         if to_end > 1:
-            own = own + tables.transfers[index][last, offset]
-            sums = own + self.values[to_end - 2][last + 1, offset + width]
+            sent = own + tables.transfers[index][last, offset]
+            sums = sent + self.values[to_end - 2][last + 1, offset + width]
+            own = sent if tables.pace is Pace.WITH_TRANSFERS else np.broadcast_to(own, sums.shape)
         sums = np.where(own <= self.slowest_bound, sums, np.inf)
         if width > 1 and self.all_reduce_bound < math.inf:
             sums[tables.all_reduces[index][offset, first, last] > self.all_reduce_bound] = np.inf

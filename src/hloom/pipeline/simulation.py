@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
 
-from hloom.pipeline.plan import Action, ActionKind, InvalidPlan, PipelinePlan, Schedule
+import numpy as np
+
+from hloom.pipeline.plan import Action, ActionKind, InvalidPlan, PipelinePlan
 from hloom.pipeline.schedules import dependencies, live_microbatches, order
 from hloom.pipeline.stage_costs import StageTimes
 
@@ -55,69 +58,89 @@ def simulate(plan: PipelinePlan, times: Sequence[StageTimes]) -> Simulation:
     if len(times) != len(plan.stages):
         raise InvalidPlan(f"times of {len(times)} stages for {len(plan.stages)}", hint="give one a stage")
     lists = order(plan)
-    events: list[list[Event]] = [[] for _ in lists]
-    ends: dict[Action, float] = {}
-    arrivals: dict[Action, float] = {}
-    link_free: dict[tuple[int, ActionKind], float] = {}
+    spans = _run(lists, _durations(times), [time.transfer_seconds for time in times], max)
+    events = tuple(
+        tuple(Event(action, *span) for action, span in zip(*pair, strict=True))
+        for pair in zip(lists, spans, strict=True)
+    )
+    pipeline = max(group_events[-1].end for group_events in events)
+    step = max(end + time.all_reduce_seconds for end, time in zip(_last_ends(lists, spans), times, strict=True))
+    live = {stage: most for actions in lists for stage, most in live_microbatches(actions).items()}
+    return Simulation(plan, events, pipeline, max(step, pipeline), tuple(live[stage] for stage in sorted(live)))
+
+
+def step_seconds(plan: PipelinePlan, choices: Sequence[Sequence[StageTimes]]) -> np.ndarray:
+    """The seconds of a step for several choices of the stages' times, as `simulate` has it, all at once."""
+    lists = order(plan)
+    fields = np.array([[astuple(time) for time in times] for times in choices]).transpose(1, 2, 0)
+    columns = [StageTimes(*stage_fields) for stage_fields in fields]
+    spans = _run(lists, _durations(columns), [time.transfer_seconds for time in columns], np.maximum)
+    ends = _last_ends(lists, spans)
+    return np.max([end + time.all_reduce_seconds for end, time in zip(ends, columns, strict=True)], axis=0)
+
+
+def _durations(times: Sequence[StageTimes]) -> dict[ActionKind, list[Any]]:
+    """By kind of action its seconds in each stage."""
+    return {
+        ActionKind.FORWARD: [time.forward_seconds for time in times],
+        ActionKind.BACKWARD: [time.backward_seconds for time in times],
+        ActionKind.BACKWARD_INPUT: [time.backward_seconds - time.weight_seconds for time in times],
+        ActionKind.BACKWARD_WEIGHT: [time.weight_seconds for time in times],
+    }
+
+
+def _run(
+    lists: Sequence[Sequence[Action]],
+    durations: dict[ActionKind, list[Any]],
+    transfers: Sequence[Any],
+    latest: Callable[[Any, Any], Any],
+) -> list[list[tuple[Any, Any]]]:
+    """When each action of each list begins and ends. Seconds are numbers, or arrays of several steps' at once."""
+    spans: list[list[tuple[Any, Any]]] = [[] for _ in lists]
+    known: dict[Action, Any] = {}
+    link_free: dict[tuple[int, ActionKind], Any] = {}
     waiting: dict[Action, int] = {}
     ready = list(range(len(lists)))
     while ready:
         group = ready.pop()
-        while len(events[group]) < len(lists[group]):
-            action = lists[group][len(events[group])]
-            missing = next((needed for needed in dependencies(action, len(times)) if needed not in ends), None)
+        while len(spans[group]) < len(lists[group]):
+            action = lists[group][len(spans[group])]
+            needed = list(dependencies(action, len(transfers)))
+            missing = next((other for other in needed if other not in known), None)
             if missing is not None:
                 waiting[missing] = group
                 break
-            start = _start(action, len(times), events[group], ends, arrivals)
-            end = start + _duration(action, times, plan.schedule)
-            events[group].append(Event(action, start, end))
-            ends[action] = end
-            _send(action, times, end, arrivals, link_free)
+            start = spans[group][-1][1] if spans[group] else 0.0
+            for other in needed:
+                if other.stage != action.stage:
+                    start = latest(start, known[other])
+            end = start + durations[action.kind][action.stage]
+            spans[group].append((start, end))
+            known[action] = _arrival(action, transfers, end, link_free, latest)
             if action in waiting:
                 ready.append(waiting.pop(action))
-    pipeline = max(events[-1].end for events in events)
-    last_ends = [0.0] * len(times)
-    for event in (event for group_events in events for event in group_events):
-        last_ends[event.action.stage] = max(last_ends[event.action.stage], event.end)
-    step = max(end + time.all_reduce_seconds for end, time in zip(last_ends, times, strict=True))
-    live = {stage: most for actions in lists for stage, most in live_microbatches(actions).items()}
-    return Simulation(
-        plan, tuple(map(tuple, events)), pipeline, max(step, pipeline), tuple(live[stage] for stage in sorted(live))
-    )
+    return spans
 
 
-def _start(
-    action: Action, stages: int, events: Sequence[Event], ends: dict[Action, float], arrivals: dict[Action, float]
-) -> float:
-    start = events[-1].end if events else 0.0
-    for needed in dependencies(action, stages):
-        start = max(start, ends[needed] if needed.stage == action.stage else arrivals[needed])
-    return start
-
-
-def _duration(action: Action, times: Sequence[StageTimes], schedule: Schedule) -> float:
-    time = times[action.stage]
-    if action.kind is ActionKind.FORWARD:
-        return time.forward_seconds
-    if action.kind is ActionKind.BACKWARD_WEIGHT:
-        return time.weight_seconds
-    is_split = action.kind is ActionKind.BACKWARD_INPUT
-    return time.backward_seconds - (time.weight_seconds if is_split else 0.0)
-
-
-def _send(
+def _arrival(
     action: Action,
-    times: Sequence[StageTimes],
-    end: float,
-    arrivals: dict[Action, float],
-    link_free: dict[tuple[int, ActionKind], float],
-) -> None:
-    """Bring a forward's result to the next stage, and a backward's to the one before."""
-    if action.kind is ActionKind.BACKWARD_WEIGHT:
-        return
+    transfers: Sequence[Any],
+    end: Any,
+    link_free: dict[tuple[int, ActionKind], Any],
+    latest: Callable[[Any, Any], Any],
+) -> Any:
+    """When a forward's result is in the next stage, and a backward's in the one before; the end, where none is."""
     boundary = action.stage if action.kind is ActionKind.FORWARD else action.stage - 1
-    if not 0 <= boundary < len(times) - 1:
-        return
+    if action.kind is ActionKind.BACKWARD_WEIGHT or not 0 <= boundary < len(transfers) - 1:
+        return end
     link = (boundary, action.kind)
-    arrivals[action] = link_free[link] = max(end, link_free.get(link, 0.0)) + times[boundary].transfer_seconds
+    link_free[link] = latest(end, link_free.get(link, 0.0)) + transfers[boundary]
+    return link_free[link]
+
+
+def _last_ends(lists: Sequence[Sequence[Action]], spans: Sequence[Sequence[tuple[Any, Any]]]) -> list[Any]:
+    """When each stage ends its last action."""
+    ends: dict[int, Any] = {}
+    for actions, group_spans in zip(lists, spans, strict=True):
+        ends.update({action.stage: end for action, (_, end) in zip(actions, group_spans, strict=True)})
+    return [ends[stage] for stage in sorted(ends)]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -32,6 +34,16 @@ class IndivisibleBatch(HloomError):
     """A batch that cannot be split into so many microbatches, or a microbatch over so many devices."""
 
 
+class Pace(Enum):
+    """What the slowest stage's pace has: with transfers it is a bound, as nothing overlaps; without, an estimate.
+
+    In 1F1B transfers overlap with the work of stages that are less busy than their neighbours.
+    """
+
+    WITH_TRANSFERS = "with transfers"
+    WITHOUT_TRANSFERS = "without transfers"
+
+
 @dataclass(frozen=True, slots=True)
 class StageTimes:
     """Seconds of one microbatch in a stage, of bringing its output to the next, and of the gradients' all-reduce.
@@ -47,9 +59,14 @@ class StageTimes:
     all_reduce_seconds: float
 
     @property
+    def work_seconds(self) -> float:
+        """Forward and backward."""
+        return self.forward_seconds + self.backward_seconds
+
+    @property
     def seconds(self) -> float:
         """How long the stage is taken up with a microbatch, sending included, both ways."""
-        return self.forward_seconds + self.backward_seconds + 2 * self.transfer_seconds
+        return self.work_seconds + 2 * self.transfer_seconds
 
 
 class StageCosts:
@@ -71,6 +88,7 @@ class StageCosts:
         self.microbatch = microbatch
         self.has_overlap = has_overlap
         self.scale = microbatch / chain.batch
+        self._exposed: dict[tuple[int, tuple[float, float]], np.ndarray] = {}
 
     @cached_property
     def forward(self) -> np.ndarray:
@@ -137,9 +155,14 @@ class StageCosts:
 
     def exposed_all_reduce(self, width: int, first_device: int) -> np.ndarray:
         """Seconds of the gradients' all-reduce over devices `first_device` and on that nothing overlaps, [k, l]."""
+        line = self.machine.all_reduce_line(range(first_device, first_device + width))
+        if (width, line) not in self._exposed:
+            self._exposed[width, line] = self._exposed_all_reduce(width, *line)
+        return self._exposed[width, line]
+
+    def _exposed_all_reduce(self, width: int, latency: float, per_byte: float) -> np.ndarray:
         if width == 1:
             return np.zeros_like(self.gradients)
-        latency, per_byte = self.machine.all_reduce_line(range(first_device, first_device + width))
         if not self.has_overlap:
             return np.where(self.gradients > 0, latency + per_byte * self.gradients, 0.0)
         layers, gradients = self.chain.layers, self.gradients.diagonal()
@@ -168,24 +191,37 @@ class StageCosts:
 
     def stage_times(self, plan: PipelinePlan) -> tuple[StageTimes, ...]:
         """The seconds of each stage of a plan."""
-        times = []
-        for number, (stage, recomputes) in enumerate(zip(plan.stages, plan.recompute, strict=True)):
-            width, layers = len(stage.devices), (stage.first, stage.last)
-            self._check_width(width)
-            forward = self.forward[layers] / width + self.forward_fixed[layers]
-            backward = self.backward[layers] / width + self.backward_fixed[layers]
-            weight_share = self.weight[layers] / self.backward[layers] if self.backward[layers] else 0.0
-            following = plan.stages[number + 1].devices if number + 1 < len(plan.stages) else None
-            times.append(
-                StageTimes(
-                    float(forward),
-                    float(backward + forward if recomputes else backward),
-                    float(weight_share * backward),
-                    float(self.transfer_seconds(stage.devices, following)[stage.last]) if following else 0.0,
-                    float(self.exposed_all_reduce(width, stage.devices[0])[layers]),
-                )
-            )
-        return tuple(times)
+        return tuple(self.times_of_stage(plan, number) for number in range(len(plan.stages)))
+
+    def times_of_stage(self, plan: PipelinePlan, number: int) -> StageTimes:
+        """The seconds of one stage of a plan. Raises IndivisibleBatch where its devices do not divide a microbatch."""
+        stage = plan.stages[number]
+        width, layers = len(stage.devices), (stage.first, stage.last)
+        self._check_width(width)
+        forward = self.forward[layers] / width + self.forward_fixed[layers]
+        backward = self.backward[layers] / width + self.backward_fixed[layers]
+        weight_share = self.weight[layers] / self.backward[layers] if self.backward[layers] else 0.0
+        following = plan.stages[number + 1].devices if number + 1 < len(plan.stages) else None
+        return StageTimes(
+            float(forward),
+            float(backward + forward if plan.recompute[number] else backward),
+            float(weight_share * backward),
+            float(self.transfer_seconds(stage.devices, following)[stage.last]) if following else 0.0,
+            float(self.exposed_all_reduce(width, stage.devices[0])[layers]),
+        )
+
+    def drain_seconds(self, layer: int, devices: int) -> float:
+        """What a backward through the layers before takes at least, on so many devices in stages of any widths."""
+        return float(self.backward[0, layer - 1]) / devices if layer else 0.0
+
+    def step_seconds(self, plan: PipelinePlan, pace: Pace = Pace.WITH_TRANSFERS) -> float:
+        """`step_bound` or `step_estimate` with what is known of the stages before a stage: `drain_seconds`."""
+        drains, devices = [], 0
+        for stage in plan.stages:
+            drains.append(self.drain_seconds(stage.first, devices))
+            devices += len(stage.devices)
+        formula = step_bound if pace is Pace.WITH_TRANSFERS else step_estimate
+        return formula(self.stage_times(plan), plan.microbatches, drains)
 
     def peak_bytes(self, plan: PipelinePlan) -> tuple[int, ...]:
         """The most bytes that a device of each group holds at once, as the schedule has it."""
@@ -219,18 +255,28 @@ class StageCosts:
             )
 
 
-def step_bound(times: Sequence[StageTimes], microbatches: int) -> float:
+def step_bound(times: Sequence[StageTimes], microbatches: int, drains: Sequence[float] | None = None) -> float:
     """An upper bound on the seconds of a step of 1F1B: the first microbatch's way, then the slowest stage's pace.
 
-    The sum of all stages' seconds, m - 1 times the slowest's, and the longest all-reduce (Fan et al., DAPPLE, 2021,
-    section 4.2; Zheng et al., Alpa, 2022, equation 2). Exact where stages are equal and transfers take no time.
+    The sum of all stages' seconds, m - 1 times the slowest's, and what of an all-reduce lasts longer than the stages
+    before still work (Fan et al., DAPPLE, 2021, section 4.2). `drains` are lower bounds on that, by default what their
+    last backwards and transfers take. Exact where stages are equal, and nothing is transferred or all-reduced.
     """
-    slowest = max(time.seconds for time in times)
-    return (
-        sum(time.seconds for time in times)
-        + (microbatches - 1) * slowest
-        + max(time.all_reduce_seconds for time in times)
-    )
+    pace = max(time.seconds for time in times)
+    return sum(time.seconds for time in times) + (microbatches - 1) * pace + _late_seconds(times, drains)
+
+
+def step_estimate(times: Sequence[StageTimes], microbatches: int, drains: Sequence[float] | None = None) -> float:
+    """As `step_bound`, but for transfers that overlap with work but for the first microbatch's: no bound."""
+    pace = max(time.work_seconds for time in times)
+    return sum(time.seconds for time in times) + (microbatches - 1) * pace + _late_seconds(times, drains)
+
+
+def _late_seconds(times: Sequence[StageTimes], drains: Sequence[float] | None) -> float:
+    """How much later than the pipeline the last all-reduce ends at most."""
+    if drains is None:
+        drains = list(accumulate((time.backward_seconds + time.transfer_seconds for time in times), initial=0.0))[:-1]
+    return max(0.0, *(time.all_reduce_seconds - drain for time, drain in zip(times, drains, strict=True)))
 
 
 def live_bound(schedule: Schedule, stages_to_end: int, stages: int, microbatches: int) -> int:
