@@ -162,16 +162,16 @@ class Activity:
             start += count
             if any(masks):
                 values[parameter] = masks
+        reached = values.keys()
         for node in graph.nodes:
-            inputs = node.inputs
-            for operand in inputs:
-                if operand in values:
-                    break
-            else:
+            if reached.isdisjoint(node.inputs) or not isinstance(node, Apply) or node in self._stop:
                 continue
-            if not isinstance(node, Apply) or node in self._stop:
+            handler = _FLOWS.get(node.opcode)
+            if handler is None:
+                masks = _combined(self, node, values)
+                if masks:
+                    values[node] = masks
                 continue
-            handler = _FLOWS.get(node.opcode, _combined)
             masks = handler(self, node, values)
             if any(masks):
                 values[node] = masks

@@ -157,17 +157,26 @@ class TensorType(Type):
 class TupleType(Type):
     """Several values together."""
 
-    __slots__ = ("elements",)
+    __slots__ = ("_without_layout", "elements")
     elements: tuple[Type, ...]
+    _without_layout: TupleType | None
+    """The same values without layouts; None for a tuple that has none."""
 
     def __new__(cls, elements: Sequence[Type] = ()) -> TupleType:
         elements = tuple(elements)
         made, fresh = cls._intern(elements)
         assert isinstance(made, TupleType)
         if fresh:
+            plain = tuple([without_layout(element) for element in elements])
             object.__setattr__(made, "elements", elements)
+            object.__setattr__(made, "_without_layout", None if plain == elements else TupleType(plain))
             object.__setattr__(made, "_text", "(" + list_with_indices([str(e) for e in elements]) + ")")
         return made
+
+    @property
+    def without_layouts(self) -> TupleType:
+        """The same values without layouts."""
+        return self._without_layout or self
 
 
 def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
@@ -257,9 +266,9 @@ def without_layout(type_: Type) -> Type:
     """The same type with every layout left out."""
     if isinstance(type_, TensorType):
         return type_.with_layout(None)
-    if not isinstance(type_, (TupleType, BufferType)):
-        return type_
-    return map_leaves(type_, without_layout)
+    if isinstance(type_, TupleType):
+        return type_.without_layouts
+    return BufferType(without_layout(type_.element)) if isinstance(type_, BufferType) else type_
 
 
 def map_leaves(type_: Type, change: Callable[[Type], Type]) -> Type:
