@@ -29,6 +29,7 @@ from hloom.pipeline import (
     step_chain,
 )
 from hloom.pipeline.schedules import live_microbatches
+from hloom.text import HloomError
 
 RANDOM = np.random.default_rng(0)
 BATCH, LENGTH, WIDTH, WORDS = 16, 6, 16, 32
@@ -160,6 +161,46 @@ def inference() -> None:
         jax.jit(predict).lower(PERCEPTRON, ROWS[0]), plan_of(4, 4), batch={"inputs.1": 0}
     )
     np.testing.assert_allclose(pipeline.step(PERCEPTRON, ROWS[0]), predict(PERCEPTRON, ROWS[0]), rtol=1e-5, atol=1e-6)
+
+
+def arguments_that_nothing_uses_and_random_keys() -> None:
+    def step(state: Any, inputs: Any, targets: Any, unused: Any) -> Any:
+        weights, key = state
+        key, own = jax.random.split(key)
+
+        def loss(weights: Any) -> Any:
+            hidden = inputs
+            for weight, bias in weights:
+                hidden = jnp.tanh(hidden @ weight + bias) * jax.random.bernoulli(own, 0.9, hidden.shape)
+            return ((hidden - targets) ** 2).mean()
+
+        slopes = jax.grad(loss)(weights)
+        return (jax.tree.map(lambda weight, slope: weight - 0.1 * slope, weights, slopes), key), slopes[0][1]
+
+    state, batch = (PERCEPTRON, jax.random.key(0)), (*ROWS, np.float32(1))
+    pipeline = hloom.pipeline(jax.jit(step).lower(state, *batch), plan_of(4, 2), batch={"inputs.1": 0})
+    (_, key), slope = pipeline.step(state, *batch)
+    (_, expected_key), expected = jax.jit(step)(state, *batch)
+    assert key == expected_key
+    np.testing.assert_allclose(np.asarray(slope), np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
+def refused(call: Any, message: str) -> None:
+    try:
+        call()
+    except HloomError as error:
+        assert message in str(error), str(error)
+    else:
+        raise AssertionError(f"not refused: {message}")
+
+
+def wrong_arguments() -> None:
+    lowered = jax.jit(perceptron_step).lower(PERCEPTRON, *ROWS)
+    pipeline, flat = hloom.pipeline(lowered, plan_of(4, 2)), hloom.pipeline(hloom.load(lowered), plan_of(4, 2))
+    refused(lambda: pipeline.step(PERCEPTRON, *ROWS, 2), "is given\n  give the arrays that it was lowered for")
+    refused(lambda: pipeline.step(PERCEPTRON, ROWS[0][:4], ROWS[1]), "argument 8 is float32[4, 16], and the step takes")
+    refused(lambda: flat.step(*ROWS), "the step takes 10 arrays, and 2 are given")
+    refused(lambda: flat.step(x=ROWS), "x: the parameters of a module are given in order, without names")
 
 
 def measurement() -> None:
@@ -334,6 +375,8 @@ CASES = {
         planned,
         several_devices_in_a_stage,
         inference,
+        arguments_that_nothing_uses_and_random_keys,
+        wrong_arguments,
         measurement,
         language_model_by_adam,
         scan_over_layers,

@@ -157,6 +157,31 @@ def test_effects(instruction: str) -> None:
         pipeline_program(hloom.parse(text), two_stages(), batch=BATCH)
 
 
+def test_something_that_is_no_plan():
+    with pytest.raises(HloomError, match="a str is no plan of a pipeline"):
+        hloom.pipeline(module(), "2 stages")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_proposed_batch_that_little_depends_on():
+    text = """
+ENTRY step {
+  weights = f32[64,64] parameter(0)
+  inputs = f32[7,64] parameter(1)
+  scales = f32[8] parameter(2)
+  product = f32[7,64] dot(inputs, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  sorted = f32[7,64] sort(product), dimensions={0}, to_apply=less
+  squared = f32[64,64] dot(sorted, sorted), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ordered = f32[64,64] sort(squared), dimensions={1}, to_apply=less
+  again = f32[64,64] sort(ordered), dimensions={0}, to_apply=less
+  doubled = f32[8] add(scales, scales)
+  ROOT all = (f32[64,64], f32[8]) tuple(again, doubled)
+}"""
+    less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }"
+    plan = PipelinePlan((Stage(0, 0, (0,)),), 8)
+    with pytest.raises(HloomError, match=r"scales along dimension 0, only \d+% of the work is done microbatch"):
+        pipeline_program(hloom.parse(less + text), plan)
+
+
 def test_fewer_devices_than_planned():
     program = pipeline_program(module(), two_stages(), batch=BATCH)
     with pytest.raises(HloomError, match="the plan uses 2 devices, and there are 1"):

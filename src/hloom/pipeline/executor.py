@@ -122,10 +122,7 @@ class StepRun:
         """Put each parameter on the devices of the stages that read it."""
         types = self.program.argument_types
         if len(arguments) != len(types):
-            raise HloomError(
-                f"the step takes {len(types)} arrays, and {len(arguments)} are given",
-                hint="jax leaves unused arguments out: lower jax.jit(f, keep_unused=True)",
-            )
+            raise HloomError(f"the step takes {len(types)} arrays, and {len(arguments)} are given")
         pairs = zip(arguments, types, strict=True)
         checked = [checked_argument(argument, expected, number) for number, (argument, expected) in enumerate(pairs)]
         for number, (part, stages) in enumerate(zip(self.program.parameters, self.program.placements, strict=True)):

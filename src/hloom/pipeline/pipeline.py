@@ -27,6 +27,8 @@ def pipeline(
     the plan's devices number. Nothing is computed or compiled yet. Raises MixedExamples where examples mix, HloomError
     where the batch is not divisible, an instruction has effects, or layers or devices are fewer than the plan's.
     """
+    if not isinstance(plan, PipelinePlan):
+        raise HloomError(f"a {type(plan).__name__} is no plan of a pipeline", hint="give a PipelinePlan")
     module = source if isinstance(source, Module) else load(source)
     program = pipeline_program(module, plan, batch=batch)
     return Pipeline(program, PipelineExecutor(program, devices), ProgramTrees.of(source))

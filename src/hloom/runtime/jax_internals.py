@@ -101,3 +101,15 @@ def trace(function: Callable[..., Any], inputs: Sequence[Any], debug: Any) -> tu
         closed, captured = internals.partial_eval.separate_consts(closed)
         return closed, [*captured, *inputs]
     return closed, inputs
+
+
+def kept_arguments(lowered: Any) -> frozenset[int] | None:
+    """The numbers of the flat arguments that a lowered program has; None where it has all of them."""
+    options = getattr(getattr(lowered, "_lowering", None), "compile_args", None) or {}
+    kept = options.get("kept_var_idx")
+    return frozenset(kept) if kept is not None else None
+
+
+def implementation_of_key(key_type: Any) -> Any:
+    """What makes the random numbers of keys of a type."""
+    return key_type._impl
