@@ -178,7 +178,7 @@ ENTRY step {
 }"""
     less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }"
     plan = PipelinePlan((Stage(0, 0, (0,)),), 8)
-    with pytest.raises(HloomError, match=r"scales along dimension 0, only \d+% of the work is done microbatch"):
+    with pytest.raises(HloomError, match=r"weights along dimension 0, only \d+% of the work is done microbatch"):
         pipeline_program(hloom.parse(less + text), plan)
 
 
