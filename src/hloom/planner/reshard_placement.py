@@ -7,6 +7,8 @@ readers of a value require the same other spec, the value itself gets it, and th
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from hloom.ir import Node, TensorType
 from hloom.planner.problem import Problem
@@ -16,20 +18,32 @@ from hloom.sharding import Spec
 def hoist_reshards(problem: Problem, choice: dict[int, int]) -> dict[Node, Spec]:
     """The specs of a choice, with reshards moved to the instructions that make the values."""
     specs = problem.specs(choice)
+    names = defaultdict(list)
+    for name, value in problem.clusters.dataflow.aliases.items():
+        names[value].append(name)
     for node in reversed(problem.clusters.dataflow.nodes):
         cluster = problem.clusters.of(node)
         if cluster is None or node is cluster.lead or node not in problem.clusters.maps or node not in specs:
             continue
-        wanted = _wanted(problem, choice, node)
+        values = _names_of(node, names)
+        wanted = _wanted(problem, choice, values)
         if wanted is not None and wanted != specs[node] and _is_plain(problem, node):
-            specs[node] = wanted
+            specs |= {value: wanted for value in values if value in specs}
     return specs
 
 
-def _wanted(problem: Problem, choice: dict[int, int], node: Node) -> Spec | None:
-    """The one spec that all readers ask for; None where they differ."""
+def _names_of(node: Node, names: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """A value and all its further names."""
+    values = [node]
+    for value in values:
+        values += names.get(value, ())
+    return values
+
+
+def _wanted(problem: Problem, choice: dict[int, int], values: Sequence[Node]) -> Spec | None:
+    """The one spec that all readers of a value's names ask for; None where they differ."""
     specs: set[Spec] = set()
-    for read in problem.reads.get(node, ()):
+    for read in (read for value in values for read in problem.reads.get(value, ())):
         cluster = problem.reading_cluster(read)
         if cluster is None:
             return None
