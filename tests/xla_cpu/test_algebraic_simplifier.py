@@ -16,7 +16,7 @@ from tests.xla_cpu.programs import program
         ("f32[8]", "ROOT r = f32[8,1] broadcast(x), dimensions={0}", ["reshape"]),
         ("f32[8,1]", "ROOT r = f32[1,8] transpose(x), dimensions={1,0}", ["reshape"]),
         ("f32[8,4]", "ROOT r = f32[4,8] transpose(x), dimensions={1,0}", ["transpose"]),
-        ("f32[8]", "ROOT r = f32[8] copy(x)", ["reshape"]),
+        ("f32[8]", "n = f32[8] negate(x)\nROOT r = f32[8] copy(n)", ["negate"]),
         (
             "f32[8]",
             "b = f32[8,1] reshape(x)\nROOT r = f32[8,1,4] broadcast(b), dimensions={0,1}",

@@ -3,7 +3,7 @@
     reduce(x[8,1]), dimensions={1}            ->   reshape(x)
     broadcast(x[8]), dimensions={0}  [8,1]    ->   reshape(x)
     transpose(x[8,1]), dimensions={1,0}       ->   reshape(x)
-    copy(x)                                   ->   reshape(x)
+    copy(x)                                   ->   x
     transpose(dot(x, y))                      ->   dot(y, x)
     dot(x, y), which contracts nothing        ->   multiply(broadcast(x), broadcast(y))
     broadcast(reshape(x[8])[8,1])  [8,4]      ->   broadcast(x), dimensions={0}
@@ -39,6 +39,8 @@ def simplify(module: Module) -> None:
         for node in graph.nodes:
             if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
                 graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            elif node.opcode == "copy" and node.type == node.inputs[0].type:
+                graph.replace_uses(node, node.inputs[0])
             elif isinstance(node, Apply) and isinstance(node.type, TensorType):
                 _simplify(graph, node)
     cse(module)
