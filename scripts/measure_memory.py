@@ -25,6 +25,8 @@ DOCUMENT = ROOT / "docs" / "memory_accuracy.md"
 LEAST = 1_000_000
 """Programs whose peak is smaller, in bytes, are left out."""
 WORST = 8
+PLANS = "\n## Plans\n"
+"""The section that scripts/measure_plans.py writes."""
 TEXT = """# How accurate `hloom memory` is
 
 This page is made by `scripts/measure_memory.py`: {count} programs of 1 MB or more (training steps with and without
@@ -108,7 +110,8 @@ def main() -> None:
         summary="\n".join(rows),
         tables="\n\n".join(tables),
     )
-    DOCUMENT.write_text(text)
+    kept = DOCUMENT.read_text().partition(PLANS)
+    DOCUMENT.write_text(text + kept[1] + kept[2])
     print(text)
 
 
