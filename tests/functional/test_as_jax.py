@@ -1,4 +1,7 @@
-"""Compiled functions inside jax's transformations. Covers `api/inside_jax.py` and `runtime/{jax_arrays,replay}.py`."""
+"""Compiled functions inside jax's transformations.
+
+Covers `api/inside_jax.py`, `api/run_errors.py`, `runtime/jax_arrays.py`, `runtime/replay.py`.
+"""
 
 from __future__ import annotations
 

@@ -5,11 +5,9 @@ memory follows from a choice, `live_ranges.py`.
 """
 
 import sys
-from importlib import import_module
 from types import ModuleType
 
 from hloom.ir import Module
-from hloom.remat.rematerialization import MEASURES as MEASURES
 from hloom.remat.rematerialization import Rematerialization as Rematerialization
 from hloom.remat.rematerialization import remat as remat
 from hloom.remat.rematerialization import remat_in_place as remat_in_place
@@ -20,7 +18,6 @@ class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.remat(module, "160MiB")`, have one name."""
 
     def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
-        import_module("hloom.api.apply").load_packages()  # users' calls know all measures
         return remat(module, budget, backend=backend, measure=measure)
 
 

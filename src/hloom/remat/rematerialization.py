@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hloom.analysis import bytes_of, cost
+from hloom.hlo import print_module
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, register_pass
 from hloom.remat.choice import RecomputationChoice, choose
@@ -16,6 +17,7 @@ from hloom.remat.residual_choice import ResidualChoice, choose_residuals
 from hloom.remat.residual_writer import write_residuals
 from hloom.remat.stored_values import StoredValues, find_stored_values
 from hloom.rewrite import Report
+from hloom.runtime import memory
 from hloom.text import HloomError
 from hloom.xla_cpu import simulate_buffers
 
@@ -23,8 +25,8 @@ Measure = Callable[[Module], int]
 """Yields the bytes that a program takes at its peak."""
 Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | None"]
 """Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
-MEASURES: dict[str, Measure | None] = {"auto": None, "model": None}
-"""By names, what says whether a program fits. `hloom.api` adds "xla", the buffers that XLA assigns."""
+MEASURES = ("auto", "model", "xla")
+"""What says whether a program fits: the model of XLA's CPU compiler, that compiler, or the one and then the other."""
 MOST_SEARCHED = 5_000
 """Of programs of more instructions a compiler is asked as little as can be: each time takes many seconds."""
 MOST_CHECKED = 20_000
@@ -104,10 +106,19 @@ def remat_in_place(
 def _rematerialized(module: Module, budget: int | str, backend: str, measure: str) -> Rematerialization:
     if measure not in MEASURES:
         raise HloomError(f"nothing is known that measures memory by '{measure}'", hint=f"known: {', '.join(MEASURES)}")
-    check = MEASURES.get("xla")
-    if measure != "auto" or backend != "cpu" or module.node_count > MOST_CHECKED:
-        check = None
-    return rematerialize(module, budget, backend=backend, measure=MEASURES[measure], check=check)
+    is_checked = measure == "auto" and backend == "cpu" and module.node_count <= MOST_CHECKED
+    return rematerialize(
+        module,
+        budget,
+        backend=backend,
+        measure=_peak_by_xla if measure == "xla" else None,
+        check=_peak_by_xla if is_checked else None,
+    )
+
+
+def _peak_by_xla(module: Module) -> int:
+    """The bytes at the peak of a program once XLA has compiled it for the CPU."""
+    return memory(print_module(module))["peak"]
 
 
 def rematerialize(
