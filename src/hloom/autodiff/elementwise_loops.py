@@ -23,6 +23,8 @@ from hloom.ops import may_merge
 MOST_COLUMNS = 3
 """For how many inputs the derivative is carried forward: of more, each iteration is computed more often than by
 checkpoints."""
+MOST_NESTED = 16
+"""How many loops inside a loop are looked at: each of those asks again where the outer one is not elementwise."""
 _PASSED_ON = frozenset({"tuple", "get-tuple-element", "copy", "opt-barrier"})
 
 
@@ -50,6 +52,8 @@ def is_diagonal(session: Session, node: Apply, leaves: Sequence[Any], active: in
                 whole = differentiable_leaves(inner.type)
                 reached, wanted = session.activity.carried(body, whole, needed)
                 entry = body, reached & wanted & whole
+                if len(seen) > MOST_NESTED:
+                    return False
                 if entry not in seen:
                     seen.add(entry)
                     pending.append(entry)
