@@ -198,6 +198,12 @@ def test_a_larger_budget_never_gets_a_slower_plan():
     assert len(steps) > 1 and steps == sorted(steps, reverse=True)
 
 
+def test_plans_on_one_axis_ride_on_the_links_of_the_mesh():
+    prices = [candidate.expected for candidate in search_plans(MODULE, MESH).candidates]
+    axes = [axis for price in prices if price is not None for own in price.traffic for axis in own]
+    assert axes and set(axes) <= set(MESH.names)
+
+
 def test_overlapping_work_and_collectives_are_bounded_by_the_longer():
     rates = Rates(is_overlapped=True)
     chosen = search_plans(MODULE, ONE_AXIS, rates=rates)

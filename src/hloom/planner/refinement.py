@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hloom.ir import Node, TensorType
+from hloom.partitioner import TracedCollective
 from hloom.planner.budget_search import WORK, MemoryFront, memory_front
 from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
@@ -217,7 +218,8 @@ def candidate_of(
     marks = operand_marks(problem, choice.strategies, specs) | scatter_marks(problem, specs) if task.has_marks else {}
     price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))
     for collective in forecasted.collectives:
-        price.add_collectives([collective.step], collective.width, collective.times)
+        step = _step_on(collective.step, problem.mesh, task.mesh)
+        price.add_collectives([step], collective.width, collective.times)
     mesh_specs, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
     free = list(free_duplicates(problem, specs)) if task.has_marks else []
     free = [(duplicate, _on({0: spec}, problem.mesh, task.mesh)[0]) for duplicate, spec in free]
@@ -245,6 +247,13 @@ def _on(specs: Mapping[Key, Spec], planned: Mesh, mesh: Mesh) -> Mapping[Key, Sp
         return specs
     every = tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1)
     return {key: Spec(tuple(every if axes else () for axes in spec.dims)) for key, spec in specs.items()}
+
+
+def _step_on(step: TracedCollective, planned: Mesh, mesh: Mesh) -> TracedCollective:
+    """A collective on the mesh itself, whose links it rides on."""
+    if planned is mesh or not step.axes:
+        return step
+    return replace(step, axes=tuple(name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1))
 
 
 def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[str, float]) -> float:

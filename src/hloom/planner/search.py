@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,10 +25,11 @@ from hloom.planner.duplicates import Duplicate
 from hloom.planner.experts import experts
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
-from hloom.planner.refinement import Refinement, plan_key
+from hloom.planner.refinement import Refinement, candidate_of, plan_key
 from hloom.planner.second_layouts import Build, with_second_layouts
 from hloom.planner.solvers import PLANNERS, Assignment, Planner
 from hloom.planner.solvers.ilp import complete, plan_shared
+from hloom.planner.solvers.overlap import LOW, plan_overlapped
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
@@ -119,6 +120,7 @@ class _Search:
     refinements: list[Refinement] = field(default_factory=list)
     measurements: dict[str, Measured] = field(default_factory=dict)
     is_cut: bool = False
+    has_second_layouts: bool = False
 
     @property
     def task(self) -> Task:
@@ -191,8 +193,45 @@ class _Search:
             best = min(self.result.candidates, key=lambda candidate: candidate.cost(summed)).expected
             is_working = best is not None and best.compute_seconds(rates) > best.comm_seconds(rates)
             low, high = (odds, high) if is_working else (low, odds)
+        bound, is_shared = self._overlap(rates, bound)
         for candidate in self.result.candidates:
-            candidate.prove(bound, rates, is_shared=candidate.is_shared)
+            candidate.prove(bound, rates, is_shared=candidate.is_shared or is_shared)
+
+    def _overlap(self, rates: Rates, bound: float) -> tuple[float, bool]:
+        """Solve for the longer one of work and sending itself; a bound, and whether layers share strategies in it.
+
+        Where values have second layouts, it bounds no plan with these.
+        """
+        task = self.task
+        if self.planner == EXPERT or task.budget is not None:
+            return bound, False
+        builds: list[tuple[str, Callable[[Rates], Problem]]] = [(f"{self.planner}, the longer", self._as_given)]
+        if self._is_flattened():
+            builds.append((f"{self.planner} on one axis, the longer", self._on_one_axis))
+        bounds: list[float] = []
+        with self._planning():
+            for name, build in builds:
+                low, high = (build(rates.weighted(share)) for share in (LOW, 1 - LOW))
+                choice = plan_overlapped(low, high, task.seconds)
+                self.is_cut = self.is_cut or choice.is_cut
+                self._offer(candidate_of(task, low, choice, name))
+                bounds.append(choice.bound)
+        return (bound, False) if self.has_second_layouts or min(bounds) <= bound else (min(bounds), True)
+
+    def _is_flattened(self) -> bool:
+        """Whether the mesh is also planned as if it were one axis."""
+        sizes = self.task.mesh.sizes
+        return self.planner != EXPERT and not self.task.demands and sum(size > 1 for size in sizes) > 1
+
+    def _on_one_axis(self, rates: Rates) -> Problem:
+        """The problem of the mesh as if it were one axis."""
+        mesh = self.task.mesh
+        flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
+        return build_problem(self.task.module, flat, rates.on_one_axis(WHOLE_MESH))
+
+    def _as_given(self, rates: Rates) -> Problem:
+        """The problem of the mesh as it is, with what is demanded."""
+        return constrain_module(self.task.module, self.task.mesh, rates, self.task.demands)[0]
 
     def _solve(self, rates: Rates) -> float:
         """Solve the problems at some rates; what none of their plans costs less than."""
@@ -216,7 +255,7 @@ class _Search:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
         task = self.task
         module, mesh = task.module, task.mesh
-        is_flattened = self.planner != EXPERT and not task.demands and sum(size > 1 for size in mesh.sizes) > 1
+        is_flattened = self._is_flattened()
         if is_flattened:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
             build = partial(build_problem, module, flat, rates.on_one_axis(WHOLE_MESH))
@@ -253,6 +292,7 @@ class _Search:
             return
         fixed = constrained_names(task.demands, base)
         space = with_second_layouts(base, build, self.solution, task.seconds, can_clone=task.has_marks, fixed=fixed)
+        self.has_second_layouts = self.has_second_layouts or space.problem is not base
         is_as_given = base.mesh is task.mesh
         if is_as_given:
             self.result.space, self.result.problem = space, space.problem
@@ -286,11 +326,13 @@ class _Search:
             others = [] if self.planner == EXPERT else self.result.candidates
             fitting = [candidate for candidate in others if candidate.fits(self.task.budget)]
             refinement.advance(min((candidate.cost(rates) for candidate in fitting), default=math.inf))
-        waiting = refinement.waiting
-        if waiting is not None and all(
-            plan_key(candidate.plan) != plan_key(waiting.plan) for candidate in self.result.candidates
-        ):
-            self.result.candidates.append(waiting)
+        if refinement.waiting is not None:
+            self._offer(refinement.waiting)
+
+    def _offer(self, candidate: CandidatePlan) -> None:
+        """Add a candidate whose plan is not among the others'."""
+        if all(plan_key(other.plan) != plan_key(candidate.plan) for other in self.result.candidates):
+            self.result.candidates.append(candidate)
 
     def _promise(self, refinement: Refinement) -> tuple[bool, float]:
         """How good the plan of a line is expected to be: whether it is far too large, and its time."""

@@ -62,11 +62,13 @@ def ascend(
     starts: Sequence[Mapping[int, int]] = (),
     sweeps: int = SWEEPS,
     enough: float = CLOSED,
+    *,
+    is_narrowed: bool = True,
 ) -> Ascent:
     """Pass messages, and follow the choices they suggest; `starts` are choices to begin with.
 
     Messages that stand in the factor graph already are gone on from, and a gap of `enough` is not narrowed further. It
-    ends before the deadline, though not before the first round.
+    ends before the deadline, though not before the first round. Unless `is_narrowed`, no strategy is left out.
     """
     result = _begun(graph, starts)
     for _ in range(0, sweeps, EVERY):
@@ -78,7 +80,8 @@ def ascend(
         is_slow = result.bound - before < SLOW * (result.cost - result.bound)
         if result.gap <= enough or is_slow or deadline.cuts():
             break
-        result.narrow()
+        if is_narrowed:
+            result.narrow()
     return result
 
 
