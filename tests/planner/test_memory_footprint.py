@@ -10,7 +10,9 @@ import random
 import pytest
 
 from hloom.hlo import parse
+from hloom.ir import Apply, TensorType
 from hloom.planner.cost_tables import build_problem
+from hloom.planner.device_program import device_program
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.memory_profile import MemoryProfiler
 from hloom.planner.plan import plan_of
@@ -63,3 +65,25 @@ def test_a_profile_has_the_peak_on_one_time_axis(name: str):
         assert profile.bytes == profile.moments.max() == footprint(problem, choice, hoist_reshards(problem, choice))
     count = profiler.simulated
     assert profiler.profile(other_choice(problem, 0)) is profiles[0] and profiler.simulated == count
+
+
+def test_gathered_slices_are_as_large_as_on_one_device():
+    module = parse("""HloModule lookup
+ENTRY e {
+  table = f32[4096,64] parameter(0)
+  rows = s32[512,4] parameter(1)
+  found = f32[512,4,64] gather(table, rows), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=2, slice_sizes={1,64}
+  ROOT y = f32[512,4,64] tanh(found)
+}""")
+    problem = build_problem(module, Mesh.parse("x=8"))
+    widths: set[int] = set()
+    for seed in range(20):
+        choice = other_choice(problem, seed)
+        program = device_program(problem, choice, problem.specs(choice))
+        for node in program.module.entry.nodes:
+            if node.opcode == "gather":
+                assert isinstance(node, Apply) and isinstance(node.type, TensorType)
+                assert node.attributes["slice_sizes"] == (1, node.type.dims[2])
+                widths.add(node.type.dims[2])
+    assert widths == {8, 64}

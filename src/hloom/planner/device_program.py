@@ -99,6 +99,9 @@ class _Writing:
             made = self.copies[node]
             if local_type is not made.type:
                 copy.set_type(made, local_type)
+                if isinstance(made, Apply) and made.opcode == "gather" and isinstance(local_type, TensorType):
+                    slices = _local_slices(made, local_type)
+                    copy.set_attributes(made, made.attributes.changed(slice_sizes=slices))
             if isinstance(node.type, TensorType):
                 self.program.origins[made] = ValueOrigin(node)
 
@@ -240,6 +243,15 @@ def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spe
     return Spec(
         tuple(of.get(factors, axes) for factors, axes in zip(axis_map.operands[operand_index], own.dims, strict=True))
     )
+
+
+def _local_slices(gather: Apply, local_type: TensorType) -> tuple[int, ...]:
+    """The sizes of a gather's slices where these are as large as its result has them on one device."""
+    attributes = gather.attributes
+    inner = {*(attributes.get("collapsed_slice_dims") or ()), *(attributes.get("operand_batching_dims") or ())}
+    sizes = iter([local_type.dims[dim] for dim in attributes.get("offset_dims") or ()])
+    slices = attributes.get("slice_sizes") or ()
+    return tuple(1 if dim in inner else next(sizes, size) for dim, size in enumerate(slices))
 
 
 def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
