@@ -21,16 +21,16 @@ from hloom.microbatch import MixedExamples
 from hloom.pipeline import PipelineExecutor, PipelinePlan, Stage, layers, pipeline_program
 from hloom.runtime import xla
 from hloom.text import HloomError
-from tests.pipeline.on_eight_devices import CASES
+from tests.pipeline.on_eight_devices import CASES, LONG_CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @lru_cache
-def results() -> dict[str, str]:
-    """What was wrong with each case, from one child process for all of them."""
+def results(*cases: str) -> dict[str, str]:
+    """What was wrong with each case, all short ones by default, from one child process for all of them."""
     environment = xla.environment(8) | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "JAX_ENABLE_X64": "0"}
-    command = [sys.executable, "-m", "tests.pipeline.on_eight_devices"]
+    command = [sys.executable, "-m", "tests.pipeline.on_eight_devices", *cases]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -39,6 +39,13 @@ def results() -> dict[str, str]:
 @pytest.mark.parametrize("name", CASES)
 def test_on_eight_devices(name: str) -> None:
     problem = results()[name]
+    assert not problem, problem
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LONG_CASES)
+def test_models_on_eight_devices(name: str) -> None:
+    problem = results(*LONG_CASES)[name]
     assert not problem, problem
 
 
