@@ -233,6 +233,7 @@ def function(
     if not callable(function):
         raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
     original = function
+    _check_static(original, names)
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -283,7 +284,11 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
     if not _is_function(target):
         return autodiff.jvp(target, *args, **options)
     original, precision, _ = _original(target)
-    primals, tangents = [*args, *options.values()]
+    unknown = next((name for name in options if name not in ("primals", "tangents")), None)
+    given = [*args, *(options[name] for name in ("primals", "tangents") if name in options)]
+    if unknown is not None or len(given) != 2 or not all(isinstance(part, (tuple, list)) for part in given):
+        raise HloomError("jvp of a function takes the function, a tuple of primals and a tuple of tangents")
+    primals, tangents = given
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -421,6 +426,22 @@ def _positions(original: Callable[..., Any]) -> tuple[str, ...]:
         return ()
 
 
+def _check_static(original: Callable[..., Any], names: Sequence[str | int]) -> None:
+    """Raise HloomError where `static` names no parameter of a function."""
+    try:
+        parameters = inspect.signature(original).parameters
+    except (TypeError, ValueError):
+        return
+    rules = {parameter.kind for parameter in parameters.values()}
+    for name in names:
+        if isinstance(name, str):
+            is_there = name in parameters or inspect.Parameter.VAR_KEYWORD in rules
+        else:
+            is_there = name >= 0 and (name < len(parameters) or inspect.Parameter.VAR_POSITIONAL in rules)
+        if not is_there:
+            raise HloomError(f"static={name!r}: {_name(original)}() has no such parameter")
+
+
 def _frozen(value: Any) -> Any:
     """A static argument as a key: hashable."""
     try:
@@ -449,8 +470,11 @@ def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
     if isinstance(argument, (np.ndarray, np.generic)) or (
         hasattr(argument, "__array__") and hasattr(argument, "dtype") and not isinstance(argument, type)
     ):
-        arrays.append(argument)
         dtype = argument.dtype
+        if isinstance(dtype, np.dtype) and not dtype.isnative:
+            dtype = dtype.newbyteorder("=")
+            argument = np.asarray(argument).astype(dtype)
+        arrays.append(argument)
         return ArgumentArray(tuple(argument.shape), dtype if isinstance(dtype, np.dtype) else np.dtype(dtype), False)
     if argument is None or isinstance(argument, (str, bytes, type, np.dtype, Enum, int, float, complex, ModuleType)):
         return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known

@@ -28,7 +28,7 @@ from hloom.frontend import Code
 from hloom.functional.builtin_functions import BUILTINS, Handler, call_derived_outside, call_method
 from hloom.functional.container_classes import is_container, is_sequence
 from hloom.functional.gradients import call_derived
-from hloom.functional.library import has_own_rules, is_library
+from hloom.functional.library import has_own_rules, is_library, is_single_dispatch
 from hloom.functional.prelude import NUMPY_PRELUDE, PRELUDE
 from hloom.functional.specialisation import Specialisations
 from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds, RecursionMet
@@ -160,6 +160,8 @@ class Calls:
             return interpreter.library.call(held, arguments, keywords)
         if has_own_rules(held):
             return interpreter.library.call(held, arguments, keywords)
+        if is_single_dispatch(held):
+            return self._dispatched(held, arguments, keywords)
         if isinstance(held, FunctionType):
             return self.call(interpreter.closure_of(held), arguments, keywords)
         if isinstance(held, (MethodDescriptorType, WrapperDescriptorType)):
@@ -168,7 +170,7 @@ class Calls:
             return self.known_call(held, arguments, keywords)
         underlying = getattr(held, "__wrapped__", None)
         if isinstance(underlying, FunctionType):
-            return self.call(interpreter.closure_of(underlying), arguments, keywords)
+            return self.call(interpreter.embed(underlying), arguments, keywords)
         call = next((vars(base)["__call__"] for base in type(held).__mro__ if "__call__" in vars(base)), None)
         if isinstance(call, FunctionType):
             return self.call(interpreter.embed(call), [Const(held), *arguments], keywords)
@@ -193,6 +195,20 @@ class Calls:
             return handler(interpreter, arguments, keywords)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             interpreter.raise_error(type(error), str(error))
+
+    def _dispatched(
+        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """A call of a function of `functools.singledispatch`: the class of the first argument says which one it is."""
+        interpreter = self.interpreter
+        if not arguments:
+            interpreter.raise_error(TypeError, f"{held.__name__} requires at least 1 positional argument")
+        if isinstance(arguments[0], ValueChoice):
+            return interpreter.control.choices(
+                arguments[0], lambda option: self._dispatched(held, [option, *arguments[1:]], keywords)
+            )
+        function = held.dispatch(interpreter.classes.class_of(arguments[0]))
+        return self.call(interpreter.embed(function), arguments, keywords)
 
     def _unbound_method(
         self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]

@@ -457,7 +457,10 @@ def jvp(
     interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
 ) -> AbstractValue:
     """`jvp(function, primals, tangents)`: the value, and the derivative in the direction of the tangents."""
-    function, primals, tangents = [*arguments, *keywords.values()]
+    named = [keywords[name] for name in ("primals", "tangents") if name in keywords]
+    if len(arguments) + len(keywords) != 3 or len(named) != len(keywords):
+        interpreter.raise_error(TypeError, "jvp() takes a function, a tuple of primals and a tuple of tangents")
+    function, primals, tangents = [*arguments, *named]
     given = list(interpreter.members.items(primals))
     part = _Part(interpreter, function, given, {}, range(len(given)))
     if not part.has_forward_mode:
@@ -473,6 +476,8 @@ def jvp(
             interpreter.raise_error(TypeError, "there are fewer tangents than primals")
         if number in part.wrt:
             nodes.append(interpreter.numbers.as_type(held, leaf.type))
+    if next(leaves, None) is not None:
+        interpreter.raise_error(TypeError, "there are more tangents than primals")
     module = without_rules(autodiff.jvp(part.module, part.wrt))
     outputs = _call(interpreter, module, [*part.operands, *nodes], "tangent")
     value = part.finish(outputs)

@@ -27,7 +27,7 @@ from hloom.functional.container_classes import class_of_container, is_container
 from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
-from hloom.functional.library import Library, is_library
+from hloom.functional.library import Library, is_library, is_single_dispatch
 from hloom.functional.library_protocols import LibraryTracing
 from hloom.functional.loops import Loops
 from hloom.functional.members import Members
@@ -58,7 +58,7 @@ from hloom.functional.values import (
     walk,
 )
 from hloom.ir import DType, Graph, Module, Node, dtype, dtype_of
-from hloom.text import Location
+from hloom.text import HloomError, Location
 
 PREDICATE = dtype("pred")
 S32 = dtype("s32")
@@ -80,8 +80,12 @@ class Settings:
     """By identity of a Python function such as `hloom.grad`: the name of its transformation."""
 
     def element_of(self, numpy_type: Any) -> DType:
-        """The element type of an argument."""
-        return dtype_of(numpy_type)
+        """The element type of an argument; raises HloomError where XLA has none such."""
+        try:
+            return dtype_of(numpy_type)
+        except KeyError:
+            message = f"arrays of {np.dtype(numpy_type)} cannot be compiled"
+            raise HloomError(message, hint="pass numbers, or name the argument in static=") from None
 
 
 class Interpreter:
@@ -377,6 +381,7 @@ class Interpreter:
             isinstance(held, FunctionType)
             and held not in BUILTINS
             and not is_library(held)
+            and not is_single_dispatch(held)
             and id(held) not in self.settings.transformations
         ):
             return self.closure_of(held)

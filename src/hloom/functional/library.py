@@ -5,8 +5,10 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,6 +72,8 @@ SINGULAR: dict[Any, str] = {
 }  # fmt: skip
 LARGEST_EXAMPLE = 1 << 16
 """How many elements the arrays of a call may have for which NumPy is asked what it gives."""
+SINGLE_DISPATCH = functools.singledispatch(lambda value: value).__code__
+"""The code of all functions of `functools.singledispatch`."""
 SMALL = 24
 """How many instructions a traced function may have to be put in place rather than called."""
 
@@ -78,6 +82,11 @@ def is_library(function: Any) -> bool:
     """Whether a function is of a library that is called, not interpreted."""
     module = getattr(function, "__module__", None) or type(function).__module__ or ""
     return module.partition(".")[0] in LIBRARIES
+
+
+def is_single_dispatch(held: Any) -> bool:
+    """Whether an object is a function that `functools.singledispatch` made."""
+    return isinstance(held, FunctionType) and held.__code__ is SINGLE_DISPATCH
 
 
 def has_own_rules(held: Any) -> bool:
@@ -312,6 +321,8 @@ class Library:
             is_number = example.dtype.kind in "biufc"
             if is_number and example.shape == result.dims and example.dtype != np.dtype(result.dtype.numpy):
                 return Array(interpreter.numbers.convert(result.node, interpreter.settings.element_of(example.dtype)))
+        if isinstance(result, Array) and not result.dims and type(example) in interpreter.numbers.of_python:
+            return Array(interpreter.numbers.convert(result.node, interpreter.numbers.of_python[type(example)]), True)
         if isinstance(result, Tuple) and isinstance(example, (tuple, list)) and len(example) == len(result.items):
             rows = zip(result.items, example, strict=True)
             return Tuple(tuple(self._as_numpys(item, own) for item, own in rows), result.cls)

@@ -132,8 +132,9 @@ class Templates:
         known = known_range(value)
         if known is not None:
             return Static(known)
-        if isinstance(value, Series):
-            return Container(list, None, tuple(map(self.of, interpreter.members.items(value))))
+        if isinstance(value, Series) and value.rule != "range":
+            text = f"the result is an iterator ({value.rule}), which only lives inside the program"
+            self._refuse(text, "return a list")
         if isinstance(value, ValueChoice):
             self.outputs.append(value.tag.node)
             return ResultChoice(len(self.outputs) - 1, tuple(map(self.of, value.options)))

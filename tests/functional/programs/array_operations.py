@@ -262,3 +262,8 @@ def a_window_that_moves(v):
 @program((np.ones(3),), (np.arange(4).reshape(2, 2),))
 def arrays_compared_with_none(x):
     return x == None, x != None, None == x, x is None, x[..., 0] == None, 1 in x  # noqa: E711
+
+
+@program((np.array([1.0, 2.5], ">f8"),), (np.array([3, 4], ">i4"),), reference=lambda x: x.astype(x.dtype.newbyteorder("=")) * 2)
+def arrays_of_the_other_byte_order(x):
+    return x * 2

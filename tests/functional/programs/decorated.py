@@ -69,3 +69,38 @@ def an_attribute_of_a_class(x):
 def a_partial_of_a_compiled_function(x):
     scaled = functools.partial(lambda f, k, v: f(v) * k, square, 3.0)
     return scaled(x)
+
+
+@functools.cache
+def _cached_fibonacci(n):
+    return n if n < 2 else _cached_fibonacci(n - 1) + _cached_fibonacci(n - 2)
+
+
+@program((10,), (1,))
+def a_cached_recursion_by_data(n):
+    return _cached_fibonacci(n)
+
+
+@functools.singledispatch
+def _by_class(x):
+    return x
+
+
+@_by_class.register
+def _by_int(x: int):
+    return x + 1
+
+
+@_by_class.register(float)
+def _by_float(x):
+    return x * 2
+
+
+@_by_class.register(tuple)
+def _by_tuple(x):
+    return tuple(_by_class(item) for item in x)
+
+
+@program((3,), (2.5,), ((1, (2.5, None)),), (True,), ("a",))
+def dispatch_on_the_class_of_an_argument(x):
+    return _by_class(x)

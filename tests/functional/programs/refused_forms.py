@@ -252,3 +252,13 @@ def too_deep_a_polymorphic_recursion(n):
         return k if k == 0 else f((t, t), k - 1)  # refused
 
     return f((), n)
+
+
+@program(((1, 2),), refused="iterator")
+def a_zip_returned_to_python(values):
+    return zip(values, values)  # refused
+
+
+@program((2.0,), refused="tangents")
+def more_tangents_than_primals(x):
+    return hloom.jvp(lambda v: v * v, (x,), (1.0, 1.0))  # refused
