@@ -72,7 +72,7 @@ SINGULAR: dict[Any, str] = {
 }  # fmt: skip
 LARGEST_EXAMPLE = 1 << 16
 """How many elements the arrays of a call may have for which NumPy is asked what it gives."""
-SINGLE_DISPATCH = functools.singledispatch(lambda value: value).__code__
+SINGLE_DISPATCH = getattr(functools.singledispatch(lambda value: value), "__code__", None)
 """The code of all functions of `functools.singledispatch`."""
 SMALL = 24
 """How many instructions a traced function may have to be put in place rather than called."""
