@@ -98,10 +98,7 @@ class _Writing:
             local_type = self._type(node)
             made = self.copies[node]
             if local_type is not made.type:
-                copy.set_type(made, local_type)
-                if isinstance(made, Apply) and made.opcode == "gather" and isinstance(local_type, TensorType):
-                    slices = _local_slices(made, local_type)
-                    copy.set_attributes(made, made.attributes.changed(slice_sizes=slices))
+                _set_local_type(copy, made, local_type)
             if isinstance(node.type, TensorType):
                 self.program.origins[made] = ValueOrigin(node)
 
@@ -147,7 +144,7 @@ class _Writing:
             return
         held = strategy.before if node is cluster.lead else strategy.after
         natural = spec_of_classes(self.problem.spec_tables.local(cluster, self.clusters.result_dims(node)), held)
-        graph.set_type(made, self._local(node, natural))
+        _set_local_type(graph, made, self._local(node, natural))
         self.program.origins[made] = ValueOrigin(node, is_partial=True)
         target = self.problem.spec_tables.result_spec(node, strategy)
         self.copies[node] = self._moved(graph, made, node, (natural, target), steps, ValueOrigin(node), following)
@@ -243,6 +240,13 @@ def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spe
     return Spec(
         tuple(of.get(factors, axes) for factors, axes in zip(axis_map.operands[operand_index], own.dims, strict=True))
     )
+
+
+def _set_local_type(graph: Graph, made: Node, local_type: Type | None) -> None:
+    """Give a node the type that it has on one device; the slices of a gather are as large as its result has them."""
+    graph.set_type(made, local_type)
+    if isinstance(made, Apply) and made.opcode == "gather" and isinstance(local_type, TensorType):
+        graph.set_attributes(made, made.attributes.changed(slice_sizes=_local_slices(made, local_type)))
 
 
 def _local_slices(gather: Apply, local_type: TensorType) -> tuple[int, ...]:
