@@ -143,12 +143,12 @@ def test_without_arguments_it_takes_the_types_that_it_is_called_with():
 
 
 def test_arguments_and_results_have_structure():
-    def scaled(tree, times=2, *, kind):
-        return {kind: tree["a"] * times, "kind": kind}
+    def scaled(tree, times=2, *, name):
+        return {name: tree["a"] * times, "name": name}
 
     inside = hloom.function(scaled).as_jax()
-    assert inside({"a": 2.0}, kind="b") == {"b": 4.0, "kind": "b"}
-    gradient = jax.grad(lambda tree, times: jnp.sum(inside(tree, times, kind="b")["b"]), argnums=(0, 1))
+    assert inside({"a": 2.0}, name="b") == {"b": 4.0, "name": "b"}
+    gradient = jax.grad(lambda tree, times: jnp.sum(inside(tree, times, name="b")["b"]), argnums=(0, 1))
     result = jax.jit(gradient)({"a": jnp.ones(3)}, 3.0)
     np.testing.assert_array_equal(result[0]["a"], [3.0, 3.0, 3.0])
     assert result[1] == 3.0

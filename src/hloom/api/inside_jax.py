@@ -104,8 +104,8 @@ _NUMBERS = {64: {"i": 8, "f": 8, "c": 16}, 32: {"i": 4, "f": 4, "c": 8}}
 """The bytes of Python's numbers, by precision and NumPy's kind."""
 
 
-def _jax_output(place: Result, output: Any) -> Any:
-    return runtime.result_array(output, weak=place.weak)
+def _jax_output(result: Result, output: Any) -> Any:
+    return runtime.result_array(output, weak=result.weak)
 
 
 def _printer(program: CompiledFunction) -> Callable[[Any, Any, Any], None]:

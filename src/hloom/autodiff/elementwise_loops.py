@@ -101,7 +101,7 @@ def diagonal_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active
             own = dict(zip(changing, state[count + number * size :], strict=False))
             given = [own[leaf] if leaf in own else _unit(inner, types[leaf], leaf == column) for leaf in bits(active)]
             yielded = inner.copy_graph(made, [whole, *given], known)
-            result = {leaf: inner.element(yielded, 1 + place) for place, leaf in enumerate(moved)}
+            result = {leaf: inner.element(yielded, 1 + position) for position, leaf in enumerate(moved)}
             after += [result[leaf] if leaf in result else inner.zeros(types[leaf]) for leaf in changing]
             value = inner.element(yielded, 0)
             known = {inner_node: known[inner_node] for inner_node in independent}
@@ -112,8 +112,8 @@ def diagonal_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active
     done = loop(emitter, node.name, [*flatten(emitter, init), *seeds], goes_on, step)
     results: list[Any] = [leaves[leaf] if leaf in constant and active >> leaf & 1 else None for leaf in range(count)]
     for number, column in enumerate(columns):
-        for place, leaf in enumerate(changing):
-            diagonal = done[count + number * size + place]
+        for position, leaf in enumerate(changing):
+            diagonal = done[count + number * size + position]
             moving = ops.convert(leaves[column], array_type(diagonal).dtype)
             results[leaf] = ops.add(results[leaf], ops.mul(diagonal, moving))
     return unflatten(emitter, value_type, done[:count]), results

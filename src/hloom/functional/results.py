@@ -214,8 +214,8 @@ def has_choice(template: Any) -> bool:
     return False
 
 
-def _numpy_output(place: Result, output: Any) -> Any:
-    return output.item() if place.weak else output[()] if not output.shape else output
+def _numpy_output(result: Result, output: Any) -> Any:
+    return output.item() if result.weak else output[()] if not output.shape else output
 
 
 @dataclass(frozen=True, slots=True)

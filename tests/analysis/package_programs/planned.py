@@ -123,8 +123,8 @@ def mamba(layers: int, width: int, length: int, recur: Callable[..., Any]) -> An
             h = layer(h, p)
         return cross_entropy(rms_norm(h, w["norm"]) @ w["embedding"].T, y)
 
-    each = [{name: shape(*dims) for name, dims in sizes.items()} for _ in range(layers)]
-    every = {"embedding": shape(words, width), "layers": each, "norm": shape(width)}
+    layer_shapes = [{name: shape(*dims) for name, dims in sizes.items()} for _ in range(layers)]
+    every = {"embedding": shape(words, width), "layers": layer_shapes, "norm": shape(width)}
     return trained(loss, every, ids(batch, length), ids(batch, length))
 
 
@@ -279,10 +279,10 @@ def llama(layers: int, width: int, hidden: int, heads: int, batch: int, length: 
                 h, _ = layer(h, p)
         return cross_entropy(rms_norm(h, w["norm"]) @ w["out"], y)
 
-    each = {name: shape(*dims, dtype=dtype) for name, dims in sizes.items()}
+    layer_shapes = {name: shape(*dims, dtype=dtype) for name, dims in sizes.items()}
     stacked = {name: shape(layers, *dims, dtype=dtype) for name, dims in sizes.items()}
     every = {"embedding": shape(words, width, dtype=dtype), "norm": shape(width, dtype=dtype)}
-    every |= {"layers": stacked if scan else [each] * layers, "out": shape(width, words, dtype=dtype)}
+    every |= {"layers": stacked if scan else [layer_shapes] * layers, "out": shape(width, words, dtype=dtype)}
     return trained(loss, every, ids(batch, length), ids(batch, length))
 
 
@@ -429,8 +429,8 @@ def lstm() -> Any:
             _, h = lax.scan(cell, (jnp.zeros((batch, width)), jnp.zeros((batch, width))), h)
         return cross_entropy(h.swapaxes(0, 1) @ w["out"], y)
 
-    each = {"w_in": shape(width, 4 * width), "w_hidden": shape(width, 4 * width), "bias": shape(4 * width)}
-    every = {"embedding": shape(words, width), "layers": [each] * layers, "out": shape(width, words)}
+    layer_shapes = {"w_in": shape(width, 4 * width), "w_hidden": shape(width, 4 * width), "bias": shape(4 * width)}
+    every = {"embedding": shape(words, width), "layers": [layer_shapes] * layers, "out": shape(width, words)}
     return trained(loss, every, ids(batch, length), ids(batch, length))
 
 
