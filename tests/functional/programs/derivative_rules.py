@@ -1,4 +1,4 @@
-"""Derivatives of functions with rules of their own: jax.custom_jvp and custom_vjp, stop_gradient, jax.nn at kinks."""
+"""Derivatives that differences do not give: custom_jvp and custom_vjp, stop_gradient, jax.nn at kinks, few bits."""
 
 import math
 
@@ -135,3 +135,8 @@ def halves(x):
 @program((3.0,), reference=lambda x: np.array([1.5, 1.0]))
 def a_compiled_function_over_a_batch(x):
     return jax.vmap(halves)(jnp.array([x, 1.0]))
+
+
+@program((np.float32(2.5),), reference=lambda x: (np.float32(1), np.float32(0.25)))
+def gradients_through_fewer_bits(x):
+    return hloom.grad(lambda v: np.float16(v))(x), hloom.grad(lambda v: np.float16(v) * np.float16(0.25))(x)

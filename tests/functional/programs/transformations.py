@@ -345,8 +345,3 @@ def an_option_that_gradients_do_not_have(x, y):
 @program((2.0, 3.0), refused="not callable")
 def the_gradient_of_a_number(x, y):
     return hloom.grad(x)(y)  # refused
-
-
-@program((np.float32(2.5),), reference=lambda x: (np.float32(1), np.float32(0.25)))
-def gradients_through_fewer_bits(x):
-    return hloom.grad(lambda v: np.float16(v))(x), hloom.grad(lambda v: np.float16(v) * np.float16(0.25))(x)
