@@ -6,6 +6,7 @@ Covers `choice.py`, `live_ranges.py`, `opaque_dependence.py`, `recomputation.py`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -328,3 +329,22 @@ def test_random_programs_keep_their_numbers(module: Module, share: float):
         return
     assert made.peak <= share * peak
     assert_equivalent(module, made.module, rtol=1e-5, atol=1e-4)  # sums of 24 numbers of at most 1
+
+
+def test_a_budget_that_nothing_meets_says_the_least_that_is_found():
+    module, _ = program("attention")
+    least = [
+        int(re.search(r"found takes ([\d,]+)", str(refused(module, share))).group(1).replace(",", ""))  # pyright: ignore[reportOptionalMemberAccess]
+        for share in (0.1, 0.2)
+    ]
+    peak = rematerialize(module, 1 << 40).peak
+    assert all(amount < 0.8 * peak for amount in least)
+
+
+def refused(module: Module, share: float) -> hloom.HloomError:
+    original = rematerialize(module, 1 << 40)
+    assert original.stored is not None
+    budget = original.stored.fixed + int(share * (original.peak - original.stored.fixed))
+    with pytest.raises(hloom.HloomError) as caught:
+        rematerialize(module, budget)
+    return caught.value

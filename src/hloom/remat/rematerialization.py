@@ -35,6 +35,10 @@ MARGIN = 0.05
 """The share of the budget that is left free where nothing but the model says what a program takes: its usual error."""
 MOST_TRIALS = 8
 """How many choices are written and their buffers simulated."""
+LEAST_SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06)
+"""Where nothing fits: limits, as shares of what the program takes, among which the least peak is looked for."""
+MOST_WORSE = 2
+"""After so many in a row that take more than the least that was found, no lower limit is tried."""
 RELAXATION = 0.98
 """A choice that takes less than this share of the budget is followed by one with a higher limit."""
 
@@ -242,7 +246,16 @@ class _Search:
                 cost_bound=bound,
             )
 
-        self._try(propose, float(self.budget - stored.fixed), float(stored.usage.max(initial=0)))
+        held = float(stored.usage.max(initial=0))
+        self._try(propose, float(self.budget - stored.fixed), held)
+        worse = 0
+        for share in LEAST_SHARES:
+            if self.best is not None or worse == MOST_WORSE:
+                break
+            _, write = propose(share * held)
+            result = self._measured(write())
+            worse = 0 if result.peak < self.least.peak else worse + 1
+            self._take(result)
 
     def _with_residuals(self, program: Module, choice: ResidualChoice) -> Rematerialization:
         trial = program.clone()
@@ -259,6 +272,19 @@ class _Search:
             residuals=choice,
         )
 
+    def _measured(self, result: Rematerialization) -> Rematerialization:
+        """With the peak as it is measured, where the model says that it fits."""
+        if self.measure is None or result.peak > self.budget:
+            return result
+        return replace(result, peak=self.measure(result.module) or result.peak)
+
+    def _take(self, result: Rematerialization) -> None:
+        """Keep a result that takes less than all before, or that fits and costs less."""
+        if result.peak < self.least.peak:
+            self.least = result
+        if result.peak <= self.budget and (self.best is None or result.flops < self.best.flops):
+            self.best = result
+
     def _try(self, propose: Propose, limit: float, high: float) -> None:
         low, fits = 0.0, dict[object, bool]()
         for _ in range(MOST_TRIALS):
@@ -268,16 +294,11 @@ class _Search:
                 low, high = (low, limit) if write is not None and not fits[key] else (limit, high)
                 limit = (low + high) / 2
                 continue
-            result = write()
-            if self.measure is not None and result.peak <= self.budget:
-                result = replace(result, peak=self.measure(result.module) or result.peak)
-            if result.peak < self.least.peak:
-                self.least = result
+            result = self._measured(write())
+            self._take(result)
             fits[key] = result.peak <= self.budget
             if fits[key]:
                 low = max(low, limit)
-                if self.best is None or result.flops < self.best.flops:
-                    self.best = result
                 if result.peak >= RELAXATION * self.budget:
                     break
             else:
