@@ -14,7 +14,7 @@ from hloom.hlo.reserved_words import check_word
 from hloom.hlo.strict_checks import check_aliases, check_graph
 from hloom.hlo.tokens import NAME
 from hloom.ir import Attributes, Graph, Module, Type
-from hloom.text import Cursor, HloomWarning, Source
+from hloom.text import Cursor, HloomWarning, Source, report
 
 DEEPEST = 60
 """How deep computations may nest inside attributes."""
@@ -82,6 +82,7 @@ class ModuleReader(ModuleState):
             raise cursor.error("expected a computation, found the end of the text")
         while cursor.peek():
             self._read_computation(cursor, needs_header=first is None and not self.module.graphs)
+            report(cursor.position, len(self.text))
         self.module.entry = self._entry or self.module.graphs[-1]
         if self.strict:
             check_aliases(self, cursor)

@@ -37,6 +37,7 @@ class Graph(Referent):
     """
 
     __slots__ = (
+        "__weakref__",
         "_callers",
         "_first",
         "_growing",

@@ -42,6 +42,7 @@ class Module:
     """
 
     __slots__ = (
+        "__weakref__",
         "_entry",
         "_names",
         "_suffixes",

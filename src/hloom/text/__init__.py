@@ -10,6 +10,9 @@ from hloom.text.files import read_limited as read_limited
 from hloom.text.files import read_stream as read_stream
 from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
+from hloom.text.progress import listening as listening
+from hloom.text.progress import report as report
+from hloom.text.progress import tracked as tracked
 from hloom.text.source import HloomError as HloomError
 from hloom.text.source import HloomWarning as HloomWarning
 from hloom.text.source import Location as Location
