@@ -20,6 +20,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "loops": (),
     "networks": ("flax", "optax"),
     "numerics": ("diffrax", "equinox", "haiku", "jaxopt", "mujoco.mjx", "numpyro", "optax"),
+    "samplers": ("diffrax", "equinox", "numpyro"),
+    "pretrained": ("diffusers", "optax", "transformers"),
     HELD_OUT: ("diffrax", "equinox", "flax", "haiku", "mujoco.mjx", "numpyro", "optax"),
 }
 """By file the packages that its programs import."""

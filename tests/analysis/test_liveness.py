@@ -286,6 +286,46 @@ def test_constants_stand_aside():
     assert temporaries(body) == 0
 
 
+def test_a_branch_writes_over_what_the_conditional_is_given():
+    """y, the update and x's copy are in one buffer: no branch reads what another has written."""
+    callees = """
+        g { t = (f32[256], f32[1]) parameter(0)
+            p = f32[256] get-tuple-element(t), index=0
+            u = f32[1] get-tuple-element(t), index=1
+            z = s32[] constant(0)
+            ROOT r = f32[256] dynamic-update-slice(p, u, z) }
+        h { t = (f32[256], f32[1]) parameter(0)
+            ROOT p = f32[256] get-tuple-element(t), index=0 }
+        s { a = f32[] parameter(0)
+            b = f32[] parameter(1)
+            ROOT r = f32[] add(a, b) }
+    """
+    body = f"""
+        x = K[] parameter(0)
+        u = f32[1] parameter(1)
+        i = s32[] parameter(2)
+        n = K[] copy(x)
+        t = (K[], f32[1]) tuple(n, u)
+        y = K[] conditional(i, t, t), branch_computations={{g, h}}
+        {total("y")}
+    """
+    assert temporaries(body, callees) == K + TABLE
+
+
+def test_the_tables_of_two_tuples_share_no_memory():
+    callees = "l { s = (f32[256]) parameter(0)\n ROOT x = f32[256] get-tuple-element(s), index=0 }\n" + SUM
+    body = f"""
+        x = K[] parameter(0)
+        a = (K[]) tuple(x)
+        y = K[] call(a), to_apply=l
+        n = K[] negate(y)
+        b = (K[]) tuple(n)
+        v = K[] call(b), to_apply=l
+        {total("v")}
+    """
+    assert temporaries(body, callees) == K + 2 * TABLE
+
+
 DONATED = ", input_output_alias={ {}: (0, {}, may-alias) }"
 
 

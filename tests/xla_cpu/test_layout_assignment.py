@@ -51,3 +51,18 @@ def test_the_left_operand_of_a_transposed_product_is_copied():
     module = parse(program(*lines))
     nodes = {node.name: node for node in simulate_buffers(module).steps}
     assert [str(operand.type) for operand in nodes["d"].inputs] == ["f32[256,128]", "f32[64,256]"]
+
+
+def test_dots_read_batches_of_transposed_matrices_through_the_transpose():
+    lines = (
+        "x = f32[8,250,64] parameter(0)",
+        "z = f32[8,250,64] tanh(x)",
+        "t = f32[8,64,250] transpose(z), dimensions={0,2,1}",
+        "d = f32[8,64,64] dot(t, z), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={1}",
+        "ROOT r = (f32[8,64,64], f32[8,64,250]) tuple(d, t)",
+    )
+    assert stored(program(*lines[:-1], "ROOT n = f32[8,64,64] negate(d)")) == ["z", "d"]
+    module = parse(program(*lines))
+    simulate_buffers(module)
+    assert module.entry["d"].inputs == (module.entry["z"], module.entry["z"])

@@ -17,3 +17,15 @@ def test_a_reduction_fuses_operands_that_only_it_reads():
         f"ROOT r = (f32[256], f32[256], {BIG}) tuple(s, t, c)",
     )
     assert stored(program(*lines)) == ["b"]
+
+
+def test_a_reduction_fuses_no_product_of_a_matrix_with_a_vector():
+    lines = (
+        "v = f32[256] parameter(0)",
+        f"x = {BIG} parameter(1)",
+        "zero = f32[] constant(0)",
+        "d = f32[256] dot(v, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        "b = f32[256,32] broadcast(d), dimensions={0}",
+        "ROOT s = f32[] reduce(b, zero), dimensions={0,1}, to_apply=add",
+    )
+    assert stored(program(*lines)) == ["d"]

@@ -3,8 +3,9 @@
 To add a line to the summary of a module, edit `summary.py`. To teach all analyses an opcode that calls computations or
 forwards values, add a row to `control_flow.py`. To count an opcode, give it a rule in its family's file of `rules/`; to
 recognise a further form of loop, edit `scalar_evolution.py` (what counters are made with) or `trip_counts.py` (how
-conditions compare them); to add costs up by something else, `op_names.py`. Which results share an operand's buffer,
-`alias_info.py` says; what is fused, `fusion.py`; what collectives cost, `collective_cost.py`.
+conditions compare them); to add costs up by something else, `op_names.py`; which scope an instruction is in,
+`scopes.py`. Which results share an operand's buffer, `alias_info.py` says; what is fused, `fusion.py`; what collectives
+cost, `collective_cost.py`.
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE
@@ -48,6 +49,7 @@ from hloom.analysis.cost import Loop as Loop
 from hloom.analysis.cost import NodeCost as NodeCost
 from hloom.analysis.cost import cost as cost
 from hloom.analysis.cost_analysis import LOOPED as LOOPED
+from hloom.analysis.cost_analysis import CostAnalysis as CostAnalysis
 from hloom.analysis.cost_properties import Cost as Cost
 from hloom.analysis.device_files import check_devices as check_devices
 from hloom.analysis.devices import Device as Device
@@ -69,12 +71,14 @@ from hloom.analysis.memory import MemoryReport as MemoryReport
 from hloom.analysis.memory import bytes_of as bytes_of
 from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.op_names import BY as BY
+from hloom.analysis.op_names import OUTSIDE as OUTSIDE
 from hloom.analysis.op_names import UNKNOWN as UNKNOWN
 from hloom.analysis.op_names import layer as layer
 from hloom.analysis.op_names import op_name_of as op_name_of
 from hloom.analysis.op_names import source_of as source_of
 from hloom.analysis.partition_state import BOUNDARIES as BOUNDARIES
 from hloom.analysis.partition_state import awaits_partitioning as awaits_partitioning
+from hloom.analysis.roofline import ComputeTime as ComputeTime
 from hloom.analysis.roofline import Roofline as Roofline
 from hloom.analysis.roofline import Timing as Timing
 from hloom.analysis.roofline import roofline as roofline
@@ -90,6 +94,11 @@ from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule
 from hloom.analysis.schedule import Scheduler as Scheduler
 from hloom.analysis.schedule import as_written as as_written
 from hloom.analysis.schedule import post_order as post_order
+from hloom.analysis.scopes import NO_SCOPE as NO_SCOPE
+from hloom.analysis.scopes import ScopePath as ScopePath
+from hloom.analysis.scopes import ScopePaths as ScopePaths
+from hloom.analysis.scopes import scope_of_name as scope_of_name
+from hloom.analysis.scopes import scopes as scopes
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
 from hloom.analysis.summary import Call as Call

@@ -96,9 +96,29 @@ class AliasInfo:
         graph = node.attributes.get("calls")
         if not isinstance(graph, Graph) or graph.output is None:
             return _written(node)
-        if graph not in self._pairs:
-            self._pairs[graph] = tuple(self._found_pairs(graph))
+        self._follow_fusions(graph)
         return self._pairs[graph] + _written(node)
+
+    def _follow_fusions(self, graph: Graph) -> None:
+        """Work out the pairs of a fused computation, and first those of the fusions in it, however deep they nest.
+
+        Of fusions that lead back to themselves, which no program has, the innermost has no pairs.
+        """
+        pending, opened = [graph], set[Graph]()
+        while pending:
+            current = pending[-1]
+            if current not in self._pairs and current not in opened:
+                opened.add(current)
+                pending += [inner for inner in _fused(current) if inner not in self._pairs and inner not in opened]
+                continue
+            pending.pop()
+            if current not in self._pairs:
+                self._pairs[current] = ()
+                self._pairs[current] = tuple(self._found_pairs(current))
+
+    def _known_pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
+        graph = node.attributes.get("calls") if node.opcode == "fusion" else None
+        return self._pairs.get(graph, ()) + _written(node) if isinstance(graph, Graph) else self.pairs(node)
 
     def _found_pairs(self, graph: Graph) -> list[InPlacePair]:
         root = graph.root
@@ -109,7 +129,7 @@ class AliasInfo:
             source = _followed(made)
             if not isinstance(source, Apply):
                 continue
-            for pair in self.pairs(source):
+            for pair in self._known_pairs(source):
                 origin = _followed(source.inputs[pair.operand])
                 if not pair.result_index and isinstance(origin, Parameter):
                     pairs.append(InPlacePair(origin.number, (), index))
@@ -206,3 +226,9 @@ def _order(array_type: TensorType) -> tuple[int, ...]:
     return (
         array_type.layout.minor_to_major if array_type.layout is not None else tuple(range(array_type.rank - 1, -1, -1))
     )
+
+
+def _fused(graph: Graph) -> list[Graph]:
+    """The computations of the fusions in a graph."""
+    called = (node.attributes.get("calls") for node in graph.nodes if node.opcode == "fusion")
+    return [inner for inner in called if isinstance(inner, Graph) and inner.output is not None]

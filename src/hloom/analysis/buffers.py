@@ -2,13 +2,15 @@
 
 Values are joined that share a buffer: a loop's state through all its iterations, a branch's result and the
 conditional's, an array and its update in place, a donated parameter and its output. Where the earlier one is still
-read after the later one is written, a compiler makes a copy, and the two stay apart.
+read after the later one is written, a compiler makes a copy, and the two stay apart. In a compiled module the copies
+are made already: there all of them share (xla/hlo/analysis/hlo_alias_analysis.cc), even an operand that a conditional
+holds until its end while a branch writes over it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,14 +43,21 @@ class Buffer:
 
 
 class Buffers:
-    """The buffers of a program; `of(value)` is the one that holds a value."""
+    """The buffers of a program; `of(value)` is the one that holds a value.
 
-    def __init__(self, values: ValueTable, merges: list[BufferAlias]) -> None:
+    `donations` are aliases of parameters and outputs, beside those of `values`. `is_final` says that all copies are
+    made.
+    """
+
+    def __init__(self, values: ValueTable, donations: Iterable[BufferAlias] = (), is_final: bool = False) -> None:
         self._values = values
         self._parents = list(range(len(values)))
         self._spans: dict[int, list[Span]] = {}
-        for merge in merges:
-            self._join(merge)
+        tables = set(values.tables.values())
+        for alias in values.aliases:
+            self._join(alias, is_final or alias.earlier in tables)
+        for alias in donations:
+            self._join(alias, False)
         self._buffers: dict[int, Buffer] = {}
 
     def __iter__(self) -> Iterator[Buffer]:
@@ -82,17 +91,20 @@ class Buffers:
         spans = self._spans.get(root)
         return [Span(self._values.starts[root], self._values.ends[root], root)] if spans is None else spans
 
-    def _join(self, merge: BufferAlias) -> None:
-        """Join the buffers of two values, unless one is in use while the other is."""
-        one, other = self._root(merge.earlier), self._root(merge.later)
+    def _join(self, alias: BufferAlias, is_required: bool) -> None:
+        """Join the buffers of two values, unless one is in use while the other is and a copy can keep them apart."""
+        one, other = self._root(alias.earlier), self._root(alias.later)
         if one == other:
             return
         few, many = sorted((self._spans_of(one), self._spans_of(other)), key=len)
         places = [bisect_left(many, span) for span in few]
-        if any(_meets(many, position, span, merge.may_touch) for position, span in zip(places, few, strict=True)):
+        if not any(_meets(many, position, span, alias.may_touch) for position, span in zip(places, few, strict=True)):
+            for position, span in zip(reversed(places), reversed(few), strict=True):
+                many.insert(position, span)
+        elif is_required:
+            many = _in_turn(sorted([*many, *few]))
+        else:
             return
-        for position, span in zip(reversed(places), reversed(few), strict=True):
-            many.insert(position, span)
         self._parents[other] = one
         self._spans.pop(other, None)
         self._spans[one] = many
@@ -104,3 +116,15 @@ def _meets(spans: list[Span], position: int, span: Span, may_touch: bool) -> boo
     before = position > 0 and spans[position - 1].end > span.start - less
     after = position < len(spans) and spans[position].start < span.end + less
     return before or after
+
+
+def _in_turn(spans: list[Span]) -> list[Span]:
+    """The spans of values in one buffer, the earlier of two that overlap ending where the later one begins."""
+    made = spans[:1]
+    for span in spans[1:]:
+        last = made[-1]
+        if last.end > span.start:
+            made[-1] = last._replace(end=span.start)
+            span = span._replace(end=max(span.end, last.end))
+        made.append(span)
+    return made

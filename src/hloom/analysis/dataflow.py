@@ -369,11 +369,20 @@ class _DataflowAnalysis:
         if not is_complete or any(site.computation.is_declared for site in sites) or size > self.visits_left:
             self.table.opaque_calls += 1
             return self._apply(node, now)
+        for site in sites:
+            self._pass_tables(site)
         if flow.is_loop:
             return (yield from self._loop(node, sites))
         if flow.is_branch:
             return (yield from self._branch(node, sites))
         return (yield from self._enter(node, flow, sites))
+
+    def _pass_tables(self, site: CallSite) -> None:
+        """Let parameters that are tuples have the tables of what they are given."""
+        tables = self.table.tables
+        for parameter, operand in zip(site.computation.parameters, site.operands, strict=False):
+            if operand in tables:
+                tables[parameter] = tables[operand]
 
     def _arguments(self, site: CallSite) -> list[ValueTree]:
         return [self.trees[operand] for operand in site.operands]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers
-from hloom.analysis.buffers import Buffer, Buffers
+from hloom.analysis.buffers import Buffer, Buffers, Span
 from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
 from hloom.analysis.heap_simulator import height, live_bytes
 from hloom.analysis.schedule import Scheduler, order_of
@@ -98,8 +98,8 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> 
     for leaf in (fixed | values.constants) - donated:
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
     outputs = leaves(values.output)
-    aliases = list(_aliases(values, donations, scheduler.is_final))
-    result = _account(module, values, Buffers(values, [*values.aliases, *aliases]), donations, fixed, outputs)
+    buffers = Buffers(values, _aliases(values, donations, scheduler.is_final), scheduler.is_final)
+    result = _account(module, values, buffers, donations, fixed, outputs)
     result.last_reads = last_reads
     return result
 
@@ -122,6 +122,7 @@ def _account(
     output_ids = {id(buffer) for buffer in output_buffers}
     elsewhere = kept | constants | output_ids
     free = [buffer for buffer in buffers if id(buffer) not in elsewhere]
+    _keep_tables(values, free)
     donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
     allocation = assign_buffers(values, [*output_buffers, *donors], free)
     aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
@@ -137,6 +138,17 @@ def _account(
         allocation=allocation,
         donations=donations,
     )
+
+
+def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> None:
+    """Let each table of pointers have memory of its own for the whole run.
+
+    XLA reuses no buffer of a tuple (xla/service/buffer_assignment.cc, BufferAssigner::MaybeAssignBuffer).
+    """
+    tables = set(values.tables.values())
+    for buffer in buffers:
+        if buffer.spans[0].value in tables:
+            buffer.spans = [Span(0, len(values.steps), buffer.spans[0].value)]
 
 
 def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:

@@ -34,7 +34,7 @@ class ComputationSchedule:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Makes a schedule for each computation, once; `is_final` says that the module's own order and fusions stand."""
+    """Makes a schedule for each computation, once; `is_final` says that order, fusions and copies stand as they are."""
 
     is_final: bool
     order: Callable[[Graph], Sequence[Node]]

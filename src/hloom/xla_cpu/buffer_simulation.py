@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node, TupleType
-from hloom.passes import SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, hoist, inline
+from hloom.passes import SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, dce, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.all_to_all_decomposer import decompose_all_to_alls
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
-from hloom.xla_cpu.copy_insertion import insert_copies
+from hloom.xla_cpu.copy_insertion import has_all_copies, insert_copies
 from hloom.xla_cpu.copy_remover import elementwise_operands
 from hloom.xla_cpu.flatten_call_graph import flatten_call_graph
 from hloom.xla_cpu.gather_simplifier import simplify_gathers
@@ -47,8 +47,8 @@ NOT_HOISTED = frozenset(
 class _KernelScheduler(Scheduler):
     """Schedules kernels breadth first; a fused instruction lives until the last kernel that computes it runs."""
 
-    def __init__(self, fused: dict[Graph, set[Node]], state_sizes: dict[Graph, int]) -> None:
-        super().__init__(False, as_written)
+    def __init__(self, module: Module, fused: dict[Graph, set[Node]], state_sizes: dict[Graph, int]) -> None:
+        super().__init__(has_all_copies(module), as_written)
         self._fused = fused
         self._state_sizes = state_sizes
 
@@ -84,6 +84,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)
+    dce(module)  # transposes that dots read through
     flatten_call_graph(module)
     module.index_users()
     copies = {graph: copy_tuple_elements(graph) for graph in module.graphs}
@@ -91,4 +92,4 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph, made in copies.items():
         take_out_of_tuples(made, fused[graph])
     insert_copies(module, fused)
-    return liveness(module, given=given, scheduler=_KernelScheduler(fused, state_sizes))
+    return liveness(module, given=given, scheduler=_KernelScheduler(module, fused, state_sizes))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from hloom.analysis import AliasInfo, is_control_flow, post_order
+from hloom.analysis import AliasInfo, flow_of, is_control_flow, post_order
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.xla_cpu.copy_remover import InsertedCopies, removable_copies
@@ -35,6 +35,15 @@ def insert_copies(module: Module, fused: Mapping[Graph, Collection[Node]]) -> No
     positions = {graph: position for position, graph in enumerate(graphs)}
     copies.order.sort(key=lambda copy: positions[copy.graph])
     _remove(removable_copies(module, fused, copies))
+
+
+def has_all_copies(module: Module) -> bool:
+    """Whether `insert_copies` knows all loops and branches of a module, so that what shares a buffer then may."""
+    rows = {node.opcode: flow_of(node) for graph in module.graphs for node in graph.nodes}
+    return all(
+        flow is None or not (flow.is_loop or flow.is_branch) or opcode in ("while", "conditional")
+        for opcode, flow in rows.items()
+    )
 
 
 def _remove(copies: Sequence[Node]) -> None:

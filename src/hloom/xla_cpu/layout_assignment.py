@@ -122,9 +122,8 @@ def _canonicalize_dot(graph: Graph, dot: Apply, known: Known, following: Node | 
     A dot reads a transposed matrix through the transpose.
     """
     if all(_is_canonical(dot, index) for index in (0, 1)):
-        inputs = [_behind_transpose(operand) for operand in dot.inputs]
-        if inputs != list(dot.inputs):
-            graph.set_inputs(dot, inputs)
+        for index in (0, 1):
+            _fold_transpose(graph, dot, index)
         return
     batch, _, own = _dot_dims(dot, 0)
     dot_type = dot.type
@@ -170,6 +169,27 @@ def _transpose_product(graph: Graph, dot: Apply, reshape: Apply) -> None:
     graph.set_type(reshape, transpose.type)
     graph.replace_uses(transpose, reshape)
     graph.erase(transpose)
+
+
+def _fold_transpose(graph: Graph, dot: Apply, operand_index: int) -> None:
+    """Let a dot read a batch of transposed matrices through the transpose.
+
+        dot(transpose(x[2,8,4]), y), dimensions={0,2,1}, lhs_contracting_dims={2}
+          ->
+        dot(x, y), lhs_contracting_dims={1}
+
+    Source: `TransposeFolding::IsRowColumnTransposeDotOperand` (xla/hlo/transforms/simplifiers/transpose_folding.cc).
+    """
+    operand = dot.inputs[operand_index]
+    batch, (contracting,), _ = _dot_dims(dot, operand_index)
+    if operand.opcode != "transpose" or _rank(operand) != len(batch) + 2:
+        return
+    order = operand.attributes["dimensions"]
+    if any(order[dim] != dim for dim in batch):
+        return
+    graph.set_inputs(dot, [operand.inputs[0] if index == operand_index else dot.inputs[index] for index in (0, 1)])
+    side = ("lhs", "rhs")[operand_index]
+    graph.set_attributes(dot, {**dot.attributes, f"{side}_contracting_dims": (order[contracting],)})
 
 
 def _behind_transpose(operand: Node) -> Node:

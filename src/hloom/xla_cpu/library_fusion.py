@@ -124,13 +124,17 @@ class _LibraryRewriter:
 
 
 def _starts_fusion(node: Node) -> bool:
-    """Whether the library has a dot or reduction: canonical on the left, of supported types, and large enough."""
+    """Whether the library has a dot or reduction: of supported types and large enough.
+
+    Dots are of two matrices, canonical on the left; one with a vector is of a matrix of one row or column.
+    """
     if not all(isinstance(value.type, TensorType) for value in (node, *node.inputs)):
         return False
     if node.opcode == "dot":
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
-        is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and min(_dims(node)[-2:], default=1) > 1
-        is_canonical &= max(*_dims(node)[-2:], *_dims(node.inputs[0])[-1:], 0) >= MIN_DOT_SIZE
+        matrix = _dims(node)[len(node.attributes.get("lhs_batch_dims") or ()) :]
+        is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and len(matrix) == 2 and min(matrix) > 1
+        is_canonical &= max(*matrix, *_dims(node.inputs[0])[-1:], 0) >= MIN_DOT_SIZE
         return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
     return is_library_reduction(node)
 
