@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hloom.passes.simplify import INEXACT, STRICT
+from hloom.passes.simplify import EXPLORATION, INEXACT, STRICT
 from hloom.rewrite import Family, Rule
 from hloom.rewrite.domain import check_domain
 from hloom.testing.rules import check_rule
@@ -54,6 +54,11 @@ def test_a_strict_rule(rule: Rule):
 @pytest.mark.parametrize("rule", rules(INEXACT))
 def test_a_relaxed_rule(rule: Rule):
     check(rule, INEXACT_SETTINGS)
+
+
+@pytest.mark.parametrize("rule", rules(EXPLORATION))
+def test_a_rule_of_saturation(rule: Rule):
+    check(rule, INEXACT_SETTINGS | {"tolerance": 2e-4})
 
 
 def test_each_domain_is_of_one_rule():

@@ -12,7 +12,10 @@ from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_p
 from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import own_copy as own_copy
+from hloom.passes.computation_order import sort_topologically as sort_topologically
+from hloom.passes.cse import ValueNumbering as ValueNumbering
 from hloom.passes.cse import cse as cse
+from hloom.passes.cse import merge_key as merge_key
 from hloom.passes.dce import dce as dce
 from hloom.passes.dce import erase_unused as erase_unused
 from hloom.passes.hoist import hoist as hoist
@@ -35,6 +38,7 @@ from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
+from hloom.passes.simplify import EXPLORATION as EXPLORATION
 from hloom.passes.simplify import INEXACT as INEXACT
 from hloom.passes.simplify import SIMPLIFY_BEFORE_DOTS as SIMPLIFY_BEFORE_DOTS
 from hloom.passes.simplify import SIMPLIFY_STRICTLY_BEFORE_DOTS as SIMPLIFY_STRICTLY_BEFORE_DOTS

@@ -1,4 +1,4 @@
-"""The call graph: graphs in post-order, control dependencies, and private copies of callees.
+"""Order: graphs callees first, nodes operands first; control dependencies, and private copies of callees.
 
 Post-order as in XLA's xla/hlo/ir/hlo_module.cc (MakeComputationPostOrder).
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from hloom.analysis import ScalarEvolution
 from hloom.ir import Apply, Graph, Module, Node
+from hloom.text import HloomError
 
 
 def callees_first(module: Module) -> list[Graph]:
@@ -75,3 +76,29 @@ class _Callers(Mapping[Graph, "list[Apply]"]):
 
     def __len__(self) -> int:
         return 0
+
+
+def sort_topologically(graph: Graph) -> None:
+    """Put the nodes in an order in which operands come first; where that allows, the order stays."""
+    ordered: dict[Node, None] = {}
+    entered: set[Node] = set()
+    for start in graph.nodes:
+        pending = [start]
+        while pending:
+            node = pending[-1]
+            if node in ordered:
+                pending.pop()
+                continue
+            before = [*node.inputs, *(node.attributes.get("control-predecessors") or ())]
+            waiting = [operand for operand in before if operand not in ordered and operand.graph is graph]
+            if not waiting:
+                ordered[node] = None
+                pending.pop()
+                continue
+            if node in entered:
+                raise HloomError(f"{node.name} in {graph.name} needs itself")
+            entered.add(node)
+            pending += reversed(waiting)
+    order = list(ordered)
+    for node, successor in zip(reversed(order[:-1]), reversed(order[1:]), strict=True):
+        graph.move_before(node, successor)

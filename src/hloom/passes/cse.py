@@ -97,7 +97,7 @@ def _merge_nodes(graph: Graph, numbering: ValueNumbering, effects: SideEffects) 
         if merged:
             _use_merged(graph, node, merged)
         numbers[node] = len(numbers)
-        key = None if node in awaited else _key(node, numbers, numbering, effects)
+        key = None if node in awaited else merge_key(node, numbers, numbering, effects)
         kept = node if key is None else first.setdefault(key, node)
         if kept is not node:
             merged[node] = kept
@@ -118,7 +118,7 @@ def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
             return
 
 
-def _key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering, effects: SideEffects) -> Hashable | None:
+def merge_key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering, effects: SideEffects) -> Hashable | None:
     """What tells a node from all others; None where it must stay by itself."""
     if node.type is None:
         return None

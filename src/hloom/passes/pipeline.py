@@ -12,7 +12,7 @@ from typing import Any
 
 from hloom.ir import Apply, Module, Node, Op, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
-from hloom.text import Cursor, HloomError, Source
+from hloom.text import Cursor, HloomError, Source, tracked
 
 _NAME = re.compile(r"[^\s,()]+")
 _OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
@@ -213,7 +213,8 @@ class _Composite:
         total, parts, started = Report(self.name), self.parts, perf_counter()
         settled = 0  # so many passes in a row, the last one included, have nothing to change as the module is now
         touched: list[set[Node] | None] = [None] * len(parts)  # since each part ran; None where that is not known
-        for index in range(len(parts) * (self.rounds or 1)):
+        runs = range(len(parts) * (self.rounds or 1))
+        for index in runs if self.rounds else tracked(runs):
             at = index % len(parts)
             part = parts[at]
             report = _run_one(part, module, watch or Watch(), touched[at])

@@ -27,6 +27,9 @@ from hloom.passes.rules.dot import DOT
 from hloom.passes.rules.dot_inexact import DOT_INEXACT
 from hloom.passes.rules.dynamic_slice import DYNAMIC_SLICE, DYNAMIC_SLICE_AS_XLA
 from hloom.passes.rules.dynamic_update_slice import DYNAMIC_UPDATE_SLICE, DYNAMIC_UPDATE_SLICE_AS_XLA
+from hloom.passes.rules.explore_convolution import EXPLORE_CONVOLUTION
+from hloom.passes.rules.explore_dot import EXPLORE_DOT
+from hloom.passes.rules.explore_elementwise import EXPLORE_ELEMENTWISE
 from hloom.passes.rules.fast_math import FAST_MATH
 from hloom.passes.rules.gather import GATHER, GATHER_AS_XLA
 from hloom.passes.rules.min_max import MIN_MAX
@@ -119,6 +122,10 @@ INEXACT: tuple[Family, ...] = (
 """Further rules that XLA's defaults allow: numbers may change where XLA's do."""
 
 
+EXPLORATION: tuple[Family, ...] = (EXPLORE_DOT, EXPLORE_CONVOLUTION, EXPLORE_ELEMENTWISE)
+"""Rules to other forms, which are cheaper or not: for equality saturation, which chooses."""
+
+
 NOT_AS_XLA = frozenset(("dot-of-transpose",))
 """Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered."""
 LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
@@ -127,6 +134,9 @@ LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
 AFTER_CANONICAL_DOTS = frozenset(("transpose-of-dot",))
 """Rules that XLA's CPU compiler applies only to products of matrices, which it makes of all dots before it simplifies
 (xla/hlo/transforms/expanders/dot_decomposer.cc)."""
+NOT_COMPILED = frozenset(("branch-by-predicate", "constants-of-two-factors", "float-constants-of-two-factors"))
+"""Rules that make programs smaller and that XLA's CPU compiler does not have: it chooses among two branches by number,
+and leaves constants with their factors."""
 STRENGTH_REDUCTION = frozenset(("dot-as-reduce",))
 """Rules that move more bytes until multiply and reduce are fused: XLA's CPU compiler leaves them out too
 (xla/service/cpu/cpu_compiler.cc, set_enable_dot_strength_reduction), so they are a pass of their own."""
@@ -149,13 +159,13 @@ _AS_XLA = [
 ]
 _MOVERS = (Pass("constants", canonicalize_constants), Pass("reshape-mover", move_reshapes))
 SIMPLIFY_BEFORE_DOTS = _simplifier(
-    "simplify-xla", [rule for rule in _AS_XLA if rule.name not in AFTER_CANONICAL_DOTS], *_MOVERS
+    "simplify-xla", [rule for rule in _AS_XLA if rule.name not in AFTER_CANONICAL_DOTS | NOT_COMPILED], *_MOVERS
 )
-"""The pass `simplify-xla` without what waits until dots are products of matrices."""
+"""The pass `simplify-xla` as XLA's CPU compiler begins: without what waits until dots are products of matrices."""
 SIMPLIFY_STRICTLY_BEFORE_DOTS = _simplifier(
-    "simplify", [rule for rule in _rules(*STRICT) if rule.name not in AFTER_CANONICAL_DOTS]
+    "simplify", [rule for rule in _rules(*STRICT) if rule.name not in AFTER_CANONICAL_DOTS | NOT_COMPILED]
 )
-"""The pass `simplify` without what waits until dots are products of matrices."""
+"""The pass `simplify` likewise."""
 _offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
 _offer_fixpoint("simplify-xla", _AS_XLA, "simplify, and what XLA's defaults allow beside", *_MOVERS)
 register_pass(

@@ -13,6 +13,7 @@ from hloom.rewrite.codecs import register_enum as register_enum
 from hloom.rewrite.declaration import Handle as Handle
 from hloom.rewrite.declaration import PatternBuilder as PatternBuilder
 from hloom.rewrite.declaration import ReplacementBuilder as ReplacementBuilder
+from hloom.rewrite.declaration import call_function as call_function
 from hloom.rewrite.declaration import depth_of as depth_of
 from hloom.rewrite.declaration import holding as holding
 from hloom.rewrite.declaration import one_of as one_of
@@ -27,6 +28,11 @@ from hloom.rewrite.expressions import Expression as Expression
 from hloom.rewrite.expressions import call as call
 from hloom.rewrite.expressions import choose as choose
 from hloom.rewrite.expressions import text_of as text_of
+from hloom.rewrite.function_calls import FunctionLowering as FunctionLowering
+from hloom.rewrite.function_calls import build_call as build_call
+from hloom.rewrite.function_calls import call_name as call_name
+from hloom.rewrite.function_calls import provide_lowering as provide_lowering
+from hloom.rewrite.index import Candidate as Candidate
 from hloom.rewrite.index import RuleIndex as RuleIndex
 from hloom.rewrite.instances import instance as instance
 from hloom.rewrite.instances import instances as instances
@@ -67,6 +73,7 @@ from hloom.rewrite.report import Step as Step
 from hloom.rewrite.report import merged as merged
 from hloom.rewrite.rule import Family as Family
 from hloom.rewrite.rule import Rule as Rule
+from hloom.rewrite.rule_compiler import replacement_of as replacement_of
 from hloom.rewrite.serialization import load_rules as load_rules
 from hloom.rewrite.serialization import rule_from_json as rule_from_json
 from hloom.rewrite.serialization import same_rule as same_rule

@@ -15,6 +15,7 @@ from hloom.ir import (
     DType,
     Graph,
     Literal,
+    Module,
     Node,
     Op,
     TensorType,
@@ -179,6 +180,21 @@ class Builder:
         mapping: dict[Any, Any] = dict(zip(graph.parameters, inputs, strict=True))
         self.copy_nodes(graph.nodes, mapping, self.graph, self.insertion_point)
         return mapping[graph.output]
+
+    def copy_module(self, module: Module, name: str) -> Graph:
+        """Copies of another module's computations, before the graph that the nodes are made in; that of its entry.
+
+        It has the given name, or one like it, if that is taken, and the others' names begin with it.
+        """
+        mapping: dict[Any, Any] = {}
+        for graph in module.graphs:
+            stem = name if graph is module.entry else f"{name}.{graph.name}"
+            mapping[graph] = self.new_graph(self.graph.module.unique_graph_name(stem))
+        for graph in module.graphs:
+            copy = mapping[graph]
+            copy.copy_nodes((*graph.parameters, *(node for node in graph.nodes if node not in mapping)), mapping)
+            copy.set_output(mapping[graph.root])
+        return mapping[module.entry]
 
     def copy_nodes(
         self, nodes: Iterable[Node], mapping: dict[Any, Any], into: Graph, before: Node | None = None

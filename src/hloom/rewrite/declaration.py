@@ -24,6 +24,7 @@ from hloom.ir import Node, Op
 from hloom.ops import OPS
 from hloom.rewrite.domain import check_domain
 from hloom.rewrite.expressions import FEATURES, Expression, call, choose, expression, text_of
+from hloom.rewrite.function_calls import call_name
 from hloom.rewrite.pattern import (
     Absent,
     Anything,
@@ -60,10 +61,10 @@ class Handle:
     expressions; any other name is an attribute of the operation; `x.attribute("shape")` where the names clash.
     """
 
-    __slots__ = ("_session", "reference")
+    __slots__ = ("reference", "session")
 
     def __init__(self, session: PatternBuilder, reference: Reference) -> None:
-        self._session = session
+        self.session = session
         self.reference = reference
 
     def __getattr__(self, name: str) -> Expression:
@@ -85,13 +86,13 @@ class Handle:
         """What a native function made, as an attribute's value; raises RuleError for what is matched."""
         if not self.reference.made:
             raise RuleError("a value of the pattern stands where a number or an attribute is meant")
-        if not isinstance(self._session.makes[self.reference.term], MakeNative):
+        if not isinstance(self.session.makes[self.reference.term], MakeNative):
             raise RuleError("an operation that the rule makes stands where a number or an attribute is meant")
         return _made_value(self.reference)
 
     def apply_op(self, opcode: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
         """What `hloom.ops` calls: an op of the pattern, or of the replacement once that has begun."""
-        return self._session.apply(opcode, operands, attributes)
+        return self.session.apply(opcode, operands, attributes)
 
     def _feature(self, name: str, *arguments: Any) -> Expression:
         if self.reference.made:
@@ -330,12 +331,27 @@ class ReplacementBuilder:
         expressions = tuple(_native_argument(argument) for argument in arguments)
         return self._made(MakeNative(function, expressions, results), results)
 
+    def call(self, function: Callable[..., Any], *operands: Any, results: int = 1, **keywords: Any) -> Any:
+        """A call of a function of arrays, as of jax's, traced for the types of the operands that are matched.
+
+        Keywords go to the function: values, or expressions of what is matched. It yields as many arrays as `results`
+        says, those of a tree in its order. Where their types are not those of what they replace, the rule does not
+        fire.
+        """
+        names = tuple(keywords)
+        arguments = [results, names, *keywords.values(), *map(self._call_operand, operands)]
+        return self.native(call_name(function), *arguments, results=results)
+
     def replace(self, replaced: Mapping[Any, Any]) -> None:
         """Let results of the pattern give way to values of the replacement or of the pattern."""
         for old, fresh in replaced.items():
             if not isinstance(old, Handle) or old.reference.made:
                 raise RuleError("what is replaced must be a result of an operation of the pattern")
             self._session.replaced.append((old.reference, self._operand(fresh)))
+
+    def _call_operand(self, value: Any) -> Handle:
+        self._operand(value)
+        return value
 
     def _operand(self, value: Any) -> Reference:
         if isinstance(value, Handle):
@@ -350,6 +366,14 @@ class ReplacementBuilder:
         if results == 1:
             return Handle(self._session, Reference(number, made=True))
         return tuple(Handle(self._session, Reference(number, result, True)) for result in range(results))
+
+
+def call_function(function: Callable[..., Any], *operands: Any, results: int = 1, **keywords: Any) -> Any:
+    """`r.call` for the second function of `rule_from`; raises RuleError in the first."""
+    sessions = [operand.session for operand in operands if isinstance(operand, Handle)]
+    if not sessions or sessions[0].replacement is None:
+        raise RuleError("a function is called in a replacement, of values of the rule")
+    return sessions[0].replacement.call(function, *operands, results=results, **keywords)
 
 
 def rule(

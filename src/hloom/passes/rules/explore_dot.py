@@ -1,0 +1,233 @@
+"""Rules that give another form of sums of products, neither of which is always cheaper: for equality saturation.
+
+The order of products, factors before or behind a product, sums of products with an operand in common (as in TASO, Jia
+et al. 2019, and Tensat, Yang et al. 2021). Numbers change by rounding.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Node, SliceDimension, TensorType
+from hloom.ops import DotNumbers
+from hloom.passes.rules.dimensions import broadcast_dims
+from hloom.passes.rules.dot import free_dims, make_dot, numbers_of, plain_algorithm, static_operands, swapped
+from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
+from hloom.rewrite import Builder, Family, tensor_type
+
+EXPLORE_DOT = Family("explore-dot")
+
+
+@EXPLORE_DOT.rewrites("dot")
+def regrouped_to_the_right(build: Builder, node: Apply) -> Node | None:
+    """dot(dot(a, b), c) -> dot(a, dot(b, c)), where b has all that is contracted with c"""
+    return _regrouped(build, node, 0)
+
+
+@EXPLORE_DOT.rewrites("dot")
+def regrouped_to_the_left(build: Builder, node: Apply) -> Node | None:
+    """dot(a, dot(b, c)) -> dot(dot(a, b), c), where b has all that is contracted with a"""
+    return _regrouped(build, node, 1)
+
+
+def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
+    """The product whose inner product is of the other pair, for an inner one on a side."""
+    inner = node.inputs[side]
+    if not isinstance(inner, Apply) or inner.opcode != "dot":
+        return build.decline("the operand is no product")
+    types, inner_types = static_operands(node), static_operands(inner)
+    if types is None or inner_types is None or not _is_float(node):
+        return build.decline("the products are not of floating-point numbers")
+    outer = numbers_of(node) if side == 0 else swapped(numbers_of(node))  # inner product first
+    numbers = numbers_of(inner)
+    batches = len(numbers.lhs_batch)
+    if outer.lhs_batch != tuple(range(batches)):
+        return None
+    left_free = free_dims(inner_types[0].rank, numbers.lhs_batch, numbers.lhs_contracting)
+    right_free = free_dims(inner_types[1].rank, numbers.rhs_batch, numbers.rhs_contracting)
+    first_of_right = batches + len(left_free)
+    other, other_type = node.inputs[1 - side], types[1 - side]
+    other_free = free_dims(other_type.rank, outer.rhs_batch, outer.rhs_contracting)
+    if side == 0 and all(dim >= first_of_right for dim in outer.lhs_contracting):
+        contracted = tuple(right_free[dim - first_of_right] for dim in outer.lhs_contracting)
+        kept, rest = inner.inputs[0], inner.inputs[1]
+        pair = DotNumbers(numbers.rhs_batch, outer.rhs_batch, contracted, outer.rhs_contracting)
+        order = [dim for dim in range(inner_types[1].rank) if dim not in (*numbers.rhs_batch, *contracted)]
+        made = make_dot(build, inner, rest, other, pair)
+        batch = tuple(range(batches))
+        again = tuple(batches + order.index(dim) for dim in numbers.rhs_contracting)
+        return make_dot(build, node, kept, made, DotNumbers(numbers.lhs_batch, batch, numbers.lhs_contracting, again))
+    if side == 1 and all(batches <= dim < first_of_right for dim in outer.lhs_contracting):
+        contracted = tuple(left_free[dim - batches] for dim in outer.lhs_contracting)
+        kept, rest = inner.inputs[1], inner.inputs[0]
+        pair = DotNumbers(outer.rhs_batch, numbers.lhs_batch, outer.rhs_contracting, contracted)
+        order = [dim for dim in range(inner_types[0].rank) if dim not in (*numbers.lhs_batch, *contracted)]
+        made = make_dot(build, inner, other, rest, pair)
+        first = batches + len(other_free)
+        again = tuple(first + order.index(dim) for dim in numbers.lhs_contracting)
+        batch = tuple(range(batches))
+        return make_dot(build, node, made, kept, DotNumbers(batch, numbers.rhs_batch, again, numbers.rhs_contracting))
+    return build.decline("what is contracted is of both of its operands")
+
+
+@EXPLORE_DOT.rewrites("multiply", "divide")
+def factor_before_dot(build: Builder, node: Apply) -> Node | None:
+    """dot(a, b) * broadcast(x) -> dot(a * broadcast(x), b), where x has no dimension of b alone"""
+    for side in (0, 1) if node.opcode == "multiply" else (0,):
+        dot, factor = node.inputs[side], node.inputs[1 - side]
+        if dot.opcode != "dot" or factor.opcode != "broadcast" or not isinstance(dot, Apply):
+            continue
+        types = static_operands(dot)
+        if types is None or not _is_float(dot):
+            continue
+        for operand in (0, 1):
+            made = _scaled_operand(build, node, dot, factor, operand, types)
+            if made is not None:
+                return made
+    return build.decline("it is no product of a dot and a broadcast of what one operand has")
+
+
+def _scaled_operand(
+    build: Builder, node: Apply, dot: Apply, factor: Node, side: int, types: tuple[TensorType, TensorType, TensorType]
+) -> Node | None:
+    """The product in which an operand is scaled; None where it lacks a dimension of the factor."""
+    numbers = numbers_of(dot)
+    batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
+    own = free_dims(types[side].rank, batch, contracting)
+    other_free = types[1 - side].rank - len(batch) - len(contracting)
+    first = len(batch) + (other_free if side == 1 else 0)
+    result_dims = [*range(len(batch)), *range(first, first + len(own))]
+    operand_dims = dict(zip(result_dims, [*batch, *own], strict=True))
+    dims = broadcast_dims(factor)
+    if any(dim not in operand_dims for dim in dims):
+        return None
+    mapped = [operand_dims[dim] for dim in dims]
+    if mapped != sorted(mapped):
+        return None
+    operand = dot.inputs[side]
+    spread = build.op("broadcast", factor.inputs[0], type=types[side].with_layout(None), dimensions=tuple(mapped))
+    scaled = build.op(node.opcode, operand, spread)
+    operands = (scaled, dot.inputs[1]) if side == 0 else (dot.inputs[0], scaled)
+    return make_dot(build, dot, *operands, numbers)
+
+
+@EXPLORE_DOT.rewrites("dot")
+def factor_behind_dot(build: Builder, node: Apply) -> Node | None:
+    """dot(a * broadcast(x), b) -> dot(a, b) * broadcast(x), where x has no dimension that is contracted"""
+    types = static_operands(node)
+    if types is None or not _is_float(node):
+        return None
+    numbers = numbers_of(node)
+    for side in (0, 1):
+        product = node.inputs[side]
+        batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
+        if product.opcode not in ("multiply", "divide"):
+            continue
+        for at in (1, 0) if product.opcode == "multiply" else (1,):
+            factor, value = product.inputs[at], product.inputs[1 - at]
+            if factor.opcode != "broadcast" or set(broadcast_dims(factor)) & set(contracting):
+                continue
+            own = free_dims(types[side].rank, batch, contracting)
+            other_free = types[1 - side].rank - len(batch) - len(contracting)
+            first = len(batch) + (other_free if side == 1 else 0)
+            result_dim = {dim: number for number, dim in enumerate(batch)}
+            result_dim |= {dim: first + number for number, dim in enumerate(own)}
+            mapped = [result_dim[dim] for dim in broadcast_dims(factor)]
+            if mapped != sorted(mapped):
+                continue
+            operands = (value, node.inputs[1]) if side == 0 else (node.inputs[0], value)
+            made = make_dot(build, node, *operands, numbers)
+            result = types[2].with_layout(None)
+            spread = build.op("broadcast", factor.inputs[0], type=result, dimensions=tuple(mapped))
+            return build.op(product.opcode, made, spread)
+    return build.decline("no operand is scaled by what is not contracted")
+
+
+@EXPLORE_DOT.rewrites("add", "subtract")
+def sum_of_dots(build: Builder, node: Apply) -> Node | None:
+    """dot(a, b) + dot(a, c) -> dot(a, b + c); dot(a, c) + dot(b, c) -> dot(a + b, c)"""
+    first, second = node.inputs
+    if not (isinstance(first, Apply) and isinstance(second, Apply) and _is_plain_dot(first) and _is_plain_dot(second)):
+        return build.decline("it is no sum of two products")
+    if numbers_of(first) != numbers_of(second) or not _is_float(first):
+        return build.decline("the products are over other dimensions, or not of floating-point numbers")
+    for side in (0, 1):
+        one, other = first.inputs[1 - side], second.inputs[1 - side]
+        if first.inputs[side] is second.inputs[side] and one.type == other.type:
+            total = build.op(node.opcode, one, other)
+            operands = (first.inputs[0], total) if side == 0 else (total, first.inputs[1])
+            return make_dot(build, first, *operands, numbers_of(first))
+    return build.decline("the products have no operand in common")
+
+
+@EXPLORE_DOT.rewrites("reduce")
+def sum_of_dot(build: Builder, node: Apply) -> Node | None:
+    """reduce_sum(dot(a, b)) -> dot(reduce_sum(a), b), over dimensions of a alone, or of b alone"""
+    if len(node.inputs) != 2 or combiner_of(next(iter(node.called_graphs), None)) != "add":
+        return build.decline("it is no sum")
+    dot, start = node.inputs
+    if not _is_plain_dot(dot) or not may_be_reduction_identity("add", start) or not _is_float(dot):
+        return build.decline("it is no sum of a product's elements")
+    assert isinstance(dot, Apply)
+    types, numbers = static_operands(dot), numbers_of(dot)
+    if types is None:
+        return None
+    over = node.attributes["dimensions"]
+    batches = len(numbers.lhs_batch)
+    left = free_dims(types[0].rank, numbers.lhs_batch, numbers.lhs_contracting)
+    right = free_dims(types[1].rank, numbers.rhs_batch, numbers.rhs_contracting)
+    for side, own, first in ((0, left, batches), (1, right, batches + len(left))):
+        if not all(first <= dim < first + len(own) for dim in over):
+            continue
+        gone = tuple(own[dim - first] for dim in over)
+        batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
+        kept = [dim for dim in range(types[side].rank) if dim not in gone]
+        operand_type = TensorType(types[side].dtype, [types[side].dims[dim] for dim in kept])
+        if types[side].dtype is not types[2].dtype:
+            continue
+        total = build.op(
+            "reduce", dot.inputs[side], start, type=operand_type, dimensions=gone, to_apply=node.attributes["to_apply"]
+        )
+        own_batch, own_contracting = (tuple(kept.index(dim) for dim in dims) for dims in (batch, contracting))
+        if side == 0:
+            changed = DotNumbers(own_batch, numbers.rhs_batch, own_contracting, numbers.rhs_contracting)
+            return make_dot(build, dot, total, dot.inputs[1], changed)
+        changed = DotNumbers(numbers.lhs_batch, own_batch, numbers.lhs_contracting, own_contracting)
+        return make_dot(build, dot, dot.inputs[0], total, changed)
+    return build.decline("the sum is over dimensions of both operands")
+
+
+@EXPLORE_DOT.rewrites("slice")
+def slice_of_dot(build: Builder, node: Apply) -> Node | None:
+    """slice(dot(a, b)) -> dot(slice(a), slice(b))"""
+    dot = node.inputs[0]
+    if not _is_plain_dot(dot):
+        return build.decline("it is no slice of a product")
+    assert isinstance(dot, Apply)
+    types, numbers = static_operands(dot), numbers_of(dot)
+    if types is None:
+        return None
+    parts = node.attributes["slice"]
+    batches = len(numbers.lhs_batch)
+    operands: list[Node] = []
+    first = batches
+    for side in (0, 1):
+        batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
+        own = free_dims(types[side].rank, batch, contracting)
+        cut = [SliceDimension(0, size, 1) for size in types[side].dims]
+        for number, dim in enumerate(batch):
+            cut[dim] = parts[number]
+        for number, dim in enumerate(own):
+            cut[dim] = parts[first + number]
+        first += len(own)
+        takes_all = all(part == SliceDimension(0, size, 1) for part, size in zip(cut, types[side].dims, strict=True))
+        operand = dot.inputs[side]
+        operands.append(operand if takes_all else build.op("slice", operand, slice=tuple(cut)))
+    return make_dot(build, dot, operands[0], operands[1], numbers)
+
+
+def _is_plain_dot(node: Node) -> bool:
+    return node.opcode == "dot" and isinstance(node, Apply) and plain_algorithm(node)
+
+
+def _is_float(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and (array_type.dtype.is_float or array_type.dtype.is_complex)

@@ -1,0 +1,270 @@
+"""Rules for equality saturation that move elementwise ops past movements and broadcasts, and factors out of sums.
+
+Neither form is always cheaper: what is computed before a slice, a broadcast or a sum may serve others too. Those that
+move elements keep every bit; sums and products in another order change by rounding.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Node, TensorType
+from hloom.passes.rules.dimensions import broadcast_dims
+from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
+from hloom.rewrite import Builder, Family, splat_of, tensor_type
+
+EXPLORE_ELEMENTWISE = Family("explore-elementwise")
+
+UNARY = (
+    *("abs", "cbrt", "ceil", "convert", "cosine", "erf", "exponential", "exponential-minus-one", "floor", "log"),
+    *("log-plus-one", "logistic", "negate", "not", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
+)
+BINARY = ("add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "remainder", "subtract")
+ELEMENTWISE = (*UNARY, *BINARY, "compare", "select")
+ADDITIVE, MULTIPLICATIVE = ("add", "subtract"), ("multiply", "divide")
+
+
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
+    """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y)), where one has all dimensions of the others"""
+    if any(operand.opcode != "broadcast" for operand in node.inputs) or tensor_type(node) is None:
+        return build.decline("not all operands are broadcasts")
+    widest = max(node.inputs, key=lambda operand: len(broadcast_dims(operand)))
+    dims = broadcast_dims(widest)
+    if len(dims) == tensor_type(node).rank:  # pyright: ignore[reportOptionalMemberAccess]
+        return build.decline("nothing is repeated")
+    operands: list[Node] = []
+    small = tensor_type(widest.inputs[0])
+    if small is None:
+        return None
+    for operand in node.inputs:
+        own = broadcast_dims(operand)
+        source = tensor_type(operand.inputs[0])
+        if source is None or any(dim not in dims for dim in own):
+            return build.decline("each operand is repeated along other dimensions")
+        if own == dims:
+            operands.append(operand.inputs[0])
+            continue
+        mapped = tuple(dims.index(dim) for dim in own)
+        spread = TensorType(source.dtype, small.dims)
+        operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=mapped))
+    made = build.like(node, *operands, type=_with_dims(node, small))
+    return build.op("broadcast", made, type=_plain(node), dimensions=dims)
+
+
+@EXPLORE_ELEMENTWISE.rewrites(*ADDITIVE, *MULTIPLICATIVE)
+def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
+    """(x + broadcast(y)) + broadcast(z) -> x + (broadcast(y) + broadcast(z)); so for products too"""
+    inner, second = node.inputs
+    family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
+    if inner.opcode not in family or second.opcode != "broadcast" or not _is_float(node):
+        return build.decline("it is no chain with a broadcast at its end")
+    value, first = inner.inputs
+    if first.opcode != "broadcast":
+        if inner.opcode != family[0] or value.opcode != "broadcast":
+            return build.decline("it is no chain of two broadcasts")
+        value, first = first, value
+    if value.opcode == "broadcast":
+        return None
+    is_inverse = inner.opcode == family[1], node.opcode == family[1]
+    both = build.op(family[0] if is_inverse[0] == is_inverse[1] else family[1], first, second)
+    return build.op(family[1] if is_inverse[0] else family[0], value, both)
+
+
+@EXPLORE_ELEMENTWISE.rewrites("multiply", "divide", "add", "subtract")
+def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
+    """(x + broadcast(y)) + z -> (x + z) + broadcast(y): so that it meets another one; so for products too"""
+    inner, other = node.inputs
+    family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
+    if inner.opcode not in family or other.opcode == "broadcast" or not _is_float(node):
+        return build.decline("it is no chain with a broadcast within")
+    value, factor = inner.inputs
+    if factor.opcode != "broadcast" or value.opcode == "broadcast":
+        return build.decline("the inner one has no broadcast")
+    return build.op(inner.opcode, build.op(node.opcode, value, other), factor)
+
+
+@EXPLORE_ELEMENTWISE.rewrites("sqrt", "rsqrt")
+def factor_out_of_root(build: Builder, node: Apply) -> Node | None:
+    """sqrt(x * broadcast(y)) -> sqrt(x) * broadcast(sqrt(y)), where y is a number above 0"""
+    inner = node.inputs[0]
+    if inner.opcode not in MULTIPLICATIVE or not _is_float(node):
+        return build.decline("it is no root of a product")
+    value, factor = inner.inputs
+    number = splat_of(factor)
+    if factor.opcode != "broadcast" or number is None or not number.item() > 0:
+        return build.decline("the factor is not known to be above 0")
+    root = build.op(node.opcode, value)
+    return build.op(inner.opcode, root, build.op(node.opcode, factor))
+
+
+@EXPLORE_ELEMENTWISE.rewrites("add", "subtract")
+def factor_of_both_terms(build: Builder, node: Apply) -> Node | None:
+    """a * c + b * c -> (a + b) * c; a / c + b / c -> (a + b) / c"""
+    first, second = node.inputs
+    if first.opcode != second.opcode or first.opcode not in MULTIPLICATIVE or not _is_float(node):
+        return build.decline("it is no sum of two products")
+    for at in (1, 0) if first.opcode == "multiply" else (1,):
+        for other in (1, 0) if first.opcode == "multiply" else (1,):
+            if first.inputs[at] is second.inputs[other]:
+                total = build.op(node.opcode, first.inputs[1 - at], second.inputs[1 - other])
+                return build.op(first.opcode, total, first.inputs[at])
+    return build.decline("the products have no factor in common")
+
+
+@EXPLORE_ELEMENTWISE.rewrites("slice", "dynamic-slice", "transpose", "reverse")
+def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
+    """slice(f(x, y)) -> f(slice(x), slice(y)); so for dynamic-slice, transpose and reverse"""
+    inner = node.inputs[0]
+    if inner.opcode not in ELEMENTWISE or not isinstance(inner, Apply) or tensor_type(node) is None:
+        return build.decline(f"it is no {node.opcode} of an elementwise op")
+    shape = tensor_type(inner)
+    operands: list[Node] = []
+    for operand in inner.inputs:
+        own = tensor_type(operand)
+        if own is None or shape is None or own.dims != shape.dims:
+            return build.decline("an operand has another shape")
+        wanted = TensorType(own.dtype, tensor_type(node).dims)  # pyright: ignore[reportOptionalMemberAccess]
+        operands.append(_moved(build, node, operand, wanted))
+    return build.like(inner, *operands, type=_with_dims(inner, node.type))
+
+
+def _moved(build: Builder, node: Apply, operand: Node, wanted: TensorType) -> Node:
+    """What a movement makes of an operand; of a broadcast scalar, a smaller broadcast."""
+    if operand.opcode == "broadcast" and not broadcast_dims(operand):
+        return build.op("broadcast", operand.inputs[0], type=wanted, dimensions=())
+    return build.like(node, operand, *node.inputs[1:], type=wanted)
+
+
+@EXPLORE_ELEMENTWISE.rewrites("gather")
+def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
+    """gather(f(x), rows) -> f(gather(x, rows)), for an op of one operand or with a broadcast scalar"""
+    inner = node.inputs[0]
+    if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply):
+        return build.decline("it is no gather from an elementwise op")
+    wanted = tensor_type(node)
+    scalars = [operand for operand in inner.inputs if operand.opcode == "broadcast" and not broadcast_dims(operand)]
+    if wanted is None or len(inner.inputs) - len(scalars) != 1:
+        return build.decline("the op has two operands that are no scalars")
+    operands: list[Node] = []
+    for operand in inner.inputs:
+        own = tensor_type(operand)
+        if own is None:
+            return None
+        result = TensorType(own.dtype, wanted.dims)
+        if operand in scalars:
+            operands.append(build.op("broadcast", operand.inputs[0], type=result, dimensions=()))
+        else:
+            operands.append(build.like(node, operand, *node.inputs[1:], type=result))
+    return build.like(inner, *operands, type=_plain(node))
+
+
+@EXPLORE_ELEMENTWISE.rewrites("reduce")
+def sum_of_products(build: Builder, node: Apply) -> Node | None:
+    """reduce_sum(x * broadcast(y)) -> reduce_sum(x) * y, where y has no dimension that is summed"""
+    inner, over = _summed(node)
+    if inner is None or inner.opcode not in MULTIPLICATIVE:
+        return build.decline("it is no sum of products")
+    for at in (1, 0) if inner.opcode == "multiply" else (1,):
+        factor, value = inner.inputs[at], inner.inputs[1 - at]
+        if factor.opcode != "broadcast" or value.opcode == "broadcast" or set(broadcast_dims(factor)) & set(over):
+            continue
+        total = build.like(node, value, node.inputs[1], type=_plain(node))
+        return build.op(inner.opcode, total, _kept_broadcast(build, node, factor, over))
+    return build.decline("no factor is a broadcast along what is summed")
+
+
+@EXPLORE_ELEMENTWISE.rewrites("reduce")
+def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
+    """reduce_sum(x * y) -> dot(x, y), with the dimensions that are kept as batches; broadcasts are left out"""
+    inner, over = _summed(node)
+    result = tensor_type(node)
+    if inner is None or inner.opcode != "multiply" or result is None or tuple(result.dims) != _without(inner, over):
+        return build.decline("it is no sum of products")
+    operands: list[Node] = []
+    dims_of: list[tuple[int, ...]] = []
+    for operand in inner.inputs:
+        dims = tuple(range(_plain(inner).rank))
+        if operand.opcode == "broadcast" and broadcast_dims(operand):
+            operand, dims = operand.inputs[0], broadcast_dims(operand)
+        if not set(over) <= set(dims) or list(dims) != sorted(dims):
+            return build.decline("an operand lacks a dimension that is summed")
+        operands.append(operand)
+        dims_of.append(dims)
+    batch = [dim for dim in dims_of[0] if dim in dims_of[1] and dim not in over]
+    rest = [dim for dims in dims_of for dim in dims if dim not in (*batch, *over)]
+    kept = [dim for dim in range(_plain(inner).rank) if dim not in over]
+    if [*batch, *rest] != kept:
+        return build.decline("a product has its dimensions in another order")
+    numbers = [tuple(dims.index(dim) for dim in part) for part in (batch, over) for dims in dims_of]
+    names = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
+    return build.op("dot", *operands, type=_plain(node), **dict(zip(names, numbers, strict=True)))
+
+
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
+    """f(reshape(x), reshape(y)) -> reshape(f(x, y)), where x and y have one shape"""
+    sources = {operand.inputs[0].type for operand in node.inputs if operand.opcode == "reshape"}
+    shapes = {source.dims for source in sources if isinstance(source, TensorType)}
+    if len(shapes) != 1 or tensor_type(node) is None:
+        return build.decline("the operands are no reshapes of one shape")
+    [dims] = shapes
+    operands: list[Node] = []
+    for operand in node.inputs:
+        own = tensor_type(operand)
+        if own is None:
+            return None
+        if operand.opcode == "reshape":
+            operands.append(operand.inputs[0])
+        elif operand.opcode == "broadcast" and not broadcast_dims(operand):
+            spread = TensorType(own.dtype, dims)
+            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+        else:
+            return build.decline("an operand is neither a reshape nor a number")
+    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
+    return build.op("reshape", made, type=_plain(node))
+
+
+@EXPLORE_ELEMENTWISE.rewrites("reduce")
+def sum_of_sums(build: Builder, node: Apply) -> Node | None:
+    """reduce_sum(x + y) -> reduce_sum(x) + reduce_sum(y), where one is a broadcast or a sum is there already"""
+    inner, _ = _summed(node)
+    if inner is None or inner.opcode not in ADDITIVE:
+        return build.decline("it is no sum of sums")
+    if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.inputs):
+        return build.decline("neither is a broadcast or a product")
+    totals = [build.like(node, operand, node.inputs[1], type=_plain(node)) for operand in inner.inputs]
+    return build.op(inner.opcode, *totals)
+
+
+def _summed(node: Apply) -> tuple[Node | None, tuple[int, ...]]:
+    """What a sum of floating-point numbers is of, and over which dimensions; None where it is no such sum."""
+    graph = next(iter(node.called_graphs), None)
+    if len(node.inputs) != 2 or combiner_of(graph) != "add" or not may_be_reduction_identity("add", node.inputs[1]):
+        return None, ()
+    return (node.inputs[0] if _is_float(node) else None), tuple(node.attributes["dimensions"])
+
+
+def _without(node: Node, over: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for dim, size in enumerate(_plain(node).dims) if dim not in over)
+
+
+def _kept_broadcast(build: Builder, node: Apply, factor: Node, over: tuple[int, ...]) -> Node:
+    kept = [dim for dim in range(tensor_type(factor).rank) if dim not in over]  # pyright: ignore[reportOptionalMemberAccess]
+    dims = tuple(kept.index(dim) for dim in broadcast_dims(factor))
+    return build.op("broadcast", factor.inputs[0], type=_plain(node), dimensions=dims)
+
+
+def _plain(node: Node) -> TensorType:
+    array_type = tensor_type(node)
+    assert array_type is not None, "an array"
+    return array_type.with_layout(None)
+
+
+def _with_dims(node: Node, shape: object) -> TensorType:
+    """A node's element type with the dimensions of another type."""
+    assert isinstance(shape, TensorType), "an array"
+    return TensorType(_plain(node).dtype, shape.dims)
+
+
+def _is_float(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and (array_type.dtype.is_float or array_type.dtype.is_complex)

@@ -1,0 +1,57 @@
+"""Functions of jax's arrays as HLO modules, for the replacements of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hloom.hlo import read_proto
+from hloom.ir import Module, TensorType
+from hloom.rewrite import provide_lowering
+from hloom.runtime.jax_internals import jax_internals
+from hloom.text import HloomError
+
+KEPT_PROGRAMS = 1024
+"""How many traced functions are kept."""
+
+
+def lowered_function(function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
+    """The module that jax makes of a function for types of arrays; it yields the leaves of the result.
+
+    64-bit types are kept, jax's default types are those of its configuration. Raises HloomError where jax refuses.
+    """
+    demand = function, tuple(types), tuple(keywords.items())
+    try:
+        hash(demand)
+    except TypeError:
+        return _lowered(*demand)
+    return _kept(*demand)
+
+
+def _lowered(
+    function: Callable[..., Any], types: tuple[TensorType, ...], keywords: tuple[tuple[str, Any], ...]
+) -> Module:
+    jax = jax_internals().jax
+    is_wide = any(np.dtype(value_type.dtype.numpy).itemsize == 8 for value_type in types) or jax.config.jax_enable_x64
+
+    def leaves(*arrays: Any) -> tuple[Any, ...]:
+        return tuple(jax.tree.leaves(function(*arrays, **dict(keywords))))
+
+    leaves.__name__ = getattr(function, "__name__", "function")
+    with jax.enable_x64(is_wide):
+        arrays = [jax.ShapeDtypeStruct(value_type.dims, value_type.dtype.numpy) for value_type in types]
+        try:
+            traced = jax.jit(leaves, keep_unused=True).trace(*arrays)
+            proto = traced.lower().compiler_ir("hlo").as_serialized_hlo_module_proto()
+        except Exception as error:
+            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            shown = ", ".join(map(str, types))
+            raise HloomError(f"{leaves.__name__} of {shown} cannot be traced: {text}") from error
+    return read_proto(proto)
+
+
+_kept = lru_cache(KEPT_PROGRAMS)(_lowered)
+provide_lowering(lambda: lowered_function)

@@ -1,0 +1,260 @@
+"""Random programs in which the rules of equality saturation fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from tests.passes.computations import program
+
+PLAIN = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+BATCHED = "lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"
+
+
+def sizes(random: Random, count: int) -> list[int]:
+    return [random.randint(1, 5) for _ in range(count)]
+
+
+def element(random: Random) -> str:
+    return random.choice(("f32", "f64"))
+
+
+def chain(random: Random, *, right: bool) -> str:
+    m, k, j, n = sizes(random, 4)
+    batch = random.choice(([], [random.randint(1, 3)]))
+    e, numbers = element(random), BATCHED if batch else PLAIN
+
+    def array(*dims: int) -> str:
+        return f"{e}[{','.join(map(str, (*batch, *dims)))}]"
+
+    head = f"a = {array(m, k)} parameter(0)\nb = {array(k, j)} parameter(1)\nc = {array(j, n)} parameter(2)\n"
+    if right:
+        tail = f"i = {array(m, j)} dot(a, b), {numbers}\nROOT r = {array(m, n)} dot(i, c), {numbers}"
+    else:
+        tail = f"i = {array(k, n)} dot(b, c), {numbers}\nROOT r = {array(m, n)} dot(a, i), {numbers}"
+    return program(head + tail)
+
+
+def before_dot(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    dims, of = random.choice((("", ""), ("0", m), ("1", n)))
+    shape = f"{e}[{of}]"
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nx = {shape} parameter(2)\n"
+        f"d = {e}[{m},{n}] dot(a, b), {PLAIN}\ns = {e}[{m},{n}] broadcast(x), dimensions={{{dims}}}\n"
+        f"ROOT r = {e}[{m},{n}] {op}(d, s)"
+    )
+
+
+def behind_dot(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    if random.random() < 0.5:
+        dims, of = random.choice((("", ""), ("0", m)))
+        scaled = f"s = {e}[{m},{k}] broadcast(x), dimensions={{{dims}}}\np = {e}[{m},{k}] {op}(a, s)"
+        dot = "dot(p, b)"
+    else:
+        dims, of = random.choice((("", ""), ("1", n)))
+        scaled = f"s = {e}[{k},{n}] broadcast(x), dimensions={{{dims}}}\np = {e}[{k},{n}] {op}(b, s)"
+        dot = "dot(a, p)"
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nx = {e}[{of}] parameter(2)\n{scaled}\n"
+        f"ROOT r = {e}[{m},{n}] {dot}, {PLAIN}"
+    )
+
+
+def dots_summed(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e, op = element(random), random.choice(("add", "subtract"))
+    first, second = ("dot(a, b)", "dot(a, c)") if random.random() < 0.5 else ("dot(c, b)", "dot(a, b)")
+    third = f"{e}[{k},{n}]" if "a, c" in second else f"{e}[{m},{k}]"
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nc = {third} parameter(2)\n"
+        f"p = {e}[{m},{n}] {first}, {PLAIN}\nq = {e}[{m},{n}] {second}, {PLAIN}\nROOT r = {e}[{m},{n}] {op}(p, q)"
+    )
+
+
+def dot_summed(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e = element(random)
+    over, left = random.choice(((0, n), (1, m)))
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nz = {e}[] constant(0)\n"
+        f"d = {e}[{m},{n}] dot(a, b), {PLAIN}\n"
+        f"ROOT r = {e}[{left}] reduce(d, z), dimensions={{{over}}}, to_apply=add_{e}"
+    )
+
+
+def dot_sliced(random: Random) -> str:
+    m, k, n = (size + 1 for size in sizes(random, 3))
+    e = element(random)
+    first, last = random.randint(0, m - 1), random.randint(1, n)
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nd = {e}[{m},{n}] dot(a, b), {PLAIN}\n"
+        f"ROOT r = {e}[{m - first},{last}] slice(d), slice={{[{first}:{m}], [0:{last}]}}"
+    )
+
+
+def convolution(random: Random, *, scaled: bool) -> str:
+    b, h, i, o = sizes(random, 4)
+    e = element(random)
+    image, kernel, out = f"{e}[{b},{h + 2},{i}]", f"{e}[3,{i},{o}]", f"{e}[{b},{h},{o}]"
+    attributes = "window={size=3}, dim_labels=b0f_0io->b0f"
+    if not scaled:
+        op = random.choice(("add", "subtract"))
+        two = random.random() < 0.5
+        third, pair = (kernel, ("x, w", "x, y")) if two else (image, ("x, w", "y, w"))
+        return program(
+            f"x = {image} parameter(0)\nw = {kernel} parameter(1)\ny = {third} parameter(2)\n"
+            f"p = {out} convolution({pair[0]}), {attributes}\nq = {out} convolution({pair[1]}), {attributes}\n"
+            f"ROOT r = {out} {op}(p, q)"
+        )
+    dims, of = random.choice((("", ""), ("2", o)))
+    op = random.choice(("multiply", "divide"))
+    return program(
+        f"x = {image} parameter(0)\nw = {kernel} parameter(1)\ny = {e}[{of}] parameter(2)\n"
+        f"p = {out} convolution(x, w), {attributes}\ns = {out} broadcast(y), dimensions={{{dims}}}\n"
+        f"ROOT r = {out} {op}(p, s)"
+    )
+
+
+def of_broadcasts(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e, op = element(random), random.choice(("add", "multiply", "subtract", "maximum"))
+    other, dims = random.choice(((f"{e}[]", ""), (f"{e}[{m}]", "0")))
+    return program(
+        f"x = {e}[{m}] parameter(0)\ny = {other} parameter(1)\nb = {e}[{m},{n}] broadcast(x), dimensions={{0}}\n"
+        f"c = {e}[{m},{n}] broadcast(y), dimensions={{{dims}}}\nROOT r = {e}[{m},{n}] {op}(b, c)"
+    )
+
+
+def with_broadcasts(random: Random, *, last: bool) -> str:
+    """(x . broadcast) . broadcast, or (x . broadcast) . y"""
+    m, n = sizes(random, 2)
+    e = element(random)
+    ops = random.choice((("add", "subtract"), ("multiply", "divide")))
+    one, two = random.choice(ops), random.choice(ops)
+    second = f"c = {e}[{m},{n}] broadcast(z), dimensions={{0}}" if last else f"c = {e}[{m},{n}] negate(w)"
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{n}] parameter(1)\nz = {e}[{m}] parameter(2)\n"
+        f"w = {e}[{m},{n}] parameter(3)\nb = {e}[{m},{n}] broadcast(y), dimensions={{1}}\n{second}\n"
+        f"i = {e}[{m},{n}] {one}(x, b)\nROOT r = {e}[{m},{n}] {two}(i, c)"
+    )
+
+
+def root_of_product(random: Random) -> str:
+    [m] = sizes(random, 1)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    return program(
+        f"x = {e}[{m}] parameter(0)\ns = {e}[] constant({random.choice((0.5, 2, 3))})\n"
+        f"a = {e}[{m}] abs(x)\nb = {e}[{m}] broadcast(s), dimensions={{}}\np = {e}[{m}] {op}(a, b)\n"
+        f"ROOT r = {e}[{m}] sqrt(p)"
+    )
+
+
+def with_common_factor(random: Random) -> str:
+    [m] = sizes(random, 1)
+    e, op, last = element(random), random.choice(("multiply", "divide")), random.choice(("add", "subtract"))
+    return program(
+        f"x = {e}[{m}] parameter(0)\ny = {e}[{m}] parameter(1)\nz = {e}[{m}] parameter(2)\n"
+        f"p = {e}[{m}] {op}(x, z)\nq = {e}[{m}] {op}(y, z)\nROOT r = {e}[{m}] {last}(p, q)"
+    )
+
+
+def moved(random: Random) -> str:
+    m, n = (size + 1 for size in sizes(random, 2))
+    e = element(random)
+    op = random.choice(("add(x, y)", "multiply(x, y)", "negate(x)", "tanh(y)"))
+    last = random.choice(
+        (
+            f"ROOT r = {e}[{n},{m}] transpose(p), dimensions={{1,0}}",
+            f"ROOT r = {e}[1,{n}] slice(p), slice={{[1:2], [0:{n}]}}",
+            f"ROOT r = {e}[{m},{n}] reverse(p), dimensions={{1}}",
+            f"i = s32[] parameter(2)\nROOT r = {e}[1,{n}] dynamic-slice(p, i, i), dynamic_slice_sizes={{1,{n}}}",
+        )
+    )
+    return program(f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{m},{n}] parameter(1)\np = {e}[{m},{n}] {op}\n{last}")
+
+
+def gathered(random: Random) -> str:
+    m, n = (size + 1 for size in sizes(random, 2))
+    e = element(random)
+    op = random.choice(("tanh(x)", "multiply(x, s)"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ni = s32[3] parameter(1)\nc = {e}[] parameter(2)\n"
+        f"s = {e}[{m},{n}] broadcast(c), dimensions={{}}\np = {e}[{m},{n}] {op}\n"
+        f"ROOT r = {e}[3,{n}] gather(p, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
+        f"index_vector_dim=1, slice_sizes={{1,{n}}}"
+    )
+
+
+def product_summed(random: Random, *, broadcast: bool) -> str:
+    m, n = sizes(random, 2)
+    e = element(random)
+    over, left = random.choice(((0, n), (1, m)))
+    factor = (
+        f"y = {e}[{left}] parameter(1)\nb = {e}[{m},{n}] broadcast(y), dimensions={{{1 - over}}}"
+        if broadcast
+        else f"b = {e}[{m},{n}] parameter(1)"
+    )
+    op = random.choice(("multiply", "divide")) if broadcast else "multiply"
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\n{factor}\nz = {e}[] constant(0)\np = {e}[{m},{n}] {op}(x, b)\n"
+        f"ROOT r = {e}[{left}] reduce(p, z), dimensions={{{over}}}, to_apply=add_{e}"
+    )
+
+
+def sum_summed(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e, op = element(random), random.choice(("add", "subtract"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{n}] parameter(1)\nz = {e}[] constant(0)\n"
+        f"b = {e}[{m},{n}] broadcast(y), dimensions={{1}}\np = {e}[{m},{n}] {op}(x, b)\n"
+        f"ROOT r = {e}[{m}] reduce(p, z), dimensions={{1}}, to_apply=add_{e}"
+    )
+
+
+def of_reshapes(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e = element(random)
+    op = random.choice(("add(a, b)", "multiply(b, a)", "tanh(a)"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{m},{n}] parameter(1)\na = {e}[{m * n}] reshape(x)\n"
+        f"b = {e}[{m * n}] reshape(y)\nROOT r = {e}[{m * n}] {op}"
+    )
+
+
+DOMAINS: dict[str, Callable[[Random], str]] = {
+    "regrouped-to-the-right": lambda random: chain(random, right=True),
+    "regrouped-to-the-left": lambda random: chain(random, right=False),
+    "factor-before-dot": before_dot,
+    "factor-behind-dot": behind_dot,
+    "sum-of-dots": dots_summed,
+    "sum-of-dot": dot_summed,
+    "slice-of-dot": dot_sliced,
+    "factor-into-kernel": lambda random: convolution(random, scaled=True),
+    "sum-of-convolutions": lambda random: convolution(random, scaled=False),
+    "elementwise-of-broadcasts": of_broadcasts,
+    "regrouped-with-broadcast": lambda random: with_broadcasts(random, last=True),
+    "broadcast-outwards": lambda random: with_broadcasts(random, last=False),
+    "factor-out-of-root": root_of_product,
+    "factor-of-both-terms": with_common_factor,
+    "movement-of-elementwise": moved,
+    "gather-of-elementwise": gathered,
+    "sum-of-products": lambda random: product_summed(random, broadcast=True),
+    "sum-of-products-as-dot": lambda random: product_summed(random, broadcast=False),
+    "sum-of-sums": sum_summed,
+    "elementwise-of-reshapes": of_reshapes,
+}
+NARROWED: dict[str, Any] = {
+    name: {"tolerance": 1e-3, "reason": "terms are combined in another order, and differences cancel"}
+    for name in (
+        "sum-of-dots",
+        "sum-of-convolutions",
+        "factor-of-both-terms",
+        "sum-of-sums",
+        "regrouped-with-broadcast",
+    )
+}

@@ -1,0 +1,128 @@
+"""Rules to forms neither of which is always cheaper.
+
+Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py` and `passes/rules/explore_elementwise.py`;
+`test_equivalence.py` compares the numbers of random programs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from hloom.passes import EXPLORATION
+from hloom.rewrite import Rule
+from tests.passes.rule_assertions import assert_keeps, assert_rewrites
+
+RULES: dict[str, Rule] = {rule.name: rule for family in EXPLORATION for rule in family}
+DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        (
+            "regrouped-to-the-right",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            c = f32[4,5] parameter(2)
+            ab = f32[2,4] dot(a, b), {DOT}
+            ROOT y = f32[2,5] dot(ab, c), {DOT}""",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            c = f32[4,5] parameter(2)
+            bc = f32[3,5] dot(b, c), {DOT}
+            ROOT y = f32[2,5] dot(a, bc), {DOT}""",
+        ),
+        (
+            "factor-behind-dot",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            x = f32[2] parameter(2)
+            rows = f32[2,3] broadcast(x), dimensions={{0}}
+            scaled = f32[2,3] divide(a, rows)
+            ROOT y = f32[2,4] dot(scaled, b), {DOT}""",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            x = f32[2] parameter(2)
+            y = f32[2,4] dot(a, b), {DOT}
+            rows = f32[2,4] broadcast(x), dimensions={{0}}
+            ROOT scaled = f32[2,4] divide(y, rows)""",
+        ),
+        (
+            "factor-into-kernel",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[1,2,3] parameter(1)
+            s = f32[3] parameter(2)
+            y = f32[1,4,3] convolution(x, w), window={size=1}, dim_labels=b0f_0io->b0f
+            features = f32[1,4,3] broadcast(s), dimensions={2}
+            ROOT r = f32[1,4,3] multiply(y, features)""",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[1,2,3] parameter(1)
+            s = f32[3] parameter(2)
+            features = f32[1,2,3] broadcast(s), dimensions={2}
+            scaled = f32[1,2,3] multiply(w, features)
+            ROOT r = f32[1,4,3] convolution(x, scaled), window={size=1}, dim_labels=b0f_0io->b0f""",
+        ),
+        (
+            "elementwise-of-broadcasts",
+            """x = f32[3] parameter(0)
+            y = f32[] parameter(1)
+            a = f32[3,4] broadcast(x), dimensions={0}
+            b = f32[3,4] broadcast(y), dimensions={}
+            ROOT r = f32[3,4] add(a, b)""",
+            """x = f32[3] parameter(0)
+            y = f32[] parameter(1)
+            b = f32[3] broadcast(y), dimensions={}
+            sum = f32[3] add(x, b)
+            ROOT r = f32[3,4] broadcast(sum), dimensions={0}""",
+        ),
+        (
+            "movement-of-elementwise",
+            """x = f32[4] parameter(0)
+            y = f32[] parameter(1)
+            b = f32[4] broadcast(y), dimensions={}
+            p = f32[4] multiply(x, b)
+            ROOT r = f32[2] slice(p), slice={[1:3]}""",
+            """x = f32[4] parameter(0)
+            y = f32[] parameter(1)
+            s = f32[2] slice(x), slice={[1:3]}
+            b = f32[2] broadcast(y), dimensions={}
+            ROOT r = f32[2] multiply(s, b)""",
+        ),
+    ],
+)
+def test_a_form_becomes_another(rule: str, before: str, after: str):
+    assert_rewrites(RULES[rule], before, after)
+
+
+def test_a_factor_along_what_is_contracted_stays():
+    assert_keeps(
+        RULES["factor-behind-dot"],
+        f"""a = f32[2,3] parameter(0)
+        b = f32[3,4] parameter(1)
+        x = f32[3] parameter(2)
+        columns = f32[2,3] broadcast(x), dimensions={{1}}
+        scaled = f32[2,3] multiply(a, columns)
+        ROOT y = f32[2,4] dot(scaled, b), {DOT}""",
+    )
+
+
+def test_whole_numbers_are_left_to_rules_that_keep_every_bit():
+    assert_keeps(
+        [RULES["regrouped-to-the-right"], RULES["sum-of-dots"]],
+        f"""a = s32[2,3] parameter(0)
+        b = s32[3,4] parameter(1)
+        c = s32[4,5] parameter(2)
+        ab = s32[2,4] dot(a, b), {DOT}
+        ROOT y = s32[2,5] dot(ab, c), {DOT}""",
+    )
+
+
+def test_the_root_of_a_number_that_may_be_negative_stays():
+    assert_keeps(
+        RULES["factor-out-of-root"],
+        """x = f32[4] parameter(0)
+        y = f32[] parameter(1)
+        b = f32[4] broadcast(y), dimensions={}
+        p = f32[4] multiply(x, b)
+        ROOT r = f32[4] sqrt(p)""",
+    )
