@@ -1,0 +1,11 @@
+"""Equality saturation: all forms that rules make of a program, and the cheapest one of them.
+
+    cheaper, graphs = hloom.saturate(module, cost="bytes")
+
+To let it find more, add rules to the families in `passes/rules/explore_*.py`, or give rules of your own; to change how
+the cheapest form is chosen, edit `extraction.py`.
+"""
+
+from hloom.saturation.saturation import COSTS as COSTS
+from hloom.saturation.saturation import SaturatedGraph as SaturatedGraph
+from hloom.saturation.saturation import saturate as saturate

@@ -1,0 +1,123 @@
+"""An e-graph over a graph's own nodes: classes of nodes that have the same value.
+
+A node stands for an op on classes: two nodes are one where op, attributes, type and the classes of their operands are
+equal. Nodes are only added, each after its operands, so every node also is a program of its own: native rules, which
+look at nodes, match without change. Congruence is restored in rounds, as in egg (Willsey et al. 2021, `rebuild`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from hloom.ir import Apply, Graph, Node
+from hloom.ops import SideEffects
+from hloom.passes import ValueNumbering, merge_key
+
+OPAQUE = ("while", "conditional", "call", "fusion", "custom-call", "tuple", "get-tuple-element")
+"""Opcodes at which no rule is tried: the computations that they run are saturated by themselves."""
+
+
+class EGraph:
+    """The nodes of a graph in classes of equal values.
+
+    `class_of` gives a node's class, `distinct` the nodes of a class that are no two of them one, the first that was
+    added first. `size` counts all nodes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.class_of: dict[Node, int] = {}
+        self.distinct: dict[int, list[Node]] = {}
+        self._members: dict[int, list[Node]] = {}
+        self._by_key: dict[Hashable, Node] = {}
+        self._numbering = ValueNumbering()
+        self._numbering.graphs(graph.module)
+        self._effects = SideEffects()
+        for node in graph.nodes:
+            self.add(node)
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are, those that are one with others included."""
+        return len(self.class_of)
+
+    def add(self, node: Node) -> bool:
+        """Take in a node, whose operands are known; whether it is another one than all that are known."""
+        if node in self.class_of:
+            return False
+        key = self._key(node)
+        known = self._by_key.get(key) if key is not None else None
+        if known is not None:
+            number = self.class_of[known]
+            self.class_of[node] = number
+            self._members[number].append(node)
+            return False
+        if key is not None:
+            self._by_key[key] = node
+        number = len(self.class_of)
+        self.class_of[node] = number
+        self._members[number] = [node]
+        self.distinct[number] = [node]
+        return True
+
+    def union(self, one: Node, other: Node) -> bool:
+        """Say that two nodes have the same value; whether that was not known."""
+        kept, gone = self.class_of[one], self.class_of[other]
+        if kept == gone:
+            return False
+        if len(self._members[kept]) < len(self._members[gone]):
+            kept, gone = gone, kept
+        members = self._members.pop(gone)
+        for node in members:
+            self.class_of[node] = kept
+        self._members[kept] += members
+        self.distinct[kept] += self.distinct.pop(gone)
+        return True
+
+    def rebuild(self) -> None:
+        """Merge what became equal: nodes of one op whose operands are of the same classes by now."""
+        while True:
+            self._by_key = {}
+            equal: list[tuple[Node, Node]] = []
+            for nodes in self.distinct.values():
+                kept: list[Node] = []
+                for node in nodes:
+                    key = self._key(node)
+                    known = node if key is None else self._by_key.setdefault(key, node)
+                    if known is node:
+                        kept.append(node)
+                    elif self.class_of[known] != self.class_of[node]:
+                        equal.append((known, node))
+                        kept.append(node)
+                nodes[:] = kept
+            if not sum(self.union(one, other) for one, other in equal):
+                return
+
+    def operands(self, node: Node) -> tuple[int, ...]:
+        """The classes of a node's operands."""
+        return tuple([self.class_of[operand] for operand in node.inputs])
+
+    def reachable(self, roots: Iterable[Node]) -> dict[int, None]:
+        """The classes that what yields these nodes' values may need, theirs first."""
+        pending = [self.class_of[node] for node in roots]
+        seen = dict.fromkeys(pending)
+        while pending:
+            for node in self.distinct[pending.pop()]:
+                for number in self.operands(node):
+                    if number not in seen:
+                        seen[number] = None
+                        pending.append(number)
+        return seen
+
+    def _key(self, node: Node) -> Hashable | None:
+        return merge_key(node, self.class_of, self._numbering, self._effects)
+
+    def is_open(self, node: Node) -> bool:
+        """Whether rules may be tried at a node: it is an op without effects that no sharding is written on."""
+        return (
+            isinstance(node, Apply)
+            and node.opcode not in OPAQUE
+            and "sharding" not in node.attributes
+            and "control-predecessors" not in node.attributes
+            and self._effects.may_merge(node)
+        )

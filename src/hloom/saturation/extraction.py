@@ -1,0 +1,199 @@
+"""Choosing one node of each class that a program needs, so that all of them cost least, each counted once.
+
+Exactly, as an integer program, where classes with a choice are few: a node chosen asks for one of each operand's class,
+and where classes need each other in a circle, classes are numbered so that a chosen node comes after its operands (as
+in Tensat, Yang et al. 2021). Else from the choice of least cost as a tree, by changes of single classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import rustworkx
+
+from hloom.ir import Node
+from hloom.saturation.egraph import EGraph
+from hloom.solver import Constraint, minimize
+
+MOST_COLUMNS = 6_000
+"""The largest number of nodes among which an integer program chooses."""
+MOST_VISITS = 2_000_000
+"""How many nodes the search by changes visits at most, as often as it does: to price a change it goes over a choice."""
+
+Choice = dict[int, Node]
+"""By class, the node that is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The chosen nodes of the classes that are needed; their cost, and what no choice from the e-graph costs less than.
+
+    The bound is 0 where none was computed.
+    """
+
+    choice: Choice
+    cost: float
+    bound: float
+
+
+def extract(egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], float]) -> Extraction:
+    """Choose the cheapest nodes that yield the values of the roots."""
+    space = _Space(egraph, roots, cost_of)
+    best, bound = space.by_trees(), 0.0
+    solved = None
+    if len(space.nodes) == len(space.options):
+        bound = space.cost(best)  # there is no choice
+    elif len(space.nodes) <= MOST_COLUMNS:
+        solved = space.by_integer_program()
+    if solved is not None:
+        choice, bound = solved
+        if choice is not None and space.cost(choice) < space.cost(best):
+            best = choice
+    elif not bound:
+        best = space.improved(best)
+    needed = space.needed(best)
+    return Extraction({number: best[number] for number in needed}, space.cost(best), bound)
+
+
+class _Space:
+    """The classes that may be needed, and the nodes of each, with their costs."""
+
+    def __init__(self, egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], float]) -> None:
+        self.egraph = egraph
+        self.roots = list(dict.fromkeys(egraph.class_of[root] for root in roots))
+        self.options = {number: egraph.distinct[number] for number in egraph.reachable(roots)}
+        self.nodes = [node for nodes in self.options.values() for node in nodes]
+        self.cost_of = {node: cost_of(node) for node in self.nodes}
+        self.operands = {node: tuple(dict.fromkeys(egraph.operands(node))) for node in self.nodes}
+
+    def by_trees(self) -> Choice:
+        """The choice of the least cost where what is used twice is paid twice: it has no circles."""
+        cost: dict[int, float] = dict.fromkeys(self.options, math.inf)
+        choice: Choice = {}
+        users: dict[int, list[int]] = {}
+        for number, nodes in self.options.items():
+            for node in nodes:
+                for operand in self.operands[node]:
+                    users.setdefault(operand, []).append(number)
+        pending = dict.fromkeys(reversed(list(self.options)))
+        while pending:
+            number = next(iter(pending))
+            del pending[number]
+            for node in self.options[number]:
+                total = self.cost_of[node] + sum(cost[operand] for operand in self.operands[node])
+                if total < cost[number] * (1 - 1e-12) or (number not in choice and total < math.inf):
+                    cost[number], choice[number] = total, node
+                    pending |= dict.fromkeys(users.get(number, ()))
+        return choice
+
+    def needed(self, choice: Mapping[int, Node]) -> dict[int, None]:
+        """The classes that a choice needs, operands first; raises ValueError where they need each other in a circle."""
+        ordered: dict[int, None] = {}
+        entered: set[int] = set()
+        pending = list(self.roots)
+        while pending:
+            number = pending[-1]
+            if number in ordered:
+                pending.pop()
+                continue
+            waiting = [operand for operand in self.operands[choice[number]] if operand not in ordered]
+            if not waiting:
+                ordered[number] = None
+                pending.pop()
+                continue
+            if number in entered:
+                raise ValueError("a circle")
+            entered.add(number)
+            pending += waiting
+        return ordered
+
+    def cost(self, choice: Mapping[int, Node]) -> float:
+        """What the chosen nodes that are needed cost."""
+        return math.fsum(self.cost_of[choice[number]] for number in self.needed(choice))
+
+    def improved(self, choice: Choice) -> Choice:
+        """A choice changed class by class as long as that makes it cheaper."""
+        best = self.cost(choice)
+        visits = 0
+        for _ in range(2):
+            changed = False
+            open_classes = [number for number in self.needed(choice) if len(self.options[number]) > 1]
+            for number in open_classes:
+                for node in self.options[number] if visits < MOST_VISITS else ():
+                    visits += len(choice)
+                    other = choice | {number: node}
+                    try:
+                        cost = self.cost(other)
+                    except ValueError:
+                        continue
+                    if cost < best * (1 - 1e-12):
+                        best, choice, changed = cost, other, True
+            if not changed:
+                break
+        return choice
+
+    def by_integer_program(self) -> tuple[Choice | None, float] | None:
+        """The cheapest choice that the solver finds, and its bound; None where it finds none."""
+        columns = {node: column for column, node in enumerate(self.nodes)}
+        levels = self._levels(len(columns))
+        rows = self._asked_for(columns) + self._without_circles(columns, levels)
+        scale = max(self.cost_of.values()) or 1.0
+        costs = np.zeros(len(columns) + len(levels))
+        costs[: len(columns)] = [self.cost_of[node] / scale for node in self.nodes]
+        upper = np.concatenate([np.ones(len(columns)), np.full(len(levels), float(len(levels)))])
+        solved = minimize(costs, np.zeros(len(costs)), upper, rows, continuous=len(levels))
+        if solved is None:
+            return None
+        values, bound = solved
+        choice: Choice = {}
+        for number, nodes in self.options.items():
+            chosen = [node for node in nodes if values[columns[node]] > 0.5]
+            choice[number] = min(chosen or nodes, key=self.cost_of.__getitem__)
+        try:
+            self.needed(choice)
+        except ValueError:
+            return None, bound * scale
+        return choice, bound * scale
+
+    def _asked_for(self, columns: Mapping[Node, int]) -> list[Constraint]:
+        """One of each root's class is chosen, and with a node one of each operand's class."""
+        rows: list[Constraint] = []
+        for number in self.roots:
+            own = np.array([columns[node] for node in self.options[number]])
+            rows.append(Constraint(own, -np.ones(len(own)), -1.0))
+        for node in self.nodes:
+            for number in self.operands[node]:
+                own = [columns[option] for option in self.options[number]]
+                weights = np.array([1.0, *(-1.0 for _ in own)])
+                rows.append(Constraint(np.array([columns[node], *own]), weights, 0.0))
+        return rows
+
+    def _levels(self, first: int) -> dict[int, int]:
+        """A column for each class that is in a circle with others, behind those of the nodes."""
+        graph = rustworkx.PyDiGraph()
+        index = {number: graph.add_node(number) for number in self.options}
+        for number, nodes in self.options.items():
+            for operand in {operand for node in nodes for operand in self.operands[node]}:
+                graph.add_edge(index[number], index[operand], None)
+        self._component: dict[int, int] = {}
+        for component, members in enumerate(rustworkx.strongly_connected_components(graph)):
+            if len(members) > 1:
+                self._component |= {graph[member]: component for member in members}
+        return {number: first + column for column, number in enumerate(self._component)}
+
+    def _without_circles(self, columns: Mapping[Node, int], levels: Mapping[int, int]) -> list[Constraint]:
+        """Where a node is chosen, its class has a higher level than its operands' classes in the same circle."""
+        rows: list[Constraint] = []
+        most = float(len(levels))
+        for number, own in levels.items():
+            for node in self.options[number]:
+                for operand in self.operands[node]:
+                    if operand != number and self._component.get(operand) == self._component[number]:
+                        members = np.array([levels[operand], own, columns[node]])
+                        rows.append(Constraint(members, np.array([1.0, -1.0, most]), most - 1.0))
+        in_itself = [node for number, nodes in self.options.items() for node in nodes if number in self.operands[node]]
+        rows += [Constraint(np.array([columns[node]]), np.ones(1), 0.0) for node in in_itself]
+        return rows

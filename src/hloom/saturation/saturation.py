@@ -1,0 +1,224 @@
+"""The pass `saturate`: of all forms that rules make of a program, the one of least cost.
+
+Equality saturation (Tate et al. 2009; egg, Willsey et al. 2021; for tensor programs Tensat, Yang et al. 2021). It
+starts from what `simplify-xla` makes of the program, which so is one of the forms: the result never costs more. Loops,
+calls and branches are single values in the graph around them, and their own graphs are saturated apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from hloom.analysis import LOOPED, ComputeTime, CostAnalysis, Device, build_call_graph, device
+from hloom.ir import Apply, Graph, Module, Node
+from hloom.ops import may_drop
+from hloom.passes import (
+    EXPLORATION,
+    INEXACT,
+    STRICT,
+    apply_in_place,
+    callees_first,
+    cse,
+    dce,
+    register_pass,
+    sort_topologically,
+)
+from hloom.rewrite import Family, Report, Rule, RuleIndex
+from hloom.saturation.egraph import EGraph
+from hloom.saturation.exploration import Exploration
+from hloom.saturation.extraction import extract
+from hloom.text import HloomError
+
+COSTS = ("bytes", "flops", "seconds")
+MOST_NODES = 20_000
+"""Unless the user says otherwise, so many nodes are made for a graph at most, and as many as it has ten times over."""
+ROUNDS = 8
+SMALLEST = 3
+"""Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
+NOT_HERE = frozenset(("while", "conditional", "call", "fusion", "tuple", "get-tuple-element", "custom-call"))
+"""Opcodes at which no rule is tried."""
+
+
+@dataclass(slots=True)
+class SaturatedGraph:
+    """What was done with one graph: nodes made, rounds, whether nothing new could be said; costs before and after.
+
+    `bound` is what no form in the e-graph costs less than; 0 where that is not known.
+    """
+
+    graph: str
+    nodes: int
+    rounds: int
+    is_saturated: bool
+    cost_before: float
+    cost: float
+    bound: float
+    fired: Counter[str] = field(default_factory=Counter)
+
+
+def saturate(
+    module: Module,
+    rules: Iterable[Rule | Family] | None = None,
+    *,
+    cost: str | Callable[[Node], float] = "bytes",
+    on: Device | str = "h100",
+    nodes: int = MOST_NODES,
+    rounds: int = ROUNDS,
+    seconds: float | None = None,
+) -> tuple[Module, list[SaturatedGraph]]:
+    """The cheapest form that rules make of a module, and what was done for each of its graphs.
+
+    `rules` are those of `simplify-xla` and `EXPLORATION`, unless given. `cost` is one of COSTS: of all instructions'
+    bytes accessed or FLOPs and transcendentals, as `hloom cost` counts them, or their seconds by the roofline of the
+    device `on`; or a function of an instruction. At most `nodes` are made for a graph in `rounds`; after `seconds` no
+    round begins, and the result depends on how fast the machine is. Raises HloomError for another cost, and as `cost`
+    does.
+    """
+    copy = module.clone()
+    done = _saturate_in_place(copy, rules, cost, on, nodes, rounds, seconds)
+    return copy, done
+
+
+def saturate_in_place(
+    module: Module, cost: str = "bytes", on: str = "h100", nodes: int | str = MOST_NODES, rounds: int | str = ROUNDS
+) -> Report:
+    """As `saturate`, of the module itself."""
+    report = Report("saturate")
+    try:
+        limits = int(nodes), int(rounds)
+    except ValueError:
+        raise HloomError(f"nodes and rounds are numbers, not {nodes} and {rounds}") from None
+    for done in _saturate_in_place(module, None, cost, on, *limits, None):
+        report.changes += sum(done.fired.values())
+        bound = f", no form costs less than {done.bound:,.6g}" if done.bound else ""
+        state = "saturated" if done.is_saturated else "stopped"
+        report.notes.append(
+            f"{done.graph}: {cost} {done.cost_before:,.6g} -> {done.cost:,.6g}{bound}; {state} after {done.rounds} "
+            f"rounds with {done.nodes:,} nodes"
+        )
+    return report
+
+
+def _saturate_in_place(
+    module: Module,
+    rules: Iterable[Rule | Family] | None,
+    cost: str | Callable[[Node], float],
+    on: Device | str,
+    nodes: int,
+    rounds: int,
+    seconds: float | None,
+) -> list[SaturatedGraph]:
+    if isinstance(cost, str) and cost not in COSTS:
+        raise HloomError(f"programs are not compared by '{cost}'", hint=f"cost is {', '.join(COSTS)}")
+    if nodes < 1 or rounds < 0:
+        raise HloomError(f"{nodes} nodes in {rounds} rounds: nothing can be tried", hint="give numbers above 0")
+    if module.has_closures:
+        raise HloomError(f"{module.name} has functions as values: saturation is for HLO")
+    device_of_costs = device(on) if isinstance(on, str) else on
+    index = RuleIndex(_default_rules() if rules is None else _flat(rules))
+    apply_in_place(module, ["simplify-xla"])
+    cse(module)
+    until = None if seconds is None else monotonic() + seconds
+    done: list[SaturatedGraph] = []
+    for graph in callees_first(module):
+        if _is_small(graph) or _is_fused(graph):
+            continue
+        costs = _Costs(module, cost, device_of_costs)
+        done.append(_saturate_graph(graph, index, costs, nodes, rounds, until))
+    dce(module)
+    return done
+
+
+def _saturate_graph(
+    graph: Graph, index: RuleIndex, costs: _Costs, most_nodes: int, rounds: int, until: float | None
+) -> SaturatedGraph:
+    roots = [graph.root, *(node for node in graph.nodes if not may_drop(node))]
+    before = sum(map(costs, graph.nodes))
+    names = {node: node.name for node in graph.nodes}
+    egraph = EGraph(graph)
+    work = Exploration(egraph, index, min(most_nodes, 10 * len(names) + 1_000))
+    rounds_done = 0
+    is_saturated = False
+    while rounds_done < rounds and not work.is_exhausted and (until is None or monotonic() < until):
+        rounds_done += 1
+        if rounds_done == 1:
+            work.merge_siblings()
+        if not work.run_round():
+            is_saturated = not work.is_exhausted
+            break
+    chosen = extract(egraph, roots, costs.renewed())
+    _write(graph, egraph, chosen.choice)
+    return SaturatedGraph(
+        graph.name, egraph.size, rounds_done, is_saturated, before, chosen.cost, chosen.bound, work.fired
+    )
+
+
+def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
+    """Leave the chosen nodes, each with the chosen nodes of its operands' classes."""
+    root = choice[egraph.class_of[graph.root]]
+    kept = set(choice.values())
+    for node in kept:
+        operands = [choice[egraph.class_of[operand]] for operand in node.inputs]
+        if any(one is not other for one, other in zip(operands, node.inputs, strict=True)):
+            graph.set_inputs(node, operands)
+    graph.set_output(root)
+    graph.module.forget_users()
+    graph.keep_only(kept | set(graph.parameters))
+    sort_topologically(graph)
+    graph.module.index_users()
+
+
+class _Costs:
+    """What nodes of a module cost by one measure; among equals another one decides."""
+
+    def __init__(self, module: Module, measure: str | Callable[[Node], float], on: Device) -> None:
+        self.module, self.measure, self.on = module, measure, on
+        self.analysis = CostAnalysis(build_call_graph(module), LOOPED, {})
+        self._compute = ComputeTime(on, self.analysis)
+
+    def renewed(self) -> _Costs:
+        """The same for the module as it is now, with the graphs that were added."""
+        return _Costs(self.module, self.measure, self.on)
+
+    def __call__(self, node: Node) -> float:
+        if not isinstance(node, Apply):
+            return 0.0
+        if not isinstance(self.measure, str):
+            return self.measure(node)
+        if node.opcode in NOT_HERE:
+            return 0.0
+        cost = self.analysis.own(node)
+        operations = cost.flops + cost.transcendentals
+        if self.measure == "bytes":
+            return cost.bytes_accessed + 1e-9 * operations
+        if self.measure == "flops":
+            return operations + 1e-9 * cost.bytes_accessed
+        seconds, _ = self._compute.seconds(node)
+        return max(seconds, cost.bytes_accessed / self.on.memory_bandwidth) + 1e-21 * cost.bytes_accessed
+
+
+def _default_rules() -> list[Rule]:
+    return [rule for family in (*STRICT, *INEXACT, *EXPLORATION) for rule in family if not NOT_HERE & set(rule.roots)]
+
+
+def _flat(rules: Iterable[Rule | Family]) -> Sequence[Rule]:
+    return [rule for item in rules for rule in ([item] if isinstance(item, Rule) else item)]
+
+
+def _is_small(graph: Graph) -> bool:
+    if graph.module.is_entry(graph):
+        return False
+    return sum(isinstance(node, Apply) for node in graph.nodes) < SMALLEST
+
+
+def _is_fused(graph: Graph) -> bool:
+    return any(caller.opcode == "fusion" for caller in graph.callers)
+
+
+register_pass(
+    "saturate", "the cheapest form that rules make, by equality saturation", saturate_in_place,
+    ("cost", "on", "nodes", "rounds"),
+)  # fmt: skip

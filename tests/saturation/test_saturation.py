@@ -1,0 +1,262 @@
+"""Equality saturation: `saturation.py`, `egraph.py`, `exploration.py`, `extraction.py`, `siblings.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.ir import Apply, Graph, Node
+from hloom.rewrite import RuleIndex
+from hloom.saturation import saturate
+from hloom.saturation.egraph import EGraph
+from hloom.saturation.exploration import Exploration
+from hloom.saturation.extraction import extract
+from tests.passes.test_random_modules import ROUNDING, check_rounding, text_drawn
+
+MATRICES = """ENTRY e {
+  a = f32[64,64] parameter(0)
+  b = f32[64,64] parameter(1)
+  x = f32[64,1] parameter(2)
+  ab = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[64,1] dot(ab, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}"""
+SIBLINGS = """ENTRY e {
+  x = f32[8,16] parameter(0)
+  a = f32[16,4] parameter(1)
+  b = f32[16,5] parameter(2)
+  p = f32[8,4] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[8,5] dot(x, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (f32[8,4], f32[8,5]) tuple(p, q)
+}"""
+KERNELS = """ENTRY e {
+  x = f32[2,8,8,3] parameter(0)
+  a = f32[3,3,3,4] parameter(1)
+  b = f32[3,3,3,5] parameter(2)
+  p = f32[2,6,6,4] convolution(x, a), window={size=3x3}, dim_labels=b01f_01io->b01f
+  q = f32[2,6,6,5] convolution(x, b), window={size=3x3}, dim_labels=b01f_01io->b01f
+  ROOT t = (f32[2,6,6,4], f32[2,6,6,5]) tuple(p, q)
+}"""
+
+
+def opcodes(graph: Graph) -> list[str]:
+    return [node.opcode for node in graph.nodes]
+
+
+def assert_same_numbers(before: hloom.Module, after: hloom.Module) -> None:
+    hloom.verify(after)
+    ran = hloom.run(before, seed=3)
+    for one, two in zip(ran.outputs, hloom.run(after, ran.inputs).outputs, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-4)
+
+
+def test_products_are_taken_in_the_cheapest_order():
+    before = hloom.parse(MATRICES)
+    after, [graph] = saturate(before, cost="flops")
+    assert hloom.cost(after).total.flops < 0.05 * hloom.cost(before).total.flops
+    assert graph.is_saturated and graph.bound == pytest.approx(graph.cost)
+    assert_same_numbers(before, after)
+
+
+@pytest.mark.parametrize("text", [SIBLINGS, KERNELS])
+def test_products_of_one_operand_are_merged_where_that_costs_less(text: str):
+    before = hloom.parse(text)
+    opcode = "dot" if "dot" in text else "convolution"
+    after, _ = saturate(before, cost=lambda node: 100 * (node.opcode == opcode) + 1)
+    assert opcodes(after.entry).count(opcode) == 1 and opcodes(after.entry).count("slice") == 2
+    assert_same_numbers(before, after)
+    by_bytes, _ = saturate(before, cost="bytes")
+    assert opcodes(by_bytes.entry).count(opcode) == 2
+
+
+def test_a_normalisation_is_put_behind_the_product():
+    before = hloom.parse("""ENTRY e {
+      weights = f32[64,64] parameter(0)
+      total = f32[64] parameter(1)
+      values = f32[64,8] parameter(2)
+      rows = f32[64,64] broadcast(total), dimensions={0}
+      normal = f32[64,64] divide(weights, rows)
+      ROOT y = f32[64,8] dot(normal, values), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }""")
+    after, _ = saturate(before)
+    assert opcodes(after.entry)[-3:] == ["dot", "broadcast", "divide"]
+    assert hloom.cost(after).total.bytes_accessed < 0.5 * hloom.cost(before).total.bytes_accessed
+    hloom.verify(after)
+
+
+def test_what_is_shared_is_paid_once():
+    """(a + b) c is cheaper than a c + b c, but not where a c and b c are there anyway."""
+    text = """ENTRY e {
+      a = f32[32] parameter(0)
+      b = f32[32] parameter(1)
+      c = f32[32] parameter(2)
+      p = f32[32] multiply(a, c)
+      q = f32[32] multiply(b, c)
+      s = f32[32] add(p, q)
+      ROOT t = RESULT
+    }"""
+    alone, _ = saturate(hloom.parse(text.replace("RESULT", "f32[32] tanh(s)")))
+    assert opcodes(alone.entry).count("multiply") == 1
+    whole = "(f32[32], f32[32], f32[32]) tuple(p, q, s)"
+    shared, _ = saturate(hloom.parse(text.replace("RESULT", whole)))
+    assert opcodes(shared.entry).count("multiply") == 2 and opcodes(shared.entry).count("add") == 1
+
+
+def test_loops_are_saturated_by_themselves():
+    before = hloom.parse("""
+    body {
+      s = (s32[], f32[64,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      x = f32[64,64] get-tuple-element(s), index=1
+      v = f32[64] get-tuple-element(s), index=2
+      one = s32[] constant(1)
+      next = s32[] add(i, one)
+      y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      z = f32[64] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT t = (s32[], f32[64,64], f32[64]) tuple(next, x, z)
+    }
+    condition {
+      s = (s32[], f32[64,64], f32[64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      most = s32[] constant(2)
+      ROOT less = pred[] compare(i, most), direction=LT
+    }
+    ENTRY e {
+      zero = s32[] constant(0)
+      x = f32[64,64] parameter(0)
+      v = f32[64] parameter(1)
+      s = (s32[], f32[64,64], f32[64]) tuple(zero, x, v)
+      w = (s32[], f32[64,64], f32[64]) while(s), condition=condition, body=body
+      ROOT r = f32[64] get-tuple-element(w), index=2
+    }""")
+    after, graphs = saturate(before, cost="flops")
+    assert [graph.graph for graph in graphs if graph.cost < 0.1 * graph.cost_before] == ["body"]
+    hloom.verify(after)
+
+
+@pytest.mark.parametrize("cost", ["bytes", "flops", "seconds"])
+def test_it_never_costs_more_than_the_simplifier_leaves(cost: str):
+    for seed in range(40, 60):
+        after, graphs = saturate(hloom.parse(text_drawn(seed, tame=True)), cost=cost)
+        hloom.verify(after)
+        assert all(graph.cost <= graph.cost_before * (1 + 1e-9) for graph in graphs)
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 37))
+def test_random_programs_keep_their_numbers(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(ROUNDING, "saturate", ["saturate"])
+    check_rounding(seed, "saturate")
+
+
+def test_the_same_program_has_the_same_answer():
+    before = hloom.parse(text_drawn(11, tame=True))
+    first, second = (hloom.print(saturate(before)[0]) for _ in range(2))
+    assert first == second
+
+
+def test_nodes_are_bounded_and_what_is_there_by_then_is_chosen_from():
+    """A product of many matrices: every regrouping is another form."""
+    dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    lines = [f"p{n} = f32[8,8] parameter({n})" for n in range(12)] + [f"d0 = f32[8,8] dot(p0, p1), {dims}"]
+    for n in range(10):
+        lines += [f"{'ROOT ' if n == 9 else ''}d{n + 1} = f32[8,8] dot(d{n}, p{n + 2}), {dims}"]
+    before = hloom.parse("ENTRY e {\n" + "\n".join(lines) + "\n}")
+    after, [graph] = saturate(before, nodes=150)
+    assert graph.nodes < 200 and not graph.is_saturated
+    hloom.verify(after)
+
+
+def test_effects_stay():
+    before = hloom.parse("""ENTRY e {
+      x = f32[4] parameter(0)
+      token = token[] after-all()
+      a = f32[4] negate(x)
+      b = f32[4] tanh(a)
+      out = token[] outfeed(b, token), outfeed_shape=f32[4]
+      again = token[] outfeed(a, out), outfeed_shape=f32[4]
+      ROOT y = f32[4] add(b, x)
+    }""")
+    after, _ = saturate(before)
+    hloom.verify(after)
+    assert opcodes(after.entry).count("outfeed") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cost": "price"}, "not compared by 'price'"),
+        ({"nodes": 0}, "nothing can be tried"),
+        ({"rounds": -1}, "nothing can be tried"),
+        ({"on": "h1000"}, "h1000"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(hloom.HloomError, match=message):
+        saturate(hloom.parse(MATRICES), **options)
+
+
+def test_as_a_pass():
+    after, report = hloom.apply(hloom.parse(MATRICES), "saturate(cost=flops, nodes=1000)")
+    assert report.passes[0].notes[0].startswith("e: flops 532,480 -> 16,256, no form costs less than 16,256; saturated")
+    assert hloom.cost(after).total.flops < 20_000
+
+
+def test_small_modules():
+    for text in ("ENTRY e { ROOT x = f32[2] parameter(0) }", "ENTRY e { ROOT x = f32[] constant(1) }"):
+        after, _ = saturate(hloom.parse(text))
+        assert len(after.entry.nodes) == 1
+
+
+def test_equal_operands_make_equal_nodes():
+    graph = hloom.parse("""ENTRY e {
+      x = f32[4] parameter(0)
+      y = f32[4] parameter(1)
+      a = f32[4] negate(x)
+      b = f32[4] negate(y)
+      c = f32[4] tanh(a)
+      d = f32[4] tanh(b)
+      ROOT r = f32[4] add(c, d)
+    }""").entry
+    egraph = EGraph(graph)
+    assert egraph.class_of[graph["c"]] != egraph.class_of[graph["d"]]
+    assert egraph.union(graph["x"], graph["y"]) and not egraph.union(graph["y"], graph["x"])
+    egraph.rebuild()
+    assert egraph.class_of[graph["c"]] == egraph.class_of[graph["d"]]
+
+
+def test_a_circle_of_equal_values_is_left_by_the_cheapest_way():
+    """x = -(-x): each is of the other's class, and the parameter alone needs neither."""
+    graph = hloom.parse("ENTRY e { x = f32[4] parameter(0) a = f32[4] negate(x) ROOT b = f32[4] negate(a) }").entry
+    egraph = EGraph(graph)
+    egraph.union(graph["x"], graph["b"])
+    egraph.rebuild()
+
+    def cost(node: Node) -> float:
+        return 10.0 if node.opcode == "parameter" else 1.0
+
+    chosen = extract(egraph, [graph.root], cost)
+    assert [node.opcode for node in chosen.choice.values()] == ["parameter"]
+    assert chosen.cost == 10 and chosen.bound <= 10
+
+
+def test_rules_are_tried_at_forms_of_operands_that_other_rules_made():
+    family = hloom.rewrite.Family("saturation-tests")
+
+    @family.rewrites("negate")
+    def subtraction(build: Any, node: Apply) -> Any:
+        """-x -> 0 - x"""
+        return build.op("subtract", build.constant(0, node.type), node.inputs[0])
+
+    @family.rewrites("tanh")
+    def of_subtraction(build: Any, node: Apply) -> Any:
+        """tanh(x - y) -> sine(x - y), for the test"""
+        return build.op("sine", node.inputs[0]) if node.inputs[0].opcode == "subtract" else None
+
+    graph = hloom.parse("ENTRY e { x = f32[] parameter(0) a = f32[] negate(x) ROOT b = f32[] tanh(a) }").entry
+    work = Exploration(EGraph(graph), RuleIndex(family), 1_000)
+    while work.run_round():
+        pass
+    assert work.fired == {"subtraction": 1, "of-subtraction": 1}
+    assert {node.opcode for node in work.egraph.distinct[work.egraph.class_of[graph["b"]]]} == {"tanh", "sine"}
