@@ -9,7 +9,7 @@ import hloom
 from hloom.hlo import read_proto, to_text, write_proto
 from hloom.ir import ExplicitDevices
 from hloom.planner import annotation
-from hloom.planner.plan import Plan
+from hloom.planner.plan import OperandSpec, Plan, ValueSpec
 from hloom.sharding import Mesh, spec_of
 from hloom.text import HloomError
 
@@ -132,6 +132,64 @@ def test_what_goes_into_a_program_of_jaxs_for_shardy():
     untouched = hloom.parse(TEXT)
     annotation.constrain_for_shardy(Plan(MESH), untouched)
     assert short(untouched) == short(hloom.parse(TEXT))
+
+
+LOOP = """HloModule m
+
+step {
+  state = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  index = s32[] get-tuple-element(state), index=0
+  one = s32[] constant(1)
+  next = s32[] add(index, one)
+  x = f32[8,8] get-tuple-element(state), index=1
+  w = f32[8,8] get-tuple-element(state), index=2
+  y = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT result = (s32[], f32[8,8], f32[8,8]) tuple(next, y, w)
+}
+
+test {
+  state = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  index = s32[] get-tuple-element(state), index=0
+  limit = s32[] constant(7)
+  ROOT is_less = pred[] compare(index, limit), direction=LT
+}
+
+ENTRY e {
+  zero = s32[] constant(0)
+  a = f32[8,8] parameter(0)
+  b = f32[8,8] parameter(1)
+  start = (s32[], f32[8,8], f32[8,8]) tuple(zero, a, b)
+  loop = (s32[], f32[8,8], f32[8,8]) while(start), condition=test, body=step
+  end = f32[8,8] get-tuple-element(loop), index=1
+  ROOT z = f32[8,8] negate(end)
+}
+"""
+
+
+def loop_plan():
+    row, column = spec_of(["data", None]), spec_of([None, "model"])
+    inner: dict[str, dict[str, ValueSpec]] = {"step": {"x": row, "w": column, "y": column}}
+    operands = (OperandSpec("step", "result", 1, row),)
+    return Plan(MESH, {0: row}, {0: row}, {"end": row}, computations=inner, operand_specs=operands)
+
+
+def test_loops_inside_jaxs_programs_are_constrained_as_those_of_modules():
+    annotated, module = loop_plan().annotate(hloom.parse(LOOP)), hloom.parse(LOOP)
+    annotation.constrain(loop_plan(), module)
+    assert [node.name for node in module["step"].nodes if node.opcode == "custom-call"] == ["x.1", "w.1", "y.1"]
+    for node in (*annotated.entry.parameters, annotated.entry.root):
+        node.graph.set_attributes(node, node.attributes.changed(sharding=None))
+    assert short(module) == short(annotated)
+
+
+def test_loops_inside_jaxs_programs_are_constrained_for_shardy():
+    module = hloom.parse(LOOP)
+    annotation.constrain_for_shardy(loop_plan(), module)
+    marked = [node for node in module["step"].nodes if node.opcode == "custom-call"]
+    assert [node.inputs[0].opcode for node in marked].count("get-tuple-element") == 2
+    assert str(marked[-1].attributes["sharding"]).startswith("{devices=[2,1,4]")
+    assert module["step"].root.inputs[1] is marked[-1]
+    assert hloom.verify(module).level.name == "HLO"
 
 
 def test_devices_are_places_inside_jaxs_programs():

@@ -75,7 +75,6 @@ def test_what_of_another_plan_cannot_be_kept_is_said():
         ({"pins": {"x": "[x,-]"}, "forbidden": ["x"]}, "x cannot be forbidden: what is pinned needs it"),
         ({"forbidden": ["x:2=x"]}, "x has no dimension 2: it is f32[512,4096]"),
         ({"pins": {"x": "[x]"}}, "x cannot be pinned to [x]: it is f32[512,4096]"),
-        ({"pins": {"x": "[y.x,-]"}}, "x cannot be pinned to [y.x,-]: no strategy splits it so"),
         ({"forbidden": ["x:0=1=y"]}, "'x:0=1=y' forbids nothing"),
     ],
 )
@@ -83,6 +82,14 @@ def test_what_cannot_be_met(demands: dict, says: str):
     with pytest.raises(HloomError) as caught:
         search_plans(MODULE, MESH, **demands)
     assert caught.value.message == says
+
+
+def test_the_axes_of_a_dimension_stand_in_either_order_on_a_mesh_of_two_but_not_of_three():
+    assert search_plans(MODULE, MESH, pins={"x": "[y.x,-]"}).best.plan.parameters[0] == parse_spec("[y.x,-]")
+    with pytest.raises(HloomError) as caught:
+        search_plans(MODULE, Mesh.parse("x=2,y=2,z=2"), pins={"x": "[y.x,-]"})
+    assert caught.value.message == "x cannot be pinned to [y.x,-]: no strategy splits it so"
+    assert caught.value.hint is not None and "stand in the mesh's order" in caught.value.hint
 
 
 @pytest.mark.parametrize(

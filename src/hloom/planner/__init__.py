@@ -10,6 +10,8 @@ from hloom.planner.candidates import compare as compare
 from hloom.planner.candidates import with_comparisons as with_comparisons
 from hloom.planner.constraints import Forbidden as Forbidden
 from hloom.planner.cost_model import Rates as Rates
+from hloom.planner.device_program import device_program as device_program
+from hloom.planner.experts import experts as experts
 from hloom.planner.explanation import Alternative as Alternative
 from hloom.planner.explanation import Cause as Cause
 from hloom.planner.explanation import Explanation as Explanation
@@ -21,6 +23,7 @@ from hloom.planner.plan import ENTRY as ENTRY
 from hloom.planner.plan import Plan as Plan
 from hloom.planner.plan_json import plan_from_json as plan_from_json
 from hloom.planner.plannable import check_plannable as check_plannable
+from hloom.planner.search import complete_plan as complete_plan
 from hloom.planner.search import predict_plan as predict_plan
 from hloom.planner.search import search_plans as search_plans
 from hloom.planner.search import solver_of as solver_of

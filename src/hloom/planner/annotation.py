@@ -20,7 +20,6 @@ from functools import partial
 
 from hloom.ir import Graph, MeshSharding, Module, Node, Parameter, TensorType
 from hloom.ops import OPS
-from hloom.planner.duplicates import put_duplicates
 from hloom.planner.plan import Plan
 from hloom.sharding import (
     MESH_NAME,
@@ -51,10 +50,7 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
         if isinstance(parameter.type, TensorType):
             text = str(to_sdy(_parameter_spec(plan, parameter), plan.mesh, name))
             _set_frontend(parameter, SHARDING_KEY, text)
-    marker = partial(_mark, mesh=plan.mesh, name=name)
-    made: dict[tuple[Node, Spec], Node] = {}
-    for operand_spec in plan.operand_specs:
-        operand_spec.put(copy, marker, made)
+    _put_operand_specs(plan, copy, name)
     _constrain(list(_instructions(plan, copy)), plan.mesh, name)
     _constrain_results(copy, results, plan.mesh, name)
     return copy
@@ -63,22 +59,24 @@ def annotate_for_shardy(plan: Plan, module: Module) -> Module:
 def constrain(plan: Plan, module: Module) -> None:
     """Put the plan's shardings on instructions, editing the module, where GSPMD reads them.
 
-    Devices are numbered as in jax's programs. Parameters that `even_spec` cannot split as planned are split inside.
+    The module is brought into the plan's form. Devices are numbered as in jax's programs. Parameters that `even_spec`
+    cannot split as planned are split inside.
     """
-    mesh = _inside(plan.mesh)
-    put_duplicates(module, plan.duplicates)
-    _constrain(_uneven_parameters(plan, module), mesh, None)
-    for node, spec in _instructions(plan, module):
-        node.graph.set_attributes(node, node.attributes.changed(sharding=to_tiled(spec, mesh)))
+    inside = _inside(plan)
+    inside.bring_into_form(module)
+    _constrain(_uneven_parameters(plan, module), inside.mesh, None)
+    inside.annotate_instructions(module)
 
 
 def constrain_for_shardy(plan: Plan, module: Module) -> None:
     """The same as `constrain`, where Shardy reads it."""
-    mesh = _inside(plan.mesh)
-    put_duplicates(module, plan.duplicates)
+    inside = _inside(plan)
+    inside.bring_into_form(module)
     marked_values = [*_uneven_parameters(plan, module), *_instructions(plan, module)]
-    if marked_values:
-        _constrain(marked_values, mesh, _declare_mesh(module, mesh))
+    if marked_values or plan.operand_specs:
+        name = _declare_mesh(module, inside.mesh)
+        _put_operand_specs(inside, module, name)
+        _constrain(marked_values, inside.mesh, name)
 
 
 def parameter_specs(plan: Plan, module: Module) -> list[Spec]:
@@ -153,9 +151,17 @@ def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
             yield node, value_spec
 
 
-def _inside(mesh: Mesh) -> Mesh:
-    """The mesh as the programs that jax lowers know it: a device's number is its position in the mesh."""
-    return replace(mesh, devices=None)
+def _inside(plan: Plan) -> Plan:
+    """The plan with its mesh as the programs that jax lowers know it: a device's number is its position in the mesh."""
+    return replace(plan, mesh=replace(plan.mesh, devices=None))
+
+
+def _put_operand_specs(plan: Plan, module: Module, name: str) -> None:
+    """Constrain the operands that the plan has in another spec than their values, on Shardy's mesh."""
+    marker = partial(_mark, mesh=plan.mesh, name=name)
+    made: dict[tuple[Node, Spec], Node] = {}
+    for operand_spec in plan.operand_specs:
+        operand_spec.put(module, marker, made)
 
 
 def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
 from hloom.planner.moment_savings import MomentSavings
-from hloom.planner.neighbourhood import Move, expected_change, held_at_peak, moves
+from hloom.planner.neighbourhood import Move, expected_change, held_at_peak, moves, single_changes
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
@@ -53,6 +53,10 @@ GAIN = 1e-3
 """What is cheaper by less than this share is not worth a simulation."""
 IDLE = 4
 """After so many stages and one that gained nothing the search ends."""
+FLAT = 0.002
+"""What holds more than the least by less than this share is looked around as well in the end, the cheapest first."""
+DESCENT = 3
+"""One part in so many of the simulations may go there at a time."""
 PEAKS, NEAR = 6, 0.9
 """So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
 SPACING = 8
@@ -199,20 +203,66 @@ class _Search:
         return min((point.cost for point in self.points.values() if point.bytes <= budget), default=math.inf)
 
     def run(self) -> None:
-        """Stages that begin in turn from the smallest choice of the front and from where it falls most."""
+        """Stages until nothing is gained, and single changes of the smallest choices, in turn."""
         uses: dict[bytes, int] = {}
-        idle = 0
         self._price_front()
+        while self.has_work:
+            self._stages(uses)
+            before = self.front()
+            self._descend()
+            if not self._has_gained(before):
+                return
+
+    def _stages(self, uses: dict[bytes, int]) -> None:
+        """Stages that begin in turn from the smallest choice of the front and from where it falls most."""
+        idle = 0
         for stage in range(STAGES):
             base = self._base(uses, is_smallest=stage % 2 == 1)
             if base is None or not self.has_work or idle > IDLE:
                 return
             key, count = choice_key(self.graph.named(self.problem, base)), len(self.points)
-            before = {choice_key(point.choice) for point in self.front()}
+            before = self.front()
             self._stage(base)
             self._price_front()
             uses[key] = uses.get(key, 0) + 1 if len(self.points) > count else STAGES
-            idle = 0 if {choice_key(point.choice) for point in self.front()} - before else idle + 1
+            idle = 0 if self._has_gained(before) else idle + 1
+
+    def _has_gained(self, before: Sequence[Point]) -> bool:
+        """Whether any point of the front is cheaper by more than a little than those before that hold hardly more."""
+        return any(
+            point.cost
+            < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes * (1 + GAIN)), default=math.inf)
+            for point in self.front()
+        )
+
+    def _descend(self) -> None:
+        """Make single changes of the choices that hold hardly more than the least, the cheapest first, until none saves
+        memory; what a change does to the order of instructions cannot be told before.
+        """
+        exhausted: set[bytes] = set()
+        most = len(self.points) + self.allowed // DESCENT
+        while self.has_work and len(self.points) < most:
+            least = min(point.bytes for point in self.points.values())
+            near = [
+                (point.cost, key, base)
+                for key, point in self.points.items()
+                if key not in exhausted
+                and point.bytes <= least * (1 + FLAT)
+                and (base := self._shared(point.choice)) is not None
+            ]
+            if not near:
+                break
+            _, key, base = min(near, key=lambda entry: entry[:2])
+            footprint = self.profiler.footprint(self.points[key].choice)
+            for change in single_changes(self.problem, self.graph, base, footprint):
+                choice = self.graph.named(self.problem, change)
+                if self.profiler.is_known(choice):
+                    continue
+                if not self.has_work or len(self.points) >= most or self.add(choice).bytes < least * (1 - GAIN):
+                    break
+            else:
+                exhausted.add(key)
+        self._price_front()
 
     def _price_front(self) -> None:
         """Forecast what the choices of the front cost; where that changes the tables, others cost something else."""
@@ -237,8 +287,8 @@ class _Search:
         """A choice in which isomorphic clusters have one strategy, from the front of such choices.
 
         Of those that were a base least often it is the smallest, or that below which most is left open: the product of
-        the shares that it costs less than the next smaller one and that it holds more. None where all were looked
-        around.
+        the shares that it costs less than the next smaller one and that it holds more. The solution without a budget
+        comes first, also where another is forecast to be a little cheaper. None where all were looked around.
         """
         front: list[tuple[Point, dict[int, int], float]] = []
         smaller: Point | None = None
@@ -252,7 +302,7 @@ class _Search:
             front.append((point, choice, left_open))
             smaller = point
         if not uses:
-            return front[-1][1]
+            return self._shared(next(iter(self.points.values())).choice) or front[-1][1]
         used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
         if min(used) >= STAGES:
             return None

@@ -137,12 +137,15 @@ class CandidatePlan:
 class SearchResult:
     """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
 
+    With a budget, `least_bytes` is what every plan is proven to hold.
+
     `problem` is that of the mesh as it is, which the candidates are described by, `space` what it was made of.
     """
 
     task: Task
     candidates: list[CandidatePlan] = field(default_factory=list)
     missing_bytes: float = 0.0
+    least_bytes: float = 0.0
     planning_seconds: float = 0.0
     measuring_seconds: float = 0.0
     notes: list[str] = field(default_factory=list)

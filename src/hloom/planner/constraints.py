@@ -19,7 +19,7 @@ from hloom.planner.duplicates import Duplicate, put_known_duplicates
 from hloom.planner.plan import Plan
 from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
-from hloom.planner.strategies import UNEVEN_SHARE, Strategy
+from hloom.planner.strategies import IN_ANY_ORDER, UNEVEN_SHARE, Strategy
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
 
@@ -284,7 +284,10 @@ def _pin(left: _Left, name: str, spec: Spec) -> None:
     if is_minor(left.problem, node) and not spec.partial:
         return
     if not left.allow(node, lambda own: own == spec):
-        hint = f"several axes stand in the mesh's order; a part that is not even has {UNEVEN_SHARE} elements or more"
+        hint = (
+            f"on meshes of more than {IN_ANY_ORDER} axes, those of a dimension stand in the mesh's order; "
+            f"a part that is not even has {UNEVEN_SHARE} elements or more"
+        )
         raise HloomError(f"{name} cannot be pinned to {spec}: no strategy splits it so", hint=hint)
 
 

@@ -107,9 +107,9 @@ class _Reshard:
     def exchange(self, target: Dims, step: TracedCollective) -> None:
         """Split a dimension into parts, send one to each device, and join what is received into another dimension.
 
-            x[64,512,4000], over 8 devices, to [8,512,32000]
-              ->
-            reshape [8,8,512,4000], all-to-all dimensions={0}, transpose [8,512,8,4000], reshape [8,512,32000]
+        x[64,512,4000], over 8 devices, to [8,512,32000]
+          ->
+        reshape [8,8,512,4000], all-to-all dimensions={0}, transpose [8,512,8,4000], reshape [8,512,32000]
         """
         count, source = step.group_size, self.dims
         split, joined = _exchanged_dims(source, target, step)

@@ -85,6 +85,21 @@ def moves(
             yield Move(node, strategy, choice, total)
 
 
+def single_changes(
+    problem: Problem, graph: FactorGraph, base: Mapping[int, int], footprint: Footprint
+) -> Iterator[dict[int, int]]:
+    """Choices that differ from a base in one node that makes or reads what is large at the peak, the cheapest first."""
+    bytes_near = bytes_at_peak(problem, graph.named(problem, base), footprint)
+    ranked: list[tuple[float, int, int]] = []
+    for node in graph.unary:
+        if bytes_near[node] > LARGE * footprint.bytes:
+            costs = graph.given(node, base)
+            ranked += [(float(cost - costs[base[node]]), node, strategy) for strategy, cost in enumerate(costs)]
+    for _, node, strategy in sorted(ranked):
+        if strategy != base[node]:
+            yield {**base, node: strategy}
+
+
 def bytes_at_peak(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> dict[int, float]:
     """By node the bytes that are held near the peak of values that its clusters make or read."""
     near: dict[int, float] = defaultdict(float)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.passes import canonicalize, is_loop_or_branch
+from hloom.passes import canonicalize_in_place, is_loop_or_branch
 from hloom.planner.dataflow import element_reads
 from hloom.planner.duplicates import ENTRY as ENTRY
 from hloom.planner.duplicates import Duplicate, needed_duplicates, put_duplicates
@@ -122,27 +122,40 @@ class Plan:
             if node is not root and isinstance(node, Parameter):
                 rank = len(node.type.dims) if isinstance(node.type, TensorType) else 0
                 _set_sharding(node, self.parameters.get(node.number, Spec.replicated(rank)), self.mesh)
-        self._check_computations(copy)
-        named = [(node, value_spec) for node, value_spec in self.instruction_specs(copy) if node is not root]
+        self.annotate_instructions(copy)
+        sharding = self._result_sharding(root, copy)
+        copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
+        return copy
+
+    def annotate_instructions(self, module: Module) -> None:
+        """Put the plan's shardings on the instructions of a module that has its form, but for the result.
+
+        Raises HloomError where the module has not what the plan names.
+        """
+        self._check_computations(module)
+        root = module.entry.output
+        named = [(node, value_spec) for node, value_spec in self.instruction_specs(module) if node is not root]
         for node, value_spec in named:
             _set_sharding(node, value_spec, self.mesh)
         self._constrain_loops(named)
         made: dict[tuple[Node, Spec], Node] = {}
         for operand_spec in self.operand_specs:
-            operand_spec.put(copy, self._mark, made)
-        sharding = self._result_sharding(root, copy)
-        copy.entry.set_attributes(root, {**root.attributes, "sharding": sharding})
-        return copy
+            operand_spec.put(module, self._mark, made)
 
     def form(self, module: Module) -> Module:
         """A copy of the module that has all that the plan speaks of: in normal form if need be, and with its clones.
 
         Raises HloomError where the module has not what is cloned.
         """
-        speaks_of_calls = self.computations or self.operand_specs or self.duplicates
-        copy = canonicalize(module) if speaks_of_calls else module.clone()
-        put_duplicates(copy, self.duplicates)
+        copy = module.clone()
+        self.bring_into_form(copy)
         return copy
+
+    def bring_into_form(self, module: Module) -> None:
+        """As `form`, of the module itself."""
+        if self.computations or self.operand_specs or self.duplicates:
+            canonicalize_in_place(module)
+        put_duplicates(module, self.duplicates)
 
     def instruction_specs(self, module: Module) -> Iterator[tuple[Node, ValueSpec]]:
         """The instructions of a module that the plan names, and the spec of each.

@@ -21,6 +21,7 @@ from hloom.planner.cost_model import StepCost, itemsize_of
 from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
 from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
 from hloom.planner.free_values import free_duplicates, scatter_marks
+from hloom.planner.memory_bound import bound_within, least_held
 from hloom.planner.memory_profile import Choice, MemoryProfiler, choice_key
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
@@ -40,6 +41,8 @@ ROUNDS = 5
 SETTLED = 0.005
 """Where less than this share of all bytes comes as a surprise, the tables are taken to be right."""
 
+NEARLY = 0.95
+"""Where the plan without a budget holds less than this share of it, no other is looked for."""
 NOISE = 0.002
 """Differences below this share of all that is sent teach nothing."""
 
@@ -52,7 +55,8 @@ class Refinement:
     less than by the tables as they were corrected last. `first` is the solution of the problem as it was built, if it
     is known. With a budget, `work` is how many instructions may be simulated to find what memory choices take, `seeds`
     are choices to look at beside, and `bound_with_memory` is what none of the choices that were interpolated costs less
-    than. The budget only picks from plans that are found whatever it is.
+    than; `least_bytes` is what every choice is proven to hold. The budget only picks from plans that are found
+    whatever it is.
     """
 
     task: Task
@@ -69,6 +73,7 @@ class Refinement:
     latest: Assignment | None = None
     bound: float = 0.0
     bound_with_memory: float = -math.inf
+    least_bytes: float = 0.0
     is_shared: bool = True
     is_cut: bool = False
     _profiler: MemoryProfiler | None = None
@@ -86,8 +91,8 @@ class Refinement:
         best = self._refine(known if budget is None else math.inf)
         if best is not None:
             best.predict_memory()
-        if budget is not None:
-            best = best if best is not None and best.fits(budget) else self._within(budget, known)
+        if budget is not None and (best is None or not best.fits(NEARLY * budget)):
+            best = self._within(budget, known, best)
         if best is not None:
             self._offered.add(plan_key(best.plan))
         self.waiting = best
@@ -110,10 +115,17 @@ class Refinement:
                 break
         return best
 
-    def _within(self, budget: float, known: float) -> CandidatePlan | None:
-        """The cheapest plan of the front that keeps a budget, or the one that holds least; none that was offered."""
+    def _within(self, budget: float, known: float, free: CandidatePlan | None) -> CandidatePlan | None:
+        """The cheapest plan of the front that keeps a budget, or the one that holds least; none that was offered.
+
+        `free` is the plan whatever it holds, which is taken where it keeps the budget and none is cheaper.
+        """
         front = self._front()
         self.bound_with_memory = front.bound(budget)
+        if free is not None and free.fits(budget):
+            cheapest = min((point.cost for point in front.within(budget)), default=math.inf)
+            if self._cost(free) <= cheapest:
+                return free
         for point in front.within(budget) or [front.smallest]:
             candidate = self._candidates[choice_key(point.choice)]
             candidate.memory = point.bytes
@@ -160,6 +172,18 @@ class Refinement:
         self.is_cut = self.is_cut or result.is_cut
         if not result.is_shared:
             self.bound, self.is_shared = result.bound, False
+        if self._budget is not None:
+            self._prove_within(self._budget, result.strategies)
+
+    def _prove_within(self, budget: float, free: Choice) -> None:
+        """Compute what every choice holds, and raise the bound to that of choices that hold so little, where it is
+        more: not where the solution without a budget may.
+        """
+        times = least_held(self.problem)
+        self.least_bytes = max(held.least for held in times)
+        for held in times:
+            if held.least <= budget < held.of(free):
+                self.bound = bound_within(self.problem, held, budget, self.bound)
 
     def _cost(self, candidate: CandidatePlan) -> float:
         return candidate.cost(self.problem.rates)

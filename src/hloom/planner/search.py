@@ -31,7 +31,7 @@ from hloom.planner.solvers import PLANNERS, Assignment, Planner
 from hloom.planner.solvers.ilp import complete, plan_shared
 from hloom.planner.solvers.overlap import LOW, plan_overlapped
 from hloom.sharding import Mesh, Spec
-from hloom.text import HloomError
+from hloom.text import HloomError, tracked
 
 HOPELESS = 1.05
 """A plan that is expected to take so many times the best that was measured is not measured any more."""
@@ -153,7 +153,7 @@ class _Search:
 
     def measure(self, count: int, measure_plan: Measure) -> None:
         """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
-        for _ in range(count):
+        for _ in tracked(range(count)):
             refinement = min(
                 (refinement for refinement in self.refinements if refinement.waiting is not None),
                 key=self._promise,
@@ -244,6 +244,8 @@ class _Search:
         with self._planning():
             for refinement in refinements if self.planner == EXPERT else widest:
                 refinement.prove()
+        if self.planner != EXPERT and widest:
+            self.result.least_bytes = widest[-1].least_bytes
         for refinement in refinements:
             last = refinement if self.planner == EXPERT else widest[-1]
             if refinement.waiting is not None:

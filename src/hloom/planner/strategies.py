@@ -19,6 +19,8 @@ UNEVEN_SHARE = 16
 """An uneven dimension is split where each part still has so many elements: XLA pads the last."""
 MOST_STRATEGIES = 600
 """Beyond so many, neighbouring axes go together: see `strategies`."""
+IN_ANY_ORDER = 2
+"""On meshes of so many axes, those of one class stand in any order; with more axes there are too many orders."""
 
 
 ClassAxes = tuple[tuple[int, Axes], ...]
@@ -40,12 +42,15 @@ def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mes
     """All strategies of a cluster, the replicated one first.
 
     Partial results are scattered into one dimension, or into none: what XLA makes of two is an all-reduce for each but
-    one. Where there are too many, those are left out in which neighbouring axes of the mesh are used apart the most
-    often: of four axes, three groups of neighbours that are used equally may be left, or two.
+    one. On meshes of two axes those of one class stand in either order, so that what reads a result that was scattered
+    into a dimension which is split already may keep the order that this gives. Where there are too many, those are left
+    out in which neighbouring axes of the mesh are used apart the most often: of four axes, three groups of neighbours
+    that are used equally may be left, or two.
     """
     axes = sum(size > 1 for size in mesh.sizes)
-    for apart in range(max(axes, 1), 0, -1):
-        all_of_them = _strategies(clusters, cluster, classes, mesh, apart)
+    spaces = [(axes, True)] if 1 < axes <= IN_ANY_ORDER else []
+    for apart, any_order in [*spaces, *((apart, False) for apart in range(max(axes, 1), 0, -1))]:
+        all_of_them = _strategies(clusters, cluster, classes, mesh, apart, any_order=any_order)
         options = list(itertools.islice(all_of_them, MOST_STRATEGIES + 1))
         if len(options) <= MOST_STRATEGIES:
             break
@@ -53,13 +58,13 @@ def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mes
 
 
 def _strategies(
-    clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh, apart: int
+    clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh, apart: int, *, any_order: bool
 ) -> Iterator[Strategy]:
     """The strategies in which at most so many groups of neighbouring axes are used apart."""
     local = {number: local for local, number in enumerate(classes)}
     partial = {local[number] for number in partial_classes(clusters, cluster.lead)}
     shown = {local[c] for c in clusters.result_dims(cluster.lead) if c is not None}
-    for assignment in _assignments(clusters, classes, mesh, apart):
+    for assignment in _assignments(clusters, classes, mesh, apart, any_order=any_order):
         combined = [axis for number, axes in assignment for axis in axes if number in partial]
         kept = {number: axes for number, axes in assignment if number not in partial}
         if not combined:
@@ -101,11 +106,10 @@ def is_contraction(node: Node) -> bool:
     return node.opcode in LEADERS and node.opcode not in ("gather", "scatter")
 
 
-def _assignments(clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: int) -> Iterator[ClassAxes]:
-    """Every way to give each axis to a class or to none; axes of one class stand in the mesh's order.
-
-    Another order would only add collectives whose groups cross the mesh.
-    """
+def _assignments(
+    clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: int, *, any_order: bool
+) -> Iterator[ClassAxes]:
+    """Every way to give each axis to a class or to none, the axes of one class in the mesh's order or in any."""
     names = [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size > 1]
     for choice in _choices([None, *range(len(classes))], len(names), apart):
         groups: dict[int, list[str]] = {}
@@ -113,7 +117,10 @@ def _assignments(clusters: Clusters, classes: Sequence[int], mesh: Mesh, apart: 
             if number is not None:
                 groups.setdefault(number, []).append(name)
         if all(fits(clusters, classes[number], math.prod(map(mesh.size, axes))) for number, axes in groups.items()):
-            yield tuple((number, tuple(axes)) for number, axes in sorted(groups.items()))
+            numbers = sorted(groups)
+            orders = [itertools.permutations(groups[number]) if any_order else [groups[number]] for number in numbers]
+            for ordered in itertools.product(*orders):
+                yield tuple(zip(numbers, map(tuple, ordered), strict=True))
 
 
 def _choices(classes: Sequence[int | None], count: int, apart: int) -> Iterator[tuple[int | None, ...]]:

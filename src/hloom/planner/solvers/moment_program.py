@@ -17,9 +17,11 @@ from hloom.planner.solvers.ilp_model import LARGEST, add_reshard, add_table
 from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
-MOST_NODES = 50
+MOST_NODES = 200
 """How many nodes the tree of branches may have: the best choice met by then is as good for a search that simulates."""
-MOST_OPTIONS = 160
+CLOSED = 1e-3
+"""A choice that is proven to be so near to the best is good enough, for the same reason."""
+MOST_OPTIONS = 1000
 """Of programs with more strategies than this beside one for each node the linear relaxation is solved alone."""
 SLACK = 1e-6
 """The share of the budget by which bytes may exceed the least that is possible: the solver's tolerance."""
@@ -100,7 +102,7 @@ def _solved(
             np.concatenate([columns[present], excess]),
             np.concatenate([entries[present], -np.ones(len(excess))]),
         )
-    solved = program.solve(math.inf, nodes=MOST_NODES)
+    solved = program.solve(math.inf, gap=CLOSED, nodes=MOST_NODES)
     if not len(solved.values):
         return None
     shares = {node: np.clip(solved.values[own], 0.0, 1.0) for node, own in chosen.items()}

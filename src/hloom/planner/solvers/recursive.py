@@ -18,6 +18,7 @@ from hloom.planner.solvers.dual_ascent import EVERY, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.message_passing import MessagePassing
 from hloom.planner.strategies import ClassAxes, Strategy
+from hloom.sharding import Mesh
 
 SWEEPS = 100
 """How often messages are passed for one mesh axis, and for the bound, at most; one axis has few strategies."""
@@ -69,12 +70,17 @@ def _steps(problem: Problem, graph: FactorGraph, deadline: Deadline) -> list[dic
 def _extending(
     problem: Problem, graph: FactorGraph, decided: _Decided, before: Collection[str], axes: Collection[str]
 ) -> dict[int, np.ndarray]:
-    """The strategies over some axes that agree with what was decided of those before; all where there are none."""
+    """The strategies over some axes, those of a class in the mesh's order, that agree with what was decided of those
+    before; all where there are none.
+    """
     extending: dict[int, np.ndarray] = {}
     for node, kept in graph.kept.items():
         known = _on(decided[node], before) if decided else _on(Strategy((), ()), ())
         options = [problem.options[node][number] for number in kept]
-        fits = [_on(strategy, axes) == strategy and _on(strategy, before) == known for strategy in options]
+        fits = [
+            _on(strategy, axes) == strategy and _on(strategy, before) == known and _is_ordered(strategy, problem.mesh)
+            for strategy in options
+        ]
         extending[node] = np.flatnonzero(fits) if any(fits) else np.arange(len(kept))
     return extending
 
@@ -87,6 +93,11 @@ def _on(strategy: Strategy, axes: Collection[str]) -> Strategy:
 def _held_on(memory: ClassAxes, axes: Collection[str]) -> ClassAxes:
     left = ((number, tuple(axis for axis in own if axis in axes)) for number, own in memory)
     return tuple((number, own) for number, own in left if own)
+
+
+def _is_ordered(strategy: Strategy, mesh: Mesh) -> bool:
+    """Whether the axes of each class stand in the mesh's order before results are scattered."""
+    return all(list(own) == sorted(own, key=mesh.names.index) for _, own in strategy.before)
 
 
 def _bound(graph: FactorGraph, deadline: Deadline) -> tuple[float, tuple[str, ...]]:
