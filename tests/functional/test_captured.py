@@ -88,3 +88,11 @@ def test_the_object_of_a_bound_method_is_compared():
     first = compiled(2.0)
     scaled.start = 3.0
     assert compiled(2.0) == 3 * first
+
+
+@pytest.mark.parametrize("elements", [np.zeros(20_000), np.zeros((300, 200), np.complex64).T, np.zeros(70_000, bool)])
+def test_an_element_of_a_large_array(elements: np.ndarray):
+    run = hloom.function(lambda: np.sum(elements))
+    assert run() == 0
+    elements[-1] = 3
+    assert run() == np.sum(elements) != 0

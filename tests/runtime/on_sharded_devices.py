@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 import traceback
 import warnings
+from pathlib import Path
 
 import jax
 import jax.experimental
@@ -22,6 +24,7 @@ import hloom
 from hloom.ir import Parameter, TensorType
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
+from hloom.planner.partitioned import read_partitioned
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh, Spec, spec_of
@@ -222,6 +225,43 @@ def a_gpt_trains_as_our_planner_says():
     assert sum(bool(spec.axes) for spec in step.plan.parameters.values()) > 20
     (_, expected), (_, losses) = train(jax.jit(train_step)), train(step)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
+
+
+def a_loop_over_layers_sends_what_its_plan_does():
+    """A mixture of experts: what loops carry stays in the plan's shardings, in the backward loop too."""
+    experts, width, hidden, length = 8, 128, 256, 64
+    capacity = 2 * length // experts
+
+    def layer(x, p):
+        gates = jax.nn.softmax(jnp.tanh(x @ p["w"]) @ p["router"])
+        chosen = jax.nn.one_hot(jnp.argmax(gates, -1), experts)
+        position = (jnp.cumsum(chosen, 1) * chosen - 1).astype(jnp.int32)
+        dispatch = jax.nn.one_hot(position, capacity) * chosen[..., None]
+        sent = jnp.einsum("btec,btd->ebcd", dispatch, x)
+        y = jnp.einsum("ebcf,efd->ebcd", jax.nn.gelu(jnp.einsum("ebcd,edf->ebcf", sent, p["u"])), p["d"])
+        return x + jnp.einsum("btec,ebcd->btd", dispatch * gates[..., None], y), None
+
+    def step(p, x):
+        gradients = jax.grad(lambda p: (jax.lax.scan(layer, x, p)[0] ** 2).mean())(p)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, p, gradients)
+
+    sizes = {"w": (width, width), "router": (width, experts), "u": (experts, width, hidden), "d": (experts, hidden, width)}
+    weights = {name: jax.ShapeDtypeStruct((2, *dims), np.float32) for name, dims in sizes.items()}
+    planned: list[hloom.PlanResult] = []
+
+    def planner(module, mesh):
+        planned.append(hloom.plan(module, mesh))
+        return planned[0].plan
+
+    arguments = weights, jax.ShapeDtypeStruct((16, length, width), np.float32)
+    sharded = hloom.auto_shard(step, "x=8", planner=planner)(*arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        dumped = {"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning", "xla_dump_hlo_as_text": True}
+        sharded.lower(*arguments).compile(compiler_options=dumped)
+        (path,) = Path(folder).glob("*after_spmd-partitioning*.txt")
+        sent = read_partitioned(hloom.parse(path.read_text()), 8, 0).comm_bytes
+    assert planned[0].measure().comm_bytes > 0
+    assert abs(sent / planned[0].measure().comm_bytes - 1) < 0.01
 
 
 def parameters_and_results_are_placed():
@@ -491,7 +531,9 @@ GSPMD_CASES = (
     "constraints_and_per_device_code_inside",
 )
 """The cases in which it may matter which of the partitioners is asked."""
-LONG_CASES = {"a_gpt_trains_as_our_planner_says": a_gpt_trains_as_our_planner_says}
+LONG_CASES = {
+    case.__name__: case for case in (a_gpt_trains_as_our_planner_says, a_loop_over_layers_sends_what_its_plan_does)
+}
 
 
 def main(partitioner: str, *chosen: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hloom import passes as standard_passes
 from hloom.ir import Module
 from hloom.passes import PassLike
-from hloom.rewrite import Report
+from hloom.rewrite import FunctionLowering, Report, provide_lowering
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
@@ -38,7 +38,16 @@ def with_packages(passes: PassLike | Iterable[PassLike]) -> PassLike | Iterable[
     return given
 
 
+def _lowering_by_jax() -> FunctionLowering:
+    """What traces functions in replacements: of the package that needs jax, and so imported with the first of them."""
+    return import_module("hloom.runtime").lowered_function
+
+
+provide_lowering(_lowering_by_jax)
+
+
 def load_packages() -> None:
     """Import the packages above `passes` that register passes."""
     import_module("hloom.microbatch")
     import_module("hloom.remat")
+    import_module("hloom.saturation")

@@ -48,7 +48,7 @@ def auto_shard(
 
     def planned(module: Module) -> Plan:
         if isinstance(planner, str):
-            return plan(module, space, planner=planner, marks=False, **demands).plan
+            return plan(module, space, planner=planner, **demands).plan
         return planner if isinstance(planner, Plan) else planner(module, space)
 
     def shardings(module: Module) -> runtime.ProgramShardings:

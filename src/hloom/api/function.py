@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,17 @@ SHORT = {bool: np.dtype(bool), int: np.dtype(np.int32), float: np.dtype(np.float
 Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], AbstractValue]
 
 
+class FunctionOptions(NamedTuple):
+    """How a function is compiled: names or numbers of static arguments, bits of Python's numbers, and where it runs."""
+
+    static: tuple[str | int, ...] = ()
+    precision: int = 64
+    isolated: bool = False
+
+
+DEFAULT_OPTIONS = FunctionOptions()
+
+
 class Function:
     """A Python function that is compiled for the types of its arguments and run by XLA.
 
@@ -64,15 +75,14 @@ class Function:
         original: Callable[..., Any],
         entry: Entry,
         name: str,
-        static: Sequence[str | int] = (),
-        precision: int = 64,
+        options: FunctionOptions = DEFAULT_OPTIONS,
     ) -> None:
         functools.update_wrapper(self, original, updated=())
         self.hloom_function = original
         self.hloom_derived: tuple[str, Any, dict[str, Any]] | None = None
         self.name = name
-        self.static = tuple(static)
-        self.precision = precision
+        self.options = options
+        self.static, self.precision, _ = options
         self._entry = entry
         self._programs: dict[Any, tuple[CompiledFunction, Callable[..., Any]]] = {}
         self._positions = _positions(original)
@@ -168,7 +178,8 @@ class Function:
         if precision == self.precision:
             return self
         if self._other_precision is None:
-            self._other_precision = Function(self.hloom_function, self._entry, self.name, self.static, precision)
+            options = self.options._replace(precision=precision)
+            self._other_precision = Function(self.hloom_function, self._entry, self.name, options)
         return self._other_precision
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
@@ -188,7 +199,10 @@ class Function:
 
     def _compile(self, key: Any, depth: int) -> tuple[CompiledFunction, Callable[..., Any]]:
         program = self.make(key, depth)
-        run = runtime.compiled(program.module, self.name, module_derivatives())
+        if self.options.isolated:
+            run = runtime.compiled_in_child(program.module)
+        else:
+            run = runtime.compiled(program.module, self.name, module_derivatives())
         if len(self._programs) >= KEPT_PROGRAMS:
             self._programs.clear()
         self._programs[key] = program, run
@@ -208,7 +222,11 @@ PASSES = ("inline", "simplify", "cse", "dce")
 
 
 def function(
-    function: Callable[..., Any] | None = None, *, static: Sequence[str | int] | str | int = (), precision: int = 64
+    function: Callable[..., Any] | None = None,
+    *,
+    static: Sequence[str | int] | str | int = (),
+    precision: int = 64,
+    isolated: bool = False,
 ) -> Any:
     """A Python function, compiled for the types of its arguments and run by XLA; without a function, a decorator.
 
@@ -220,6 +238,7 @@ def function(
             return x
 
     `static` names arguments that are known when it is compiled; `precision` is how many bits Python's own numbers have.
+    With `isolated` it runs in a child process, so that what makes XLA crash raises XlaCrash here; a call takes longer.
     Raises HloomError, at the line, for what cannot be compiled, and, when it runs, errors of Python's own classes that
     are HloomErrors too.
     """
@@ -227,7 +246,7 @@ def function(
     if precision not in (32, 64):
         raise HloomError(f"precision is 32 or 64, not {precision}")
     if function is None:
-        return functools.partial(globals()["function"], static=names, precision=precision)
+        return functools.partial(globals()["function"], static=names, precision=precision, isolated=isolated)
     if isinstance(function, Function):
         return function
     if not callable(function):
@@ -240,7 +259,7 @@ def function(
     ) -> AbstractValue:
         return interpreter.calls.call(interpreter.embed(original, _name(original)), arguments, keywords)
 
-    return Function(original, entry, getattr(original, "__name__", type(original).__name__), names, precision)
+    return Function(original, entry, _name(original), FunctionOptions(names, precision, isolated))
 
 
 def grad(target: Any, wrt: Any = None, **options: Any) -> Any:
@@ -260,7 +279,7 @@ def value_and_grad(target: Any, wrt: Any = None, **options: Any) -> Any:
 def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
     if not _is_function(target):
         return getattr(autodiff, name)(target, wrt, **options)
-    original, precision, static = _original(target)
+    original, how = _original(target)
     chosen = {
         "wrt": 0 if wrt is None else tuple(wrt) if isinstance(wrt, list) else wrt,
         "has_aux": bool(options.pop("has_aux", False)),
@@ -274,7 +293,7 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
         derived = Derived(name, interpreter.embed(original, _name(original)), chosen)
         return interpreter.calls.call(derived, arguments, keywords)
 
-    made = Function(_shell(original), entry, f"{name}_{_name(original)}", static, precision)
+    made = Function(_shell(original), entry, f"{name}_{_name(original)}", how)
     made.hloom_derived = name, original, chosen
     return made
 
@@ -283,7 +302,7 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
     """`jvp(function, primals, tangents)`: the value and its derivative along the tangents; of a module, a module."""
     if not _is_function(target):
         return autodiff.jvp(target, *args, **options)
-    original, precision, _ = _original(target)
+    original, how = _original(target)
     unknown = next((name for name in options if name not in ("primals", "tangents")), None)
     given = [*args, *(options[name] for name in ("primals", "tangents") if name in options)]
     if unknown is not None or len(given) != 2 or not all(isinstance(part, (tuple, list)) for part in given):
@@ -295,7 +314,7 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
     ) -> AbstractValue:
         return BUILTINS["jvp"](interpreter, [interpreter.embed(original, _name(original)), *arguments], {})
 
-    return _cached("jvp", original, entry, precision)(tuple(primals), tuple(tangents))
+    return _cached("jvp", original, entry, how)(tuple(primals), tuple(tangents))
 
 
 def vjp(target: Any, *primals: Any, **options: Any) -> Any:
@@ -305,7 +324,7 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     """
     if not _is_function(target):
         return autodiff.vjp(target, *primals, **options)
-    original, precision, _ = _original(target)
+    original, how = _original(target)
 
     def forward(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -320,8 +339,8 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
         assert isinstance(pair, Tuple)
         return interpreter.calls.call(pair.items[1], [cotangent], {})
 
-    value = _cached("value", original, forward, precision)(*primals)
-    pulled = _cached("vjp", original, backward, precision)
+    value = _cached("value", original, forward, how)(*primals)
+    pulled = _cached("vjp", original, backward, how)
 
     def pull_back(cotangent: Any) -> Any:
         return pulled(*primals, cotangent)
@@ -343,7 +362,7 @@ def hessian(target: Callable[..., Any], wrt: int = 0) -> Any:
 
 
 def _matrix(name: str, target: Any, wrt: Any) -> Any:
-    original, precision, static = _original(target)
+    original, how = _original(target)
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -351,7 +370,7 @@ def _matrix(name: str, target: Any, wrt: Any) -> Any:
         made = BUILTINS[name](interpreter, [interpreter.embed(original, _name(original)), Const(wrt)], {})
         return interpreter.calls.call(made, arguments, keywords)
 
-    function = Function(_shell(original), entry, f"{name}_{_name(original)}", static, precision)
+    function = Function(_shell(original), entry, f"{name}_{_name(original)}", how)
     function.hloom_derived = name, original, {"wrt": wrt}
     return function
 
@@ -359,17 +378,18 @@ def _matrix(name: str, target: Any, wrt: Any) -> Any:
 _CACHE: dict[Any, Function] = {}
 
 
-def _cached(name: str, original: Any, entry: Entry, precision: int) -> Function:
+def _cached(name: str, original: Any, entry: Entry, how: FunctionOptions) -> Function:
     """The function made before for the same one, so that it is compiled once."""
-    key = name, original, precision
+    options = how._replace(static=())  # its arguments are others
+    key = name, original, options
     try:
         held = _CACHE.get(key)
     except TypeError:
-        return Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+        return Function(_shell(original), entry, f"{name}_{_name(original)}", options)
     if held is None:
         if len(_CACHE) >= KEPT_PROGRAMS:
             _CACHE.clear()
-        held = _CACHE[key] = Function(_shell(original), entry, f"{name}_{_name(original)}", (), precision)
+        held = _CACHE[key] = Function(_shell(original), entry, f"{name}_{_name(original)}", options)
     return held
 
 
@@ -377,14 +397,14 @@ def _is_function(target: Any) -> bool:
     return callable(target) and not isinstance(target, Module)
 
 
-def _original(target: Any) -> tuple[Any, int, tuple[str | int, ...]]:
-    """What a function is made of, for one of `hloom.function` the Python function; its precision; what is static."""
+def _original(target: Any) -> tuple[Any, FunctionOptions]:
+    """What a function is made of, for one of `hloom.function` the Python function, and how it is compiled."""
     if isinstance(target, Function):
         original = target if target.hloom_derived is not None else target.hloom_function
-        return original, target.precision, target.static
+        return original, target.options
     if not callable(target):
         raise HloomError(f"a {type(target).__name__} cannot be differentiated: a function or a module can")
-    return target, 64, ()
+    return target, DEFAULT_OPTIONS
 
 
 def _name(target: Any) -> str:

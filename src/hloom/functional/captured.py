@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 SIMPLE = (bool, int, float, complex, str, bytes)
+MOST_BYTES = 1 << 16
+"""Arrays of more bytes are compared in place."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,8 @@ class CapturedContents:
     def is_current(self) -> bool:
         """Whether it holds what it held."""
         if isinstance(self.held, np.ndarray):
-            return _array_contents(self.held) == self.contents
+            dtype, shape, elements = self.contents
+            return self.held.dtype == dtype and self.held.shape == shape and _has_bits(self.held, elements)
         contents = contents_of(self.held)
         if isinstance(contents, frozenset) or contents is None:
             return contents == self.contents
@@ -110,5 +113,15 @@ def _is_same(held: Any, value: Any) -> bool:
 
 
 def _array_contents(held: np.ndarray) -> tuple[Any, ...]:
-    """An array's element type, shape and bits."""
-    return held.dtype, held.shape, held.tobytes()
+    """An array's element type, shape and elements: as bytes, which compare soonest, or a copy of many."""
+    return held.dtype, held.shape, held.tobytes() if held.nbytes <= MOST_BYTES else held.copy()
+
+
+def _has_bits(held: np.ndarray, elements: bytes | np.ndarray) -> bool:
+    """Whether an array has the bits of elements of its type and shape."""
+    if isinstance(elements, bytes):
+        return held.tobytes() == elements
+    if held.dtype.itemsize in (1, 2, 4, 8) and held.flags.c_contiguous and elements.flags.c_contiguous:
+        bits = f"u{held.dtype.itemsize}"
+        return bool(np.array_equal(held.view(bits), elements.view(bits)))
+    return held.tobytes() == elements.tobytes()

@@ -11,6 +11,9 @@ something new, write the call in `xla.py`, the request in `worker.py` and the qu
 another jax version, edit `xla.py` and `jax_internals.py`, the two files that use private names of jaxlib and jax.
 """
 
+from hloom.runtime.array_rows import ArrayRows as ArrayRows
+from hloom.runtime.array_rows import join_rows as join_rows
+from hloom.runtime.array_rows import take_rows as take_rows
 from hloom.runtime.auto_shard import AutoShard as AutoShard
 from hloom.runtime.auto_shard import ProgramShardings as ProgramShardings
 from hloom.runtime.auto_shard import ShardedFunction as ShardedFunction
@@ -24,15 +27,13 @@ from hloom.runtime.comparison import compare as compare
 from hloom.runtime.comparison import first_difference as first_difference
 from hloom.runtime.device_comparison import DeviceComparison as DeviceComparison
 from hloom.runtime.device_comparison import compare_with_one_device as compare_with_one_device
-from hloom.runtime.device_group import ArrayRows as ArrayRows
 from hloom.runtime.device_group import DeviceGroup as DeviceGroup
-from hloom.runtime.device_group import ProgramTrees as ProgramTrees
-from hloom.runtime.device_group import checked_argument as checked_argument
+from hloom.runtime.device_group import Split as Split
 from hloom.runtime.device_group import device_groups as device_groups
-from hloom.runtime.device_group import join_rows as join_rows
-from hloom.runtime.device_group import take_rows as take_rows
+from hloom.runtime.device_group import uses_shardy as uses_shardy
 from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
+from hloom.runtime.function_lowering import lowered_function as lowered_function
 from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import random_inputs as random_inputs
 from hloom.runtime.inside_jit import Stage as Stage
@@ -52,8 +53,11 @@ from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled
 from hloom.runtime.npz import load_arrays as load_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
+from hloom.runtime.program_trees import ProgramTrees as ProgramTrees
+from hloom.runtime.program_trees import checked_argument as checked_argument
 from hloom.runtime.run import OutputRow as OutputRow
 from hloom.runtime.run import RunResult as RunResult
+from hloom.runtime.run import compiled_in_child as compiled_in_child
 from hloom.runtime.run import output_rows as output_rows
 from hloom.runtime.run import placement_of as placement_of
 from hloom.runtime.run import run as run

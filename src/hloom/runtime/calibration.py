@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import product
 
 from hloom.runtime.run import run_text
+from hloom.text import tracked
 
 SAMPLES = 4
 """How often a program runs in one round."""
@@ -115,13 +117,11 @@ def calibrate(
     `time_program` gives the seconds of a program; by default XLA runs it.
     """
     time = time_program or BestTimes()
-    rates = MeasuredRates()
-    for number in range(ROUNDS if time_program is None else 1):
-        rates = MeasuredRates()
-        for what, step in _STEPS:
-            on_step(f"{what}, round {number + 1} of {ROUNDS}" if time_program is None else what)
-            step(rates, time)
-    return rates
+    rounds = [MeasuredRates() for _ in range(ROUNDS if time_program is None else 1)]
+    for (number, rates), (what, step) in tracked(list(product(enumerate(rounds), _STEPS))):
+        on_step(f"{what}, round {number + 1} of {ROUNDS}" if time_program is None else what)
+        step(rates, time)
+    return rounds[-1]
 
 
 def _measure_start(rates: MeasuredRates, time_program: TimeProgram) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,18 @@ def run_text(
 ) -> RunResult:
     """Compile and run a text unchanged: as `run`, but without parsing or legalizing it first."""
     return _run(text, inputs, None, seed, devices, timeout)
+
+
+def compiled_in_child(module: Module) -> Callable[..., list[np.ndarray]]:
+    """A module as a function of arrays that the worker compiles once and runs: what makes XLA crash raises XlaCrash."""
+    text = print_module(legalize(module, 1))
+
+    def run_module(*arrays: Any) -> list[np.ndarray]:
+        inputs = [np.asarray(array, order="C") for array in arrays]
+        reply, outputs = worker_client.ask("run_kept", text, inputs)
+        return outputs[: reply["count"]]
+
+    return run_module
 
 
 def placement_of(text: str, devices: int | None = None) -> Placement:

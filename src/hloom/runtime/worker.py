@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,8 @@ from hloom.runtime import messages, xla
 from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
+KEPT_PROGRAMS = 64
+"""How many compiled programs are kept for requests to run them again."""
 PARENT_CHECK_SECONDS = 2.0
 """After how many seconds a worker looks again whether its parent is there: so long it may outlive it."""
 
@@ -116,7 +119,19 @@ def _partition(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> A
 
 
 def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
-    program = xla.compile_text(text, _named_sharding(header))
+    return _run_program(xla.compile_text(text, _named_sharding(header)), header, inputs)
+
+
+def _run_kept(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return _run_program(_kept_program(text, _named_sharding(header)), header, inputs)
+
+
+@lru_cache(KEPT_PROGRAMS)
+def _kept_program(text: str, placement: xla.Placement) -> xla.CompiledProgram:
+    return xla.compile_text(text, placement)
+
+
+def _run_program(program: xla.CompiledProgram, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
     execution = _execute(program, inputs, header)
     single = program.placement.devices == 1
     arrays = [*execution.outputs, *(array for device in execution.per_device if not single for array in device)]
@@ -140,6 +155,7 @@ REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] =
     "compile": _compile,
     "partition": _partition,
     "run": _run,
+    "run_kept": _run_kept,
 }
 
 

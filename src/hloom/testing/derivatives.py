@@ -12,6 +12,7 @@ from hloom import autodiff
 from hloom.autodiff import in_double_precision
 from hloom.ir import Module
 from hloom.runtime import run
+from hloom.text import tracked
 
 STEP = 1e-6
 """The distance of the two evaluations, relative to inputs of about 1."""
@@ -65,7 +66,7 @@ def check_derivatives(
         weights = {number: value if number == of else np.zeros_like(value) for number, value in weights.items()}
     result = run(backward, [*inputs, *weights.values()]).outputs
     checks = []
-    for (leaf, name), gradient in zip(chosen, result, strict=True):
+    for (leaf, name), gradient in tracked(list(zip(chosen, result, strict=True))):
         direction = _direction(rng, gradient)
         ends = [
             _combined(run(program, _moved(inputs, leaf, direction * (sign * STEP))).outputs, weights)

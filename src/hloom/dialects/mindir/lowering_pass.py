@@ -13,7 +13,8 @@ def lower_in_place(module: Module) -> Report:
     before = module.node_count
     lowered = lower(module)
     for slot in Module.__slots__:
-        setattr(module, slot, getattr(lowered, slot))
+        if not slot.startswith("__"):
+            setattr(module, slot, getattr(lowered, slot))
     for graph in module.graphs:
         graph.module = module
     report = Report("lower-mindir")

@@ -1,0 +1,81 @@
+"""The arguments and results of a lowered program, between jax's trees and the flat arrays that a module takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import TensorType
+from hloom.runtime.array_rows import ArrayRows
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals, kept_arguments
+from hloom.text import HloomError
+
+
+def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
+    """An argument as an array of a type; raises HloomError where it is another."""
+    is_array = isinstance(argument, (ArrayRows, jax_internals().jax.Array))
+    array = argument if is_array else np.asarray(argument)
+    if not is_array and array.shape == () and array.dtype != expected.dtype.numpy:
+        array = array.astype(expected.dtype.numpy)
+    if array.shape != expected.dims or array.dtype != expected.dtype.numpy:
+        given = f"{array.dtype}{list(array.shape)}"
+        raise HloomError(f"argument {number} is {given}, and the step takes {expected}")
+    return array
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTrees:
+    """The trees of a lowered program's arguments and results, around its flat parameters and results.
+
+    `kept` are the numbers of the arguments that the program has: jax leaves out those that nothing uses. `keys` are by
+    number of a result the types of random keys.
+    """
+
+    arguments_tree: Any
+    results_tree: Any
+    kept: frozenset[int] | None
+    keys: dict[int, Any]
+
+    @staticmethod
+    def of(lowered: Any) -> ProgramTrees | None:
+        """The trees of what `jax.jit(f).lower(...)` returns; None for anything else."""
+        arguments, results = getattr(lowered, "in_tree", None), getattr(lowered, "out_tree", None)
+        if arguments is None or results is None:
+            return None
+        jax = jax_internals().jax
+        types = [getattr(leaf, "dtype", None) for leaf in jax.tree.leaves(getattr(lowered, "out_info", ()))]
+        keys = {number: made for number, made in enumerate(types) if made is not None and _is_key(made)}
+        return ProgramTrees(arguments, results, kept_arguments(lowered), keys)
+
+    def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments; raises HloomError where they are another tree."""
+        jax = jax_internals().jax
+        leaves, tree = jax.tree.flatten((tuple(args), kwargs))
+        if tree != self.arguments_tree:
+            raise HloomError(
+                f"the step takes {_shortened(self.arguments_tree)}, and {_shortened(tree)} is given",
+                hint="give the arrays that it was lowered for, and no static arguments",
+            )
+        taken = [leaf for number, leaf in enumerate(leaves) if self.kept is None or number in self.kept]
+        return [jax.random.key_data(leaf) if _is_key(getattr(leaf, "dtype", None)) else leaf for leaf in taken]
+
+    def results(self, leaves: Sequence[Any]) -> Any:
+        """The tree of the results."""
+        jax = jax_internals().jax
+        made = list(leaves)
+        for number, key_type in self.keys.items():
+            made[number] = jax.random.wrap_key_data(made[number], impl=implementation_of_key(key_type))
+        return jax.tree.unflatten(self.results_tree, made)
+
+
+def _is_key(element_type: Any) -> bool:
+    jax = jax_internals().jax
+    return element_type is not None and jax.dtypes.issubdtype(element_type, jax.dtypes.prng_key)
+
+
+def _shortened(tree: Any, most: int = 160) -> str:
+    text = str(tree)
+    return text if len(text) <= most else f"{text[:most]}..."
