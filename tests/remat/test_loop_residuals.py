@@ -1,6 +1,6 @@
 """Loops that stack less, and compute again: the same numbers from fewer bytes.
 
-Covers `integer_program.py`, `loop_residuals.py`, `residual_choice.py`, `residual_writer.py`.
+Covers `loop_residuals.py`, `residual_choice.py`, `residual_writer.py`.
 """
 
 from __future__ import annotations

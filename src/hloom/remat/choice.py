@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.remat.integer_program import Constraint, minimize
 from hloom.remat.live_ranges import LiveRanges, live_ranges
 from hloom.remat.stored_values import StoredValue, StoredValues
+from hloom.solver import Constraint, minimize
 
 MOST_ROUNDS = 12
 """How often the program is solved with a further row."""

@@ -11,18 +11,21 @@ it is computed for cannot be either.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from hloom.analysis import leaf_bytes
 from hloom.autodiff import Emitter
 from hloom.ir import Apply, Constant, Graph, Node, TensorType
 from hloom.ops import may_merge
+from hloom.passes import sort_topologically
 from hloom.remat.live_ranges import LiveRanges
 from hloom.remat.opaque_dependence import OpaqueDependence, can_wait_for
 from hloom.remat.stored_values import StoredValue, StoredValues
-from hloom.text import HloomError
 
 VIEWS = frozenset(("bitcast", "broadcast", "get-tuple-element", "iota", "reshape", "transpose", "tuple"))
 """Opcodes that compute nothing: without a recomputed operand they need no copy of their own."""
+MOST_WAITS = 8
+"""Among how many values one is chosen to wait for, where values are to be aligned."""
 
 
 def write_recomputation(
@@ -54,7 +57,12 @@ class _Writer:
         self.dependence = OpaqueDependence(Emitter(graph), mechanism)
         self.cheap = {node for node, value in self.chosen.items() if value.is_cheap}
         self.copies: dict[Node, Node] = {}
-        self.waits: dict[int, Node | None] = {}
+        self.variants = 0
+        self.waits: dict[int, list[Node]] = {}
+        root = graph.root
+        values = root.inputs if root.opcode == "tuple" else (root,)
+        results = {getattr(value.type, "dims", ()) for value in values}
+        self.state_dims = results & {getattr(parameter.type, "dims", ()) for parameter in graph.parameters}
         self.kernel_at = {value.made: value for value in stored.values if value.made > ranges.time}
 
     def write(self) -> None:
@@ -127,22 +135,32 @@ class _Writer:
         return self._is_read(operand, reader) and self.ranges.needed[self.values[operand]] >= time
 
     def _delay(self, node: Node, interior: Collection[Node], made: dict[Node, Node], time: int) -> None:
-        """Let one operand of a node wait, the smallest; views of it are copied."""
-        wait = self._wait(time)
-        if wait is None:
-            return
-        paths: list[tuple[int, list[Node]]] = []
+        """Let one operand of a node wait, the smallest; views of it are copied.
+
+        Copies of a cheap value stay apart: one that several kernels read would be stored, and not computed by each.
+        Where the mechanism aligns values, that waits which agrees most with a value that it may wait for; none where
+        none agrees in the first dimension.
+        """
+        self.variants += node in self.cheap
+        variant = self.variants if node in self.cheap else 0
+        paths: list[tuple[tuple[Any, ...], Node, list[Node]]] = []
         for operand in node.inputs:
             path = [operand]
             while path[-1] in interior and path[-1].opcode in VIEWS and len(path[-1].inputs) == 1:
                 path.append(path[-1].inputs[0])
-            if isinstance(path[-1].type, TensorType) and path[-1].opcode != "iota":
-                paths.append((leaf_bytes(path[-1].type), path))
+            source = path[-1]
+            if not isinstance(source.type, TensorType) or source.opcode == "iota":
+                continue
+            for wait in self._waits(time):
+                is_apart, left_out = self.dependence.mismatch(source, wait)
+                if not is_apart:
+                    key = isinstance(source, Constant), left_out, leaf_bytes(source.type)
+                    paths.append((key, wait, path))
         if not paths:
             return
-        _, path = min(paths, key=lambda item: (isinstance(item[1][-1], Constant), item[0]))
+        _, wait, path = min(paths, key=lambda item: item[0])
         source = path.pop()
-        waiting = self.dependence.after(made.get(source, source), wait)
+        waiting = self.dependence.after(made.get(source, source), wait, variant)
         made[source] = waiting
         while path:
             view = path.pop()
@@ -163,44 +181,25 @@ class _Writer:
                 pending += [(operand, False) for operand in node.inputs]
         return order
 
-    def _wait(self, time: int) -> Node | None:
-        """What a copy that is first needed at a time waits for."""
+    def _waits(self, time: int) -> list[Node]:
+        """What a copy that is first needed at a time may wait for; one value, unless values are to be aligned."""
         if time not in self.waits:
             self.waits[time] = self._waited_for(time)
         return self.waits[time]
 
-    def _waited_for(self, time: int) -> Node | None:
+    def _waited_for(self, time: int) -> list[Node]:
+        """Values of the backward part that are made before a time, the latest first: those that its kernel reads.
+
+        Of those that are to be aligned none of the shape of an argument and a result, as gradients of weights are:
+        these are of all examples.
+        """
         reader = self.kernel_at.get(time)
         read = () if reader is None else reader.operands
-        operands = [value for value in read if self.ranges.time < value.made < time]
-        able = [value for value in operands if can_wait_for(value.node)]
-        if able:
-            return self.node_of[max(able, key=lambda value: value.made).node]
-        before = [value for made, value in self.kernel_at.items() if made < time and can_wait_for(value.node)]
-        return self.node_of[max(before, key=lambda value: value.made).node] if before else None
+        late = [value for made, value in self.kernel_at.items() if made < time and self._can_wait_for(value)]
+        able = [value for value in read if self.ranges.time < value.made < time and self._can_wait_for(value)] or late
+        able.sort(key=lambda value: -value.made)
+        return [self.node_of[value.node] for value in able[: MOST_WAITS if self.dependence.aligns else 1]]
 
-
-def sort_topologically(graph: Graph) -> None:
-    """Put the nodes in an order in which operands come first; where that allows, the order stays."""
-    ordered: dict[Node, None] = {}
-    entered: set[Node] = set()
-    for start in graph.nodes:
-        pending = [start]
-        while pending:
-            node = pending[-1]
-            if node in ordered:
-                pending.pop()
-                continue
-            before = [*node.inputs, *(node.attributes.get("control-predecessors") or ())]
-            waiting = [operand for operand in before if operand not in ordered and operand.graph is graph]
-            if not waiting:
-                ordered[node] = None
-                pending.pop()
-                continue
-            if node in entered:
-                raise HloomError(f"{node.name} in {graph.name} needs itself")
-            entered.add(node)
-            pending += reversed(waiting)
-    order = list(ordered)
-    for node, successor in zip(reversed(order[:-1]), reversed(order[1:]), strict=True):
-        graph.move_before(node, successor)
+    def _can_wait_for(self, value: StoredValue) -> bool:
+        is_of_all = self.dependence.aligns and getattr(value.node.type, "dims", ()) in self.state_dims
+        return not is_of_all and can_wait_for(value.node)

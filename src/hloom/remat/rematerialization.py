@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from hloom.analysis import bytes_of, cost
 from hloom.hlo import print_module
 from hloom.ir import Module, TensorType, verify
-from hloom.passes import canonicalize_in_place, cse, dce, register_pass
+from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
 from hloom.remat.choice import RecomputationChoice, choose
+from hloom.remat.kernel_order import Wait, find_waits, write_waits
 from hloom.remat.loop_residuals import find_loop_residuals
-from hloom.remat.opaque_dependence import MECHANISMS
+from hloom.remat.opaque_dependence import MECHANISMS, SELECT
 from hloom.remat.recomputation import write_recomputation
 from hloom.remat.residual_choice import ResidualChoice, choose_residuals
 from hloom.remat.residual_writer import write_residuals
@@ -38,7 +39,12 @@ MOST_TRIALS = 8
 LEAST_SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06)
 """Where nothing fits: limits, as shares of what the program takes, among which the least peak is looked for."""
 MOST_WORSE = 2
-"""After so many in a row that take more than the least that was found, no lower limit is tried."""
+"""After so many in a row that take more than the least that was found, no lower limit is tried; of small programs after
+twice as many."""
+MOST_ORDERS = 3
+"""How often kernels of a program that does not fit are made to wait for others."""
+MOST_NAMED, LEAST_NAMED = 3, 0.05
+"""Of loops and branches that are left as they are so many are named, if they hold such a share of the peak."""
 RELAXATION = 0.98
 """A choice that takes less than this share of the budget is followed by one with a higher limit."""
 
@@ -51,7 +57,8 @@ class Rematerialization:
     arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
     the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
     `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
-    `stored` ones by `choice`. `assigned` is what a compiler took when it was asked, None where it was not.
+    `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `assigned`
+    is what a compiler took when it was asked, None where it was not.
     """
 
     module: Module
@@ -65,6 +72,7 @@ class Rematerialization:
     stored: StoredValues
     choice: RecomputationChoice | None = None
     residuals: ResidualChoice | None = None
+    waits: tuple[tuple[Wait, ...], ...] = ()
     assigned: int | None = None
 
 
@@ -97,6 +105,8 @@ def remat_in_place(
         write_residuals(module, made.residuals)
     if made.choice is not None:
         _write(module, made.choice, made.stored, MECHANISMS[backend])
+    for waits in made.waits:
+        write_waits(module.entry, find_stored_values(module), waits, MECHANISMS[backend])
     report.changes = 1
     by_xla = "" if made.assigned is None else f" ({made.assigned:,} by XLA)"
     report.notes.append(
@@ -104,6 +114,8 @@ def remat_in_place(
         f"{made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
         f"{made.cost_bound:,.0f}"
     )
+    alone = _left_alone(module)
+    report.notes += [alone] if alone else []
     return report
 
 
@@ -170,9 +182,10 @@ def rematerialize(
                 return replace(best, assigned=assigned or None)
         elif measure is None and stored.peak <= limit and asked(program) <= limit:
             return original
+    alone = _left_alone(program)
     raise HloomError(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
-        f"choice less than {_least_peak(stored):,}",
+        f"choice less than {_least_peak(stored):,}" + (f"; {alone}" if alone else ""),
         hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
     )
 
@@ -248,12 +261,12 @@ class _Search:
 
         held = float(stored.usage.max(initial=0))
         self._try(propose, float(self.budget - stored.fixed), held)
-        worse = 0
+        worse, most_worse = 0, MOST_WORSE if program.node_count > MOST_SEARCHED else 2 * MOST_WORSE
         for share in LEAST_SHARES:
-            if self.best is not None or worse == MOST_WORSE:
+            if self.best is not None or worse == most_worse:
                 break
             _, write = propose(share * held)
-            result = self._measured(write())
+            result = self._measured(self._in_order(write()))
             worse = 0 if result.peak < self.least.peak else worse + 1
             self._take(result)
 
@@ -271,6 +284,26 @@ class _Search:
             recomputed=choice.count,
             residuals=choice,
         )
+
+    def _in_order(self, result: Rematerialization) -> Rematerialization:
+        """With kernels that wait for others, while it does not fit and takes less that way."""
+        for _ in range(MOST_ORDERS):
+            if result.peak <= self.budget or self.mechanism != SELECT or result.module.node_count > MOST_CHECKED:
+                break
+            stored = find_stored_values(result.module)
+            waits = tuple(find_waits(stored, self.budget))
+            if not waits:
+                break
+            trial = result.module.clone()
+            trial.index_users()
+            write_waits(trial.entry, stored, waits, self.mechanism)
+            verify(trial)
+            peak = simulate_buffers(trial.clone()).peak
+            if peak >= result.peak:
+                break
+            flops = cost(trial).total.flops
+            result = replace(result, module=trial, peak=peak, flops=flops, waits=(*result.waits, waits))
+        return result
 
     def _measured(self, result: Rematerialization) -> Rematerialization:
         """With the peak as it is measured, where the model says that it fits."""
@@ -294,7 +327,7 @@ class _Search:
                 low, high = (low, limit) if write is not None and not fits[key] else (limit, high)
                 limit = (low + high) / 2
                 continue
-            result = self._measured(write())
+            result = self._measured(self._in_order(write()))
             self._take(result)
             fits[key] = result.peak <= self.budget
             if fits[key]:
@@ -323,6 +356,28 @@ def _least_peak(stored: StoredValues) -> int:
         operands = sum(operand.size for operand in read)
         largest = max(largest, operands + value.size * (value.node.opcode in ("convolution", "dot")))
     return max(stored.fixed, stored.arguments + largest)
+
+
+def _left_alone(module: Module) -> str:
+    """Says which loops and branches hold much, at most MOST_NAMED of them; what they compute is not computed again.
+
+    What a loop holds is without the state that it is given and yields.
+    """
+    if not any(is_loop_or_branch(node) for node in module.entry.nodes) or module.node_count > MOST_CHECKED:
+        return ""
+    live = simulate_buffers(module.clone())
+    names = {node.name: node for node in module.entry.nodes if is_loop_or_branch(node)}
+    usage, held = live.timeline(), dict[str, int]()
+    start = 0
+    for time, node in enumerate(live.steps):
+        if node.graph is not live.module.entry:
+            continue
+        if node.name in names and time > start:
+            held[node.name] = int(usage[start:time].max() - min(usage[start], usage[time]))
+        start = time + 1
+    large = sorted((name for name in held if held[name] >= LEAST_NAMED * live.peak), key=lambda name: -held[name])
+    listed = ", ".join(f"{name} ({names[name].opcode}, {held[name]:,} bytes)" for name in large[:MOST_NAMED])
+    return f"what these compute inside is left as it is: {listed}" if large else ""
 
 
 def _written(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.remat.integer_program import Constraint, minimize
 from hloom.remat.loop_residuals import LoopResiduals
+from hloom.solver import Constraint, minimize
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from typing import Any
 
 from hloom.autodiff import Emitter
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType
-from hloom.passes import DROP_ELEMENTS, cse, dce, own_copy, widen_loop
+from hloom.passes import DROP_ELEMENTS, cse, dce, own_copy, sort_topologically, widen_loop
 from hloom.remat.loop_residuals import LoopResiduals, find_loop_residuals
-from hloom.remat.recomputation import sort_topologically
 from hloom.remat.residual_choice import ResidualChoice
 
 _GET = "get-tuple-element"
