@@ -293,6 +293,27 @@ def language_model_by_adam() -> None:
     assert jax.tree.structure(new[0]) == jax.tree.structure(weights)
 
 
+def sharded_stages(count: int, mesh: str, *, is_scan: bool = False, **options: Any) -> Any:
+    """Steps of a language model in two stages of four devices, sharded by the planner; the pipeline."""
+    weights = language_model(count)
+    if is_scan:
+        weights["layers"] = jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])
+    plan = plan_of(count + (1 if is_scan else 3), 2, devices=4, **options)
+    stages = tuple(Stage(stage.first, stage.last, stage.devices, mesh) for stage in plan.stages)
+    plan = PipelinePlan(stages, plan.microbatches, plan.schedule, plan.recompute)
+    pipeline = assert_steps(adam, with_moments(weights), (TOKENS,), plan)
+    assert_order(pipeline, plan)
+    return pipeline
+
+
+def tensor_parallel_stages() -> None:
+    """Microbatches of one example: only weights and what they make can be split."""
+    pipeline = sharded_stages(2, "data=2,model=2", microbatches=8)
+    for number, sharding in pipeline.executor.shardings.items():
+        axes = {axis for value, spec in sharding.specs.items() if value.number >= 0 for axis in spec.axes}
+        assert axes == {"data", "model"}, f"stage {number} splits parameters along {axes}"
+
+
 def scan_over_layers() -> None:
     weights = language_model(4)
     weights["layers"] = jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])
@@ -404,6 +425,7 @@ CASES = {
         language_model_by_adam,
         scan_over_layers,
         scan_over_layers_in_uneven_stages,
+        tensor_parallel_stages,
         convolutional_network,
     )
 }

@@ -1,7 +1,9 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
-Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `measurement.py`, `row_slices.py`,
-`stage_programs.py`, `step.py`, `update_programs.py`, `pipeline.py`, `runtime/device_group.py`; see
+Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `measurement.py`, `program.py`,
+`row_slices.py`,
+`stage_programs.py`, `stage_sharding.py`, `step.py`, `update_programs.py`, `pipeline.py`, `runtime/array_rows.py`,
+`runtime/device_group.py`, `runtime/program_trees.py`; see
 `on_eight_devices.py` and `on_two_processes.py`.
 """
 

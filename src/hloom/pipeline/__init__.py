@@ -28,6 +28,8 @@ from hloom.pipeline.plan import InvalidPlan as InvalidPlan
 from hloom.pipeline.plan import PipelinePlan as PipelinePlan
 from hloom.pipeline.plan import Schedule as Schedule
 from hloom.pipeline.plan import Stage as Stage
+from hloom.pipeline.plan_json import load_plan as load_plan
+from hloom.pipeline.plan_json import plan_from_json as plan_from_json
 from hloom.pipeline.planner import DoesNotFit as DoesNotFit
 from hloom.pipeline.planner import PlannedPipeline as PlannedPipeline
 from hloom.pipeline.planner import evaluate_plan as evaluate_plan
@@ -54,6 +56,10 @@ from hloom.pipeline.stage_costs import StageTimes as StageTimes
 from hloom.pipeline.stage_costs import step_bound as step_bound
 from hloom.pipeline.stage_costs import step_estimate as step_estimate
 from hloom.pipeline.stage_programs import pipeline_program as pipeline_program
+from hloom.pipeline.stage_sharding import StageSharding as StageSharding
+from hloom.pipeline.stage_sharding import shard_stage as shard_stage
+from hloom.pipeline.stage_sharding import shard_stages as shard_stages
+from hloom.pipeline.step import check_effects as check_effects
 from hloom.pipeline.step_chain import step_chain as step_chain
 
 

@@ -6,7 +6,7 @@ dispatched. A value is dropped when the last program that reads it is dispatched
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 from hloom.pipeline.dispatch import dispatch_order
 from hloom.pipeline.plan import Action, ActionKind
 from hloom.pipeline.program import PipelineProgram, StageProgram, StageValue, ValueScope
-from hloom.runtime import checked_argument, device_groups, join_rows, take_rows
+from hloom.pipeline.stage_sharding import StageSharding
+from hloom.runtime import Split, checked_argument, device_groups, join_rows, take_rows, uses_shardy
 from hloom.text import HloomError
 
 
@@ -33,11 +34,21 @@ class StepRecord:
 
 
 class PipelineExecutor:
-    """Runs the steps of a pipeline; `devices` are jax's, which the plan's devices number: all of them by default."""
+    """Runs the steps of a pipeline; `devices` are jax's, which the plan's devices number: all of them by default.
 
-    def __init__(self, program: PipelineProgram, devices: Sequence[Any] | None = None) -> None:
-        self.program = program
-        self.groups = device_groups([stage.devices for stage in program.plan.stages], devices)
+    `shardings` are by stage that has a mesh how the planner shards its programs.
+    """
+
+    def __init__(
+        self,
+        program: PipelineProgram,
+        devices: Sequence[Any] | None = None,
+        shardings: Mapping[int, StageSharding] | None = None,
+    ) -> None:
+        self.program, self.shardings = program, dict(shardings or {})
+        stages = program.plan.stages
+        meshes = [self.shardings[number].mesh if number in self.shardings else None for number in range(len(stages))]
+        self.groups = device_groups([stage.devices for stage in stages], devices, meshes)
         self.order = dispatch_order(program.plan)
         self.readers = self._count_readers()
         self.record = StepRecord()
@@ -58,13 +69,24 @@ class PipelineExecutor:
                 readers[key] = readers.get(key, 0) + 1
         return readers
 
+    def split_of(self, stage: int, value: StageValue) -> Split:
+        """How a stage's devices hold a value: by its spec on the stage's mesh, else split along the batch."""
+        sharding = self.shardings.get(stage)
+        if sharding is None or value.scope is ValueScope.MICROBATCH_NUMBER:
+            return value.batch_dim
+        return sharding.specs.get(value.key)
+
     def compiled(self, program: StageProgram) -> Callable[..., tuple[Any, ...]]:
         """A program as a function on its stage's devices, made once."""
         made = self._compiled.get(id(program))
         if made is None:
-            dims = [value.batch_dim for value in program.results]
+            splits = [self.split_of(program.stage, value) for value in program.results]
             donated = [operand for operand, _ in program.sums]
-            made = self.groups[program.stage].compiled(program.module, dims, donated)
+            sharding = self.shardings.get(program.stage)
+            module = program.module
+            if sharding is not None:
+                module = sharding.annotated(program, for_shardy=uses_shardy())
+            made = self.groups[program.stage].compiled(module, splits, donated)
             self._compiled[id(program)] = made
         return made
 
@@ -107,7 +129,7 @@ class StepRun:
         """The step's results, those that stages have rows of put together."""
         pieces: dict[int, list[tuple[int, int, Any]]] = {}
         for part, output in zip(self.program.results, self.program.outputs, strict=True):
-            array = self.held[output.stage][_key(output.value)]
+            array = self.held[output.stage][output.value.key]
             first = part.rows[0] if part.rows is not None else 0
             pieces.setdefault(part.number, []).append((first, output.stage, array))
         results: list[Any] = []
@@ -135,14 +157,14 @@ class StepRun:
 
     def _sent(self, array: Any, value: StageValue, stage: int) -> Any:
         """An array on a stage's devices; no copy where it is there."""
-        group = self.executor.groups[stage]
-        if not group.holds(array, value.batch_dim):
+        group, split = self.executor.groups[stage], self.executor.split_of(stage, value)
+        if not group.holds(array, split):
             self.record.sent_bytes += array.nbytes
-        return group.put(array, value.batch_dim)
+        return group.put(array, split)
 
     def _run_once(self, program: StageProgram) -> None:
         held = self.held[program.stage]
-        results = self.executor.compiled(program)(*[held[_key(operand)] for operand in program.operands])
+        results = self.executor.compiled(program)(*[held[operand.key] for operand in program.operands])
         held.update(zip(program.results, results, strict=True))
         for number, stage in program.sends:
             value = program.results[number]
@@ -188,7 +210,7 @@ class StepRun:
         if value.scope is ValueScope.MICROBATCH_NUMBER:
             return self._number(stage, microbatch, value)
         if value.scope is not ValueScope.MICROBATCH:
-            return self.held[stage][_key(value)]
+            return self.held[stage][value.key]
         left, held = self.left[stage][microbatch], self.held_of[stage][microbatch]
         left[value] -= 1
         array = held[value]
@@ -209,9 +231,3 @@ class StepRun:
         is_alone = action.kind is ActionKind.FORWARD and not held_of.get(action.microbatch)
         self.record.live_microbatches[stage] = max(self.record.live_microbatches[stage], live + is_alone)
 
-
-def _key(value: StageValue) -> StageValue:
-    """The value as stages hold it: a parameter by its number alone."""
-    if value.scope is ValueScope.PARAMETER:
-        return StageValue("", ValueScope.PARAMETER, value.number)
-    return value

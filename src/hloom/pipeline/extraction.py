@@ -50,7 +50,7 @@ def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module
     module = Module(name)
     mapping: dict[Any, Any] = {}
     ordered = [node for node in (outputs[0].graph.nodes if outputs else ()) if node in needed]
-    _copy_callees(module, ordered, mapping)
+    copy_callees(module, ordered, mapping)
     entry = module.add_graph("main")
     module.entry = entry
     for node in given:
@@ -65,7 +65,7 @@ def _plain(value_type: Any) -> Any:
     return value_type.with_layout(None)
 
 
-def _copy_callees(module: Module, nodes: Iterable[Node], mapping: dict[Any, Any]) -> None:
+def copy_callees(module: Module, nodes: Iterable[Node], mapping: dict[Any, Any]) -> None:
     """Copy the graphs that nodes call, callees first."""
     pending: list[tuple[Graph, bool]] = [(graph, False) for node in nodes for graph in node.called_graphs]
     while pending:

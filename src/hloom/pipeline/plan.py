@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+from typing import Any
 
+from hloom.hlo import write_whole
+from hloom.sharding import Mesh, mesh_to_json
 from hloom.text import HloomError
 
 
@@ -53,11 +59,16 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Layers `first` to `last`, both included, and the devices that run them; several share each microbatch."""
+    """Layers `first` to `last`, both included, and the devices that run them.
+
+    Several devices share each microbatch (data parallelism). With a `mesh` (`data=2,model=2`, the devices in row-major
+    order of its axes) the planner says how the stage's programs are sharded over it.
+    """
 
     first: int
     last: int
     devices: tuple[int, ...]
+    mesh: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.first <= self.last:
@@ -70,6 +81,18 @@ class Stage:
                 f"layers {self.first} to {self.last} are on devices {list(self.devices)}",
                 hint="a stage needs one device or more, each named once, counted from 0",
             )
+        mesh = self.device_mesh
+        if mesh is not None and mesh.device_count != len(self.devices):
+            raise InvalidPlan(
+                f"layers {self.first} to {self.last} have a mesh {self.mesh} of {mesh.device_count} devices, "
+                f"and {len(self.devices)} devices",
+                hint="the sizes of a mesh's axes multiply to the number of the stage's devices",
+            )
+
+    @property
+    def device_mesh(self) -> Mesh | None:
+        """The stage's mesh, its devices numbered by their position in `devices`."""
+        return None if self.mesh is None else Mesh.parse(self.mesh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +132,25 @@ class PipelinePlan:
     def group_of(self, stage: int) -> int:
         """Which of the groups of devices a stage is on."""
         return stage % len(self.device_groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON, which `plan_from_json` reads.
+
+        >>> PipelinePlan((Stage(0, 3, (0, 1), "model=2"),), 8).to_json()["stages"]
+        [{'layers': [0, 3], 'devices': [0, 1], 'recompute': False, 'mesh': {'model': 2}}]
+        """
+        stages = []
+        for stage, recomputes in zip(self.stages, self.recompute, strict=True):
+            mesh = stage.device_mesh
+            stages.append(
+                {"layers": [stage.first, stage.last], "devices": list(stage.devices), "recompute": recomputes}
+                | ({} if mesh is None else {"mesh": mesh_to_json(mesh)})
+            )
+        return {"stages": stages, "microbatches": self.microbatches, "schedule": self.schedule.value}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the plan as JSON, whole or not at all; raises HloomError where it cannot be written."""
+        return write_whole(path, json.dumps(self.to_json(), indent=2) + "\n")
 
 
 def _check_layers(stages: tuple[Stage, ...]) -> None:

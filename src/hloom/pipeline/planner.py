@@ -87,6 +87,8 @@ def plan_pipeline(
         if better is not None
     ]
     if not planned:
+        if set(schedules) == {Schedule.INTERLEAVED}:
+            _check_interleaved(machine, batch, choices, counts)
         raise _does_not_fit(chain, machine, batch, choices)
     return min(planned, key=lambda pipeline: pipeline.step_seconds)
 
@@ -227,6 +229,19 @@ def _stage_counts(chain: Chain, machine: Machine, chosen: Iterable[int] | None) 
             hint=f"at most {machine.count}: only the interleaved schedule puts several on one",
         )
     return counts
+
+
+def _check_interleaved(machine: Machine, batch: int, choices: Sequence[int], counts: Sequence[int]) -> None:
+    """Raise InvalidPlan where no number of groups of devices may have interleaved stages."""
+    for groups in range(2, machine.count + 1):
+        width = machine.count // groups
+        has_batch = any(m % groups == 0 and batch // m % width == 0 for m in choices)
+        if has_batch and any(stages % groups == 0 and stages > groups for stages in counts):
+            return
+    raise InvalidPlan(
+        f"no interleaved stages on {machine.count} devices",
+        hint="they are two or more on each of two groups of devices or more, which divide the microbatches",
+    )
 
 
 def _does_not_fit(chain: Chain, machine: Machine, batch: int, choices: Sequence[int]) -> DoesNotFit:

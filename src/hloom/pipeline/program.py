@@ -31,6 +31,13 @@ class StageValue:
     number: int = -1
     batch_dim: int | None = field(default=None, compare=False)
 
+    @property
+    def key(self) -> StageValue:
+        """The value as stages hold it: a parameter by its number alone."""
+        if self.scope is ValueScope.PARAMETER:
+            return StageValue("", ValueScope.PARAMETER, self.number)
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class StageProgram:
@@ -78,3 +85,7 @@ class PipelineProgram:
     argument_types: tuple[TensorType, ...]
     parameters: tuple[ArrayPart, ...]
     results: tuple[ArrayPart, ...]
+
+    def programs(self) -> tuple[StageProgram, ...]:
+        """All programs of all stages, in an order in which they run."""
+        return *self.before, *self.microbatch.values(), *self.update

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from hloom.analysis import ELEMENTWISE, called_computations
-from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType
+from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType, verify
 from hloom.microbatch import Batch, microbatch_loop
 from hloom.ops import OPS, effect_of, may_merge
 from hloom.text import HloomError
@@ -22,6 +22,8 @@ MOVING = frozenset(
     ("broadcast", "concatenate", "copy", "dynamic-slice", "iota", "pad", "reshape", "reverse", "slice", "transpose")
 )
 """Opcodes that move elements: with elementwise ones they cost next to nothing."""
+NEEDED = frozenset(("computation", "operand", "type"))
+"""What must be known of a program that is cut."""
 LEAST_SHARE = 0.5
 """What part of the work must depend on the microbatch, where nobody said which is the batch."""
 
@@ -192,11 +194,20 @@ def owner(node: Node) -> Node:
 
 
 def check_effects(module: Module) -> None:
-    """Raise HloomError for an instruction that does more than to yield its value, or that talks to other devices."""
+    """Raise HloomError for an instruction that does more than to yield its value, or that talks to other devices.
+
+    And for a fragment, of which something that is needed is not known.
+    """
+    gaps = [gap for gap in verify(module).unresolved if gap.referent in NEEDED]
+    if gaps:
+        raise HloomError(
+            f"{module.name} is a fragment, and cannot be cut into pipeline stages: the {gaps[0]} is not known",
+            hint="cut the whole program",
+        )
     for node in module.nodes():
         if isinstance(node, Apply) and not may_merge(node) and not called_computations(node):
             effect = effect_of(node)
-            if effect is Effect.ORDER and node.opcode == "opt-barrier":
+            if effect is Effect.ORDER and node.opcode in ("after-all", "opt-barrier"):
                 continue
             what = effect.value if effect is not None else "an effect"
             raise HloomError(
