@@ -1,0 +1,98 @@
+"""A combination of sharding, microbatches, recomputation and stages, and what it takes on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloom.ir import Module
+from hloom.pipeline import PipelinePlan
+from hloom.planner import Plan
+
+CAUSES = ("compute", "memory", "launch", "links", "bubble")
+"""What may take a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
+BINDS = {"compute": "compute", "memory": "memory bandwidth", "launch": "launches", "links": "links", "bubble": "bubble"}
+"""What is said to bind where a cause takes most."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCost:
+    """What a device takes for a step: seconds by cause, bytes sent to other devices, bytes held at the peak.
+
+    `bubble` is the share of the devices' time in which they wait for other stages.
+    """
+
+    seconds_by_cause: Mapping[str, float]
+    comm_bytes: float
+    peak_bytes: int
+    bubble: float = 0.0
+
+    @property
+    def step_seconds(self) -> float:
+        """The time of a step: all causes one after the other."""
+        return sum(self.seconds_by_cause.values())
+
+    @property
+    def binding(self) -> str:
+        """What takes most of the time."""
+        return BINDS[max(CAUSES, key=lambda cause: self.seconds_by_cause.get(cause, 0.0))]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One way to run a step: `plan` shards `module` over a mesh, or `pipeline` cuts it into stages.
+
+    `module` is the one-device program that is run: with a loop over microbatches, and with what is computed again.
+    `recomputation` is the share of the activations' memory that was asked for, 1 where nothing is recomputed.
+    `baseline` is what people call it who write it by hand, empty for what the search found. `measured_bytes` is the
+    peak by XLA's buffer assignment, `measured_comm_bytes` what its partitioner sends; None where nobody asked.
+    """
+
+    name: str
+    module: Module = field(repr=False)
+    microbatches: int
+    recomputation: float
+    cost: DeviceCost
+    plan: Plan | None = field(default=None, repr=False)
+    pipeline: PipelinePlan | None = None
+    baseline: str = ""
+    batch: Mapping[str, int] | None = None
+    measured_bytes: int | None = None
+    measured_comm_bytes: float | None = None
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of a device at the peak: as measured, else as expected."""
+        return self.cost.peak_bytes if self.measured_bytes is None else self.measured_bytes
+
+    def fits(self, memory: float | None) -> bool:
+        """Whether it stays within so many bytes."""
+        return memory is None or self.peak_bytes <= memory
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without the programs."""
+        return {
+            "name": self.name,
+            "baseline": self.baseline,
+            "microbatches": self.microbatches,
+            "recomputation": self.recomputation,
+            "mesh": None if self.plan is None else dict(zip(self.plan.mesh.names, self.plan.mesh.sizes, strict=True)),
+            "stages": None if self.pipeline is None else len(self.pipeline.stages),
+            "step_seconds": self.cost.step_seconds,
+            "seconds_by_cause": dict(self.cost.seconds_by_cause),
+            "comm_bytes": self.cost.comm_bytes,
+            "peak_bytes": self.cost.peak_bytes,
+            "bubble": self.cost.bubble,
+            "binding": self.cost.binding,
+            "measured_bytes": self.measured_bytes,
+            "measured_comm_bytes": self.measured_comm_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Combinations that were left out, and why."""
+
+    name: str
+    reason: str

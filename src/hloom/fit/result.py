@@ -1,0 +1,90 @@
+"""What a search for the best combination found, and how it is written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hloom.fit.combination import Combination, Omission
+from hloom.fit.files import write_fit
+from hloom.fit.sharding_search import Counts
+from hloom.ir import Module
+from hloom.text import HloomError
+
+
+@dataclass
+class FitResult:
+    """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
+
+    `missing_bytes` is above 0 where nothing fits: the first then holds least.
+    """
+
+    module: Module = field(repr=False)
+    device: str
+    devices: int
+    memory: float | None
+    combinations: list[Combination]
+    omissions: list[Omission]
+    counts: Counts
+    donated_bytes: int = 0
+    seconds: float = 0.0
+    measured: int = 0
+
+    @property
+    def best(self) -> Combination:
+        """The combination to take: the fastest that fits, or the one that holds least where none does."""
+        return self.combinations[0]
+
+    @property
+    def missing_bytes(self) -> float:
+        """By how much the best does not fit."""
+        return 0.0 if self.memory is None else max(0.0, self.best.peak_bytes - self.memory)
+
+    @property
+    def runner_up(self) -> Combination | None:
+        """The next best that fits."""
+        return next((made for made in self.combinations[1:] if made.fits(self.memory)), None)
+
+    @property
+    def baselines(self) -> list[Combination]:
+        """The plans that people write by hand."""
+        return [made for made in self.combinations if made.baseline]
+
+    def rank(self) -> None:
+        """Put the fastest that fit first; of those that do not, the ones that hold least."""
+        self.combinations.sort(key=self._rank)
+
+    def _rank(self, made: Combination) -> tuple[Any, ...]:
+        is_guessed = self.measured > 0 and made.measured_bytes is None
+        if made.fits(self.memory):
+            return False, is_guessed, made.cost.step_seconds, made.peak_bytes, made.name
+        return True, False, made.peak_bytes, made.cost.step_seconds, made.name
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the table, what was left out, what was searched."""
+        return {
+            "module": self.module.name,
+            "device": self.device,
+            "devices": self.devices,
+            "memory": self.memory,
+            "missing_bytes": self.missing_bytes,
+            "donated_bytes": self.donated_bytes,
+            "combinations": [made.to_json() for made in self.combinations],
+            "omitted": [{"name": omission.name, "reason": omission.reason} for omission in self.omissions],
+            "considered": self.counts.considered,
+            "pruned": self.counts.pruned,
+            "evaluated": self.counts.evaluated,
+            "left": self.counts.left,
+            "seconds": self.seconds,
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the best into a folder, its modules and `plan.json`; raises HloomError where nothing fits."""
+        if self.missing_bytes > 0:
+            raise HloomError(
+                f"nothing fits into {self.memory:,.0f} bytes: the least that was found takes {self.best.peak_bytes:,}",
+                hint="use more devices, or a larger memory",
+            )
+        return write_fit(self.best, self.to_json(), Path(folder))

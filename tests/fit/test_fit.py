@@ -1,0 +1,140 @@
+"""The best combination for devices: never worse than what people write by hand, one time model, files, bad input.
+
+Covers `combination.py`, `donation.py`, `files.py`, `fit.py`, `pipeline_search.py`, `combination_cost.py`, `programs.py`,
+`result.py`, `run_script.py`, `sharding_search.py`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import hloom
+from hloom.analysis import device
+from hloom.fit import FitResult, donate_state
+from hloom.fit.combination_cost import PipelineCosts, sharded_cost
+from hloom.fit.sharding_search import rates_of
+from hloom.pipeline import Machine, plan_pipeline, step_chain
+from hloom.planner import complete_plan, experts
+from hloom.runtime import xla
+from hloom.sharding import Mesh, mesh_with_links
+from hloom.text import HloomError
+from tests.fit.programs import perceptron
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCH = {"x": 0}
+
+
+@cache
+def result(memory: str = "16GiB") -> FitResult:
+    return hloom.fit(perceptron(), 4, memory=memory, batch=BATCH, microbatches=[1, 2, 4])
+
+
+def test_never_worse_than_by_hand():
+    made = result()
+    assert {baseline.baseline for baseline in made.baselines} >= {"data parallel", "FSDP", "Megatron", "GPipe"}
+    fitting = [baseline for baseline in made.baselines if baseline.fits(made.memory)]
+    assert fitting and all(made.best.cost.step_seconds <= baseline.cost.step_seconds for baseline in fitting)
+
+
+def test_the_same_again():
+    again = hloom.fit(perceptron(), 4, memory="16GiB", batch=BATCH, microbatches=[1, 2, 4])
+    one, other = again.to_json(), result().to_json()
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+def test_less_memory_is_kept():
+    step = perceptron(layers=6, batch=8192)
+    free = hloom.fit(step, 4, batch=BATCH, microbatches=[1, 2, 4])
+    limit = 0.6 * min(made.peak_bytes for made in free.combinations if made.pipeline is None and made.microbatches == 1)
+    tight = hloom.fit(step, 4, memory=limit, batch=BATCH, microbatches=[1, 2, 4])
+    assert tight.best.fits(limit)
+    assert tight.best.cost.step_seconds >= free.best.cost.step_seconds
+    assert any(not made.fits(limit) for made in tight.combinations)
+
+
+def test_one_time_model():
+    """Data parallelism as a sharding plan and as a pipeline of one stage take as long."""
+    step, on = donate_state(perceptron(layers=4, width=1024, batch=16384))[0], device("h100")
+    mesh = mesh_with_links(on, Mesh.parse("data=4"))
+    plan = next(plan for plan in experts(step, mesh) if plan.name == "data parallel on data")
+    sharded = sharded_cost(complete_plan(step, plan, rates_of(on, mesh)), on)
+    machine = Machine.of(on, 4)
+    chain = step_chain(step, on, batch=BATCH)
+    planned = plan_pipeline(chain, machine, 16384, microbatches=[1], stage_counts=[1], has_overlap=False)
+    piped = PipelineCosts(step, chain, machine, on, BATCH).cost(planned, 16384)
+    assert piped.step_seconds == pytest.approx(sharded.step_seconds, rel=0.05)
+    assert piped.comm_bytes == pytest.approx(sharded.comm_bytes, rel=0.01)
+
+
+def test_state_is_donated_to_what_becomes_of_it():
+    made, donated = donate_state(perceptron(layers=2))
+    aliases = made.attributes["input_output_alias"]
+    assert [(alias.output_index, alias.parameter) for alias in aliases] == [((0,), 0), ((1,), 1)]
+    assert donated == 2 * 64 * 64 * 4
+    assert hloom.memory(made).aliases == donated
+    assert donate_state(made)[1] == 0
+
+
+def test_written_and_read_again(tmp_path: Path):
+    made = result()
+    folder = tmp_path / "best"
+    made.save(folder)
+    read = hloom.load_fit(folder)
+    assert (read.name, read.cost, read.pipeline) == (made.best.name, made.best.cost, made.best.pipeline)
+    assert (read.plan is None) == (made.best.plan is None)
+    assert hloom.equal(read.module, made.best.module)
+    with pytest.raises(HloomError, match="holds no combination"):
+        (tmp_path / "plan.json").write_text("[]")
+        hloom.load_fit(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("is_pipeline", [False, True])
+def test_the_script_runs_as_one_device(tmp_path: Path, is_pipeline: bool):
+    made = result()
+    ranked = [combination for combination in made.combinations if (combination.pipeline is not None) == is_pipeline]
+    replace(made, combinations=ranked).save(tmp_path)
+    environment = xla.environment(4) | {"PYTHONPATH": f"{ROOT / 'src'}", "JAX_ENABLE_X64": "0"}
+    command = [sys.executable, str(tmp_path / "run.py"), "--steps", "2", "--check"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.startswith("as on one device")
+
+
+def test_nothing_fits(tmp_path: Path):
+    made = hloom.fit(perceptron(layers=2), 2, memory=100, batch=BATCH, microbatches=[1, 2])
+    assert made.missing_bytes == made.best.peak_bytes - 100
+    with pytest.raises(HloomError, match="nothing fits into 100 bytes: the least that was found takes"):
+        made.save(tmp_path / "best")
+    assert not (tmp_path / "best").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"devices": 0}, "0 devices"),
+        ({"devices": 4, "device": "h101"}, "no device is called 'h101'"),
+        ({"devices": 4, "memory": "much"}, "'much' is no number of bytes"),
+        ({"devices": 4, "memory": 0}, "a device cannot hold 0 bytes"),
+        ({"devices": 4, "microbatches": [3]}, "a batch of 64 examples cannot be split into 3 microbatches"),
+        ({"devices": 4, "batch": {"y": 0}}, "y"),
+    ],
+)
+def test_bad_input(options: dict, message: str) -> None:
+    with pytest.raises(HloomError, match=message):
+        hloom.fit(perceptron(), **{"batch": BATCH, **options})
+
+
+def test_effects_leave_combinations_out():
+    text = hloom.print(perceptron(layers=2)).replace(
+        "tanh(%a0)", 'custom-call(a0), custom_call_target="callback", custom_call_has_side_effect=true'
+    )
+    made = hloom.fit(hloom.parse(text), 2, batch=BATCH)
+    reasons = {omission.name: omission.reason for omission in made.omissions}
+    assert reasons["microbatches"].startswith("h0 (custom-call) in step has an effect beyond its result")
+    assert all(combination.pipeline is None for combination in made.combinations)
