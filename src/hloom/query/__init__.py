@@ -1,0 +1,31 @@
+"""Queries: the instructions of a module that an expression asks for, and all of them as a table.
+
+To add a field that queries can ask for, edit `instructions.py`; the language is in `expression.py`, its regular
+expressions in `pattern.py`.
+"""
+
+import sys
+from types import ModuleType
+
+from hloom.analysis import Device
+from hloom.ir import Module
+from hloom.query.expression import parse_query as parse_query
+from hloom.query.instructions import FIELDS as FIELDS
+from hloom.query.instructions import Instructions as Instructions
+from hloom.query.pattern import RegularExpression as RegularExpression
+from hloom.query.pattern import compile_pattern as compile_pattern
+from hloom.query.query import COLUMNS as COLUMNS
+from hloom.query.query import Matches as Matches
+from hloom.query.query import query as query
+from hloom.query.query import table as table
+from hloom.query.speedscope import speedscope as speedscope
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.query(module, "dot")`, have one name."""
+
+    def __call__(self, module: Module, text: str, *, device: Device | str = "h100") -> Matches:
+        return query(module, text, device=device)
+
+
+sys.modules[__name__].__class__ = _CallablePackage
