@@ -1,0 +1,39 @@
+"""Figures of differences: seconds for two large modules, and how the time grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.clock import Job, take_turns
+from benchmarks.figures import AtMost, Figure, growth, milliseconds
+from benchmarks.programs import Plan, Program, training_step
+from hloom.diff import diff
+from hloom.hlo import parse
+from hloom.ir import Module
+from hloom.passes import apply
+
+LIMIT = 10
+"""Seconds of processor time for two modules of 55,079 instructions."""
+FEWEST = 2
+
+
+def differences(plan: Plan) -> Iterator[Figure]:
+    """A training step with itself, and with what the standard passes make of it, costs included."""
+    programs = training_step(plan.small, True), training_step(plan.large, True)
+    for subject, simplified in (("diff with itself", False), ("diff with the simplified", True)):
+        jobs = [Job(_compare, partial(_pair, program, simplified)) for program in programs]
+        less, more = take_turns(jobs, plan.seconds, FEWEST)
+        ours, limit = milliseconds(more.best), f"{LIMIT} s"
+        yield Figure(f"{subject}: {programs[1].name}", ours, "limit", limit, more.best / LIMIT, None, AtMost(1))
+        yield growth(subject, *programs, less, more, AtMost(2))
+
+
+def _pair(program: Program, simplified: bool) -> tuple[Module, Module]:
+    module = parse(program.text)
+    other = apply(module, ["simplify", "cse", "dce"])[0] if simplified else parse(program.text)
+    return module, other
+
+
+def _compare(pair: tuple[Module, Module]) -> object:
+    return diff(*pair)

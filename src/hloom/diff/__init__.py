@@ -1,0 +1,37 @@
+"""Differences of two modules: which instruction stands for which, what changed about them, and what that costs.
+
+What is compared of an instruction alone is in `labels.py`, which calls are looked into in `value_graph.py`; to add
+a step of matching, edit `instruction_map.py`; to tell more of what changed, edit `changes.py`.
+"""
+
+import sys
+from types import ModuleType
+
+from hloom.diff.alignment import align as align
+from hloom.diff.changes import ChangedInstruction as ChangedInstruction
+from hloom.diff.changes import InstructionDifference as InstructionDifference
+from hloom.diff.changes import MovedInstruction as MovedInstruction
+from hloom.diff.costs import BY as BY
+from hloom.diff.costs import CostDifference as CostDifference
+from hloom.diff.module_diff import ModuleDiff as ModuleDiff
+from hloom.diff.module_diff import diff as diff
+from hloom.ir import Module
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.diff(a, b)`, have one name."""
+
+    def __call__(
+        self,
+        before: Module,
+        after: Module,
+        *,
+        costs: bool = True,
+        device: str = "h100",
+        by: str = "scope",
+        depth: int | None = 2,
+    ) -> ModuleDiff:
+        return diff(before, after, costs=costs, device=device, by=by, depth=depth)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -1,0 +1,159 @@
+"""The differences of two modules: which instructions were added, removed, changed, moved, and what that costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.analysis import device as device_named
+from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved
+from hloom.diff.costs import CostDifference, cost_difference
+from hloom.diff.instruction_map import UNMATCHED, match
+from hloom.diff.value_graph import ValueGraph
+from hloom.ir import Module, Node
+
+UNRELATED = 0.1
+"""Modules are unrelated of which less than this share of the smaller one is matched with equal opcode and type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDiff:
+    """The differences of two modules; names of instructions, computations and modules are none.
+
+    `matches` are all pairs of instructions that stand for each other, `added` and `removed` what has no counterpart.
+    `header` are attributes of the modules that differ: name, before, after. `costs` is a sentence where they could not
+    be worked out, and None where they were not asked for.
+    """
+
+    before: Module
+    after: Module
+    matches: dict[Node, Node]
+    added: Sequence[Node]
+    removed: Sequence[Node]
+    changed: Sequence[ChangedInstruction]
+    moved: Sequence[MovedInstruction]
+    header: Sequence[tuple[str, str, str]]
+    costs: CostDifference | str | None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.added or self.removed or self.changed or self.moved or self.header)
+
+    @property
+    def is_unrelated(self) -> bool:
+        """Whether the modules have nearly nothing in common."""
+        smaller = min(self.before.node_count, self.after.node_count)
+        return len(self.matches) - len(self.changed) < UNRELATED * smaller
+
+    def by_opcode(self) -> list[tuple[str, int, int, int, int]]:
+        """Added, removed, changed and moved instructions by opcode, the most first."""
+        counts = [
+            Counter(node.opcode for node in nodes)
+            for nodes in (
+                self.added,
+                self.removed,
+                [change.after for change in self.changed],
+                [move.after for move in self.moved],
+            )
+        ]
+        rows = [
+            (opcode, *(count[opcode] for count in counts)) for opcode in dict.fromkeys(o for c in counts for o in c)
+        ]
+        return sorted(rows, key=lambda row: (-sum(row[1:]), row[0]))  # type: ignore[arg-type, return-value]
+
+    def __str__(self) -> str:
+        if self.is_equal:
+            return f"no differences: {len(self.matches):,} instructions match"
+        counts = ((self.added, "added"), (self.removed, "removed"), (self.changed, "changed"), (self.moved, "moved"))
+        parts = ", ".join(f"{len(items):,} {what}" for items, what in counts)
+        return f"{len(self.matches):,} instructions match; {parts}"
+
+    def to_json(self, limit: int | None = None) -> dict[str, Any]:
+        """Plain values; of each list the first `limit`."""
+        costs: Any = self.costs
+        if isinstance(costs, CostDifference):
+            costs = {
+                "device": costs.device,
+                "by": costs.by,
+                "totals": costs.totals().to_json(),
+                "collectives": costs.collectives().to_json(),
+                "groups": costs.groups().to_json(),
+            }
+        return {
+            "before": self.before.name,
+            "after": self.after.name,
+            "is_equal": self.is_equal,
+            "is_unrelated": self.is_unrelated,
+            "matched": len(self.matches),
+            "counts": {name: len(getattr(self, name)) for name in ("added", "removed", "changed", "moved", "header")},
+            "added": [_node(node) for node in self.added[:limit]],
+            "removed": [_node(node) for node in self.removed[:limit]],
+            "changed": [
+                {"before": _node(change.before), "after": _node(change.after)}
+                | {"differences": [{"what": d.what, "before": d.before, "after": d.after} for d in change.differences]}
+                for change in self.changed[:limit]
+            ],
+            "moved": [
+                {"before": _node(move.before), "after": _node(move.after)}
+                | {"what": move.what, "from": move.origin, "to": move.destination}
+                for move in self.moved[:limit]
+            ],
+            "header": [{"attribute": name, "before": one, "after": other} for name, one, other in self.header],
+            "costs": costs,
+        }
+
+
+def _node(node: Node) -> dict[str, str]:
+    return {"name": node.name, "computation": node.graph.name, "opcode": node.opcode, "type": str(node.type)}
+
+
+def diff(
+    before: Module,
+    after: Module,
+    *,
+    costs: bool = True,
+    device: str = "h100",
+    by: str = "scope",
+    depth: int | None = 2,
+) -> ModuleDiff:
+    """Compare two modules, whatever their names, order and layouts; looks into calls and fusions.
+
+    Costs are by scope (or opcode, computation, source), `depth` levels deep, times those of a device. Raises HloomError
+    where a module has no entry, and for a device that is not known.
+    """
+    on = device_named(device)
+    graphs = ValueGraph(before), ValueGraph(after)
+    matching = match(*graphs)
+    left, right = graphs[0].nodes, graphs[1].nodes
+    return ModuleDiff(
+        before,
+        after,
+        {left[one]: right[other] for one, other in matching.pairs()},
+        _unmatched(right, matching.backward),
+        _unmatched(left, matching.forward),
+        changed(matching),
+        moved(matching),
+        _header(before, after),
+        cost_difference(before, after, on, by, depth) if costs else None,
+    )
+
+
+def _unmatched(nodes: Sequence[Node], partners: Sequence[int]) -> list[Node]:
+    return [node for node, partner in zip(nodes, partners, strict=True) if partner == UNMATCHED]
+
+
+def _header(before: Module, after: Module) -> list[tuple[str, str, str]]:
+    ours, others = before.attributes, after.attributes
+    return [
+        (name, *(_text(attributes.get(name)) for attributes in (ours, others)))
+        for name in {**ours, **others}
+        if ours.get(name) != others.get(name)
+    ]  # type: ignore[return-value]
+
+
+def _text(value: object) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
