@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,6 @@ from hloom.viz import render, to_dot
 from hloom.viz.opcode_families import COLOURS, FAMILIES, family
 from tests.helpers.properties import examples
 from tests.viz.build import F32_2, apply, chain, fused, module_with, random_modules, scalar, strange_text, unary_graph
-
-needs_graphviz = pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed: no program 'dot'")
 
 
 def lines(module: Module, **options) -> list[str]:
@@ -128,7 +125,6 @@ def test_drawing_is_deterministic(module):
     assert to_dot(module) == to_dot(module) == to_dot(module.clone())
 
 
-@needs_graphviz
 @examples(25)
 @given(strange_text, strange_text, strange_text)
 def test_no_text_breaks_dot(module_name, name, text):
@@ -144,7 +140,6 @@ def test_no_text_breaks_dot(module_name, name, text):
     assert len(drawn["edges"]) == 5
 
 
-@needs_graphviz
 @pytest.mark.parametrize("text", ["a\\nb", 'say "x"', "<b>bold</b>", "&lt;", "\\N", "é漢", "{a|b}", "trailing\\"])
 def test_graphviz_shows_labels_as_they_are(text):
     module, main = module_with()

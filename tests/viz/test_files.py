@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ def test_json_with_a_selection(tmp_path: Path):
     assert json.loads(path.read_text()) == json.loads(to_json(fused(), computation="main"))
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed: no program 'dot'")
 def test_pictures_are_rendered(tmp_path: Path):
     assert draw(fused(), tmp_path / "module.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in draw(fused(), tmp_path / "module.svg").read_bytes()

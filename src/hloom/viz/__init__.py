@@ -1,6 +1,6 @@
 """Drawings of a module: Graphviz DOT, JSON, GraphML, and pictures through Graphviz.
 
-What is drawn is chosen in `select.py` and described in `node_text.py`, once for all formats; a writer only turns a
+What is drawn is chosen in `selection.py` and described in `node_text.py`, once for all formats; a writer only turns a
 `Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table
 in `files.py`; to change what a node's label says, edit `node_text.py`; a colour, `opcode_families.py`.
 """
@@ -12,11 +12,17 @@ from hloom.viz.drawing import DrawnCluster as DrawnCluster
 from hloom.viz.drawing import DrawnEdge as DrawnEdge
 from hloom.viz.drawing import DrawnNode as DrawnNode
 from hloom.viz.drawing import EdgeKind as EdgeKind
-from hloom.viz.files import FORMATS as FORMATS
 from hloom.viz.files import SUFFIXES as SUFFIXES
 from hloom.viz.files import draw as draw
-from hloom.viz.files import render as render
 from hloom.viz.graphml import to_graphml as to_graphml
+from hloom.viz.graphviz import FORMATS as FORMATS
+from hloom.viz.graphviz import render as render
 from hloom.viz.json_records import to_json as to_json
+from hloom.viz.node_text import attribute_text as attribute_text
+from hloom.viz.node_text import clean as clean
+from hloom.viz.node_text import constant_text as constant_text
+from hloom.viz.node_text import identify as identify
+from hloom.viz.node_text import metadata_fields as metadata_fields
+from hloom.viz.node_text import shorten as shorten
 from hloom.viz.selection import Selection as Selection
 from hloom.viz.selection import drawing_of as drawing_of

@@ -1,0 +1,53 @@
+"""A module as one HTML file that opens offline: graph, costs, memory, roofline, collectives, instructions.
+
+To add a number that instructions have, edit `figures.py`, and `overlays.py` to colour the graph by it; a further panel
+takes its data from `panels.py` and is drawn by `assets/page.js`. How instructions are grouped is decided in
+`groups.py`, what is cloned and what an instruction says of itself in `graphs.py`; `viewer.py` reads the viewer.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from hloom.analysis import Device
+from hloom.ir import Module
+from hloom.page.document import page as page
+from hloom.page.document import page_text as page_text
+from hloom.page.figures import Figures as Figures
+from hloom.page.figures import figures as figures
+from hloom.page.graphs import GraphExport as GraphExport
+from hloom.page.graphs import export_graphs as export_graphs
+from hloom.page.overlays import overlays as overlays
+from hloom.page.panels import panels as panels
+from hloom.page.source_links import SourceLinks as SourceLinks
+from hloom.page.viewer import VIEWER_HINT as VIEWER_HINT
+from hloom.page.viewer import has_viewer as has_viewer
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.page(module, "page.html")`, have one name."""
+
+    def __call__(
+        self,
+        module: Module,
+        path: str | Path,
+        *,
+        on: Device | str = "h100",
+        source_url: str | None = None,
+        trip_counts: Mapping[str, int] | None = None,
+        unknown_trips: int = 1,
+        viewer: str | Path | None = None,
+    ) -> None:
+        page(
+            module,
+            path,
+            on=on,
+            source_url=source_url,
+            trip_counts=trip_counts,
+            unknown_trips=unknown_trips,
+            viewer=viewer,
+        )
+
+
+sys.modules[__name__].__class__ = _CallablePackage

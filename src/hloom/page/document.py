@@ -1,0 +1,138 @@
+"""One HTML file that shows a module: it opens from the disk, loads nothing, and runs no text of a dump."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hloom.analysis import Device, device
+from hloom.hlo import write_whole
+from hloom.ir import Module
+from hloom.page.figures import figures
+from hloom.page.graphs import MOST_EXPORTED, export_graphs
+from hloom.page.overlays import overlays
+from hloom.page.panels import panels
+from hloom.page.source_links import SourceLinks
+from hloom.page.viewer import VIEWER_HINT, viewer_parts
+
+DEVICE = "h100"
+"""The device whose roofline is shown, unless told otherwise."""
+POLICY = (
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+    "connect-src data: blob:; worker-src blob:; base-uri 'self'; form-action 'none'"
+)
+"""What the browser lets the page do: run its own scripts, and load nothing."""
+
+
+def page(
+    module: Module,
+    path: str | Path,
+    *,
+    on: Device | str = DEVICE,
+    source_url: str | None = None,
+    trip_counts: Mapping[str, int] | None = None,
+    unknown_trips: int = 1,
+    viewer: str | Path | None = None,
+) -> None:
+    """Write a page that shows a module into a file, whole or not at all; see `page_text`."""
+    text = page_text(
+        module, on=on, source_url=source_url, trip_counts=trip_counts, unknown_trips=unknown_trips, viewer=viewer
+    )
+    write_whole(Path(path), text)
+
+
+def page_text(
+    module: Module,
+    *,
+    on: Device | str = DEVICE,
+    source_url: str | None = None,
+    trip_counts: Mapping[str, int] | None = None,
+    unknown_trips: int = 1,
+    viewer: str | Path | None = None,
+) -> str:
+    """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
+
+    `on` is the device whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
+    {line}. The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page
+    has everything else. Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a
+    loop that there is none of, and a wheel of another version.
+    """
+    links = SourceLinks(module, source_url)
+    parts = viewer_parts(None if viewer is None else Path(viewer))
+    numbers = figures(
+        module, device(on) if isinstance(on, str) else on, trip_counts=trip_counts, unknown_trips=unknown_trips
+    )
+    if module.node_count > MOST_EXPORTED:
+        parts = None
+        numbers.notes.append(f"without graph and table: they hold at most {MOST_EXPORTED:,} instructions")
+    elif parts is None:
+        numbers.notes.append(
+            f"without a graph: Model Explorer was not installed: {VIEWER_HINT}, and make the page anew"
+        )
+    export = export_graphs(module, numbers, links)
+    blocks = [
+        _block("summary", "application/json", _json(panels(numbers, export.scopes))),
+        _block("graphs", "text/plain", _packed(export.graphs)),
+        _block("overlays", "text/plain", _packed(overlays(export, numbers.collectives))),
+        _block("styles", "text/plain", _asset("uPlot.min.css") + _asset("page.css")),
+    ]
+    if parts is not None:
+        blocks.append(_block("viewer", "text/plain", _packed(parts)))
+    scripts = [_asset(name) for name in ("uPlot.iife.min.js", "viewer.js", "page.js")]
+    return _document(export.name, blocks, scripts)
+
+
+def _document(name: str, blocks: list[str], scripts: list[str]) -> str:
+    nonce = hashlib.sha256("".join([name, *blocks, *scripts]).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    policy = html.escape(POLICY.format(nonce=nonce))
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<link rel="icon" href="data:,">',
+        f"<title>{html.escape(name)} - hloom</title>",
+        "<style>body { margin: 0 } #graph { position: fixed; inset: 40px 0 0 0; overflow: hidden } "
+        "app-root { display: block; height: 100% }</style>",
+        "</head><body>",
+        '<noscript>This page needs JavaScript.</noscript><div id="graph"></div><div id="page"></div>',
+        *blocks,
+        *(f'<script nonce="{nonce}">{_script_safe(script)}</script>' for script in scripts),
+        "</body></html>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _block(identifier: str, media_type: str, text: str) -> str:
+    """Data that the page reads: no script runs in it, and no text of it ends it."""
+    assert "</" not in text and "<!--" not in text, "what a block holds cannot end it"
+    return f'<script type="{media_type}" id="{identifier}">{text}</script>'
+
+
+def _json(value: Any) -> str:
+    """JSON without what HTML gives a meaning."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(value: Any) -> str:
+    """JSON, compressed, as base64."""
+    text = json.dumps(value, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+def _script_safe(script: str) -> str:
+    """A script of ours as an HTML element may hold it."""
+    assert "</script" not in script.lower() and "<!--" not in script, "a script cannot end its element"
+    return script
+
+
+def _asset(name: str) -> str:
+    return (files("hloom.page") / "assets" / name).read_text(encoding="utf-8")

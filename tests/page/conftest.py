@@ -1,0 +1,31 @@
+"""A browser for the tests of a package's pages, and programs to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hloom.page import has_viewer
+from tests.page.chromium import Chromium, program
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    path = program()
+    if path is None:
+        pytest.skip("Chromium is not installed")
+    with Chromium(path) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Chromium) -> Chromium:
+    chromium.events.clear()
+    return chromium
+
+
+@pytest.fixture
+def needs_viewer() -> None:
+    if not has_viewer():
+        pytest.skip("Model Explorer is not installed")

@@ -1,0 +1,152 @@
+"""A module as Model Explorer's graphs: groups, fusions, clones, edges, attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hloom.analysis import device
+from hloom.hlo import parse
+from hloom.ir import Module
+from hloom.page import SourceLinks, export_graphs, figures
+from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, member_counts
+
+FUSED = """
+HloModule fused, is_scheduled=true
+
+inner {
+  p = f32[8] parameter(0)
+  ROOT n = f32[8] negate(p)
+}
+
+outer {
+  p0 = f32[8] parameter(0)
+  p1 = f32[8] parameter(1)
+  twice = f32[8] add(p0, p1)
+  ROOT f = f32[8] fusion(twice), kind=kLoop, calls=inner
+}
+
+body {
+  s = (f32[8], s32[]) parameter(0)
+  v = f32[8] get-tuple-element(s), index=0
+  i = s32[] get-tuple-element(s), index=1
+  ROOT t = (f32[8], s32[]) tuple(v, i)
+}
+
+cond {
+  s = (f32[8], s32[]) parameter(0)
+  ROOT done = pred[] constant(false)
+}
+
+ENTRY main {
+  a = f32[8] parameter(0)
+  one = f32[] constant(1)
+  ones = f32[8] broadcast(one), dimensions={}
+  x = f32[8] multiply(a, ones), metadata={op_name="jit(f)/first/mul"}
+  y = f32[8] fusion(x, ones), kind=kLoop, calls=outer, metadata={op_name="jit(f)/second/neg"}
+  zero = s32[] constant(0)
+  state = (f32[8], s32[]) tuple(y, zero)
+  loop = (f32[8], s32[]) while(state), condition=cond, body=body, metadata={op_name="jit(f)/while"}
+  ROOT out = f32[8] get-tuple-element(loop), index=0
+}
+"""
+
+
+def exported(module: Module) -> dict[str, dict[str, dict[str, Any]]]:
+    graphs = export_graphs(module, figures(module, device("h100")), SourceLinks(module)).graphs
+    return {graph["id"]: {node["id"]: node for node in graph["nodes"]} for graph in graphs}
+
+
+def sources(node: dict[str, Any]) -> list[str]:
+    return [edge["sourceNodeId"] for edge in node.get("incomingEdges", [])]
+
+
+def test_fusions_are_groups_of_what_they_compute():
+    graphs = exported(parse(FUSED))
+    assert list(graphs) == ["main", "body", "cond"]
+    main = graphs["main"]
+    assert main["outer/twice"]["namespace"] == "second/y"
+    assert main["inner/n"]["namespace"] == "second/y/f"
+    assert sources(main["inner/n"]) == ["outer/twice"]
+    assert sources(main["main/state"])[0] == "inner/n"
+    assert not {"main/y", "outer/f", "outer/p0", "inner/p"} & set(main)
+    attributes = {attribute["key"]: attribute["value"] for attribute in main["inner/n"]["attrs"]}
+    assert attributes["bytes"] == f"{3 * 8 * 4:,}"  # the fusion's are its root's
+
+
+def test_constants_are_cloned_into_the_groups_that_use_them():
+    main = exported(parse(FUSED))["main"]
+    clones = {name: node["namespace"] for name, node in main.items() if node["label"] in ("constant", "broadcast")}
+    assert clones == {
+        "main/ones": "first",
+        "main/ones (2)": "second/y",
+        "main/one": "first",
+        "main/one (2)": "second/y",
+        "main/zero": main["main/state"]["namespace"],
+    }
+    assert sources(main["main/x"]) == ["main/a", "main/ones"]
+    assert sources(main["outer/twice"]) == ["main/x", "main/ones (2)"]
+    assert sources(main["main/ones (2)"]) == ["main/one (2)"]
+
+
+def test_loops_lead_to_their_graphs():
+    main = exported(parse(FUSED))["main"]
+    assert main["main/loop"]["subgraphIds"] == ["cond", "body"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] fusion(p), kind=kLoop, calls=f }\n",
+        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] fusion(p), kind=kLoop, calls=g }\n\n"
+        "g { q = f32[2] parameter(0)\n ROOT s = f32[2] fusion(q), kind=kLoop, calls=f }\n\n"
+        "ENTRY e { ROOT a = f32[2] parameter(0) }\n",
+        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] negate(p) }\n\n"
+        "ENTRY e { a = f32[2] parameter(0)\n b = f32[2] fusion(a), kind=kLoop, calls=f\n"
+        "  ROOT c = f32[2] fusion(b), kind=kLoop, calls=f }\n",
+        "ENTRY e { a = f32[2] parameter(0)\n ROOT b = f32[2] fusion(a, a), kind=kLoop, calls=f }\n\n"
+        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] negate(p) }\n",
+    ],
+)
+def test_fusions_that_are_no_groups(text: str):
+    """In a circle, called twice, or with other operands than parameters."""
+    module = parse(text)
+    graphs = exported(module)
+    assert sum(map(len, graphs.values())) == module.node_count
+
+
+def large(width: int) -> Module:
+    """A graph without scopes whose instructions all read constants of their own, and an output that reads them all."""
+    lines = []
+    for number in range(width):
+        lines.append(f"  c{number} = f32[4] constant({{1,2,3,{number}}})")
+        lines.append(f"  n{number} = f32[4] add(a, c{number})")
+    names = ", ".join(f"n{number}" for number in range(width))
+    constants = ", ".join(f"c{number}" for number in range(width))
+    types = ", ".join(["f32[4]"] * 2 * width)
+    body = "\n".join(lines)
+    return parse(
+        f"HloModule m\nENTRY e {{\n  a = f32[4] parameter(0)\n{body}\n  ROOT t = ({types}) tuple({names}, {constants})\n}}\n"
+    )
+
+
+def test_no_group_has_too_many_members():
+    main = exported(large(2_000))["e"]
+    counts = member_counts(tuple(node["namespace"].split("/")) for node in main.values())
+    assert max(counts.values()) <= MOST_MEMBERS
+    assert counts[()] <= MOST_SHOWN_FIRST
+    assert all(edge in main for node in main.values() for edge in sources(node))
+    assert len({name for name in main if name.startswith("e/n")}) == 2_000
+
+
+def test_long_chains_of_broadcasts_are_not_cloned():
+    """Clones are bounded: what is made of a constant in many steps is there once."""
+    lines = ["  b0 = f32[2] constant({1,2})"]
+    lines += [f"  b{number} = f32[2] reshape(b{number - 1})" for number in range(1, 500)]
+    lines += [
+        f'  u{number} = f32[2] add(b{number}, a), metadata={{op_name="jit(f)/s{number}/add"}}' for number in range(500)
+    ]
+    body = "\n".join(lines)
+    main = exported(parse(f"HloModule m\nENTRY e {{\n  a = f32[2] parameter(0)\n{body}\n}}\n"))["e"]
+    assert len(main) < 1_020
