@@ -43,7 +43,12 @@ if TYPE_CHECKING:
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
+    from hloom.diff import ModuleDiff as ModuleDiff
+    from hloom.diff import diff as diff
     from hloom.evaluate import evaluate as evaluate
+    from hloom.fit import FitResult as FitResult
+    from hloom.fit import fit as fit
+    from hloom.fit import load_fit as load_fit
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
     from hloom.hlo import PrintOptions as PrintOptions
@@ -65,7 +70,10 @@ if TYPE_CHECKING:
     from hloom.ir import verify as verify
     from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
+    from hloom.page import page as page
     from hloom.pipeline import pipeline as pipeline
+    from hloom.query import query as query
+    from hloom.query import table as table
     from hloom.remat import remat as remat
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
@@ -75,6 +83,7 @@ if TYPE_CHECKING:
     from hloom.runtime import compare as compare
     from hloom.runtime import from_stablehlo as from_stablehlo
     from hloom.runtime import run as run
+    from hloom.saturation import saturate as saturate
     from hloom.text import HloomError as HloomError
     from hloom.text import HloomWarning as HloomWarning
     from hloom.text import ParseError as ParseError
@@ -109,7 +118,9 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
     "api.plan": ("PlanResult", "measure", "plan"),
+    "diff": ("ModuleDiff", "diff"),
     "evaluate": ("evaluate",),
+    "fit": ("FitResult", "fit", "load_fit"),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
     "ir": (
         "Graph",
@@ -127,10 +138,13 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "microbatch": ("microbatch",),
     "ops": ("OPS",),
+    "page": ("page",),
     "pipeline": ("pipeline",),
+    "query": ("query", "table"),
     "remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
+    "saturation": ("saturate",),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
     "xla_cpu": ("memory",),

@@ -19,9 +19,10 @@ import pytest
 
 from hloom.cli import input as cli_input
 from hloom.cli.main import COMMANDS
+from hloom.text import tracked
 from tests.cli.conftest import ROOT, STEP, Call, spawn
 
-WITHOUT_FILE = {"calibrate"}
+WITHOUT_FILE = {"calibrate", "diff"}
 """Subcommands that read no module."""
 
 
@@ -32,7 +33,15 @@ def test_help_lists_the_subcommands(call: Call):
         assert re.search(rf"^  {name} +{re.escape(line)}$", result.stdout, re.MULTILINE)
 
 
-REQUIRED = {"plan": ("--mesh", "x=2"), "propagate": ("--mesh", "x=2")}
+PAGES = {"page": {"--json"}, "view": {"--json", "-o, --output OUT"}}
+"""The options that subcommands which make pages do without."""
+REQUIRED = {
+    "fit": ("--devices", 2),
+    "grep": ("negate",),
+    "pipeline": ("--devices", 2),
+    "plan": ("--mesh", "x=2"),
+    "propagate": ("--mesh", "x=2"),
+}
 """The options that a subcommand cannot do without."""
 
 
@@ -42,7 +51,7 @@ def test_every_subcommand_has_help_with_examples(call: Call, name: str):
     assert result.exit_code == 0
     assert re.search(rf"\n  Examples:\n    hloom {name} ", result.stdout)
     for option in ("--json", "-o, --output OUT", "-h, --help"):
-        assert option in result.stdout
+        assert (option in result.stdout) == (option not in PAGES.get(name, ()))
     for option in ("--strict", "--module NAME", "--stage NAME"):
         assert (option in result.stdout) == (name not in WITHOUT_FILE)
 
@@ -54,7 +63,7 @@ def test_every_subcommand_says_one_error(call: Call, name: str, broken: Path, tm
         (tmp_path / "x.hlo", f"error: cannot read {tmp_path / 'x.hlo'}: no such file or directory\n"),
     ):
         result = call(name, path, *REQUIRED.get(name, ()))
-        assert (result.exit_code, result.stdout, result.stderr) == (1, "", message)
+        assert (result.exit_code, result.stdout, result.stderr) == (2 if name == "grep" else 1, "", message)
 
 
 def test_a_process_says_one_error(broken: Path):
@@ -122,10 +131,23 @@ def test_a_bar_appears_where_work_takes_long(monkeypatch: pytest.MonkeyPatch, ca
     assert "waiting" not in capsys.readouterr().err
 
 
+def test_the_bar_says_how_long_it_will_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(cli_input, "PATIENCE", 0.01)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with cli_input.progress("waiting"):
+        for _ in tracked(range(100)):
+            time.sleep(0.005)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    assert re.search(r"waiting .* 0:00:0\d 0:00:0\d left", shown)
+
+
 @pytest.mark.parametrize(
     ("arguments", "bars"),
     [
         (("opt", "-p", "cse"), ("reading", "rewriting")),
+        (("inspect",), ("reading", "counting")),
+        (("print",), ("reading", "printing")),
         (("memory",), ("reading", "placing buffers")),
         (("plan", "--mesh", "m=2"), ("reading", "planning")),
         (("run",), ("reading", "running")),

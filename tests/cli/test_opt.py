@@ -207,7 +207,7 @@ def test_errors_in_mlir_have_their_place(call: Call, tmp_path: Path):
 
 
 def test_the_oneflow_example(call: Call):
-    examples = ROOT.parent / "shared" / "examples"
+    examples = ROOT / "tests" / "dialects" / "oneflow"
     before, after = (examples / f"oneflow_bias_add_dropout.{case}.mlir" for case in ("before", "after"))
     result = call("opt", before, "-p", "fuse-bias-add-dropout", "--seed", "4920936260932536")
     assert (result.exit_code, result.stdout) == (0, after.read_text())

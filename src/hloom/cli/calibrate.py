@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from hloom.analysis import check_devices
+from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.runtime import MeasuredRates, calibrate
@@ -46,13 +48,20 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
         raise click.BadParameter(f"'{name}' should be of letters, digits, - and _", param_hint="--name")
     if output is not None:
         check_folder(output)
-    rates = calibrate(on_step=lambda what: click.echo(f"measuring: {what}", err=True))
+    with progress("measuring"):
+        rates = calibrate(on_step=_note_step)
     if json_output:
         write_json(asdict(rates), output)
         return
     text = to_toml(rates, name)
     check_devices(text, str(output or "the measurements"))
     write_text(text, output)
+
+
+def _note_step(what: str) -> None:
+    """Say what is measured, where no bar on a terminal shows it."""
+    if not sys.stderr.isatty():
+        click.echo(f"measuring: {what}", err=True)
 
 
 def to_toml(rates: MeasuredRates, name: str) -> str:

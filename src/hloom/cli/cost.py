@@ -16,7 +16,10 @@ from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.query import speedscope
 
+FLAME_GRAPH = ".speedscope.json"
+"""The suffix of a file that holds a flame graph."""
 MOST_LINES = 30
 """How many groups, loops and transfers are shown, unless told otherwise."""
 
@@ -29,7 +32,7 @@ MOST_LINES = 30
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
 @json_option("Write JSON: totals, loops, traffic, and all groups.")
-@output_option("Write into this file, whole or not at all.")
+@output_option(f"Write into this file; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")
 def command(
     source: ModuleSource,
     by: str,
@@ -52,6 +55,7 @@ def command(
       hloom cost step.hlo --by layer --depth 1
       hloom cost step.hlo --by scope --depth 3 --top 20
       hloom cost step.hlo --by source --json | jq '.groups[0]'
+      hloom cost step.hlo --by scope -o cost.speedscope.json
       hloom cost step.hlo --trips while.6=100
     """
     program = read_program(source)
@@ -59,7 +63,9 @@ def command(
     with progress("counting"):
         report = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
         groups = report.by(by, depth=depth)
-    if json_output:
+    if output is not None and output.name.endswith(FLAME_GRAPH) and not json_output:
+        write_json(speedscope(report, by, depth), output)
+    elif json_output:
         write_json({**report.to_json(), "by": by, "groups": groups.to_json()}, output)
     else:
         write_tables(tables(report, groups, top), output)

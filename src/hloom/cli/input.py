@@ -7,7 +7,9 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 
 import click
 
@@ -16,7 +18,7 @@ from hloom.api.load import load
 from hloom.cli.options import ModuleSource
 from hloom.hlo import DumpedModule, ForeignText, SeveralModules
 from hloom.ir import Module
-from hloom.text import HloomError, HloomWarning
+from hloom.text import HloomError, HloomWarning, listening
 
 MLIR = "MLIR"
 """What the reader of HLO text calls the language of StableHLO."""
@@ -79,25 +81,55 @@ def note_whole_program(module: Module) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Show a moving bar on the terminal while work goes on for more than PATIENCE seconds."""
+    """Show a bar on the terminal while work goes on for more than PATIENCE seconds.
+
+    It shows the time left where the work says how far it has come (`hloom.text.tracked`), and moves otherwise.
+    """
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console  # only here: it takes as long to load as most modules take to read
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, RenderableColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    left = _TimeLeft()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), RenderableColumn(left))
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    progress.add_task(what, total=None)
+    task = progress.add_task(what, total=None)
+
+    def told(done: int, total: int) -> None:
+        left.told(done, total)
+        progress.update(task, completed=done, total=total)
+        if done == total:  # what follows, if anything, has not said how long it is
+            progress.tasks[0].total = None
+
     timer = threading.Timer(PATIENCE, progress.start)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with listening(told):
+            yield
     finally:
         timer.cancel()
         timer.join()
         progress.stop()
+
+
+class _TimeLeft:
+    """The time left, as a part of the bar: what is done took so long, and the rest will take its share of it."""
+
+    def __init__(self) -> None:
+        self.began = monotonic()
+        self.end = 0.0
+
+    def told(self, done: int, total: int) -> None:
+        """Estimate when the work will end; nothing is known before any of it is done, and after all of it is."""
+        now = monotonic()
+        if done == 0:
+            self.began = now
+        self.end = now + (now - self.began) * (total - done) / done if 0 < done < total else 0.0
+
+    def __rich__(self) -> str:
+        return f"{timedelta(seconds=max(0, round(self.end - monotonic())))} left" if self.end else ""
 
 
 def _note_modules(modules: Sequence[DumpedModule]) -> None:

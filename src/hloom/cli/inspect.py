@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Call, Summary, summary
-from hloom.cli.input import read_module
+from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import byte_text, cut, new_table, write_tables
@@ -47,7 +47,9 @@ def command(
       hloom inspect dump/ --module jit_f --stage after_optimizations
       jax-program | hloom inspect -
     """
-    report = summary(read_module(source, show_notes=False))
+    module = read_module(source, show_notes=False)
+    with progress("counting"):
+        report = summary(module)
     if json_output:
         write_json(report.to_json(), output)
     else:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from hloom.cli.completion import completion_option
+from hloom.cli.interrupt import INTERRUPTED, MESSAGE, end_after_interrupt
 from hloom.text import HloomError
 
 COMMANDS = {
     "inspect": "What is in a module: computations, opcodes, sizes, calls.",
     "print": "Print a module as HLO text, in several styles.",
     "draw": "Draw a module: DOT, SVG, PNG, JSON, GraphML.",
+    "page": "Write a page that shows a module: one HTML file, offline.",
+    "view": "Open a module's page in the browser.",
     "cost": "FLOPs and bytes, by opcode, scope, layer or source line.",
     "roofline": "Time on a device, estimated: what takes it, what limits it.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
+    "grep": "The instructions that a query asks for.",
     "propagate": "Follow a tiling through a module: what is split, what it costs.",
     "plan": "Find how to split a module over a device mesh.",
+    "pipeline": "Cut a step into pipeline stages over devices.",
+    "diff": "What differs between two modules: instructions and costs.",
+    "fit": "Find the best sharding, microbatches, recomputation, stages.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "grad": "Differentiate a module: gradients, products with Jacobians.",
     "evaluate": "Compute a module with numpy, without XLA.",
@@ -29,6 +40,11 @@ COMMANDS = {
 
 class Commands(click.Group):
     """A group that imports a subcommand's file only to run it, and turns errors into one message and exit status 1."""
+
+    def main(self, args: Sequence[str] | None = None, *arguments: Any, **options: Any) -> Any:
+        if args is None:  # a process of its own, and not a call from Python
+            end_after_interrupt()
+        return super().main(args, *arguments, **options)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -42,6 +58,10 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -53,9 +73,12 @@ class Commands(click.Group):
             _fail(ctx, str(error))
         except MemoryError:
             _fail(ctx, "out of memory")
+        except KeyboardInterrupt:
+            click.echo(MESSAGE, err=True)
+            ctx.exit(INTERRUPTED)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, params=[completion_option()])
 @click.version_option(package_name="hloom")
 def main() -> None:
     """Read, print, draw, rewrite and run XLA HLO programs.

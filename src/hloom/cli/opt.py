@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hloom.cli.completion import complete_passes
 from hloom.cli.input import progress
 from hloom.cli.languages import Language, check_name, dialect_ops, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
@@ -33,10 +34,19 @@ if TYPE_CHECKING:
 
 @click.command("opt")
 @optional_file_argument
-@click.option("-p", "--passes", metavar="PASSES", multiple=True, help="Passes, by name or as .json files of rules.")
+@click.option(
+    "-p",
+    "--passes",
+    metavar="PASSES",
+    multiple=True,
+    shell_complete=complete_passes,
+    help="Passes, by name or as .json files of rules.",
+)
 @click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
 @click.option("--list", "list_passes", is_flag=True, help="List the passes, and end.")
-@click.option("--list-rules", metavar="PASSES", help="List the rules of these passes, and end.")
+@click.option(
+    "--list-rules", metavar="PASSES", shell_complete=complete_passes, help="List the rules of these passes, and end."
+)
 @click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; 1 where they differ.")
 @click.option("--verify-each", is_flag=True, help="Check the module's structure and types after each pass.")
 @click.option("--seed", type=int, metavar="N", help="Of --verify's inputs, and for passes that take one.  [default: 0]")

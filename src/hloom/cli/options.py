@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from hloom.cli.completion import complete_file
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -68,7 +70,7 @@ def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:
 
 def _from_file(function: Function, *, required: bool) -> Function:
     decorators = (
-        click.argument("file", metavar="FILE", required=required),
+        click.argument("file", metavar="FILE", required=required, shell_complete=complete_file),
         click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
         click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
         click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),

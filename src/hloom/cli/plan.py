@@ -11,6 +11,7 @@ import click
 
 from hloom.analysis import bytes_of
 from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
+from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
@@ -46,7 +47,12 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("plan")
 @file_argument
 @click.option("--mesh", metavar="AXES", required=True, help="As in data=2,model=4.")
-@click.option("--device", metavar="NAME", help="Rates and links of this device, not 100 TFLOP/s and 100 GB/s.")
+@click.option(
+    "--device",
+    metavar="NAME",
+    shell_complete=complete_device,
+    help="Rates and links of this device, not 100 TFLOP/s and 100 GB/s.",
+)
 @click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
 @click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), default=math.inf, help="Cut solutions short after so long.")

@@ -45,6 +45,7 @@ def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
         "planning_seconds": chosen.planning_seconds,
         "measuring_seconds": chosen.measuring_seconds,
         "missing_bytes": chosen.missing_bytes,
+        "least_bytes": chosen.least_bytes,
         "notes": chosen.notes,
         "values_in_two_layouts": chosen.values_in_two_layouts,
     }
@@ -209,6 +210,8 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     yield from (*chosen.notes, *planned.best.notes)
     if chosen.missing_bytes > 0:
         yield f"does not fit: the smallest plan found needs {byte_text(round(chosen.missing_bytes))} more"
+        if chosen.least_bytes > 0:
+            yield f"every plan holds at least {byte_text(round(chosen.least_bytes))}: that is proven"
     if device_run is None:
         return
     yield f"results differ from one device's by {device_run.worst:.1e} of the largest value"
@@ -223,8 +226,8 @@ def _bounds(planned: PlanResult) -> Iterator[str]:
     if best.bound is None or best.bound <= 0:
         return
     which = "no plan in which repeated layers share their strategies" if best.is_shared else "no plan"
-    whatever = ", whatever it holds" if budget is not None else ""
-    yield f"gap: by the tables {which} takes less than {_ms(best.bound)} ms{whatever}"
+    keeps = " that is not proven to hold more" if budget is not None else ""
+    yield f"gap: by the tables {which}{keeps} takes less than {_ms(best.bound)} ms"
     yield from _layouts(planned)
     step = best.step(planned.chosen.rates)
     if budget is not None and best.bound_with_memory > 0:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.input import is_mindir, read_module
+from hloom.cli.input import is_mindir, progress, read_module
 from hloom.cli.languages import mindir_text
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
@@ -74,7 +74,8 @@ def command(
     if output is not None and not json_output and options is not None and _is_container(output):
         save(program, output, options)
         return
-    text = to_text(program, options or "ir")
+    with progress("printing"):
+        text = to_text(program, options or "ir")
     _write({"module": program.name, "form": form, "text": text}, json_output, output)
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import BY, Roofline, Timing, device, devices, roofline
 from hloom.analysis import Table as Rows
+from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
@@ -37,7 +38,15 @@ def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> N
 @click.command("roofline")
 @file_argument
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the devices.")
-@click.option("--device", "name", metavar="NAME", default="h100", show_default=True, help="The device.")
+@click.option(
+    "--device",
+    "name",
+    metavar="NAME",
+    default="h100",
+    show_default=True,
+    shell_complete=complete_device,
+    help="The device.",
+)
 @click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
 @click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope or layer make a group.")

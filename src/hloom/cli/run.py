@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from hloom.cli.completion import complete_file
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
@@ -29,7 +30,12 @@ MOST_DIFFERENCES = 10
 @file_argument
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
 @click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
-@click.option("--check", metavar="OTHER", help="Run this module too, on the same inputs, and compare the outputs.")
+@click.option(
+    "--check",
+    metavar="OTHER",
+    shell_complete=complete_file,
+    help="Run this module too, on the same inputs, and compare the outputs.",
+)
 @click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="The relative tolerance of --check.")
 @click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")

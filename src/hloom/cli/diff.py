@@ -1,0 +1,177 @@
+"""`hloom diff`: what was added, removed, changed and moved between two modules, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import Table as Rows
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import ModuleSource, json_option, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
+from hloom.diff import BY, CostDifference, ModuleDiff, diff
+from hloom.ir import Module, Node
+from hloom.text import HloomError
+
+MOST_LINES = 20
+"""How many lines of each list are shown, unless told otherwise."""
+DIFFERENT, TROUBLE = 1, 2
+"""Exit statuses, as diff(1) has them."""
+
+
+@click.command("diff")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--limit", type=click.IntRange(min=0), default=MOST_LINES, show_default=True, help="Lines of each list.")
+@click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Add costs up by this.")
+@click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="How many levels of a scope.")
+@click.option(
+    "--device", metavar="NAME", default="h100", show_default=True, help="The device of the times."
+)
+@click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
+@json_option("Write JSON; lists are whole unless --limit is given.")
+@output_option("Write into this file, whole or not at all.")
+@click.pass_context
+def command(
+    context: click.Context,
+    before: str,
+    after: str,
+    limit: int,
+    by: str,
+    depth: int,
+    device: str,
+    costs: bool,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Say how two modules differ, whatever their names, order and layouts.
+
+    A and B are files as every subcommand reads them, or DIR/MODULE of a dump directory. Instructions are matched by
+    what they compute and are used for; op_name helps. Calls and fusions are looked into, so that modules before and
+    after optimisation can be compared. The exit status is 0 where there is no difference, 1 where there is one, 2
+    where a module cannot be read.
+
+    \b
+    Examples:
+      hloom diff old.hlo new.hlo
+      hloom diff old.hlo new.hlo --by source --limit 50
+      hloom diff old.hlo new.hlo --json | jq '.counts'
+    """
+    try:
+        if output is not None:
+            check_folder(output)
+        modules: list[Module] = [read_program(ModuleSource(file)) for file in (before, after)]
+        with progress("comparing"):
+            result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth)
+    except HloomError as problem:
+        click.echo(f"error: {problem}", err=True)
+        context.exit(TROUBLE)
+    if json_output:
+        is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+        write_json(result.to_json(limit if is_given else None), output)
+    else:
+        write_tables(tables(result, limit), output)
+    if not result.is_equal:
+        context.exit(DIFFERENT)
+
+
+def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableType]:
+    """The differences as lines and tables, each of at most `limit` lines."""
+    yield Text(str(result))
+    if result.is_equal:
+        return
+    if result.is_unrelated:
+        yield Text("the modules have nearly nothing in common: they may be of different programs")
+    for name, one, other in result.header:
+        yield Text(f"header: {name}: {cut(one, 50)} -> {cut(other, 50)}")
+    yield _opcodes(result, limit)
+    if limit:
+        yield from _lists(result, limit)
+    if isinstance(result.costs, CostDifference):
+        yield from _costs(result.costs, limit)
+    elif result.costs:
+        yield Text(result.costs)
+
+
+def _opcodes(result: ModuleDiff, limit: int) -> Table:
+    table = new_table("instructions", "opcode", ">added", ">removed", ">changed", ">moved")
+    rows = result.by_opcode()
+    for opcode, *counts in rows[: limit or None]:
+        table.add_row(Text(opcode), *[f"{count:,}" if count else "" for count in counts])
+    add_rest(table, len(rows), limit or len(rows), "; --limit shows them")
+    return table
+
+
+def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
+    for title, nodes in (("removed", result.removed), ("added", result.added)):
+        if nodes:
+            table = new_table(title, "instruction", "computation", "opcode", "type")
+            for node in nodes[:limit]:
+                table.add_row(*_cells(node), Text(node.opcode), Text(cut(str(node.type), 40)))
+            add_rest(table, len(nodes), limit, "; --limit shows them")
+            yield table
+    if result.changed:
+        table = new_table("changed", "before", "after", "what", "from", "to")
+        for change in result.changed[:limit]:
+            for number, difference in enumerate(change.differences):
+                names = (change.before.name, change.after.name) if number == 0 else ("", "")
+                texts = (cut(difference.before, 30), cut(difference.after, 30))
+                table.add_row(*[Text(cut(name, 30)) for name in names], Text(difference.what), *map(Text, texts))
+        add_rest(table, len(result.changed), limit, "; --limit shows them")
+        yield table
+    if result.moved:
+        table = new_table("moved", "instruction", "to another", "from", "to")
+        for move in result.moved[:limit]:
+            texts = (cut(move.origin, 35), cut(move.destination, 35))
+            table.add_row(Text(cut(move.before.name, 30)), Text(move.what), *map(Text, texts))
+        add_rest(table, len(result.moved), limit, "; --limit shows them")
+        yield table
+
+
+def _cells(node: Node) -> tuple[Text, Text]:
+    return Text(cut(node.name, 35)), Text(cut(node.graph.name, 30))
+
+
+def _costs(costs: CostDifference, limit: int) -> Iterator[RenderableType]:
+    title = f"costs, times on {costs.device}; memory: {costs.before.schedule} and {costs.after.schedule} schedule"
+    table = new_table(title, "figure", ">before", ">after", ">change")
+    for row in costs.totals():
+        numbers = [_figure(row["figure"], row[name]) for name in ("before", "after", "change")]
+        table.add_row(row["figure"], *numbers)
+    yield table
+    collectives = costs.collectives()
+    if len(collectives):
+        table = new_table("collectives", "opcode", ">runs before", ">after", ">change")
+        for row in collectives:
+            table.add_row(Text(row["opcode"]), f"{row['before']:,}", f"{row['after']:,}", f"{row['change']:+,}")
+        yield table
+    groups = costs.groups()
+    if len(groups) and limit:
+        yield _groups(groups, limit)
+
+
+def _groups(groups: Rows, limit: int) -> Table:
+    by, *figures = groups.columns
+    table = new_table(f"change by {by}", by, *[f">{figure}" for figure in figures])
+    for row in groups.top(limit):
+        table.add_row(Text(cut(row[by], 50)), *[_signed(figure, row[figure]) for figure in figures])
+    add_rest(table, len(groups), limit, "; --limit shows them")
+    return table
+
+
+def _figure(name: str, value: float) -> str:
+    if name == "seconds":
+        return time_text(value) if value >= 0 else f"-{time_text(-value)}"
+    if name == "flops":
+        return f"{value:,.0f}"
+    return byte_text(int(value)) if value >= 0 else f"-{byte_text(int(-value))}"
+
+
+def _signed(name: str, value: float) -> str:
+    return "" if not value else f"+{_figure(name, value)}" if value > 0 else _figure(name, value)

@@ -1,0 +1,159 @@
+"""`hloom fit`: the best mix of sharding, microbatches, recomputation and stages for the devices there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from hloom.cli.completion import complete_device
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, time_text, write_tables
+from hloom.fit import CAUSES, Combination, FitResult, fit
+from hloom.text import HloomError
+
+SHOWN = 8
+"""How many combinations are shown beside the baselines, unless all are asked for."""
+
+
+@click.command("fit")
+@file_argument
+@click.option("--devices", type=int, required=True, metavar="N", help="How many devices there are.")
+@click.option(
+    "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="Which."
+)
+@click.option("--memory", metavar="SIZE", help="Bytes a device may hold: 16GiB. By default all that it has.")
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is proposed.")
+@click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")
+@click.option("--measure", type=click.IntRange(min=0), default=0, metavar="K", help="Compile the best K with XLA.")
+@click.option("--no-donate", is_flag=True, help="Give no further parameters' memory to results.")
+@click.option("--explain", is_flag=True, help="Show all combinations, and what takes the time of the best.")
+@json_option("Write JSON: all combinations, what they take, what was left out.")
+@output_option("Write the modules and plan.json into this folder.")
+@click.pass_context
+def command(
+    context: click.Context,
+    source: ModuleSource,
+    devices: int,
+    device: str,
+    memory: str | None,
+    batch: tuple[str, ...],
+    microbatches: str | None,
+    measure: int,
+    no_donate: bool,
+    explain: bool,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Find the best way to run a training or inference step on some devices.
+
+    \b
+    Examples:
+      hloom fit step.hlo --devices 8 --memory 16GiB
+      hloom fit step.hlo --devices 8 --device tpu-v5e --batch x:0 --measure 3
+      hloom fit step.hlo --devices 8 --memory 16GiB -o best --explain
+    """
+    counts = None if microbatches is None else _counts(microbatches)
+    if output is not None and output.exists() and not output.is_dir():
+        raise HloomError(f"{output} is a file: the modules and the plan are written into a folder")
+    program = read_program(source)
+    with progress("searching"):
+        result = fit(
+            program, devices, device=device, memory=memory, batch=" ".join(batch) or None, microbatches=counts,
+            measure=measure, donate=not no_donate,
+        )  # fmt: skip
+    if output is not None and not result.missing_bytes:
+        result.save(output)
+    if json_output:
+        write_json(result.to_json(), None)
+    else:
+        write_tables(tables(result, is_full=explain), None)
+    if result.missing_bytes:
+        click.echo("error: nothing fits, and nothing is written", err=True)
+        context.exit(1)
+
+
+def _counts(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise click.BadParameter(f"'{text}' are no numbers, as in 1,2,4", param_hint="--microbatches")
+    return [int(part) for part in parts]
+
+
+def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
+    """The combinations, what was left out, and why the best is the best."""
+    best = result.best
+    heading = f"{result.module.name} on {result.devices} {result.device}"
+    table = new_table(
+        f"{heading}, {byte_text(round(result.memory or 0))} each: best first",
+        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
+    )  # fmt: skip
+    shown = [
+        made
+        for number, made in enumerate(result.combinations)
+        if is_full or number < SHOWN or made.baseline or made.measured_bytes is not None
+    ]
+    for made in shown:
+        table.add_row(*_row(made, result))
+    add_rest(table, len(result.combinations), len(shown), "; --explain shows them")
+    yield table
+    for omission in result.omissions:
+        yield Text(f"left out: {omission.name}: {omission.reason}")
+    yield Text()
+    if result.missing_bytes:
+        least, missing = byte_text(best.peak_bytes), byte_text(round(result.missing_bytes))
+        yield Text(f"nothing fits: the least that any combination needs is {least}, {missing} more")
+    else:
+        yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} a step, {best.cost.binding} binds")
+    if is_full:
+        yield from _explained(result)
+    if result.donated_bytes:
+        donated = byte_text(result.donated_bytes)
+        yield Text(f"donated: results take the memory of {donated} of parameters, which must not be read afterwards")
+    counts = result.counts
+    yield Text(
+        f"{counts.considered} combinations of mesh, microbatches and recomputation or of stages: {counts.evaluated} "
+        f"planned, {counts.pruned} ruled out by bounds, {counts.left} not looked at, in {result.seconds:.1f} s"
+    )
+
+
+def _row(made: Combination, result: FitResult) -> list[Text]:
+    note = "" if made.fits(result.memory) else "does not fit"
+    if made.measured_bytes is not None:
+        note = ", ".join(filter(None, (f"measured {byte_text(made.measured_bytes)}", note)))
+    keeps = "all" if made.recomputation == 1.0 else f"{made.recomputation:.0%}" if made.recomputation else "inputs"
+    name = f"{made.baseline}: {made.name}" if made.baseline and made.baseline not in made.name else made.name
+    cells = (
+        name, str(made.microbatches), keeps, time_text(made.cost.step_seconds), byte_text(round(made.cost.comm_bytes)),
+        byte_text(made.cost.peak_bytes), f"{made.cost.bubble:.0%}" if made.pipeline else "", made.cost.binding, note,
+    )  # fmt: skip
+    return [Text(cell, style="bold" if made is result.best else "") for cell in cells]
+
+
+def _explained(result: FitResult) -> Iterator[RenderableType]:
+    """What takes the time of the best, and what the runner-up would cost."""
+    best, second = result.best, result.runner_up
+    names = [("best", best), *([("runner-up", second)] if second is not None else [])]
+    headings = [heading for name, _ in names for heading in (f">{name}", ">%")]
+    table = new_table("a step's time", "cause", *headings)
+    for cause in CAUSES:
+        row = []
+        for _, made in names:
+            seconds = made.cost.seconds_by_cause.get(cause, 0.0)
+            row += [time_text(seconds), percent_text(seconds, made.cost.step_seconds)]
+        table.add_row(cause, *row)
+    yield table
+    if second is not None:
+        more = second.cost.step_seconds / best.cost.step_seconds - 1
+        held = second.peak_bytes - best.peak_bytes
+        yield Text(f"runner-up: {second.name}, {more:+.1%} of time, {held:+,} bytes held")
+    for made in result.baselines:
+        if made is not best:
+            ratio = made.cost.step_seconds / best.cost.step_seconds
+            what = f"takes {ratio:.2f} times as long" if made.fits(result.memory) else "does not fit"
+            yield Text(f"{made.baseline} {what}")

@@ -1,0 +1,108 @@
+"""`hloom grep`: the instructions that a query asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json, write_text
+from hloom.cli.tables import byte_text, time_text
+from hloom.query import COLUMNS, FIELDS, Matches, query
+from hloom.text import HloomError
+
+TROUBLE = 2
+"""The exit status of what went wrong, which is grep's: 1 says that nothing matches."""
+
+
+def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
+    """Write what can be asked for, and end."""
+    if is_wanted:
+        lines = (f"{name:16} {field.kind.value:7} {field.description}" for name, field in FIELDS.items())
+        write_text("\n".join(lines) + "\n", None)
+        context.exit()
+
+
+@click.command("grep")
+@file_argument
+@click.argument("expression", metavar="QUERY")
+@click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_fields, help="List the fields.")
+@click.option("--count", "only_count", is_flag=True, help="Only say how many instructions match.")
+@click.option("--lines", "only_lines", is_flag=True, help="Only the lines of HLO, without computations and costs.")
+@click.option("--device", metavar="NAME", default="h100", show_default=True, help="The device whose times count.")
+@json_option("Write JSON: the fields of all that match.")
+@output_option("Write into this file, whole or not at all.")
+@click.pass_context
+def command(
+    context: click.Context,
+    source: ModuleSource,
+    expression: str,
+    only_count: bool,
+    only_lines: bool,
+    device: str,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Show the instructions of a module that a query asks for.
+
+    Opcodes (`dot`, `all-*`) and comparisons of fields, with and, or, not and brackets; `~` is a regular expression.
+    near(QUERY, 2) are the instructions within 2 hops, uses(QUERY) and used_by(QUERY) those on one side, inside(QUERY)
+    those of the computations that are called. The exit status is 0 if something matches, 1 if nothing does, and 2 if
+    something went wrong.
+
+    \b
+    Examples:
+      hloom grep step.hlo dot
+      hloom grep step.hlo 'dot where bytes > 1MiB and scope ~ "attention"'
+      hloom grep step.hlo 'live and bytes > 100MiB' --count
+      hloom grep step.hlo 'copy and uses(dot, 2) or all-*' --json
+    """
+    try:
+        program = read_program(source)
+        with progress("searching"):
+            matches = query(program, expression, device=device)
+            text = "" if only_count or json_output else _text(matches, only_lines)
+        records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
+    except HloomError as error:
+        click.echo(f"error: {error}", err=True)
+        context.exit(TROUBLE)
+    if only_count:
+        write_text(f"{len(matches)}\n", output)
+    elif json_output:
+        write_json(records, output)
+    elif text or output is not None:
+        write_text(text, output)
+    if not len(matches):
+        context.exit(1)
+
+
+def _columns(matches: Matches) -> tuple[str, ...]:
+    """The fields that are shown; without an entry, costs and times are not known."""
+    costs = ("flops", "own_flops", "bytes_accessed", "seconds")
+    return COLUMNS if _has_entry(matches) else tuple(name for name in COLUMNS if name not in costs)
+
+
+def _has_entry(matches: Matches) -> bool:
+    module = matches.instructions.module
+    return any(module.is_entry(graph) for graph in module.graphs)
+
+
+def _text(matches: Matches, only_lines: bool) -> str:
+    lines = matches.column("text")
+    if not only_lines:
+        named = zip(matches.column("computation"), lines, _costs(matches), strict=True)
+        lines = [f"{computation}: {line}{cost}" for computation, line, cost in named]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _costs(matches: Matches) -> Iterator[str]:
+    """What each costs, as a comment behind its line."""
+    if not _has_entry(matches):
+        yield from [""] * len(matches)
+        return
+    for size, flops, seconds in zip(*map(matches.column, ("bytes", "flops", "seconds")), strict=True):
+        parts = [byte_text(size), *([f"{flops:.3g} FLOPs"] if flops > 0 else [])]
+        yield f"  // {', '.join([*parts, *([time_text(seconds)] if seconds else [])])}"

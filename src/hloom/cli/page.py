@@ -1,0 +1,100 @@
+"""`hloom page`: a module as one HTML file that opens offline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hloom.analysis import Device, device
+from hloom.cli.cost import trip
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
+from hloom.cli.output import check_folder, write_text
+from hloom.page import VIEWER_HINT, has_viewer, page_text
+
+NO_VIEWER = f"note: without a graph: Model Explorer is not installed; {VIEWER_HINT}"
+
+
+def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says how a page is made; the command gets `make_page`, which makes one of its source."""
+    decorators = (
+        click.option("--device", "name", metavar="NAME", default="h100", show_default=True, help="Whose roofline."),
+        click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these too."),
+        click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
+        click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
+        click.option("--unknown-trips", type=click.IntRange(min=0), default=1, help="Other loops run so."),
+        click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Of Model Explorer."),
+    )
+
+    @wraps(function)
+    def with_page(
+        source: ModuleSource,
+        name: str,
+        listed: Path | None,
+        source_url: str | None,
+        trips: tuple[str, ...],
+        unknown_trips: int,
+        viewer: Path | None,
+        **options: Any,
+    ) -> None:
+        chosen: Device = device(name, listed)
+        trip_counts = dict(map(trip, trips))
+
+        def make_page() -> str:
+            program = read_program(source)
+            with progress("making the page"):
+                text = page_text(
+                    program,
+                    on=chosen,
+                    source_url=source_url,
+                    trip_counts=trip_counts,
+                    unknown_trips=unknown_trips,
+                    viewer=viewer,
+                )
+            if viewer is None and not has_viewer():
+                click.echo(NO_VIEWER, err=True)
+            return text
+
+        function(source=source, make_page=make_page, **options)
+
+    command: Any = with_page
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+@click.command("page")
+@file_argument
+@page_options
+@output_option("Write into this file, whole or not at all; FILE's name with .html unless told.", keeps_stdout=True)
+def command(source: ModuleSource, make_page: Callable[[], str], output: Path | None) -> None:
+    """Write a page that shows a module.
+
+    One HTML file, which opens offline in a browser: the graph by scope, with overlays of FLOPs, bytes, time, memory at
+    the peak, sharding, collectives and element types; costs by scope as a flame graph; memory over time; the roofline;
+    collectives; and a table of all instructions. The graph is drawn by Model Explorer, which comes with
+    `pip install --no-deps ai-edge-model-explorer==0.1.34`, or from its wheel; the rest needs nothing.
+
+    \b
+    Examples:
+      hloom page step.hlo
+      hloom page step.hlo -o page.html --device tpu-v5e
+      hloom page step.hlo --source-url 'vscode://file{path}:{line}'
+      hloom page step.hlo --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
+    """
+    target = output or Path(f"{_stem(source.file)}.html")
+    check_folder(target)
+    text = make_page()
+    write_text(text, target)
+    if target != STDOUT:
+        click.echo(f"{target}: {len(text.encode('utf-8', 'surrogateescape')) / 1e6:.1f} MB", err=True)
+
+
+def _stem(file: str) -> str:
+    """A file's name without its suffixes: `step` of `dumps/step.hlo.gz`."""
+    name = Path(file).name
+    return "module" if file == "-" or not name else name.partition(".")[0] or "module"

@@ -1,0 +1,320 @@
+"""`hloom pipeline`: cut a step into pipeline stages over devices, by every schedule, and write the stages' programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import bytes_of, device
+from hloom.cli.completion import complete_device
+from hloom.cli.cost import trip
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
+from hloom.hlo import to_text
+from hloom.ir import Module
+from hloom.pipeline import (
+    Chain,
+    DoesNotFit,
+    InvalidPlan,
+    Machine,
+    PipelineProgram,
+    PlannedPipeline,
+    Schedule,
+    StageProgram,
+    pipeline_program,
+    plan_pipeline,
+    step_chain,
+)
+from hloom.text import HloomError
+
+NAME_WIDTH = 40
+"""The width at which names of layers are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult:
+    """The best plan of a schedule, or why there is none."""
+
+    schedule: Schedule
+    planned: PlannedPipeline | None
+    problem: HloomError | None = None
+
+
+@click.command("pipeline")
+@file_argument
+@click.option("--devices", "count", metavar="N", type=click.IntRange(min=1), required=True, help="So many devices.")
+@click.option(
+    "--device", "name", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device,
+    help="Devices of this kind: rates, memory and links.",
+)  # fmt: skip
+@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="So many stages, not the best number.")
+@click.option("--microbatches", metavar="M", type=click.IntRange(min=1), help="So many, not the best number.")
+@click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
+@click.option("--memory", metavar="SIZE", help="Bytes a device may hold, 16GiB, not what it has.")
+@click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
+@click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
+@json_option("Write JSON: the plan, its stages, and the plans of all schedules.")
+@output_option("Write the plan as .json, or a directory with it and the stages' modules.", keeps_stdout=True)
+def command(
+    source: ModuleSource,
+    count: int,
+    name: str,
+    stages: int | None,
+    microbatches: int | None,
+    schedule: str | None,
+    memory: str | None,
+    batches: tuple[str, ...],
+    trips: tuple[str, ...],
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Cut a training or inference step into pipeline stages over devices.
+
+    The layers of the step, forward and backward of each together, become stages: cuts, devices of each stage,
+    microbatches and recomputation are searched for the shortest step within memory, for each schedule. Times are of
+    the roofline model.
+
+    \b
+    Examples:
+      hloom pipeline step.hlo --devices 8 --device h100
+      hloom pipeline step.hlo --devices 4 --stages 4 --microbatches 16 --schedule 1f1b
+      hloom pipeline step.hlo --devices 8 --memory 16GiB --batch tokens:0 -o plan.json
+      hloom pipeline step.hlo --devices 2 -o stages/
+    """
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to the standard output: give one")
+    if output is not None:
+        _check_output(output)
+    known = device(name)
+    machine = Machine.of(known, count, _parse_size(memory))
+    batch = _parse_batches(batches)
+    loops = dict(map(trip, trips))
+    module = read_program(source)
+    with progress("planning"):
+        chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=loops)
+        schedules = list(Schedule) if schedule is None else [Schedule(schedule)]
+        results = _planned(chain, machine, stages, microbatches, schedules)
+    best = min((r.planned for r in results if r.planned is not None), key=lambda planned: planned.step_seconds)
+    if output == STDOUT:
+        write_json(best.plan.to_json(), None)
+    elif output is not None and output.suffix.lower() == ".json":
+        best.plan.save(output)
+    elif output is not None:
+        _write_programs(output, pipeline_program(module, best.plan, batch=batch))
+    if json_output:
+        write_json(_record(chain, machine, best, results), None)
+    elif output == STDOUT:
+        note_tables(_tables(module, chain, best, results))
+    else:
+        write_tables(_tables(module, chain, best, results), None)
+
+
+def _planned(
+    chain: Chain, machine: Machine, stages: int | None, microbatches: int | None, schedules: Sequence[Schedule]
+) -> list[ScheduleResult]:
+    """The best plan of each schedule; raises the first schedule's error where none has any."""
+    results: list[ScheduleResult] = []
+    for schedule in schedules:
+        try:
+            planned = plan_pipeline(
+                chain,
+                machine,
+                chain.batch * (microbatches or 1),
+                microbatches=None if microbatches is None else [microbatches],
+                schedules=[schedule],
+                stage_counts=None if stages is None else [stages],
+            )
+            results.append(ScheduleResult(schedule, planned))
+        except (DoesNotFit, InvalidPlan) as problem:
+            results.append(ScheduleResult(schedule, None, problem))
+    problems = [result.problem for result in results if result.problem is not None]
+    if len(problems) == len(results):
+        raise problems[0]
+    return results
+
+
+def _parse_size(text: str | None) -> float | None:
+    try:
+        size = None if text is None else bytes_of(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--memory") from None
+    if size == 0:
+        raise click.BadParameter("a device cannot hold 0 bytes", param_hint="--memory")
+    return size
+
+
+def _parse_batches(texts: Sequence[str]) -> dict[str | int, int] | None:
+    batches: dict[str | int, int] = {}
+    for text in texts:
+        name, colon, dim = text.rpartition(":")
+        if not colon or not name or not (dim.isascii() and dim.isdecimal() and len(dim) < 4):
+            raise click.BadParameter(f"'{text}' is no batch: write NAME:DIM, as in tokens:0", param_hint="--batch")
+        if batches.setdefault(name, int(dim)) != int(dim):
+            raise click.BadParameter(f"{name} cannot have two batch dimensions", param_hint="--batch")
+    return batches or None
+
+
+def _check_output(output: Path) -> None:
+    """Raise HloomError, before work that takes long, where the plan or the stages cannot be written."""
+    if output == STDOUT:
+        return
+    check_folder(output)
+    if output.suffix.lower() == ".json" or (not output.exists() and not output.suffix):
+        return
+    if not output.is_dir():
+        what = f"{output}: a plan is written as .json, the stages' modules into a directory"
+        raise HloomError(what, hint="-o plan.json, -o stages/")
+    if any(output.iterdir()):
+        raise HloomError(f"{output} is not empty", hint="give a new directory, or an empty one")
+
+
+def _write_programs(output: Path, program: PipelineProgram) -> None:
+    """Write the plan, the stages' modules and what they read, yield and send into a directory: all or nothing."""
+    target = Path(os.path.realpath(output))
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        beside.mkdir()
+        program.plan.save(beside / "plan.json")
+        listed = []
+        for name, part in _named_programs(program):
+            (beside / name).write_text(to_text(part.module), encoding="utf-8", errors="surrogateescape")
+            listed.append(_program_record(name, part))
+        (beside / "programs.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
+        beside.replace(target)
+    except OSError as problem:
+        raise HloomError(f"cannot write {output}: {problem.strerror or problem}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _named_programs(program: PipelineProgram) -> Iterator[tuple[str, StageProgram]]:
+    for part in program.before:
+        yield f"stage{part.stage}.before.hlo", part
+    for (phase, stage), part in program.microbatch.items():
+        yield f"stage{stage}.{phase.name.lower()}.hlo", part
+    for number, part in enumerate(program.update):
+        yield f"stage{part.stage}.update{number}.hlo", part
+
+
+def _program_record(name: str, part: StageProgram) -> dict[str, Any]:
+    return {
+        "file": name,
+        "stage": part.stage,
+        "operands": [{"name": value.name, "of": value.scope.value} for value in part.operands],
+        "results": [{"name": value.name, "of": value.scope.value} for value in part.results],
+        "sends": [{"result": result, "stage": stage} for result, stage in part.sends],
+    }
+
+
+def _tables(
+    module: Module, chain: Chain, best: PlannedPipeline, results: Sequence[ScheduleResult]
+) -> Iterator[RenderableType]:
+    plan = best.plan
+    yield Text(
+        f"{module.name}: {len(chain.layers)} layers, {len(plan.stages)} stages, {plan.microbatches} microbatches, "
+        f"{plan.schedule.value}\n",
+        style="bold",
+    )
+    yield _stage_table(chain, best)
+    yield _schedule_table(best, results)
+    yield Text(f"step {time_text(best.step_seconds)}, bubble {best.bubble:.1%}: an estimate of the roofline model")
+
+
+def _stage_table(chain: Chain, best: PlannedPipeline) -> Table:
+    table = new_table(
+        "stages", ">stage", "layers", "from", "devices", ">forward", ">backward", ">transfer", ">all-reduce", ">peak"
+    )
+    for number, (stage, times) in enumerate(zip(best.plan.stages, best.times, strict=True)):
+        recomputes = " (recomputes)" if best.plan.recompute[number] else ""
+        table.add_row(
+            str(number),
+            f"{stage.first} to {stage.last}",
+            Text(cut(chain.layers[stage.first].name, NAME_WIDTH)),
+            _ranges(stage.devices) + recomputes,
+            *map(
+                time_text,
+                (times.forward_seconds, times.backward_seconds, times.transfer_seconds, times.all_reduce_seconds),
+            ),
+            byte_text(best.peak_bytes[best.plan.group_of(number)]),
+        )
+    return table
+
+
+def _schedule_table(best: PlannedPipeline, results: Sequence[ScheduleResult]) -> Table:
+    table = new_table("schedules", "schedule", ">stages", ">devices", ">microbatches", ">step", ">bubble", ">peak", "")
+    for result in results:
+        planned = result.planned
+        if planned is None:
+            reason = result.problem.message if result.problem is not None else ""
+            table.add_row(result.schedule.value, "", "", "", "", "", "", Text(reason))
+            continue
+        table.add_row(
+            result.schedule.value,
+            str(len(planned.plan.stages)),
+            str(sum(map(len, planned.plan.device_groups))),
+            str(planned.plan.microbatches),
+            time_text(planned.step_seconds),
+            f"{planned.bubble:.1%}",
+            byte_text(max(planned.peak_bytes)),
+            "best" if planned is best else "",
+        )
+    return table
+
+
+def _ranges(devices: Sequence[int]) -> str:
+    """Numbers of devices, neighbours as a range.
+
+    >>> _ranges((0, 1, 2, 5))
+    '0-2,5'
+    """
+    runs: list[list[int]] = []
+    for number in devices:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _record(
+    chain: Chain, machine: Machine, best: PlannedPipeline, results: Sequence[ScheduleResult]
+) -> Mapping[str, Any]:
+    return {
+        "plan": best.plan.to_json(),
+        "memory_bytes": machine.memory_bytes,
+        **_planned_record(best),
+        "layers": [asdict(layer) for layer in chain.layers],
+        "schedules": [
+            {
+                "schedule": result.schedule.value,
+                **(
+                    {"problem": str(result.problem)}
+                    if result.planned is None
+                    else {"plan": result.planned.plan.to_json(), **_planned_record(result.planned)}
+                ),
+            }
+            for result in results
+        ],
+    }
+
+
+def _planned_record(planned: PlannedPipeline) -> dict[str, Any]:
+    return {
+        "step_seconds": planned.step_seconds,
+        "bubble": planned.bubble,
+        "peak_bytes": list(planned.peak_bytes),
+        "stages": [asdict(times) for times in planned.times],
+    }

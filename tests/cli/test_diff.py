@@ -1,0 +1,42 @@
+"""`hloom diff`: exit statuses, tables, JSON, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import STEP, Call
+
+
+def test_a_module_with_itself(call: Call, step: Path):
+    result = call("diff", step, step)
+    assert (result.exit_code, result.stdout) == (0, "no differences: 10 instructions match\n")
+
+
+def test_differences_as_tables_and_json(call: Call, step: Path, tmp_path: Path):
+    other = tmp_path / "other.hlo"
+    other.write_text(STEP.replace("%zero = f32[] constant(0)", "%zero = f32[] constant(1)").replace("%dot", "%product"))
+    result = call("diff", step, other)
+    assert result.exit_code == 1
+    assert "1 changed" in result.stdout and "value" in result.stdout and "flops" in result.stdout
+    result = call("diff", step, other, "--json", "-o", "-")
+    value = json.loads(result.stdout)
+    assert value["counts"] == {"added": 0, "removed": 0, "changed": 1, "moved": 0, "header": 0}
+    assert value["changed"][0]["differences"] == [{"what": "value", "before": "0", "after": "1"}]
+
+
+def test_an_optimised_module(call: Call, step: Path, tmp_path: Path):
+    other = tmp_path / "other.hlo"
+    call("opt", step, "-p", "simplify,cse,dce", "-o", other)
+    assert call("diff", step, other, "--no-costs", "--limit", 0).exit_code in (0, 1)
+
+
+def test_bad_input_is_trouble(call: Call, step: Path, broken: Path, tmp_path: Path):
+    empty = tmp_path / "empty.hlo"
+    empty.write_text("")
+    for file in (broken, empty, tmp_path / "absent.hlo"):
+        result = call("diff", step, file)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: ")
+    assert call("diff", step).exit_code == 2
+    assert call("diff", step, step, "--device", "abacus").exit_code == 2
