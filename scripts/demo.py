@@ -7,7 +7,6 @@ JAX lowers the step at that moment; nothing is stored beforehand. What is made g
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -76,15 +75,12 @@ def inspect(module: hloom.Module) -> None:
 
 
 def draw(module: hloom.Module) -> None:
-    """One attention's softmax, as DOT and as a picture where Graphviz is there."""
+    """One attention's softmax, as a picture and as graphs for other programs."""
     node = next(node for node in module.entry.nodes if node.opcode == "exponential")
     title(f"3. Draw what is near {node.name} ({node.metadata.op_name if node.metadata else ''})")
-    suffixes = [".dot", ".json", ".graphml"] + ([".svg"] if shutil.which("dot") else [])
-    for suffix in suffixes:
+    for suffix in (".svg", ".png", ".dot", ".json", ".graphml"):
         path, seconds = timed(lambda s=suffix: hloom.draw(module, OUT / f"softmax{s}", around=node, hops=2))
         said(f"out/{path.name}", byte_text(path.stat().st_size), seconds)
-    if ".svg" not in suffixes:
-        console.print("  no SVG: Graphviz is not installed (apt install graphviz)")
 
 
 def print_back(module: hloom.Module, source: str) -> None:

@@ -2,8 +2,8 @@
 
 Of a document's fenced blocks, `python` ones run as doctests, one after the other; `console` ones run each line that
 begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file. All
-run in one directory, which has the HLO files that the document links to and nothing else. `...` in an expected output stands for anything, and one space for any
-white space.
+run in one directory, which has the HLO files that the document links to (those of another folder under their names
+alone) and nothing else. `...` in an expected output stands for anything, and one space for any white space.
 """
 
 from __future__ import annotations
@@ -61,12 +61,14 @@ def check_python(body: str, names: dict[str, object], where: str) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)
 def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as at Python's prompt
     names: dict[str, object] = {}
     text = (ROOT / path).read_text()
     for target in _LINK.findall(text):
         if target.endswith(".hlo"):
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path.parent / target, target)
+            copy = Path(Path(target).name if target.startswith("..") else target)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path.parent / target, copy)
     for match in blocks(text):
         if match["file"]:
             Path(match["file"]).write_text(match["body"])
