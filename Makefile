@@ -7,7 +7,7 @@ WORKERS ?= auto
 TESTS ?=
 SECTIONS ?=
 
-.PHONY: demo test test-long bench lint docs clean
+.PHONY: demo test test-long bench lint docs site clean
 
 demo: $(READY)  ## lower a GPT-2 training step, read, inspect, draw, print and run it
 	$(BIN)/python scripts/demo.py
@@ -16,7 +16,7 @@ test: $(READY)  ## every test and every example in the docs, but the long ones
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(TESTS)
 
 test-long: $(READY)  ## the long tests too, with programs of packages, and ten times as many examples
-	$(BIN)/python -m pip install --quiet -e '.[packages]'
+	$(BIN)/python -m pip install --quiet -e '.[packages,docs]'
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile long $(TESTS)
 
 bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and xDSL; SECTIONS="reading memory" for some
@@ -30,6 +30,11 @@ lint: $(READY)  ## style, types and import contracts
 
 docs: $(READY)  ## the pictures in docs/images, made anew
 	$(BIN)/python scripts/make_images.py && $(BIN)/python scripts/make_layers.py
+	$(BIN)/python scripts/make_page_images.py
+
+site: $(READY)  ## the documentation as a site in out/site, to be read from file:// or served
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -39,4 +44,5 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps ai-edge-model-explorer==0.1.34  # its files only: pages put them in
 	touch $@

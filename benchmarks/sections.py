@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.autodiff import autodiff
 from benchmarks.caps import caps
+from benchmarks.diff import differences
 from benchmarks.figures import Figure
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
 from benchmarks.microbatch import microbatches
 from benchmarks.mlir import mlir
+from benchmarks.page import pages
 from benchmarks.passes import passes
 from benchmarks.pipeline import pipelines
 from benchmarks.planning import planning
@@ -23,6 +25,7 @@ from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.remat import remat
 from benchmarks.rewriting import rewriting
+from benchmarks.saturation import saturation
 from benchmarks.sharding import sharding
 from benchmarks.startup import startup
 
@@ -36,11 +39,14 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "memory": memory,
     "protos": protos,
     "drawings": drawings,
+    "page": pages,
     "editing": editing,
     "analysis": analysis,
     "million-analysis": analysis_of_a_million,
+    "diff": differences,
     "rewriting": rewriting,
     "passes": passes,
+    "saturation": saturation,
     "microbatch": microbatches,
     "remat": remat,
     "pipeline": pipelines,

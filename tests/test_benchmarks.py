@@ -39,9 +39,11 @@ SMALLER: dict[str, dict[str, object]] = {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
     },
+    "page": {"program": lambda: None},  # no browser: tests/page drives one
     "pipeline": {"CHAINS": 3},
     "planning": {"FEWEST": 1},
     "remat": {"SHARE": 1.0},
+    "saturation": {"PROGRAM_NAMES": ("adam", "power_iteration")},
     "startup": {"FEWEST": 1},
 }  # fmt: skip
 """What a section measures where a plan does not say it."""
