@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import highspy
 import numpy as np
+
+from hloom.solver.highs_model import Columns, BoundedRow, solver_of
 
 MOST_NODES = 2_000
 """How many nodes the solver's tree of branches may have."""
@@ -30,29 +33,11 @@ def minimize(
 
     All columns but the last `continuous` ones are integers.
     """
-    model = highspy.HighsLp()
-    model.num_col_ = len(costs)
-    model.col_cost_, model.col_lower_, model.col_upper_ = costs, lower, upper
-    model.num_row_ = len(rows)
-    model.row_lower_ = np.full(len(rows), -highspy.kHighsInf)
-    model.row_upper_ = np.array([row.bound for row in rows])
-    matrix = model.a_matrix_
-    matrix.format_ = highspy.MatrixFormat.kRowwise
-    matrix.start_ = np.cumsum([0, *(len(row.columns) for row in rows)])
-    matrix.index_ = np.concatenate([row.columns for row in rows]) if rows else np.zeros(0, int)
-    matrix.value_ = np.concatenate([row.weights for row in rows]) if rows else np.zeros(0)
-    integers = [highspy.HighsVarType.kInteger] * (len(costs) - continuous)
-    model.integrality_ = integers + [highspy.HighsVarType.kContinuous] * continuous
-    solver = highspy.Highs()
-    for option, setting in (
-        ("output_flag", False),
-        ("mip_rel_gap", GAP),
-        ("mip_max_nodes", MOST_NODES),
-        ("threads", 1),
-        ("random_seed", 1),
-    ):
-        solver.setOptionValue(option, setting)
-    solver.passModel(model)
+    is_integer = [True] * (len(costs) - continuous) + [False] * continuous
+    bounded = [BoundedRow(row.columns, row.weights, -math.inf, row.bound) for row in rows]
+    solver = solver_of(
+        Columns(costs, lower, upper, is_integer), bounded, {"mip_rel_gap": GAP, "mip_max_nodes": MOST_NODES}
+    )
     solver.run()
     info = solver.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
+from hloom.solver import Columns, BoundedRow, solver_of
+
 MOST_NODES = 100_000
 """How many nodes the solver's tree of branches may have: a bound on work that is the same on every machine."""
 
@@ -33,8 +35,7 @@ class MixedIntegerProgram:
     costs: list[float] = field(default_factory=list)
     uppers: list[float] = field(default_factory=list)
     is_integer: list[bool] = field(default_factory=list)
-    row_bounds: list[tuple[float, float]] = field(default_factory=list)
-    rows: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    rows: list[BoundedRow] = field(default_factory=list)
 
     def columns(
         self, costs: Sequence[float] | np.ndarray, *, is_integer: bool = False, upper: float = 1.0
@@ -48,8 +49,8 @@ class MixedIntegerProgram:
 
     def row(self, low: float, high: float, columns: np.ndarray, entries: np.ndarray | float) -> None:
         """One constraint."""
-        self.row_bounds.append((low, high))
-        self.rows.append((np.asarray(columns), np.broadcast_to(np.asarray(entries, float), np.shape(columns))))
+        entries = np.broadcast_to(np.asarray(entries, float), np.shape(columns))
+        self.rows.append(BoundedRow(np.asarray(columns), entries, low, high))
 
     def solve(
         self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4, nodes: int = MOST_NODES
@@ -58,17 +59,8 @@ class MixedIntegerProgram:
 
         It ends after so many nodes, which is the same everywhere, or after so many seconds, which is not.
         """
-        solver = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("time_limit", seconds),
-            ("mip_rel_gap", gap),
-            ("mip_max_nodes", nodes),
-            ("threads", 1),
-            ("random_seed", 1),
-        ):
-            solver.setOptionValue(option, value)
-        solver.passModel(self._model())
+        columns = Columns(np.array(self.costs), np.zeros(len(self.costs)), np.array(self.uppers), self.is_integer)
+        solver = solver_of(columns, self.rows, {"time_limit": seconds, "mip_rel_gap": gap, "mip_max_nodes": nodes})
         if start:
             solver.setSolution(len(start), np.array(list(start), np.int32), np.array(list(start.values()), float))
         solver.run()
@@ -84,21 +76,3 @@ class MixedIntegerProgram:
         return MixedIntegerSolution(
             values if is_feasible else np.empty(0), info.objective_function_value, bound, is_optimal, is_cut
         )
-
-    def _model(self) -> highspy.HighsLp:
-        model = highspy.HighsLp()
-        infinity = highspy.kHighsInf
-        model.num_col_, model.num_row_ = len(self.costs), len(self.rows)
-        model.col_cost_ = np.array(self.costs)
-        model.col_lower_ = np.zeros(len(self.costs))
-        model.col_upper_ = np.array(self.uppers)
-        model.row_lower_ = np.array([max(low, -infinity) for low, _ in self.row_bounds])
-        model.row_upper_ = np.array([min(high, infinity) for _, high in self.row_bounds])
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        model.integrality_ = [kinds[is_integer] for is_integer in self.is_integer]
-        matrix = model.a_matrix_
-        matrix.format_ = highspy.MatrixFormat.kRowwise
-        matrix.start_ = np.cumsum([0, *(len(columns) for columns, _ in self.rows)])
-        matrix.index_ = np.concatenate([columns for columns, _ in self.rows] or [np.empty(0, int)])
-        matrix.value_ = np.concatenate([entries for _, entries in self.rows] or [np.empty(0)])
-        return model
