@@ -4,8 +4,8 @@ To add a problem, say it as costs, bounds and `Constraint`s for `minimize`, whic
 columns and rows for `solver_of`.
 """
 
-from hloom.solver.highs_model import Columns as Columns
 from hloom.solver.highs_model import BoundedRow as BoundedRow
+from hloom.solver.highs_model import Columns as Columns
 from hloom.solver.highs_model import solver_of as solver_of
 from hloom.solver.integer_program import Constraint as Constraint
 from hloom.solver.integer_program import minimize as minimize

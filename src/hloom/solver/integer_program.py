@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from hloom.solver.highs_model import Columns, BoundedRow, solver_of
+from hloom.solver.highs_model import BoundedRow, Columns, solver_of
 
 MOST_NODES = 2_000
 """How many nodes the solver's tree of branches may have."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
-from hloom.solver import Columns, BoundedRow, solver_of
+from hloom.solver import BoundedRow, Columns, solver_of
 
 MOST_NODES = 100_000
 """How many nodes the solver's tree of branches may have: a bound on work that is the same on every machine."""
