@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from hloom.microbatch import microbatch as microbatch
     from hloom.ops import OPS as OPS
     from hloom.page import page as page
+    from hloom.page import view as view
     from hloom.pipeline import pipeline as pipeline
     from hloom.query import query as query
     from hloom.query import table as table
@@ -138,7 +139,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "microbatch": ("microbatch",),
     "ops": ("OPS",),
-    "page": ("page",),
+    "page": ("page", "view"),
     "pipeline": ("pipeline",),
     "query": ("query", "table"),
     "remat": ("remat",),

@@ -17,6 +17,7 @@ from hloom.analysis.rules import cost_rule
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module
+from hloom.text import Display, Displayed, DisplayTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class NodeCost:
         return self.own.times(self.times)
 
 
-class CostReport:
+class CostReport(Displayed):
     """What a module costs; made by `cost`. What is not asked for is not worked out."""
 
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
@@ -72,6 +73,20 @@ class CostReport:
 
     def __repr__(self) -> str:
         return f"<cost of {self.module.name}: {self.total}>"
+
+    def display(self) -> Display:
+        totals = [
+            ("loops as often as they run", *_numbers(self.total)),
+            ("loops once, as XLA does", *_numbers(self.total_once)),
+            ("mathematically", *_numbers(self.mathematical)),
+        ]
+        columns = ("totals", "flops", "transcendentals", "bytes accessed")
+        tables = [DisplayTable("totals", columns, totals, len(totals)), self.by("opcode").as_display("by opcode")]
+        loops = [(loop.name, loop.computation, loop.trips, loop.source) for loop in self.loops]
+        tables.append(DisplayTable("loops", ("loop", "computation", "runs", "how known"), loops, len(loops)))
+        uncounted = [(name,) for name in self.uncounted]
+        tables.append(DisplayTable("not counted", ("instruction",), uncounted, len(uncounted)))
+        return Display(repr(self), tables, 'report.by("scope", depth=2)')
 
     @property
     def total(self) -> Cost:
@@ -270,6 +285,11 @@ def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknow
 
 def _body_cost(analysis: CostAnalysis, node: Apply) -> Cost:
     return sum((analysis(graph) for graph, _ in callees(node)), ZERO)
+
+
+def _numbers(total: Cost) -> tuple[int, int, int]:
+    known = _without_unknown(total)
+    return known.flops, known.transcendentals, known.bytes_accessed
 
 
 def _without_unknown(cost: Cost) -> Cost:

@@ -13,6 +13,7 @@ from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.ir import Module, Node, TensorType, Type, without_layout
+from hloom.text import Display, Displayed, DisplayTable
 
 ATTACHMENT = "buffer_assignment"
 """Under which name a module keeps the message."""
@@ -131,7 +132,7 @@ class Donatable:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryReport:
+class MemoryReport(Displayed):
     """What a run takes, in bytes.
 
     `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the one piece of memory that
@@ -177,6 +178,17 @@ class MemoryReport:
     def to_json(self) -> dict[str, Any]:
         """The report as a dict of plain values, which `json.dumps` takes."""
         return asdict(self)
+
+    def display(self) -> Display:
+        names = ("peak", "arguments", "outputs", "aliases", "temporaries", "donatable_bytes")
+        sizes = [(name, getattr(self, name)) for name in names]
+        buffers = ((live.name, live.opcode, live.type, live.role, live.bytes, live.scope) for live in self.at_peak)
+        columns = ("value", "opcode", "type", "whose", "bytes", "scope")
+        tables = (
+            DisplayTable("bytes", ("memory", "bytes"), sizes, len(sizes)),
+            DisplayTable("live at the peak", columns, buffers, len(self.at_peak)),
+        )
+        return Display(str(self), tables)
 
     def __str__(self) -> str:
         parts = (

@@ -18,6 +18,7 @@ from hloom.analysis.op_names import joined, namer, op_name_of
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, DType, Graph, Module, Node, TensorType, TupleType, Type, Window, dtype
+from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
 """What may take an instruction's time."""
@@ -83,7 +84,7 @@ class Timing:
         }
 
 
-class Roofline:
+class Roofline(Displayed):
     """The time of a module on a device; made by `roofline`."""
 
     def __init__(self, report: CostReport, on: Device) -> None:
@@ -96,6 +97,19 @@ class Roofline:
 
     def __repr__(self) -> str:
         return f"<roofline of {self.report.module.name} on {self.device.name}: {self.seconds:.3g} s>"
+
+    def display(self) -> Display:
+        bounds = list(self.bounds().items())
+        timings = (
+            (timing.node.name, timing.node.opcode, timing.total, timing.bound, timing.intensity)
+            for timing in self.timings
+        )
+        columns = ("instruction", "opcode", "seconds", "bound by", "FLOP/byte")
+        tables = (
+            DisplayTable("what limits it", ("bound by", "seconds"), bounds, len(bounds)),
+            DisplayTable("what takes the time", columns, timings, len(self.timings)),
+        )
+        return Display(repr(self), tables, 'roofline.by("scope", depth=2)')
 
     @property
     def seconds(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter, TensorType, Type, without_layout
 from hloom.ops import collective
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 LARGEST = 10
 """How many of the largest tensors are listed."""
@@ -56,7 +56,7 @@ class CollectiveCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Displayed):
     """The account of a module.
 
     Counts by opcode and by element type go from many to few; `dtypes` counts the arrays that instructions yield.
@@ -93,6 +93,19 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """The account as a dict of plain values, which `json.dumps` takes."""
         return asdict(self)
+
+    def display(self) -> Display:
+        largest = [(tensor.name, tensor.opcode, tensor.type, tensor.bytes) for tensor in self.largest]
+        opcodes, custom_calls = list(self.opcodes.items()), list(self.custom_calls.items())
+        sent = [(collective.opcode, collective.count, collective.bytes) for collective in self.collectives]
+        tables = (
+            DisplayTable("opcodes", ("opcode", "instructions"), opcodes, len(opcodes)),
+            DisplayTable("largest results", ("instruction", "opcode", "type", "bytes"), largest, len(largest)),
+            DisplayTable("collectives", ("opcode", "instructions", "bytes"), sent, len(sent)),
+            DisplayTable("custom calls", ("target", "instructions"), custom_calls, len(custom_calls)),
+            DisplayTable("unresolved", ("name",), [(name,) for name in self.unresolved], len(self.unresolved)),
+        )
+        return Display(str(self), tables)
 
     def __str__(self) -> str:
         opcodes = ", ".join(f"{opcode} {count:,}" for opcode, count in list(self.opcodes.items())[:8])

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
+
+MOST_LINES = 60
+"""How many rows of a table an interactive shell shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class Table(Displayed):
     """Named columns and rows of plain values; `str` lays it out, numbers to the right.
 
     >>> print(Table(("name", "flops"), (("dot", 12000), ("add", 7))))
@@ -52,6 +55,16 @@ class Table:
         return _library("polars").DataFrame(
             {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
         )
+
+    def display(self) -> Display:
+        return Display(repr(self), [self.as_display("rows")], text=str(self.top(MOST_LINES)))
+
+    def as_display(self, heading: str) -> DisplayTable:
+        """The table under a heading of what a notebook shows."""
+        return DisplayTable(heading, self.columns, self.rows, len(self.rows))
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self.rows):,} rows: {', '.join(self.columns)}>"
 
     def __str__(self) -> str:
         texts = [self.columns, *([_text(value) for value in row] for row in self.rows)]

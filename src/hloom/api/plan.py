@@ -36,7 +36,7 @@ from hloom.planner import (
 )
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec, mesh_with_links
-from hloom.text import HloomError, read_limited
+from hloom.text import Display, Displayed, DisplayTable, HloomError, read_limited
 
 MOST_DEVICES = 1 << 18
 """The largest mesh that is planned for: ids of devices are listed one by one."""
@@ -112,10 +112,21 @@ def measure(
 
 
 @dataclass
-class PlanResult:
+class PlanResult(Displayed):
     """A plan that was chosen for a module; `chosen` has all candidates, what they cost and what was measured."""
 
     chosen: SearchResult = field(repr=False)
+
+    def display(self) -> Display:
+        rates, candidates = self.chosen.rates, self.chosen.candidates
+        rows = (
+            (made.plan.name, made.step(rates), made.held(), "expected" if made.measured is None else "measured")
+            for made in candidates
+        )
+        columns = ("plan", "step seconds", "bytes held", "")
+        tables = [DisplayTable("plans, best first", columns, rows, len(candidates)), *self.plan.display().tables]
+        title = f"<plan {self.plan.name} of {self.chosen.module.name} on {self.plan.mesh}: {self.step_seconds:.3g} s>"
+        return Display(title, tables, "result.table(), result.explanation")
 
     @property
     def plan(self) -> Plan:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-import webbrowser
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from hloom.cli.options import ModuleSource, file_argument
-from hloom.cli.output import write_text
 from hloom.cli.page import page_options
+from hloom.page import open_page
 from hloom.text import HloomError
 
 
@@ -28,9 +25,8 @@ def command(source: ModuleSource, make_page: Callable[[], str]) -> None:
       hloom view step.hlo
       hloom view step.hlo --device a100
     """
-    text = make_page()
-    target = Path(tempfile.mkdtemp(prefix="hloom-")) / "page.html"
-    write_text(text, target)
-    click.echo(str(target))
-    if not webbrowser.open(target.as_uri()):
-        raise HloomError("there is no browser here", hint=f"open {target}, or write it elsewhere with hloom page -o")
+    written = open_page(make_page(), source.file)
+    click.echo(str(written.path))
+    if not written.is_opened:
+        hint = f"open {written.path}, or write it elsewhere with hloom page -o"
+        raise HloomError("there is no browser here", hint=hint)

@@ -13,13 +13,14 @@ from hloom.diff.costs import CostDifference, cost_difference
 from hloom.diff.instruction_map import UNMATCHED, match
 from hloom.diff.value_graph import ValueGraph
 from hloom.ir import Module, Node
+from hloom.text import Display, Displayed, DisplayTable
 
 UNRELATED = 0.1
 """Modules are unrelated of which less than this share of the smaller one is matched with equal opcode and type."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleDiff:
+class ModuleDiff(Displayed):
     """The differences of two modules; names of instructions, computations and modules are none.
 
     `matches` are all pairs of instructions that stand for each other, `added` and `removed` what has no counterpart.
@@ -64,6 +65,26 @@ class ModuleDiff:
         ]
         return sorted(rows, key=lambda row: (-sum(row[1:]), row[0]))  # type: ignore[arg-type, return-value]
 
+    def display(self) -> Display:
+        opcodes = self.by_opcode()
+        changes = (
+            (change.before.name, change.after.name, part.what, part.before, part.after)
+            for change in self.changed
+            for part in change.differences
+        )
+        differences = sum(len(change.differences) for change in self.changed)
+        moves = ((move.before.name, move.what, move.origin, move.destination) for move in self.moved)
+        tables = [
+            DisplayTable("by opcode", ("opcode", "added", "removed", "changed", "moved"), opcodes, len(opcodes)),
+            _node_table("added", self.added),
+            _node_table("removed", self.removed),
+            DisplayTable("changed", ("before", "after", "what", "from", "to"), changes, differences),
+            DisplayTable("moved", ("instruction", "to another", "from", "to"), moves, len(self.moved)),
+        ]
+        if isinstance(self.costs, CostDifference):
+            tables.append(self.costs.totals().as_display("costs"))
+        return Display(str(self), tables)
+
     def __str__(self) -> str:
         if self.is_equal:
             return f"no differences: {len(self.matches):,} instructions match"
@@ -104,6 +125,11 @@ class ModuleDiff:
             "header": [{"attribute": name, "before": one, "after": other} for name, one, other in self.header],
             "costs": costs,
         }
+
+
+def _node_table(heading: str, nodes: Sequence[Node]) -> DisplayTable:
+    rows = ((node.name, node.graph.name, node.opcode, str(node.type)) for node in nodes)
+    return DisplayTable(heading, ("instruction", "computation", "opcode", "type"), rows, len(nodes))
 
 
 def _node(node: Node) -> dict[str, str]:

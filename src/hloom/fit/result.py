@@ -11,11 +11,11 @@ from hloom.fit.combination import Combination, Omission
 from hloom.fit.files import write_fit
 from hloom.fit.sharding_search import Counts
 from hloom.ir import Module
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
 @dataclass
-class FitResult:
+class FitResult(Displayed):
     """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
 
     `missing_bytes` is above 0 where nothing fits: the first then holds least.
@@ -31,6 +31,20 @@ class FitResult:
     donated_bytes: int = 0
     seconds: float = 0.0
     measured: int = 0
+
+    def display(self) -> Display:
+        rows = (
+            (made.name, made.baseline, made.cost.step_seconds, made.peak_bytes, str(made.fits(self.memory)).lower())
+            for made in self.combinations
+        )
+        columns = ("combination", "by hand", "step seconds", "bytes at the peak", "fits")
+        omissions = [(omission.name, omission.reason) for omission in self.omissions]
+        tables = (
+            DisplayTable("combinations, best first", columns, rows, len(self.combinations)),
+            DisplayTable("left out", ("combination", "why"), omissions, len(omissions)),
+        )
+        best = f": {self.best.name}" if self.combinations else ""
+        return Display(f"<{self.module.name} on {self.devices} x {self.device}{best}>", tables)
 
     @property
     def best(self) -> Combination:

@@ -15,10 +15,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
-from hloom.ir.nodes import COMPUTED_CALL, Apply, Constant, Missing, Node, Parameter
+from hloom.ir.nodes import COMPUTED_CALL, Apply, Constant, Missing, Node, Parameter, node_table, opcode_table
 from hloom.ir.schema import Op
 from hloom.ir.types import FunctionType, Type
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, HloomError
 
 if TYPE_CHECKING:
     from hloom.ir.literal import Literal
@@ -29,7 +29,7 @@ STRIDE = 1 << 16
 _NAME = attrgetter("name")
 
 
-class Graph(Referent):
+class Graph(Referent, Displayed):
     """A function: name, parameters, nodes in order, one output.
 
     Made by `Module.add_graph`. `is_declared` marks a graph that the text names and never defines. `parent` is the
@@ -79,6 +79,15 @@ class Graph(Referent):
 
     def __repr__(self) -> str:
         return f"<graph {self.name}: {len(self.nodes)} nodes>"
+
+    def display(self) -> Display:
+        tables = (
+            node_table("parameters", self.parameters),
+            node_table("output", [self.output] if self.output is not None else []),
+            opcode_table(self.nodes),
+            node_table("nodes", self.nodes),
+        )
+        return Display(repr(self), tables)
 
     # Looking
 

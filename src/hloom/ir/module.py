@@ -13,8 +13,8 @@ from typing import Any
 from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
 from hloom.ir.metadata import StackTables
-from hloom.ir.nodes import COMPUTED_CALL, Apply, Missing, Node
-from hloom.text import HloomError
+from hloom.ir.nodes import COMPUTED_CALL, Apply, Missing, Node, node_table, opcode_table
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Unresolved:
         return f"{self.referent} {self.name}" + (f" in {self.graph}" if self.graph else "")
 
 
-class Module:
+class Module(Displayed):
     """A whole program; everything's currency.
 
     `attributes` are the header's. `declared` are graphs that are named and never defined; `notes` are the warnings
@@ -77,6 +77,22 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self.graphs)} graphs, {self.node_count} nodes>"
+
+    def display(self) -> Display:
+        entry = self._entry
+        largest = sorted(self.graphs, key=lambda graph: -len(graph.nodes))
+        tables = [] if entry is None else [node_table("parameters of the entry", entry.parameters)]
+        tables += [
+            opcode_table(self.nodes()),
+            DisplayTable(
+                "graphs, the largest first",
+                ("graph", "nodes"),
+                ((graph.name, len(graph.nodes)) for graph in largest),
+                len(largest),
+            ),
+            DisplayTable("notes", ("note",), [(note,) for note in self.notes], len(self.notes)),
+        ]
+        return Display(repr(self), tables, "hloom.summary(module), hloom.view(module)")
 
     def __iter__(self) -> Iterator[Graph]:
         return iter(self.graphs)

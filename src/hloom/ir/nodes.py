@@ -5,12 +5,15 @@ Nodes are compared by identity and changed only through their graph's methods.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
 from hloom.ir.metadata import Metadata, parse_metadata
 from hloom.ir.schema import Op
 from hloom.ir.types import Type
+from hloom.text import Display, Displayed, DisplayTable
 
 if TYPE_CHECKING:
     from hloom.ir.graph import Graph
@@ -21,7 +24,7 @@ CONSTANT = "constant"
 COMPUTED_CALL = "call-value"
 
 
-class Node(Referent):
+class Node(Referent, Displayed):
     """A value in a graph: its name, type (None where the text gave none), inputs, attributes and raw metadata."""
 
     __slots__ = (
@@ -109,6 +112,32 @@ class Node(Referent):
     def __repr__(self) -> str:
         inputs = ", ".join(str(getattr(node, "name", node)) for node in self.inputs)
         return f"<{self.name} = {self.type or '?'} {self.opcode}({inputs})>"
+
+    def display(self) -> Display:
+        attributes = [(name, str(value)) for name, value in self.attributes.items()]
+        if self._metadata is not None:
+            attributes.append(("metadata", self._metadata))
+        tables = (
+            node_table("operands", self.inputs),
+            node_table("users", self.users),
+            DisplayTable("attributes", ("attribute", "value"), attributes, len(attributes)),
+        )
+        return Display(repr(self), tables)
+
+
+def node_table(heading: str, nodes: Sequence[Node]) -> DisplayTable:
+    """Nodes as a table for a notebook: name, opcode, type, operands."""
+    rows = (
+        (node.name, node.opcode, str(node.type or "?"), ", ".join([operand.name for operand in node.inputs[:10]]))
+        for node in nodes
+    )
+    return DisplayTable(heading, ("name", "opcode", "type", "operands"), rows, len(nodes))
+
+
+def opcode_table(nodes: Iterable[Node]) -> DisplayTable:
+    """How many nodes there are of each opcode, the most first, as a table for a notebook."""
+    counts = Counter([node.opcode for node in nodes])
+    return DisplayTable("opcodes", ("opcode", "nodes"), counts.most_common(), len(counts))
 
 
 class Parameter(Node):

@@ -14,11 +14,14 @@ from hloom.analysis import Device
 from hloom.ir import Module
 from hloom.page.document import page as page
 from hloom.page.document import page_text as page_text
+from hloom.page.document import view as view
 from hloom.page.figures import Figures as Figures
 from hloom.page.figures import figures as figures
 from hloom.page.graphs import GraphExport as GraphExport
 from hloom.page.graphs import export_graphs as export_graphs
 from hloom.page.overlays import overlays as overlays
+from hloom.page.page_file import PageFile as PageFile
+from hloom.page.page_file import open_page as open_page
 from hloom.page.panels import panels as panels
 from hloom.page.source_links import SourceLinks as SourceLinks
 from hloom.page.viewer import VIEWER_HINT as VIEWER_HINT

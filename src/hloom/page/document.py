@@ -18,6 +18,7 @@ from hloom.ir import Module
 from hloom.page.figures import figures
 from hloom.page.graphs import MOST_EXPORTED, export_graphs
 from hloom.page.overlays import overlays
+from hloom.page.page_file import PageFile, open_page
 from hloom.page.panels import panels
 from hloom.page.source_links import SourceLinks
 from hloom.page.viewer import VIEWER_HINT, viewer_parts
@@ -46,6 +47,27 @@ def page(
         module, on=on, source_url=source_url, trip_counts=trip_counts, unknown_trips=unknown_trips, viewer=viewer
     )
     write_whole(Path(path), text)
+
+
+def view(
+    module: Module,
+    path: str | Path | None = None,
+    *,
+    on: Device | str = DEVICE,
+    source_url: str | None = None,
+    trip_counts: Mapping[str, int] | None = None,
+    unknown_trips: int = 1,
+    viewer: str | Path | None = None,
+) -> PageFile:
+    """Write a page, into a folder for temporary files unless told where, and open it; see `page_text`.
+
+    A notebook shows the result as a link. Where the notebook's server is on another machine, write the page beside the
+    notebook: `hloom.view(module, "step.html")`.
+    """
+    text = page_text(
+        module, on=on, source_url=source_url, trip_counts=trip_counts, unknown_trips=unknown_trips, viewer=viewer
+    )
+    return open_page(text, module.name, path)
 
 
 def page_text(

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.hlo import write_whole
 from hloom.sharding import Mesh, mesh_to_json
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
 class InvalidPlan(HloomError):
@@ -96,7 +96,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelinePlan:
+class PipelinePlan(Displayed):
     """A pipeline: its stages in the order of the layers, and for each whether it recomputes its activations.
 
     Stages are on devices of their own. Only the interleaved schedule puts several on the same: with p groups of
@@ -119,6 +119,15 @@ class PipelinePlan:
             )
         _check_layers(self.stages)
         _check_devices(self)
+
+    def display(self) -> Display:
+        rows = (
+            (number, f"{stage.first} to {stage.last}", str(stage.devices), stage.mesh, str(recomputes).lower())
+            for number, (stage, recomputes) in enumerate(zip(self.stages, self.recompute, strict=True))
+        )
+        columns = ("stage", "layers", "devices", "mesh", "recomputes")
+        title = f"<pipeline of {len(self.stages)} stages, {self.microbatches} microbatches, {self.schedule.value}>"
+        return Display(title, [DisplayTable("stages", columns, rows, len(self.stages))])
 
     @property
     def device_groups(self) -> tuple[tuple[int, ...], ...]:

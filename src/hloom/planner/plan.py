@@ -17,7 +17,7 @@ from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.free_values import spec_of_free
 from hloom.planner.problem import Problem
 from hloom.sharding import Mesh, Spec, mesh_to_json, spec_to_json, to_tiled, to_tuple
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 ValueSpec = Spec | tuple[Spec, ...]
 """The spec of an array, or those of the leaves of a tuple that passes a barrier."""
@@ -65,7 +65,7 @@ class OperandSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Displayed):
     """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
 
     `computations` has those of other computations, by computation and name, in the module's canonical form; also those
@@ -83,6 +83,14 @@ class Plan:
     computations: dict[str, dict[str, ValueSpec]] = field(default_factory=dict)
     operand_specs: tuple[OperandSpec, ...] = ()
     duplicates: tuple[Duplicate, ...] = ()
+
+    def display(self) -> Display:
+        tables = (
+            _spec_table("parameters", self.parameters),
+            _spec_table("outputs", self.outputs),
+            _spec_table("instructions", self.instructions),
+        )
+        return Display(f"<plan {self.name or '(no name)'} on {self.mesh}>", tables)
 
     def to_json(self) -> dict[str, Any]:
         """JSON that names parameters, outputs and the entry's instructions; the rest is beside it.
@@ -228,6 +236,13 @@ class Plan:
             aliased = self.parameters.get(given.get((index,), -1))
             shardings.append(self.outputs.get(index) or aliased or Spec.replicated(len(element_type.dims)))
         return to_tuple(shardings, self.mesh)
+
+
+def _spec_table(heading: str, specs: Mapping[Any, ValueSpec]) -> DisplayTable:
+    rows = (
+        (str(key), ", ".join(map(str, spec)) if isinstance(spec, tuple) else str(spec)) for key, spec in specs.items()
+    )
+    return DisplayTable(heading, ("value", "spec"), rows, len(specs))
 
 
 def plan_of(

@@ -14,6 +14,7 @@ from hloom.ir import Graph, Module, Node
 from hloom.query.expression import FieldComparison, Neighbours, OpcodePattern, parse_query
 from hloom.query.instructions import FIELDS, FieldKind, Instructions
 from hloom.query.pattern import RegularExpression
+from hloom.text import Display, Displayed, DisplayTable
 
 COLUMNS = (
     "name",
@@ -46,7 +47,7 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Displayed):
     """The instructions that a query asks for, in the module's order; iterating gives the nodes."""
 
     instructions: Instructions
@@ -60,6 +61,11 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"<{len(self):,} of {len(self.instructions.nodes):,} instructions of {self.instructions.module.name}>"
+
+    def display(self) -> Display:
+        columns = ("name", "opcode", "type", "scope", "source")
+        rows = zip(*map(self.column, columns), strict=True)
+        return Display(repr(self), [DisplayTable("instructions", columns, rows, len(self))], "matches.table()")
 
     def column(self, name: str) -> list[Any]:
         """A field of each of them, one of FIELDS."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hloom.ir import Node
 from hloom.rewrite.rule import Rule
+from hloom.text import Display, Displayed, DisplayTable
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class Report(Displayed):
     """What one pass did to a module; `name` is the pass's.
 
     `touched` are the nodes that it made or changed, or left with one user, where it says so: rules that had nothing to
@@ -70,6 +71,20 @@ class Report:
     def matched(self) -> int:
         """How many times rules fired, the parts of a pipeline included."""
         return len(self.steps) + sum(part.matched for part in self.passes)
+
+    def display(self) -> Display:
+        """The passes, and the rules that fired."""
+        counts: Counter[str] = Counter()
+        for account in self.all_rules():
+            counts[account.rule.name] += account.matched
+        fired = [(name, count) for name, count in counts.most_common() if count]
+        parts = [(part.name, part.matched, part.erased, part.seconds) for part in self.passes]
+        tables = (
+            DisplayTable("passes", ("pass", "rewrites", "erased", "seconds"), parts, len(parts)),
+            DisplayTable("rules that fired", ("rule", "times"), fired, len(fired)),
+            DisplayTable("notes", ("note",), [(note,) for note in self.notes], len(self.notes)),
+        )
+        return Display(f"<{self.name}: {self.matched:,} rewrites>", tables)
 
     def __getitem__(self, rule: str) -> RuleReport:
         """The account of a rule by name, the parts' accounts added up; raises KeyError where none has it."""

@@ -1,7 +1,7 @@
-"""Source text, places in it, errors that point at them, and a cursor over tokens.
+"""Source text, places in it, errors that point at them, a cursor over tokens, and what notebooks show.
 
 This package knows nothing of HLO. To change how an error looks, edit `source.py`; to change what counts as white
-space or a token, edit `cursor.py`.
+space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
@@ -10,6 +10,9 @@ from hloom.text.files import read_limited as read_limited
 from hloom.text.files import read_stream as read_stream
 from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
+from hloom.text.notebook import Display as Display
+from hloom.text.notebook import Displayed as Displayed
+from hloom.text.notebook import DisplayTable as DisplayTable
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
 from hloom.text.progress import tracked as tracked
