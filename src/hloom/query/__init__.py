@@ -1,7 +1,6 @@
 """Queries: the instructions of a module that an expression asks for, and all of them as a table.
 
-To add a field that queries can ask for, edit `instructions.py`; the language is in `expression.py`, its regular
-expressions in `pattern.py`.
+To add a field that queries can ask for, edit `instructions.py`; the language is in `expression.py`.
 """
 
 import sys
@@ -12,8 +11,6 @@ from hloom.ir import Module
 from hloom.query.expression import parse_query as parse_query
 from hloom.query.instructions import FIELDS as FIELDS
 from hloom.query.instructions import Instructions as Instructions
-from hloom.query.pattern import RegularExpression as RegularExpression
-from hloom.query.pattern import compile_pattern as compile_pattern
 from hloom.query.query import COLUMNS as COLUMNS
 from hloom.query.query import Matches as Matches
 from hloom.query.query import query as query

@@ -19,8 +19,7 @@ from difflib import get_close_matches
 
 from hloom.ops import OPS
 from hloom.query.instructions import ALIASES, FIELDS, FieldKind
-from hloom.query.pattern import RegularExpression, compile_pattern
-from hloom.text import Cursor, ParseError, Source
+from hloom.text import Cursor, ParseError, RegularExpression, Source, compile_pattern
 
 MOST_DEPTH = 64
 """How deep brackets may nest."""

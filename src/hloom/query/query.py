@@ -13,8 +13,7 @@ from hloom.analysis import Device, Table
 from hloom.ir import Graph, Module, Node
 from hloom.query.expression import FieldComparison, Neighbours, OpcodePattern, parse_query
 from hloom.query.instructions import FIELDS, FieldKind, Instructions
-from hloom.query.pattern import RegularExpression
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, RegularExpression
 
 COLUMNS = (
     "name",

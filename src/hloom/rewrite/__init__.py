@@ -34,6 +34,7 @@ from hloom.rewrite.function_calls import call_name as call_name
 from hloom.rewrite.function_calls import provide_lowering as provide_lowering
 from hloom.rewrite.index import Candidate as Candidate
 from hloom.rewrite.index import RuleIndex as RuleIndex
+from hloom.rewrite.instances import anywhere as anywhere
 from hloom.rewrite.instances import instance as instance
 from hloom.rewrite.instances import instances as instances
 from hloom.rewrite.matchers import array_value as array_value

@@ -140,7 +140,7 @@ class PatternBuilder:
         return self._term(ValueTerm(""))
 
     def values(self, name: str) -> Handle:
-        """All remaining operands of an operation, however many."""
+        """All operands of an operation that no other handle stands for, however many: between others, or at an end."""
         return self._term(ValueTerm(name, variadic=True))
 
     def constant(
@@ -170,11 +170,14 @@ class PatternBuilder:
         optional: bool = False,
         effects: bool = False,
         name: str | None = None,
+        scope: str | None = None,
+        source_file: str | None = None,
         attributes: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> Any:
         """An operation of one of these opcodes; several handles where it has several results.
 
+        `scope` and `source_file` are regular expressions of which a part of the metadata's op_name and file must match.
         Attributes are values, variables, `ANY`, None (not given), `one_of(...)`, `holding(...)`, or `p.graph(...)`;
         those left out must have their defaults.
         """
@@ -188,6 +191,8 @@ class PatternBuilder:
         )  # fmt: skip
         check_operation(term, self.terms, self.rows)
         handle = self._term(term)
+        asked = {"op_name": scope, "source_file": source_file}
+        self.where(*[getattr(handle, name).matches(text) for name, text in asked.items() if text is not None])
         if results == 1:
             return handle
         return tuple(Handle(self, Reference(handle.reference.term, result)) for result in range(results))

@@ -226,7 +226,15 @@ class RuleDecoder:
             return leaf(self, parts)
         if operator == "call":
             self.registered(parts[0])
+        if operator == "matches":
+            return self.matching(parts[0], parts[1], depth)
         return Expression(operator, *[self.expression(argument, depth + 1, made=made) for argument in parts])
+
+    def matching(self, value: JsonReader, pattern: JsonReader, depth: int) -> Expression:
+        try:
+            return self.expression(value, depth + 1).matches(pattern.text())
+        except RuleError as error:
+            raise pattern.error(error.message) from None
 
     def attribute_value(self, part: JsonReader) -> Expression:
         """What an attribute of a made operation is: of what was made, only what native functions gave is a value."""

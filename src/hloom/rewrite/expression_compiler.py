@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from numbers import Number
 from typing import Any
 
@@ -12,9 +13,12 @@ from hloom.ir import Apply, Node, TensorType, TupleType, Type
 from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match import Match
 from hloom.rewrite.matchers import literal_value, splat_of
+from hloom.rewrite.origins import op_name, source_file, source_line
 from hloom.rewrite.registry import RuleError, registered
-from hloom.text import HloomError
+from hloom.text import HloomError, compile_pattern
 
+MOST_PATTERNS = 256
+"""How many regular expressions are kept compiled."""
 NO_VALUE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 """What computing raises where an expression has no value for a match."""
 
@@ -108,6 +112,13 @@ def _sum(values: Iterable[Any]) -> Any:
     return sum(map(number, values))
 
 
+def _matches(text: str, pattern: str) -> bool:
+    return _pattern(pattern).search(text)
+
+
+_pattern = lru_cache(MOST_PATTERNS)(compile_pattern)
+
+
 def _join(left: Iterable[Any], right: Iterable[Any]) -> tuple[Any, ...]:
     return (*left, *right)
 
@@ -137,6 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "product": _product,
     "join": _join,
+    "matches": _matches,
     "number": number,
 }
 """What each operator of plain values computes."""
@@ -231,5 +243,13 @@ _FEATURES: dict[str, Callable[[Type | None, Node], Any]] = {
     "opcode": lambda value_type, node: node.opcode,
     "name": lambda value_type, node: node.name,
     "operand_count": lambda value_type, node: len(node.inputs),
+    "user_count": lambda value_type, node: len(node.users),
+    "byte_count": lambda value_type, node: None if value_type is None else value_type.byte_count,
+    "slice_starts": lambda value_type, node: tuple(part.start for part in node.attributes["slice"]),
+    "slice_limits": lambda value_type, node: tuple(part.limit for part in node.attributes["slice"]),
+    "slice_strides": lambda value_type, node: tuple(part.stride for part in node.attributes["slice"]),
+    "op_name": lambda value_type, node: op_name(node),
+    "source_file": lambda value_type, node: source_file(node),
+    "source_line": lambda value_type, node: source_line(node),
 }
 """What can be asked of a value of the pattern, beside its attributes."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import as_tuple, is_tuple
+from hloom.text import ParseError, compile_pattern
 
 
 class Expression:
@@ -85,6 +86,14 @@ class Expression:
     def is_in(self, values: Any) -> Expression:
         """Whether it is one of some values."""
         return Expression("in", self, expression(values))
+
+    def matches(self, pattern: str) -> Expression:
+        """Whether a regular expression matches a part of a text, in time linear in it (`hloom.text`)."""
+        try:
+            compile_pattern(pattern)
+        except ParseError as error:
+            raise RuleError(f"the pattern '{pattern:.60}' is no regular expression: {error.message}") from None
+        return Expression("matches", self, Expression("known", pattern))
 
     @property
     def length(self) -> Expression:
@@ -166,7 +175,9 @@ def _argument(value: Any) -> Expression:
 
 ARITIES: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "floor-divide", "remainder", "power"), (2, 2)),
-    **dict.fromkeys(("equal", "not-equal", "less", "at-most", "more", "at-least", "in", "item", "join"), (2, 2)),
+    **dict.fromkeys(
+        ("equal", "not-equal", "less", "at-most", "more", "at-least", "in", "item", "join", "matches"), (2, 2)
+    ),
     **dict.fromkeys(("negate", "absolute", "sqrt", "not", "length", "sum", "product", "number"), (1, 1)),
     **dict.fromkeys(("and", "or", "node", "made"), (2, 2)),
     **dict.fromkeys(("known", "variable"), (1, 1)),
@@ -181,16 +192,19 @@ ARITIES: dict[str, tuple[int, int | None]] = {
 FEATURES = frozenset(
     {
         *("type", "dtype", "shape", "rank", "element_count", "elements", "value", "literal", "opcode", "name"),
-        "operand_count",
+        *("operand_count", "user_count", "byte_count", "slice_starts", "slice_limits", "slice_strides"),
+        *("op_name", "source_file", "source_line"),
     }
 )
 """What can be asked of a value of the pattern, beside its attributes."""
+METADATA_FEATURES = frozenset({"op_name", "source_file", "source_line"})
+"""Those that the framework said, and no type or value depends on."""
 
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor-divide": "//", "remainder": "%", "power": "**",
     "equal": "==", "not-equal": "!=", "less": "<", "at-most": "<=", "more": ">", "at-least": ">=", "and": "&",
-    "or": "|", "in": "in",
+    "or": "|", "in": "in", "matches": "~",
 }  # fmt: skip
 
 

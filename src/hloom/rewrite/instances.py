@@ -7,6 +7,7 @@ inferred and all conditions hold that depend on nothing later; where that fails,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -31,6 +32,7 @@ from hloom.ir import (
 )
 from hloom.ops import OPS, elementwise
 from hloom.rewrite.expression_compiler import NO_VALUE, NativeFailure, compiled
+from hloom.rewrite.expressions import METADATA_FEATURES, Expression
 from hloom.rewrite.match import PROJECTION, Match, projections
 from hloom.rewrite.pattern import (
     Absent,
@@ -82,6 +84,21 @@ def instance(rule: Rule, random: Random, redraws: int = MAX_REDRAWS) -> Module |
         return _Instance(rule, random, redraws).module()
     except NoInstance:
         return None
+
+
+def anywhere(rule: Rule) -> Rule:
+    """A rule without its conditions on metadata, which no value depends on, and drawn programs do not have."""
+    if rule.pattern is None:
+        return rule
+    conditions = tuple(one for one in rule.pattern.conditions if not _asks_for_metadata(one.test))
+    if len(conditions) == len(rule.pattern.conditions):
+        return rule
+    return replace(rule, pattern=replace(rule.pattern, conditions=conditions))
+
+
+def _asks_for_metadata(test: Expression) -> bool:
+    features = [leaf.arguments[2] for leaf in test.walk() if leaf.operator == "feature"]
+    return not METADATA_FEATURES.isdisjoint(features)
 
 
 class _Instance:

@@ -148,9 +148,12 @@ def _constant_problem(node: Node, term: ValueTerm, name: str) -> str:
     return "" if is_splat(node, term.number) else f"{name} is not {term.number}"
 
 
-def rest_check(user: int, position: int, term_index: int, name: str) -> Check:
+def rest_check(user: int, position: int, after: int, term_index: int, name: str) -> Check:
+    """Whether the operands from a position on, but those `after` them, may be what a variadic term stands for."""
+
     def check(match: Match) -> str:
-        rest = match.slots[user].inputs[position:]
+        inputs = match.slots[user].inputs
+        rest = inputs[position : len(inputs) - after]
         if match.slots[term_index] not in (None, rest):
             return f"other values stand in the place of {name}"
         match.slots[term_index] = rest
@@ -167,7 +170,8 @@ def users_like(term: OperationTerm, reference: Reference, position: int) -> Call
         taken = set(map(id, match.slots))
         for node in nodes:
             for user in node.users:
-                fits = user.opcode in term.opcodes and len(user.inputs) > position and user.inputs[position] is node
+                has_position = -len(user.inputs) <= position < len(user.inputs)
+                fits = user.opcode in term.opcodes and has_position and user.inputs[position] is node
                 if fits and id(user) not in taken:
                     yield user
 

@@ -86,7 +86,7 @@ class _StepBuilder:
             yield near[0]
 
     def shared_operand(self, term_index: int) -> tuple[int, Reference] | None:
-        for position, reference in enumerate(self.variant.operands[term_index]):
+        for position, reference in self.positions(term_index):
             settled, _ = settle(self.pattern, self.variant, reference)
             if settled.term in self.bound:
                 return position, settled
@@ -123,7 +123,7 @@ class _StepBuilder:
             for name, attribute in term.attributes:
                 if isinstance(attribute, Computes):
                     self.computes(current, name, attribute)
-            for position, reference in enumerate(operands):
+            for position, reference in self.positions(current):
                 below = self.operand(current, position, reference)
                 if below is not None:
                     pending.append(below)
@@ -131,7 +131,8 @@ class _StepBuilder:
     def operand(self, user: int, position: int, reference: Reference) -> int | None:
         """The steps for one operand; the operation below that is still to be looked at."""
         if self.is_variadic(reference):
-            self.add(rest_check(user, position, reference.term, self.name(reference.term)))
+            after = len(self.variant.operands[user]) - 1 - position
+            self.add(rest_check(user, position, after, reference.term, self.name(reference.term)))
             self.bound.add(reference.term)
             return None
         settled, _ = settle(self.pattern, self.variant, reference)
@@ -171,6 +172,13 @@ class _StepBuilder:
     def stand_in(self, term_index: int) -> None:
         """An optional operation that is missing: nothing stands for it, so that what is asked of it is None."""
         self.bound.add(term_index)
+
+    def positions(self, term_index: int) -> Iterator[tuple[int, Reference]]:
+        """The operands of an operation with their numbers; those after a variadic one are counted from the end."""
+        operands = self.variant.operands[term_index]
+        rest = next((number for number, operand in enumerate(operands) if self.is_variadic(operand)), len(operands))
+        for number, operand in enumerate(operands):
+            yield number - len(operands) if number > rest else number, operand
 
     def is_variadic(self, reference: Reference) -> bool:
         term = self.pattern.terms[reference.term]

@@ -12,7 +12,7 @@ from random import Random
 from hloom.ir import Apply, Module, Node, TypeNotGiven, TypeProblem, same_shape
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.function_calls import PREFIX
-from hloom.rewrite.instances import instance
+from hloom.rewrite.instances import anywhere, instance
 from hloom.rewrite.pattern import MakeNative
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.rule import Rule
@@ -29,6 +29,7 @@ def check_types(rule: Rule) -> None:
     assert rule.pattern is not None, "a declared rule"
     if any(isinstance(make, MakeNative) and make.function.startswith(PREFIX) for make in rule.pattern.makes):
         return  # functions are traced when the rule matches
+    rule = anywhere(rule)
     problem = ""
     for seed in range(_PROGRAM_COUNT):
         try:

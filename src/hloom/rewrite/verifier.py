@@ -26,6 +26,9 @@ from hloom.rewrite.registry import RuleError
 
 def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[str, Op]) -> None:
     """Raise RuleError where an operation of a pattern does not fit its op's row."""
+    rests = [operand for operand in term.operands if _is_variadic(terms[operand.term])]
+    if len(rests) > 1:
+        raise RuleError(f"two handles of '{term.name}' stand for any number of operands: where one ends is not known")
     for opcode in term.opcodes:
         row = _row(opcode, rows)
         _check_arity(row, term.operands, terms)
@@ -164,12 +167,16 @@ def _check_arity(row: Op, operands: Sequence[Reference], terms: Sequence[Term]) 
     least = most = 0
     for reference in operands:
         term = None if reference.made else terms[reference.term]
-        if isinstance(term, ValueTerm) and term.variadic:
+        if term is not None and _is_variadic(term):
             return
         most += 1
         least += not (isinstance(term, ValueTerm) and term.optional)
     if not (row.accepts(least) or row.accepts(most)):
         raise RuleError(f"{row} does not take {most} operands")
+
+
+def _is_variadic(term: Term) -> bool:
+    return isinstance(term, ValueTerm) and term.variadic
 
 
 def _check_attribute(row: Op, name: str) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from hloom.hlo import parse, to_text
 from hloom.ir import DType, DTypeKind, Module, TensorType, dtype_of, verify
-from hloom.rewrite import Rule, RuleError, apply_at, instances, rewrite
+from hloom.rewrite import Rule, RuleError, anywhere, apply_at, instances, rewrite
 from hloom.runtime import XlaError, compare, run
 from hloom.testing.joined_program import device_counts, join_programs
 from hloom.text import HloomError
@@ -98,6 +98,7 @@ def check_rule(
     NotEquivalent where numbers differ, RuleError where the rule does not fire often enough.
     """
     started = perf_counter()
+    rule = anywhere(rule)
     settings = {**rule.domain, **(narrowed or {})}
     programs = _Programs(rule, seed, domain, lower)
     pairs = programs.pairs(firings)

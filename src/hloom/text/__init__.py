@@ -1,7 +1,8 @@
 """Source text, places in it, errors that point at them, a cursor over tokens, and what notebooks show.
 
 This package knows nothing of HLO. To change how an error looks, edit `source.py`; to change what counts as white
-space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`.
+space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`; to add to what patterns
+may say, edit `regular_expression.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
@@ -16,6 +17,8 @@ from hloom.text.notebook import DisplayTable as DisplayTable
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
 from hloom.text.progress import tracked as tracked
+from hloom.text.regular_expression import RegularExpression as RegularExpression
+from hloom.text.regular_expression import compile_pattern as compile_pattern
 from hloom.text.source import HloomError as HloomError
 from hloom.text.source import HloomWarning as HloomWarning
 from hloom.text.source import Location as Location

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from hloom.query import compile_pattern
-from hloom.text import ParseError
+from hloom.text import ParseError, compile_pattern
 
 PATTERNS = (
     "", "a", "a*", "a+b", "(a|b)*c", "^a", "b$", "^$", "[ab]c", "[^a]b", "a{2}", "a{2,}b", "a{1,3}c", "(ab)?c", "a.c",

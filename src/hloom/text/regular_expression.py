@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hloom.text import ParseError, Source
+from hloom.text.source import ParseError, Source
 
 MOST_CHARACTERS = 500
 """How long a pattern may be."""
