@@ -1,14 +1,11 @@
 """The best combination for devices: never worse than what people write by hand, one time model, files, bad input.
 
-Covers `combination.py`, `donation.py`, `files.py`, `fit.py`, `pipeline_search.py`, `combination_cost.py`, `programs.py`,
-`result.py`, `run_script.py`, `sharding_search.py`.
+Covers `combination.py`, `donation.py`, `fit.py`, `pipeline_search.py`, `combination_cost.py`, `programs.py`,
+`result.py`, `sharding_search.py`.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,12 +18,10 @@ from hloom.fit.combination_cost import PipelineCosts, sharded_cost
 from hloom.fit.sharding_search import rates_of
 from hloom.pipeline import Machine, plan_pipeline, step_chain
 from hloom.planner import complete_plan, experts
-from hloom.runtime import xla
 from hloom.sharding import Mesh, mesh_with_links
 from hloom.text import HloomError
 from tests.fit.programs import perceptron
 
-ROOT = Path(__file__).resolve().parents[2]
 BATCH = {"x": 0}
 
 
@@ -79,31 +74,6 @@ def test_state_is_donated_to_what_becomes_of_it():
     assert donated == 2 * 64 * 64 * 4
     assert hloom.memory(made).aliases == donated
     assert donate_state(made)[1] == 0
-
-
-def test_written_and_read_again(tmp_path: Path):
-    made = result()
-    folder = tmp_path / "best"
-    made.save(folder)
-    read = hloom.load_fit(folder)
-    assert (read.name, read.cost, read.pipeline) == (made.best.name, made.best.cost, made.best.pipeline)
-    assert (read.plan is None) == (made.best.plan is None)
-    assert hloom.equal(read.module, made.best.module)
-    with pytest.raises(HloomError, match="holds no combination"):
-        (tmp_path / "plan.json").write_text("[]")
-        hloom.load_fit(tmp_path / "plan.json")
-
-
-@pytest.mark.parametrize("is_pipeline", [False, True])
-def test_the_script_runs_as_one_device(tmp_path: Path, is_pipeline: bool):
-    made = result()
-    ranked = [combination for combination in made.combinations if (combination.pipeline is not None) == is_pipeline]
-    replace(made, combinations=ranked).save(tmp_path)
-    environment = xla.environment(4) | {"PYTHONPATH": f"{ROOT / 'src'}", "JAX_ENABLE_X64": "0"}
-    command = [sys.executable, str(tmp_path / "run.py"), "--steps", "2", "--check"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("as on one device")
 
 
 def test_nothing_fits(tmp_path: Path):

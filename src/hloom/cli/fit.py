@@ -11,11 +11,11 @@ from rich.text import Text
 
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
-from hloom.text import HloomError
+from hloom.hlo import check_new_folder
 
 SHOWN = 8
 """How many combinations are shown beside the baselines, unless all are asked for."""
@@ -34,7 +34,7 @@ SHOWN = 8
 @click.option("--no-donate", is_flag=True, help="Give no further parameters' memory to results.")
 @click.option("--explain", is_flag=True, help="Show all combinations, and what takes the time of the best.")
 @json_option("Write JSON: all combinations, what they take, what was left out.")
-@output_option("Write the modules and plan.json into this folder.")
+@output_option("Write modules, plan.json and run.py into this new folder.", keeps_stdout=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -59,20 +59,22 @@ def command(
       hloom fit step.hlo --devices 8 --memory 16GiB -o best --explain
     """
     counts = None if microbatches is None else _counts(microbatches)
-    if output is not None and output.exists() and not output.is_dir():
-        raise HloomError(f"{output} is a file: the modules and the plan are written into a folder")
+    if output == STDOUT:
+        raise click.UsageError("-o is a folder here, which the standard output is not: --json writes the plans there")
+    if output is not None:
+        check_new_folder(output)
     program = read_program(source)
     with progress("searching"):
         result = fit(
             program, devices, device=device, memory=memory, batch=" ".join(batch) or None, microbatches=counts,
             measure=measure, donate=not no_donate,
         )  # fmt: skip
-    if output is not None and not result.missing_bytes:
-        result.save(output)
     if json_output:
         write_json(result.to_json(), None)
     else:
         write_tables(tables(result, is_full=explain), None)
+    if output is not None and not result.missing_bytes:
+        result.save(output)
     if result.missing_bytes:
         click.echo("error: nothing fits, and nothing is written", err=True)
         context.exit(1)
@@ -89,9 +91,10 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     """The combinations, what was left out, and why the best is the best."""
     best = result.best
     heading = f"{result.module.name} on {result.devices} {result.device}"
+    measured = (">sends, by XLA", ">peak, by XLA", ">bubble, run") if result.measured else ()
     table = new_table(
         f"{heading}, {byte_text(round(result.memory or 0))} each: best first",
-        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
+        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", *measured, "binds", "",
     )  # fmt: skip
     shown = [
         made
@@ -123,16 +126,24 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
 
 
 def _row(made: Combination, result: FitResult) -> list[Text]:
-    note = "" if made.fits(result.memory) else "does not fit"
-    if made.measured_bytes is not None:
-        note = ", ".join(filter(None, (f"measured {byte_text(made.measured_bytes)}", note)))
     keeps = "all" if made.recomputation == 1.0 else f"{made.recomputation:.0%}" if made.recomputation else "inputs"
     name = f"{made.baseline}: {made.name}" if made.baseline and made.baseline not in made.name else made.name
     cells = (
         name, str(made.microbatches), keeps, time_text(made.cost.step_seconds), byte_text(round(made.cost.comm_bytes)),
-        byte_text(made.cost.peak_bytes), f"{made.cost.bubble:.0%}" if made.pipeline else "", made.cost.binding, note,
+        byte_text(made.cost.peak_bytes), f"{made.cost.bubble:.0%}" if made.pipeline else "",
+        *(_measured_cells(made) if result.measured else ()), made.cost.binding,
+        "" if made.fits(result.memory) else "does not fit",
     )  # fmt: skip
     return [Text(cell, style="bold" if made is result.best else "") for cell in cells]
+
+
+def _measured_cells(made: Combination) -> tuple[str, str, str]:
+    """What was measured, beside what was expected; nothing where it was not."""
+    return (
+        "" if made.measured_comm_bytes is None else byte_text(round(made.measured_comm_bytes)),
+        "" if made.measured_bytes is None else byte_text(made.measured_bytes),
+        "" if made.measured_bubble is None else f"{made.measured_bubble:.0%}",
+    )
 
 
 def _explained(result: FitResult) -> Iterator[RenderableType]:

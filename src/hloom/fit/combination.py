@@ -46,7 +46,8 @@ class Combination:
     `module` is the one-device program that is run: with a loop over microbatches, and with what is computed again.
     `recomputation` is the share of the activations' memory that was asked for, 1 where nothing is recomputed.
     `baseline` is what people call it who write it by hand, empty for what the search found. `measured_bytes` is the
-    peak by XLA's buffer assignment, `measured_comm_bytes` what its partitioner sends; None where nobody asked.
+    peak by XLA's buffer assignment, `measured_comm_bytes` what its partitioner sends, `measured_bubble` a pipeline's
+    where it was run; None where nobody asked.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Combination:
     batch: Mapping[str, int] | None = None
     measured_bytes: int | None = None
     measured_comm_bytes: float | None = None
+    measured_bubble: float | None = None
 
     @property
     def peak_bytes(self) -> int:
@@ -87,6 +89,7 @@ class Combination:
             "binding": self.cost.binding,
             "measured_bytes": self.measured_bytes,
             "measured_comm_bytes": self.measured_comm_bytes,
+            "measured_bubble": self.measured_bubble,
         }
 
 

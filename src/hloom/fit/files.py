@@ -1,41 +1,44 @@
-"""The files of a result: the modules to run, and `plan.json`, from which the combination is read again."""
+"""The folder of a result: modules, `plan.json`, from which the combination is read again, and `run.py`."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
-from hloom.fit.combination import Combination, DeviceCost
-from hloom.fit.run_script import run_script
-from hloom.hlo import load, to_text, write_whole
+from hloom.fit.combination import CAUSES, Combination, DeviceCost
+from hloom.fit.run_record import named_programs, run_files
+from hloom.hlo import check_new_folder, load, to_text, write_folder
 from hloom.ir import Module
-from hloom.pipeline import PipelinePlan, Schedule, Stage, pipeline_program
+from hloom.pipeline import pipeline_program
+from hloom.pipeline import plan_from_json as pipeline_from_json
 from hloom.planner import plan_from_json
 from hloom.text import HloomError, read_limited
 
 PLAN, PROGRAM, ANNOTATED = "plan.json", "program.hlo", "module.hlo"
 PLAN_BYTES = 1 << 26
 """The most bytes of a `plan.json`."""
-VERSION = 1
+VERSION = 2
 
 
-def write_fit(best: Combination, record: dict[str, Any], folder: Path) -> Path:
-    """Write a combination: its modules (`program.hlo` is of one device), `run.py`, and last `plan.json`.
+def write_fit(step: Module, best: Combination, record: dict[str, Any], folder: str | os.PathLike[str]) -> Path:
+    """Write a combination into a new folder, or an empty one, all or nothing; gives the folder back.
 
-    `record` is what the plan says beside: the other combinations, what was searched.
+    `program.hlo` is the one-device program, `module.hlo` the same with shardings, or `stage*.hlo` those of stages;
+    `record` is what the plan says beside: the other combinations, what was searched. Raises HloomError where something
+    is there already, or jax cannot take the step.
     """
-    texts = {PROGRAM: to_text(best.module), "run.py": run_script(record["devices"])}
+    check_new_folder(folder)
+    texts = {PROGRAM: to_text(best.module)}
     if best.plan is not None:
         texts[ANNOTATED] = to_text(best.plan.annotate(best.module))
     else:
         texts |= _stage_texts(best)
-    described = json.dumps(_described(best, record), indent=1) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        write_whole(folder / name, text)
-    return write_whole(folder / PLAN, described)
+    texts |= run_files(step, best, record["devices"], record["device"])
+    texts[PLAN] = json.dumps(_described(best, record), indent=1) + "\n"
+    return write_folder(folder, texts)
 
 
 def load_fit(path: str | os.PathLike[str]) -> Combination:
@@ -44,17 +47,20 @@ def load_fit(path: str | os.PathLike[str]) -> Combination:
     folder, file = (given, given / PLAN) if given.is_dir() else (given.parent, given)
     try:
         value = json.loads(read_limited(file, PLAN_BYTES))
-    except OSError as problem:
-        raise HloomError(f"cannot read {file}: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise HloomError(f"{file} holds no combination: {problem}") from None
-    if not isinstance(value, dict) or value.get("version") != VERSION or not isinstance(value.get("best"), dict):
+    if not isinstance(value, dict) or not isinstance(value.get("best"), dict):
         raise HloomError(f"{file} holds no combination", hint="hloom fit -o writes one")
+    if value.get("version") != VERSION:
+        raise HloomError(
+            f"{file} is of version {json.dumps(value.get('version'))[:20]}, and this hloom reads version {VERSION}",
+            hint="write it again with hloom fit -o",
+        )
     module = load(folder / PROGRAM)
     try:
         return _read(value["best"], value, module)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise HloomError(f"{file} holds no combination: {problem!r}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        raise HloomError(f"{file} holds no combination: {problem!r}", hint="write it again with hloom fit -o") from None
 
 
 def _described(best: Combination, record: dict[str, Any]) -> dict[str, Any]:
@@ -63,48 +69,42 @@ def _described(best: Combination, record: dict[str, Any]) -> dict[str, Any]:
         **record,
         "best": {**best.to_json(), "batch": None if best.batch is None else dict(best.batch)},
         "sharding": None if best.plan is None else best.plan.to_json(),
-        "pipeline": None if best.pipeline is None else _pipeline_json(best.pipeline),
+        "pipeline": None if best.pipeline is None else best.pipeline.to_json(),
     }
 
 
 def _read(best: dict[str, Any], value: dict[str, Any], module: Module) -> Combination:
-    sharding, pipeline = value.get("sharding"), value.get("pipeline")
+    sharding, pipeline = value["sharding"], value["pipeline"]
+    if (sharding is None) == (pipeline is None):
+        raise ValueError("a combination has a sharding or a pipeline")
+    seconds = {str(cause): _number(amount) for cause, amount in best["seconds_by_cause"].items()}
+    if not seconds.keys() <= set(CAUSES):
+        raise ValueError(f"causes are {', '.join(CAUSES)}")
+    batch, measured, sent = best["batch"], best["measured_bytes"], best["measured_comm_bytes"]
     return Combination(
         str(best["name"]),
         module,
-        int(best["microbatches"]),
-        float(best["recomputation"]),
-        DeviceCost(
-            dict(best["seconds_by_cause"]), float(best["comm_bytes"]), int(best["peak_bytes"]), float(best["bubble"])
-        ),
+        int(_number(best["microbatches"])),
+        _number(best["recomputation"]),
+        DeviceCost(seconds, _number(best["comm_bytes"]), int(_number(best["peak_bytes"])), _number(best["bubble"])),
         plan=None if sharding is None else plan_from_json(sharding, module),
-        pipeline=None if pipeline is None else _pipeline_from_json(pipeline),
+        pipeline=None if pipeline is None else pipeline_from_json(pipeline),
         baseline=str(best["baseline"]),
-        batch=best["batch"],
-        measured_bytes=best["measured_bytes"],
-        measured_comm_bytes=best["measured_comm_bytes"],
+        batch=None if batch is None else {str(name): int(_number(dim)) for name, dim in batch.items()},
+        measured_bytes=None if measured is None else int(_number(measured)),
+        measured_comm_bytes=None if sent is None else _number(sent),
+        measured_bubble=None if best["measured_bubble"] is None else _number(best["measured_bubble"]),
     )
 
 
-def _pipeline_json(plan: PipelinePlan) -> dict[str, Any]:
-    return {
-        "stages": [{"first": stage.first, "last": stage.last, "devices": list(stage.devices)} for stage in plan.stages],
-        "microbatches": plan.microbatches,
-        "schedule": plan.schedule.value,
-        "recompute": list(plan.recompute),
-    }
-
-
-def _pipeline_from_json(value: dict[str, Any]) -> PipelinePlan:
-    stages = tuple(Stage(stage["first"], stage["last"], tuple(stage["devices"])) for stage in value["stages"])
-    schedule, recompute = Schedule(value["schedule"]), tuple(map(bool, value["recompute"]))
-    return PipelinePlan(stages, int(value["microbatches"]), schedule, recompute)
+def _number(value: Any) -> float:
+    """A number that is not below zero; raises ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is not a number from 0")
+    return value
 
 
 def _stage_texts(best: Combination) -> dict[str, str]:
     assert best.pipeline is not None
     program = pipeline_program(best.module, best.pipeline, batch=best.batch)
-    named = [(f"stage{made.stage}.before", made) for made in program.before]
-    named += [(f"stage{stage}.{phase.name.lower()}", made) for (phase, stage), made in program.microbatch.items()]
-    named += [(f"stage{made.stage}.update{number}", made) for number, made in enumerate(program.update)]
-    return {f"{name}.hlo": to_text(made.module) for name, made in named}
+    return {f"{name}.hlo": to_text(part.module) for _, name, part, _ in named_programs(program)}

@@ -10,14 +10,14 @@ from hloom.analysis import Device, bytes_of
 from hloom.analysis import device as device_of
 from hloom.fit.combination import Combination, Omission
 from hloom.fit.donation import donate_state
+from hloom.fit.measurement import measure as measure_best
 from hloom.fit.pipeline_search import GPIPE, pipelines
 from hloom.fit.programs import ProgramVariants
 from hloom.fit.result import FitResult
 from hloom.fit.sharding_search import BASELINES, Counts, ShardingSearch
 from hloom.ir import Module
 from hloom.microbatch import Batch
-from hloom.planner import check_plannable, read_partitioned
-from hloom.runtime import partition
+from hloom.planner import check_plannable
 from hloom.text import HloomError
 
 LARGEST_MACHINE = 4096
@@ -43,9 +43,9 @@ def fit(
     recomputation; pipelines of stages; donation of state to what becomes of it. What people write by hand is always
     priced too, by the same model, so that the best is never slower than those of them that fit. `memory` is bytes or a
     text (`16GiB`), that of the device unless given; `batch` says which dimension of which parameters is the batch
-    ({"x": 0} or "x:0"), which is proposed otherwise. With `measure` so many of the best sharded combinations are
-    compiled by XLA's partitioner, and what takes more than the memory is set aside. Raises HloomError for what cannot
-    be planned at all.
+    ({"x": 0} or "x:0"), which is proposed otherwise. With `measure` so many of the best combinations are compiled by
+    XLA, small pipelines run, and what takes more than the memory is set aside. Raises HloomError for what cannot be
+    planned at all.
     """
     started = time.process_time()
     on = device_of(device) if isinstance(device, str) else device
@@ -67,7 +67,7 @@ def fit(
     _keep_best_of_baselines(result)
     result.rank()
     if measure:
-        _measure(result, measure)
+        measure_best(result, measure)
     result.seconds = time.process_time() - started
     return result
 
@@ -87,9 +87,7 @@ def _pipelines(
         omissions.append(Omission("pipelines", reason))
         return []
     try:
-        made, problems = pipelines(
-            variants.module, on, devices, limit, chosen, variants.examples, variants.batch
-        )
+        made, problems = pipelines(variants.module, on, devices, limit, chosen, variants.examples, variants.batch)
     except HloomError as problem:
         omissions.append(Omission("pipelines", problem.message))
         return []
@@ -109,25 +107,6 @@ def _keep_best_of_baselines(result: FitResult) -> None:
         is_known = any(omission.name == name for omission in result.omissions)
         if not forms and not is_known:
             result.omissions.append(Omission(name, "the program has nothing to apply it to"))
-
-
-def _measure(result: FitResult, count: int) -> None:
-    """Compile the best sharded combinations with XLA's partitioner, until one that was measured fits and is first."""
-    while result.measured < count:
-        made = next(
-            (made for made in result.combinations if made.plan is not None and made.measured_bytes is None), None
-        )
-        if made is None:
-            return
-        assert made.plan is not None
-        compiled = partition(made.plan.annotate(made.module), result.devices)
-        read = read_partitioned(compiled.module, result.devices, compiled.memory)
-        position = result.combinations.index(made)
-        result.combinations[position] = replace(
-            made, measured_bytes=compiled.memory, measured_comm_bytes=read.comm_bytes
-        )
-        result.measured += 1
-        result.rank()
 
 
 def _bytes(memory: float | str | None, on: Device) -> float:

@@ -95,10 +95,13 @@ class FitResult(Displayed):
         }
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the best into a folder, its modules and `plan.json`; raises HloomError where nothing fits."""
+        """Write the best into a new folder: its modules, `plan.json`, `run.py`.
+
+        Raises HloomError where nothing fits, jax cannot take the step, or the folder holds something.
+        """
         if self.missing_bytes > 0:
             raise HloomError(
                 f"nothing fits into {self.memory:,.0f} bytes: the least that was found takes {self.best.peak_bytes:,}",
                 hint="use more devices, or a larger memory",
             )
-        return write_fit(self.best, self.to_json(), Path(folder))
+        return write_fit(self.module, self.best, self.to_json(), folder)

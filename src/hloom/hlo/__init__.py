@@ -16,8 +16,10 @@ from hloom.hlo.dump_directory import DumpedModule as DumpedModule
 from hloom.hlo.dump_directory import SeveralModules as SeveralModules
 from hloom.hlo.dump_directory import dump_modules as dump_modules
 from hloom.hlo.file_io import STDIN as STDIN
+from hloom.hlo.file_io import check_new_folder as check_new_folder
 from hloom.hlo.file_io import read_bytes as read_bytes
 from hloom.hlo.file_io import replacing as replacing
+from hloom.hlo.file_io import write_folder as write_folder
 from hloom.hlo.file_io import write_whole as write_whole
 from hloom.hlo.files import FileFormat as FileFormat
 from hloom.hlo.files import ForeignText as ForeignText

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,40 @@ def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
     with replacing(path) as beside:
         beside.write_bytes(contents)
     return Path(path)
+
+
+def write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path:
+    """Write texts into a new folder, or an empty one, by file name: all of them or none.
+
+    Gives the path back; raises HloomError where something is there, or it cannot be written.
+    """
+    check_new_folder(path)
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        beside.mkdir()
+        for name, text in texts.items():
+            (beside / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+        beside.replace(target)
+    except OSError as problem:
+        raise HloomError(f"cannot write {os.fspath(path)}: {system_message(problem)}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return Path(path)
+
+
+def check_new_folder(path: str | os.PathLike[str]) -> None:
+    """Raise HloomError where a folder cannot be written: something is there, or what it would be in is not."""
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise HloomError(f"{target} is a file, and a folder is written", hint="give a new folder, or an empty one")
+    try:
+        if target.is_dir() and any(target.iterdir()):
+            raise HloomError(f"{target} is not empty", hint="give a new folder, or an empty one")
+        if not target.absolute().parent.is_dir():
+            raise HloomError(f"cannot write {target}: no such file or directory")
+    except OSError as problem:
+        raise HloomError(f"cannot write {target}: {system_message(problem)}") from None
 
 
 @contextmanager

@@ -72,11 +72,13 @@ from hloom.runtime.worker_client import XlaCrash as XlaCrash
 from hloom.runtime.worker_client import XlaError as XlaError
 from hloom.runtime.worker_client import close as close
 from hloom.runtime.xla import Placement as Placement
+from hloom.runtime.xla_queries import Compiled as Compiled
 from hloom.runtime.xla_queries import ProgramSignature as ProgramSignature
 from hloom.runtime.xla_queries import accepts as accepts
 from hloom.runtime.xla_queries import canonical as canonical
 from hloom.runtime.xla_queries import compiles as compiles
 from hloom.runtime.xla_queries import cost as cost
+from hloom.runtime.xla_queries import embeddable_stablehlo as embeddable_stablehlo
 from hloom.runtime.xla_queries import memory as memory
 from hloom.runtime.xla_queries import partition as partition
 from hloom.runtime.xla_queries import printed as printed

@@ -12,9 +12,11 @@ from hloom.hlo import write_proto
 from hloom.ir import Module
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.lowered_shardings import drop_result_shardings
 from hloom.text import HloomError
 
 _IMPORT = "builtin.module(xla-sdy-round-trip-import-shardy-attrs)"
+_INLINE = "builtin.module(sdy-inline-meshes)"
 _FRONTEND, _SHARDING = "mhlo.frontend_attributes", "xla.sdy.sharding"
 _PER_VALUE = "#sdy.sharding_per_value<["
 
@@ -34,6 +36,23 @@ def shardy_text(module: Module) -> str:
         for operation in _constraints(function):
             _write_constraint(operation, internals.ir)
     internals.passes.PassManager.parse(_IMPORT, context=context).run(program.operation)
+    return str(program)
+
+
+def embeddable_text(proto: bytes) -> str:
+    """StableHLO of a HloModuleProto whose constraints say their meshes themselves, to be put into another module.
+
+    The shardings of the entry's parameters and results are left to that module; errors are MLIR's own.
+    """
+    internals = jax_internals()
+    context = internals.mlir.make_ir_context()
+    program = internals.ir.Module.parse(xla.stablehlo_of_proto(proto), context=context)
+    for function in program.body.operations:
+        for operation in _constraints(function):
+            _write_constraint(operation, internals.ir)
+    for passes in (_IMPORT, _INLINE):
+        internals.passes.PassManager.parse(passes, context=context).run(program.operation)
+    drop_result_shardings(program)
     return str(program)
 
 

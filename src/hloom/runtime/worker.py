@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hloom.runtime import messages, xla
+from hloom.runtime import messages, shardy, xla
 from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
@@ -118,6 +118,10 @@ def _partition(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> A
     return {"text": made, "memory": xla.memory(program), "compile_seconds": program.compile_seconds}, []
 
 
+def _stablehlo(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {"text": shardy.embeddable_text(xla.parse_hlo(text).as_serialized_hlo_module_proto())}, []
+
+
 def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
     return _run_program(xla.compile_text(text, _named_sharding(header)), header, inputs)
 
@@ -154,6 +158,7 @@ REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] =
     "cost": _cost,
     "compile": _compile,
     "partition": _partition,
+    "stablehlo": _stablehlo,
     "run": _run,
     "run_kept": _run_kept,
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hloom.hlo import parse, print_module
 from hloom.ir import Module
 from hloom.runtime import worker_client
+from hloom.runtime.legalization import legalize
 from hloom.runtime.worker_client import XlaError
 from hloom.runtime.xla import Placement
 
@@ -62,6 +63,14 @@ def memory(text: str, placement: Placement | None = None, timeout: float | None 
     return worker_client.ask("compile", text, placement=placement, timeout=timeout)[0]["memory"]
 
 
+def embeddable_stablehlo(module: Module, timeout: float | None = TIMEOUT) -> str:
+    """A legalized module as StableHLO that another MLIR module can take in; its results are arrays or one flat tuple.
+
+    Constraints for Shardy say their meshes themselves. Raises XlaError for what XLA does not convert.
+    """
+    return worker_client.ask("stablehlo", print_module(legalize(module, 1)), timeout=timeout)[0]["text"]
+
+
 def _refusal(request: str, text: str, placement: Placement | None, timeout: float | None) -> str | None:
     try:
         worker_client.ask(request, text, placement=placement, timeout=timeout)
@@ -74,11 +83,13 @@ def _refusal(request: str, text: str, placement: Placement | None, timeout: floa
 class Compiled:
     """The program of one device right after the partitioner, the bytes that it takes, and the seconds of compiling.
 
+    `memory` is all that it holds, `temporaries` what is neither a parameter nor a result.
     `op_name` of its instructions is the name of the instruction that each comes from.
     """
 
     module: Module
     memory: int
+    temporaries: int
     seconds: float
 
 
@@ -86,7 +97,8 @@ def partition(module: Module, devices: int, *, timeout: float | None = TIMEOUT) 
     """Compile an annotated module for so many virtual CPU devices, in the worker; raises as `run` does."""
     text = print_module(_named(module))
     reply, _ = worker_client.ask("partition", text, placement=Placement(1, devices), timeout=timeout)
-    return Compiled(parse(reply["text"]), reply["memory"]["peak"], reply["compile_seconds"])
+    memory = reply["memory"]
+    return Compiled(parse(reply["text"]), memory["peak"], memory["temporaries"], reply["compile_seconds"])
 
 
 def _named(module: Module) -> Module:
