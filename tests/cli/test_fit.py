@@ -26,7 +26,16 @@ def test_table_and_files(call: Call, step: Path, tmp_path: Path):
     for text in ("data parallel", "GPipe", "best: ", "a step's time", "runner-up: ", "combinations of mesh"):
         assert text in result.stdout
     assert hloom.load_fit(out).cost.step_seconds > 0
-    assert {"plan.json", "program.hlo"} <= {path.name for path in out.iterdir()}
+    assert {"plan.json", "program.hlo", "run.py", "run.json", "step.mlir"} <= {path.name for path in out.iterdir()}
+    again = call("fit", step, "--devices", "2", "--batch", "x:0", "-o", out)
+    assert (again.exit_code, again.stderr.splitlines()[0]) == (1, f"error: {out} is not empty")
+
+
+def test_measured_beside_expected(call: Call, step: Path):
+    options = "--devices", "2", "--batch", "x:0", "--microbatches", "1,2", "--measure", "2"
+    result = call("fit", step, *options, "--json")
+    made = [entry for entry in json.loads(result.stdout)["combinations"] if entry["measured_bytes"] is not None]
+    assert len(made) == 2 and all(entry["measured_comm_bytes"] is not None for entry in made)
 
 
 def test_nothing_fits_and_nothing_is_written(call: Call, step: Path, tmp_path: Path):
@@ -42,7 +51,11 @@ def test_nothing_fits_and_nothing_is_written(call: Call, step: Path, tmp_path: P
     ("options", "message"),
     [
         (["--devices", "0"], "0 devices"),
+        (["--devices", "1000000"], "1000000 devices"),
+        (["--devices", "2", "--memory", "0"], "a device cannot hold 0 bytes"),
+        (["--devices", "2", "--memory", "-1GiB"], "is no number of bytes"),
         (["--devices", "2", "--device", "h10"], "no device is called 'h10'"),
+        (["--devices", "2", "-o", "no/where"], "cannot write no/where: no such file or directory"),
         (["--devices", "2", "--batch", "x:0", "--microbatches", "7"], "cannot be split into 7 microbatches"),
     ],
 )
@@ -50,6 +63,21 @@ def test_refused(call: Call, step: Path, options: list[str], message: str) -> No
     result = call("fit", step, *options)
     assert result.exit_code == 1
     assert message in result.stderr
+
+
+def test_the_standard_output_takes_the_plan_alone(call: Call, step: Path):
+    options = "--devices", "2", "--batch", "x:0", "--microbatches", "1", "-o", "-"
+    result = call("fit", step, *options)
+    assert result.exit_code == 0 and "best: " in result.stderr
+    assert json.loads(result.stdout)["version"] == 2
+    assert call("fit", step, *options, "--json").exit_code == 2
+
+
+@pytest.mark.parametrize("devices", ["1", "7"])
+def test_devices_that_divide_nothing(call: Call, step: Path, devices: str):
+    result = call("fit", step, "--devices", devices, "--batch", "x:0")
+    assert result.exit_code == 0, result.stderr
+    assert "best: " in result.stdout
 
 
 def test_an_empty_file(call: Call, tmp_path: Path):

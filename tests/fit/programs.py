@@ -47,5 +47,22 @@ def perceptron_text(layers: int = 3, width: int = 64, batch: int = 64) -> str:
     return f"HloModule step\n\nENTRY step {{\n  {body}\n}}\n"
 
 
+@cache
+def softplus_text(layers: int = 3, width: int = 64, batch: int = 64) -> str:
+    """The same with log(1 + exp(x w)) for tanh: a layer has two residuals, and one follows from the other."""
+    rows = f"f32[{batch},{width}]"
+    text = perceptron_text(layers, width, batch)
+    for n in range(layers):
+        text = text.replace(
+            f"h{n} = {rows} tanh(a{n})", f"e{n} = {rows} exponential(a{n})\n  h{n} = {rows} log-plus-one(e{n})"
+        )
+        text = text.replace(
+            f"t{n} = {rows} subtract(ones{n}, q{n})",
+            f"p{n} = {rows} add(ones{n}, e{n})\n  t{n} = {rows} divide(e{n}, p{n})",
+        )
+        text = text.replace(f"q{n} = {rows} multiply(h{n}, h{n})\n  ", "")
+    return text
+
+
 def perceptron(layers: int = 3, width: int = 64, batch: int = 64) -> Module:
     return parse(perceptron_text(layers, width, batch))

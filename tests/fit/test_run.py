@@ -27,13 +27,13 @@ from hloom.pipeline import PipelinePlan, Schedule, Stage
 from hloom.planner import experts
 from hloom.sharding import Mesh
 from hloom.text import HloomError
-from tests.fit.programs import perceptron
+from tests.fit.programs import perceptron, softplus_text
 
 COST = DeviceCost({"compute": 1e-3, "links": 1e-4}, 1e4, 100_000)
 
 
 def combination(step: Module, **options: Any) -> Combination:
-    return Combination("by hand", step, options.pop("microbatches", 1), 1.0, COST, **options)
+    return Combination("manual", step, options.pop("microbatches", 1), 1.0, COST, **options)
 
 
 def result_of(step: Module, made: Combination, devices: int = 4) -> FitResult:
@@ -65,17 +65,20 @@ def run(folder: Path, *options: object) -> str:
 def test_a_sharded_step_runs_as_on_one_device(tmp_path: Path):
     folder = fsdp().save(tmp_path / "best")
     out = run(folder, "--cpu", 4, "--check", "--steps", 2, "--time")
-    assert out.startswith("step 0: ") and "as on one device" in out and "by hand on 4 cpu devices" in out
+    assert out.startswith("step 0: ") and "as on one device" in out and "manual on 4 cpu devices" in out
     lines = dict(line.split(": ") for line in out.splitlines() if ": " in line)
     assert float(lines["peak bytes"]) < 0.6 * hloom.memory(fsdp().module).peak
 
 
 def test_microbatches_and_recomputation_run_as_on_one_device(tmp_path: Path):
     """The reference is the step as it was: what was changed in the program is checked too."""
-    step = perceptron(layers=4, batch=256)
+    step = hloom.parse(softplus_text(layers=4, batch=1024))
     variants = ProgramVariants(hloom.fit.donate_state(step)[0], device("h100"), 8, {"x": 0})
-    variant = variants.variant(4, 0.5)
-    assert variant is not None and variant.peak_bytes < variants.live.peak
+    kept, variant = variants.variant(4, 1.0), variants.variant(4, 0.8)
+    assert kept is not None and variant is not None
+    logarithms = [sum(node.opcode == "log-plus-one" for node in made.module.nodes()) for made in (kept, variant)]
+    assert logarithms[0] < logarithms[1]
+    assert variant.peak_bytes < variants.live.peak / 2
     plan = next(plan for plan in experts(variant.module, Mesh.parse("data=8")) if plan.name.startswith("data parallel"))
     folder = result_of(step, combination(variant.module, plan=plan), 8).save(tmp_path / "best")
     assert "as on one device" in run(folder, "--cpu", 8, "--check")

@@ -30,6 +30,7 @@ from hloom.hlo import (
     print_module,
     save,
     to_text,
+    write_folder,
     write_whole,
 )
 from hloom.hlo import file_io as storage_module
@@ -612,3 +613,16 @@ def test_a_saved_proto_keeps_what_the_module_carries(tmp_path):
     module = read_proto(proto.SerializeToString())
     save(module, tmp_path / "x.pb")
     assert load(tmp_path / "x.pb").attachments["buffer_assignment"].logical_buffers[0].size == 8
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path):
+    folder = write_folder(tmp_path / "new", {"a.hlo": "one", "b.json": "two"})
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.hlo": "one", "b.json": "two"}
+    (tmp_path / "empty").mkdir()
+    assert write_folder(tmp_path / "empty", {"a": "1"}) == tmp_path / "empty"
+    for name, message in (("new", "is not empty"), ("new/a.hlo", "is a file"), ("none/x", "no such file or directory")):
+        with pytest.raises(HloomError, match=message):
+            write_folder(tmp_path / name, {"a": "1"})
+    with pytest.raises(HloomError, match="cannot write"):
+        write_folder(tmp_path / "half", {"a": "1", "no/such": "2"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "new"]

@@ -13,7 +13,7 @@ from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
-from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, time_text, write_tables
+from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
 
@@ -34,7 +34,7 @@ SHOWN = 8
 @click.option("--no-donate", is_flag=True, help="Give no further parameters' memory to results.")
 @click.option("--explain", is_flag=True, help="Show all combinations, and what takes the time of the best.")
 @json_option("Write JSON: all combinations, what they take, what was left out.")
-@output_option("Write modules, plan.json and run.py into this new folder.", keeps_stdout=True)
+@output_option("Write modules, plan.json and run.py into this new folder; plan.json alone with -:", keeps_stdout=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -59,9 +59,9 @@ def command(
       hloom fit step.hlo --devices 8 --memory 16GiB -o best --explain
     """
     counts = None if microbatches is None else _counts(microbatches)
-    if output == STDOUT:
-        raise click.UsageError("-o is a folder here, which the standard output is not: --json writes the plans there")
-    if output is not None:
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to the standard output: give one")
+    if output is not None and output != STDOUT:
         check_new_folder(output)
     program = read_program(source)
     with progress("searching"):
@@ -69,15 +69,26 @@ def command(
             program, devices, device=device, memory=memory, batch=" ".join(batch) or None, microbatches=counts,
             measure=measure, donate=not no_donate,
         )  # fmt: skip
+    shown = tables(result, is_full=explain)
     if json_output:
         write_json(result.to_json(), None)
+    elif output == STDOUT:
+        note_tables(shown)
     else:
-        write_tables(tables(result, is_full=explain), None)
+        write_tables(shown, None)
     if output is not None and not result.missing_bytes:
-        result.save(output)
+        _write(result, output)
     if result.missing_bytes:
         click.echo("error: nothing fits, and nothing is written", err=True)
         context.exit(1)
+
+
+def _write(result: FitResult, output: Path) -> None:
+    """Write the folder; or `plan.json` alone to the standard output."""
+    if output == STDOUT:
+        write_json(result.plan_json(), None)
+    else:
+        result.save(output)
 
 
 def _counts(text: str) -> list[int]:

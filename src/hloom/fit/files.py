@@ -37,7 +37,7 @@ def write_fit(step: Module, best: Combination, record: dict[str, Any], folder: s
     else:
         texts |= _stage_texts(best)
     texts |= run_files(step, best, record["devices"], record["device"])
-    texts[PLAN] = json.dumps(_described(best, record), indent=1) + "\n"
+    texts[PLAN] = json.dumps(fit_json(best, record), indent=1) + "\n"
     return write_folder(folder, texts)
 
 
@@ -63,7 +63,8 @@ def load_fit(path: str | os.PathLike[str]) -> Combination:
         raise HloomError(f"{file} holds no combination: {problem!r}", hint="write it again with hloom fit -o") from None
 
 
-def _described(best: Combination, record: dict[str, Any]) -> dict[str, Any]:
+def fit_json(best: Combination, record: dict[str, Any]) -> dict[str, Any]:
+    """What `plan.json` holds, as plain values."""
     return {
         "version": VERSION,
         **record,

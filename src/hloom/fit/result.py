@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hloom.fit.combination import Combination, Omission
-from hloom.fit.files import write_fit
+from hloom.fit.files import fit_json, write_fit
 from hloom.fit.sharding_search import Counts
 from hloom.ir import Module
 from hloom.text import Display, Displayed, DisplayTable, HloomError
@@ -99,9 +99,17 @@ class FitResult(Displayed):
 
         Raises HloomError where nothing fits, jax cannot take the step, or the folder holds something.
         """
+        self._check_fits()
+        return write_fit(self.module, self.best, self.to_json(), folder)
+
+    def plan_json(self) -> dict[str, Any]:
+        """What `save` writes as `plan.json`; raises HloomError where nothing fits."""
+        self._check_fits()
+        return fit_json(self.best, self.to_json())
+
+    def _check_fits(self) -> None:
         if self.missing_bytes > 0:
             raise HloomError(
                 f"nothing fits into {self.memory:,.0f} bytes: the least that was found takes {self.best.peak_bytes:,}",
                 hint="use more devices, or a larger memory",
             )
-        return write_fit(self.module, self.best, self.to_json(), folder)
