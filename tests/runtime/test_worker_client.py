@@ -59,9 +59,9 @@ def test_timeout_is_an_error_and_the_next_run_works():
 
 def test_the_worker_is_kept():
     run_text(DOUBLE)
-    before = worker_client._KEPT[0]
+    before = worker_client._KEPT[""]
     run_text(DOUBLE)
-    assert worker_client._KEPT[0] is before
+    assert worker_client._KEPT[""] is before
 
 
 def test_more_devices_than_the_worker_has():
@@ -69,14 +69,25 @@ def test_more_devices_than_the_worker_has():
     assert len(run_text(wide).per_device) == 12
 
 
+def test_flags_have_a_worker_of_their_own():
+    run_text(DOUBLE)
+    with worker_client.xla_flags("--xla_backend_optimization_level=0"):
+        run_text(DOUBLE)
+    assert set(worker_client._KEPT) == {"", "--xla_backend_optimization_level=0"}
+    with worker_client.xla_flags("--xla_no_such_flag=1"):
+        assert "xla_no_such_flag" in str(refused(run_text, DOUBLE))
+    assert run_text(DOUBLE, [np.ones(2, np.float32)]).outputs[0].tolist() == [2, 2]
+    worker_client.close()
+
+
 def test_a_fork_gets_a_worker_of_its_own():
     run_text(DOUBLE)
-    assert worker_client._KEPT[0].is_usable
-    owner, worker_client._KEPT[0].owner = worker_client._KEPT[0].owner, -1
+    assert worker_client._KEPT[""].is_usable
+    owner, worker_client._KEPT[""].owner = worker_client._KEPT[""].owner, -1
     try:
-        assert not worker_client._KEPT[0].is_usable
+        assert not worker_client._KEPT[""].is_usable
     finally:
-        worker_client._KEPT[0].owner = owner
+        worker_client._KEPT[""].owner = owner
 
 
 def test_xla_words_are_passed_on():

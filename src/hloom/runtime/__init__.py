@@ -71,6 +71,7 @@ from hloom.runtime.transformation import location_of as location_of
 from hloom.runtime.worker_client import XlaCrash as XlaCrash
 from hloom.runtime.worker_client import XlaError as XlaError
 from hloom.runtime.worker_client import close as close
+from hloom.runtime.worker_client import xla_flags as xla_flags
 from hloom.runtime.xla import Placement as Placement
 from hloom.runtime.xla_queries import Compiled as Compiled
 from hloom.runtime.xla_queries import ProgramSignature as ProgramSignature

@@ -12,7 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,9 +43,9 @@ class XlaCrash(XlaError):
 
 
 class Worker:
-    """One child process with XLA in it."""
+    """One child process with XLA in it; `flags` come behind those of XLA_FLAGS."""
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, devices: int, flags: str = "") -> None:
         self.devices = devices
         self.owner = os.getpid()
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
@@ -54,7 +56,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             bufsize=0,
-            env={**os.environ, **xla.environment(devices), "PYTHONPATH": _search_path()},
+            env={**os.environ, **xla.environment(devices, flags), "PYTHONPATH": _search_path()},
             start_new_session=True,
         )
 
@@ -138,7 +140,22 @@ class Worker:
 
 
 _LOCK = threading.RLock()
-_KEPT: list[Worker] = []
+_KEPT: dict[str, Worker] = {}
+"""The worker for each set of further flags."""
+_FLAGS: ContextVar[str] = ContextVar("flags", default="")
+
+
+@contextmanager
+def xla_flags(flags: str) -> Iterator[None]:
+    """Let XLA have these flags, behind those of XLA_FLAGS, in whatever the block asks of it: in a worker of its own.
+
+    The first request raises XlaCrash where XLA does not know a flag.
+    """
+    token = _FLAGS.set(flags)
+    try:
+        yield
+    finally:
+        _FLAGS.reset(token)
 
 
 def ask(
@@ -164,19 +181,22 @@ def ask(
 
 
 def close() -> None:
-    """End the worker, if there is one; the next request starts another."""
+    """End the workers, if there are any; the next request starts another."""
     with _LOCK:
         while _KEPT:
-            _KEPT.pop().close()
+            _KEPT.popitem()[1].close()
 
 
 def _worker(devices: int) -> Worker:
-    if _KEPT and _KEPT[0].is_usable and _KEPT[0].devices >= devices:
-        return _KEPT[0]
-    close()
+    flags = _FLAGS.get()
+    kept = _KEPT.get(flags)
+    if kept is not None and kept.is_usable and kept.devices >= devices:
+        return kept
+    if kept is not None:
+        _KEPT.pop(flags).close()
     xla.check_version()
-    _KEPT.append(Worker(max(devices, SPARE_DEVICES)))
-    return _KEPT[0]
+    _KEPT[flags] = Worker(max(devices, SPARE_DEVICES), flags)
+    return _KEPT[flags]
 
 
 def _search_path() -> str:

@@ -29,10 +29,10 @@ KEPT_EXECUTABLES = 16
 """How many compiled programs are kept for another run of the same text."""
 
 
-def environment(devices: int) -> dict[str, str]:
-    """The variables for a process that runs programs on so many virtual CPU devices."""
+def environment(devices: int, further_flags: str = "") -> dict[str, str]:
+    """The variables for a process that runs programs on so many virtual CPU devices; further flags come last."""
     flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES_FLAG)]
-    return {**ENVIRONMENT, "XLA_FLAGS": " ".join([*flags, f"{DEVICES_FLAG}={devices}"])}
+    return {**ENVIRONMENT, "XLA_FLAGS": " ".join([*flags, f"{DEVICES_FLAG}={devices}", *further_flags.split()])}
 
 
 def check_version() -> None:

@@ -1,0 +1,47 @@
+"""Minimisation: the smallest module in which a fault still shows, by delta debugging on graphs.
+
+To add a reduction, write a function of the search in `reductions.py` (or, if it is of shapes, in `shape_reduction.py`)
+and put it into its table; to add a predicate, write a class in `predicates.py`.
+"""
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from hloom.ir import Module
+from hloom.minimize.delta_debugging import minimize_items as minimize_items
+from hloom.minimize.minimization import STEPS as STEPS
+from hloom.minimize.minimization import FaultNotShown as FaultNotShown
+from hloom.minimize.minimization import Minimization as Minimization
+from hloom.minimize.minimization import minimize as minimize
+from hloom.minimize.predicates import STATUSES as STATUSES
+from hloom.minimize.predicates import TIMEOUT as TIMEOUT
+from hloom.minimize.predicates import CommandPredicate as CommandPredicate
+from hloom.minimize.predicates import DiffersBetweenFlags as DiffersBetweenFlags
+from hloom.minimize.predicates import DiffersFromEvaluator as DiffersFromEvaluator
+from hloom.minimize.predicates import FaultPredicate as FaultPredicate
+from hloom.minimize.predicates import FunctionPredicate as FunctionPredicate
+from hloom.minimize.predicates import SlowerThan as SlowerThan
+from hloom.minimize.predicates import Verdict as Verdict
+from hloom.minimize.predicates import XlaCrashes as XlaCrashes
+from hloom.minimize.predicates import XlaRefuses as XlaRefuses
+from hloom.minimize.search import MinimizationProgress as MinimizationProgress
+
+
+class _CallablePackage(ModuleType):
+    """The package as a function: the package and what users call, `hloom.minimize(module, predicate)`, have one name."""
+
+    def __call__(
+        self,
+        module: Module,
+        predicate: FaultPredicate | Callable[[Module], object],
+        *,
+        steps: int = STEPS,
+        isolated: bool = False,
+        timeout: float = TIMEOUT,
+        told: Callable[[MinimizationProgress], object] | None = None,
+    ) -> Minimization:
+        return minimize(module, predicate, steps=steps, isolated=isolated, timeout=timeout, told=told)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -1,0 +1,161 @@
+"""Cuts: some of a program's instructions as a program, parameters in the place of what they are given.
+
+    x = f(p)                        p = parameter(0)
+    y = g(x)      keeping y   ->    y = g(p)
+    ROOT z = h(y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from hloom.autodiff import Emitter
+from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, TensorType, TupleType, Type, same_shape
+from hloom.ops import OPS
+from hloom.passes import erase_unused
+
+SIGNATURE_ATTRIBUTES = (
+    "entry_computation_layout",
+    "input_output_alias",
+    "buffer_donor",
+    "alias_passthrough_params",
+    "allow_spmd_sharding_propagation_to_parameters",
+    "allow_spmd_sharding_propagation_to_output",
+    "origin_recovery_table",
+)
+"""What a header says of parameters and results: it goes where those change."""
+GET = "get-tuple-element"
+PREDECESSORS = "control-predecessors"
+
+
+def output_tuple(entry: Graph) -> Node | None:
+    """The tuple that an entry yields and nothing else uses; None where it yields another value."""
+    root = entry.root
+    return root if root.opcode == "tuple" and not root.users else None
+
+
+def outputs_of(entry: Graph) -> list[Node]:
+    """The values that an entry yields, each once."""
+    bundle = output_tuple(entry)
+    return list(dict.fromkeys(bundle.inputs if bundle else (entry.root,)))
+
+
+def entry_instructions(module: Module) -> list[str]:
+    """The names of what the entry computes, without the tuple of its results."""
+    bundle = output_tuple(module.entry)
+    return [node.name for node in module.entry.nodes if isinstance(node, Apply) and node is not bundle]
+
+
+def keep_instructions(module: Module, names: Collection[str]) -> Module | None:
+    """A copy in which the entry has these instructions alone, with the constants that they use; None where none is left.
+
+    What else they use becomes a parameter. The copy yields what the module yielded of them, and what none of them uses.
+    """
+    copy = module.clone()
+    entry = copy.entry
+    copy.index_users()
+    kept = {node for node in entry.nodes if isinstance(node, Apply) and node.name in names}
+    for node in [node for node in entry.nodes if node.opcode == GET and node in kept]:
+        if isinstance(node.inputs[0], Apply) and node.inputs[0] not in kept:
+            kept.discard(node)  # its own value is the parameter, and not the tuple
+    if not kept:
+        return None
+    outputs = [node for node in outputs_of(entry) if node in kept]
+    outputs += [node for node in entry.nodes if node in kept and not any(user in kept for user in node.users)]
+    for node in [node for node in entry.nodes if isinstance(node, Apply) and node not in kept]:
+        users = [user for user in node.users if user in kept]
+        if users:
+            _give(entry, node, users)
+    yield_values(entry, list(dict.fromkeys(outputs)))
+    return tidied(copy, module)
+
+
+def keep_outputs(module: Module, names: Collection[str]) -> Module | None:
+    """A copy that yields the values of these names alone; None where there are none."""
+    copy = module.clone()
+    copy.index_users()
+    kept = [node for node in outputs_of(copy.entry) if node.name in names]
+    if not kept:
+        return None
+    yield_values(copy.entry, kept)
+    return tidied(copy, module)
+
+
+def replace_nodes(module: Module, names: Iterable[tuple[str, str]], replacement: Replacement) -> Module | None:
+    """A copy in which nodes, named with their graphs, are replaced by others; None where one cannot be."""
+    copy = module.clone()
+    copy.index_users()
+    for graph_name, name in names:
+        node = copy[graph_name][name]
+        value = replacement(node)
+        if value is None:
+            return None
+        node.graph.replace_uses(node, value)
+    return tidied(copy, module)
+
+
+Replacement = Callable[[Node], "Node | None"]
+"""Another value of a node's type, made before it or there already."""
+
+
+def same_type_operand(node: Node) -> Node | None:
+    """The first operand of a node's type."""
+    return next((operand for operand in node.inputs if operand.type and same_shape(operand.type, node.type)), None)
+
+
+def zero(node: Node) -> Node | None:
+    """Zeros in the place of an array, broadcast from a scalar; None where the type has none."""
+    if not isinstance(node.type, TensorType) or not node.type.is_static:
+        return None
+    graph = node.graph
+    before = len(graph.nodes)
+    value = Emitter(graph).zeros(node.type)
+    for made in graph.nodes[before:]:
+        graph.move_before(made, node)
+    return value
+
+
+def first_parameter_alike(node: Node) -> Node | None:
+    """The first parameter of a parameter's type; None where it is that one itself."""
+    first = next(other for other in node.graph.parameters if same_shape(other.type, node.type))
+    return None if first is node else first
+
+
+def yield_values(entry: Graph, values: list[Node]) -> None:
+    """Let an entry yield some values: one alone, several as a tuple."""
+    if len(values) == 1:
+        entry.set_output(values[0])
+        return
+    types = [value.type for value in values if value.type is not None]
+    entry.set_output(entry.add_apply(OPS["tuple"], values, TupleType(types)))
+
+
+def tidied(module: Module, original: Module) -> Module:
+    """The module without dead code, parameters that nothing uses, and what its header says of another signature."""
+    erase_unused(module)
+    entry = module.entry
+    for parameter in [parameter for parameter in entry.parameters if not parameter.is_used]:
+        entry.erase(parameter)
+    if signature_of(module) != signature_of(original):
+        module.attributes = module.attributes.changed(dict.fromkeys(SIGNATURE_ATTRIBUTES))
+    return module
+
+
+def signature_of(module: Module) -> tuple[Type | None, ...]:
+    """The types of what an entry takes, and of what it yields."""
+    return (*[parameter.type for parameter in module.entry.parameters], module.entry.root.type)
+
+
+def _give(entry: Graph, node: Node, users: Iterable[Node]) -> None:
+    """Let instructions use a parameter in the place of a node."""
+    if node.type is TOKEN:
+        given: Node = entry.add_apply(OPS["after-all"], (), TOKEN, EMPTY, before=entry.nodes[0])
+    else:
+        given = entry.add_parameter(node.type, "p")
+        entry.move_before(given, entry.nodes[0])
+    for user in users:
+        entry.set_inputs(user, [given if operand is node else operand for operand in user.inputs])
+        waited = user.attributes.get(PREDECESSORS)
+        if waited and node in waited:
+            rest: Mapping[str, object] = {PREDECESSORS: tuple(other for other in waited if other is not node) or None}
+            entry.set_attributes(user, user.attributes.changed(rest))

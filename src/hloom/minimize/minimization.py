@@ -1,0 +1,116 @@
+"""Minimisation: the smallest module in which a fault still shows, by rounds of reductions until none of them helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hloom.hlo import parse, print_module
+from hloom.ir import Module
+from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predicate
+from hloom.minimize.reductions import REDUCTIONS
+from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
+from hloom.text import HloomError
+
+STEPS = 5_000
+"""How many candidates are checked at most, unless told otherwise."""
+
+
+class FaultNotShown(HloomError):
+    """The predicate does not hold for the module that is to be minimised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minimization:
+    """The smallest module that was reached, and how.
+
+    `text` is the module's; `shows` says whether the fault showed again in the module that was read back from it, with
+    `reason`. `steps` are the candidates that were checked, the input and the text among them; `refused` did not verify,
+    `repeated` had been checked before, `accepted` showed the fault. `is_finished` is false where the steps ran out
+    before a whole round found nothing more.
+    """
+
+    module: Module
+    text: str
+    shows: bool
+    reason: str
+    instructions_before: int
+    instructions: int
+    rounds: int
+    steps: int
+    accepted: int
+    refused: int
+    repeated: int
+    is_finished: bool
+
+    def __str__(self) -> str:
+        end = "" if self.is_finished else ", stopped when the steps ran out"
+        return (
+            f"{self.instructions_before:,} instructions to {self.instructions:,} in {self.rounds} rounds: "
+            f"{self.steps:,} candidates checked, {self.accepted:,} showed the fault, {self.refused:,} did not "
+            f"verify{end}"
+        )
+
+
+def minimize(
+    module: Module,
+    predicate: FaultPredicate | Callable[[Module], object],
+    *,
+    steps: int = STEPS,
+    isolated: bool = False,
+    timeout: float = TIMEOUT,
+    told: Callable[[MinimizationProgress], object] | None = None,
+) -> Minimization:
+    """Make a module smaller for as long as the predicate holds; the module itself is not changed.
+
+    The predicate is a function of a module, or one of this package's. At most `steps` candidates are checked. A function
+    runs in this process, or with `isolated` in a forked one, which is stopped after `timeout` seconds. `told` is called
+    before each check. Raises FaultNotShown where the predicate does not hold for the module itself, HloomError for a
+    module that does not verify.
+
+    >>> from hloom.hlo import parse
+    >>> module = parse("ENTRY e { x = f32[9,9] parameter(0) y = f32[9,9] exponential(x) ROOT z = f32[9,9] tanh(y) }")
+    >>> print(minimize(module, lambda m: any(node.opcode == "tanh" for node in m.nodes())).text)
+    HloomModule
+    """
+    if steps < 1:
+        raise HloomError(f"{steps} steps: at least one is needed, to check the module itself")
+    named = as_predicate(predicate, isolated=isolated, timeout=timeout)
+    search = ReductionSearch(module.clone(), named, steps, told)
+    if not search.first.shows:
+        raise FaultNotShown(
+            f"the fault does not show in {module.name} itself: '{named.name}' does not hold", hint=search.first.reason
+        )
+    before = search.size[0]
+    is_finished = _reduce(search)
+    text = print_module(search.smallest)
+    verdict = _check_again(search, text)
+    return Minimization(
+        search.smallest, text, verdict.shows, verdict.reason, before, search.smallest_size[0], search.round,
+        search.steps, search.accepted, search.refused, search.repeated, is_finished,
+    )  # fmt: skip
+
+
+def _reduce(search: ReductionSearch) -> bool:
+    """Go round all reductions until none of them helps; whether that was reached within the steps."""
+    try:
+        while True:
+            search.round += 1
+            accepted = search.accepted
+            for search.reduction, reduce in REDUCTIONS.items():
+                reduce(search)
+            if search.accepted == accepted:
+                return True
+    except OutOfSteps:
+        return False
+
+
+def _check_again(search: ReductionSearch, text: str) -> Verdict:
+    """Check what is read back from the text, which is what a user has; an input that nothing reduced is checked too."""
+    if search.accepted == 0:
+        return search.first
+    search.reduction = "the text"
+    try:
+        return search.check(parse(text), text)
+    except OutOfSteps:
+        return Verdict(True, "it was checked before it was printed: the steps ran out")

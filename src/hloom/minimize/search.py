@@ -1,0 +1,128 @@
+"""The search for a smaller module: candidates are verified, measured, and checked; the module is the last that showed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hloom.hlo import print_module
+from hloom.ir import Module, TensorType, TypeProblem, verify
+from hloom.minimize.predicates import FaultPredicate, Verdict
+from hloom.text import HloomError
+
+Size = tuple[int, int, int]
+"""Instructions, elements of all values, characters of the text: what counts, in this order."""
+
+
+class OutOfSteps(Exception):
+    """All the steps that were allowed are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinimizationProgress:
+    """How far a search has come: what it tries, and the smallest module that shows the fault so far."""
+
+    reduction: str
+    round: int
+    steps: int
+    instructions: int
+    module: Module
+
+
+class ReductionSearch:
+    """A module that shows a fault, and the count of what was tried to make it smaller.
+
+    `steps` are the checks of the predicate, `refused` the candidates that did not verify, `accepted` those that showed
+    the fault and became the module.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        predicate: FaultPredicate,
+        most_steps: int,
+        told: Callable[[MinimizationProgress], object] | None = None,
+    ) -> None:
+        self.module = self.smallest = module
+        self.reduction, self.round = "the input", 0
+        self.steps = self.refused = self.repeated = self.accepted = 0
+        self._predicate, self._most_steps, self._told = predicate, most_steps, told
+        self._level = verify(module).level
+        text = print_module(module)
+        self.size = self.smallest_size = size_of(module, text)
+        self._seen = {_digest(text)}
+        self.first = self.check(module, text)
+
+    def check(self, module: Module, text: str) -> Verdict:
+        """Ask the predicate, which is one step; raises OutOfSteps where none is left."""
+        if self.steps == self._most_steps:
+            raise OutOfSteps
+        self.steps += 1
+        if self._told is not None:
+            self._told(
+                MinimizationProgress(self.reduction, self.round, self.steps, self.smallest_size[0], self.smallest)
+            )
+        return self._predicate.check(module, text)
+
+    def take(self, candidate: Module | None, *, may_grow: bool = False) -> bool:
+        """Let a candidate be the module if it is sound, smaller, and shows the fault; whether it is.
+
+        With `may_grow` it may be larger: for what opens the way to other reductions and cannot go on for ever.
+        """
+        if candidate is None or not self._is_sound(candidate):
+            return False
+        text = print_module(candidate)
+        size = size_of(candidate, text)
+        if size >= self.size and not may_grow:
+            return False
+        digest = _digest(text)
+        if digest in self._seen:
+            self.repeated += 1
+            return False
+        self._seen.add(digest)
+        if not self.check(candidate, text).shows:
+            return False
+        self.module, self.size = candidate, size
+        if size < self.smallest_size:
+            self.smallest, self.smallest_size = candidate, size
+        self.accepted += 1
+        return True
+
+    def _is_sound(self, candidate: Module) -> bool:
+        try:
+            if verify(candidate).level >= self._level:
+                return True
+        except HloomError:
+            pass
+        self.refused += 1
+        return False
+
+
+def size_of(module: Module, text: str) -> Size:
+    """How large a module is, which has this text."""
+    return module.node_count, sum(_elements(node.type) for node in module.nodes()), len(text)
+
+
+def _elements(value_type: object) -> int:
+    leaves = value_type.leaves() if hasattr(value_type, "leaves") else ()
+    sizes = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
+    total = 0
+    for leaf in sizes:
+        count = 1
+        for dim in leaf.dims:
+            count *= max(dim, 1)
+        total += count
+    return total
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def attempt(make: Callable[[], Module | None]) -> Module | None:
+    """What a reduction makes; None where types do not follow or it cannot be done."""
+    try:
+        return make()
+    except (TypeProblem, HloomError):
+        return None
