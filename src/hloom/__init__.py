@@ -69,6 +69,9 @@ if TYPE_CHECKING:
     from hloom.ir import equal as equal
     from hloom.ir import verify as verify
     from hloom.microbatch import microbatch as microbatch
+    from hloom.minimize import FaultNotShown as FaultNotShown
+    from hloom.minimize import Minimization as Minimization
+    from hloom.minimize import minimize as minimize
     from hloom.ops import OPS as OPS
     from hloom.page import page as page
     from hloom.page import view as view
@@ -138,6 +141,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
         "verify",
     ),
     "microbatch": ("microbatch",),
+    "minimize": ("FaultNotShown", "Minimization", "minimize"),
     "ops": ("OPS",),
     "page": ("page", "view"),
     "pipeline": ("pipeline",),

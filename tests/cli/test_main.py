@@ -38,6 +38,7 @@ PAGES = {"page": {"--json"}, "view": {"--json", "-o, --output OUT"}}
 REQUIRED = {
     "fit": ("--devices", 2),
     "grep": ("negate",),
+    "minimize": ("--failing", "true {}"),
     "pipeline": ("--devices", 2),
     "plan": ("--mesh", "x=2"),
     "propagate": ("--mesh", "x=2"),

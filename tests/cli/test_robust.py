@@ -17,6 +17,7 @@ OPTIONS = {
     "propagate": ("--mesh", "m=2", "--set", "x:0=m"),
     "plan": ("--mesh", "m=2"),
     "grep": ("negate",),
+    "minimize": ("--failing", "true {}"),
     "opt": ("-p", "dce"),
     "grad": ("--vjp",),
     "pipeline": ("--devices", "2"),

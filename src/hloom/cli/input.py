@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -80,13 +80,14 @@ def note_whole_program(module: Module) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
+def progress(what: str) -> Iterator[Callable[[str], None]]:
     """Show a bar on the terminal while work goes on for more than PATIENCE seconds.
 
-    It shows the time left where the work says how far it has come (`hloom.text.tracked`), and moves otherwise.
+    It shows the time left where the work says how far it has come (`hloom.text.tracked`), and moves otherwise. The
+    block gets a function that lets the bar say something else.
     """
     if not sys.stderr.isatty():
-        yield
+        yield lambda text: None
         return
     from rich.console import Console  # only here: it takes as long to load as most modules take to read
     from rich.progress import BarColumn, Progress, RenderableColumn, TextColumn, TimeElapsedColumn
@@ -107,7 +108,7 @@ def progress(what: str) -> Iterator[None]:
     timer.start()
     try:
         with listening(told):
-            yield
+            yield lambda text: progress.update(task, description=text)
     finally:
         timer.cancel()
         timer.join()

@@ -29,7 +29,7 @@ from hloom.minimize.search import MinimizationProgress as MinimizationProgress
 
 
 class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.minimize(module, predicate)`, have one name."""
+    """The package as a function: the package and what users call, `hloom.minimize(m, predicate)`, have one name."""
 
     def __call__(
         self,

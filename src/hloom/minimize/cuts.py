@@ -1,16 +1,16 @@
 """Cuts: some of a program's instructions as a program, parameters in the place of what they are given.
 
-    x = f(p)                        p = parameter(0)
-    y = g(x)      keeping y   ->    y = g(p)
-    ROOT z = h(y)
+x = f(p)                        p = parameter(0)
+y = g(x)      keeping y   ->    y = g(p)
+ROOT z = h(y)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from hloom.autodiff import Emitter
-from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, TensorType, TupleType, Type, same_shape
+from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, TupleType, Type, same_shape
 from hloom.ops import OPS
 from hloom.passes import erase_unused
 
@@ -25,6 +25,8 @@ SIGNATURE_ATTRIBUTES = (
 )
 """What a header says of parameters and results: it goes where those change."""
 GET = "get-tuple-element"
+MOVING = frozenset(("bitcast", "reshape"))
+"""Opcodes that do what a reshape does."""
 PREDECESSORS = "control-predecessors"
 
 
@@ -46,10 +48,11 @@ def entry_instructions(module: Module) -> list[str]:
     return [node.name for node in module.entry.nodes if isinstance(node, Apply) and node is not bundle]
 
 
-def keep_instructions(module: Module, names: Collection[str]) -> Module | None:
-    """A copy in which the entry has these instructions alone, with the constants that they use; None where none is left.
+def keep_instructions(module: Module, names: Collection[str]) -> Module:
+    """A copy in which the entry has these instructions alone, with the constants that they use.
 
-    What else they use becomes a parameter. The copy yields what the module yielded of them, and what none of them uses.
+    What else they use becomes a parameter. The copy yields what the module yielded of them, and what none of them uses;
+    without any instruction it yields a parameter, of the type of the module's first output.
     """
     copy = module.clone()
     entry = copy.entry
@@ -59,7 +62,9 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module | None:
         if isinstance(node.inputs[0], Apply) and node.inputs[0] not in kept:
             kept.discard(node)  # its own value is the parameter, and not the tuple
     if not kept:
-        return None
+        entry.set_output(entry.add_parameter(outputs_of(entry)[0].type, "p"))
+        _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply))
+        return tidied(copy, module)
     outputs = [node for node in outputs_of(entry) if node in kept]
     outputs += [node for node in entry.nodes if node in kept and not any(user in kept for user in node.users)]
     for node in [node for node in entry.nodes if isinstance(node, Apply) and node not in kept]:
@@ -67,6 +72,7 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module | None:
         if users:
             _give(entry, node, users)
     yield_values(entry, list(dict.fromkeys(outputs)))
+    _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
     return tidied(copy, module)
 
 
@@ -82,25 +88,54 @@ def keep_outputs(module: Module, names: Collection[str]) -> Module | None:
 
 
 def replace_nodes(module: Module, names: Iterable[tuple[str, str]], replacement: Replacement) -> Module | None:
-    """A copy in which nodes, named with their graphs, are replaced by others; None where one cannot be."""
+    """A copy in which nodes, named with their graphs, are replaced by others; None where none can be."""
     copy = module.clone()
     copy.index_users()
+    count = 0
     for graph_name, name in names:
         node = copy[graph_name][name]
         value = replacement(node)
-        if value is None:
-            return None
-        node.graph.replace_uses(node, value)
-    return tidied(copy, module)
+        if value is not None:
+            node.graph.replace_uses(node, value)
+            _erase([node])
+            count += 1
+    return tidied(copy, module) if count else None
 
 
 Replacement = Callable[[Node], "Node | None"]
 """Another value of a node's type, made before it or there already."""
 
 
-def same_type_operand(node: Node) -> Node | None:
+def same_type_operands(node: Node) -> list[Node]:
+    """The operands of a node's type, each once."""
+    return [operand for operand in dict.fromkeys(node.inputs) if operand.type and same_shape(operand.type, node.type)]
+
+
+def first_operand(node: Node) -> Node | None:
     """The first operand of a node's type."""
-    return next((operand for operand in node.inputs if operand.type and same_shape(operand.type, node.type)), None)
+    return next(iter(same_type_operands(node)), None)
+
+
+def last_operand(node: Node) -> Node | None:
+    """The last operand of a node's type, where there are several."""
+    operands = same_type_operands(node)
+    return operands[-1] if len(operands) > 1 else None
+
+
+def reshaped_operand(node: Node) -> Node | None:
+    """The first operand of as many elements of the same type, reshaped; None for what only moves elements."""
+    wanted = node.type
+    if node.opcode in MOVING or not isinstance(wanted, TensorType) or not wanted.is_static:
+        return None
+    for operand in node.inputs:
+        given = operand.type
+        if isinstance(given, TensorType) and given.dims != wanted.dims and _may_be_reshaped(given, wanted):
+            return node.graph.add_apply(OPS["reshape"], (operand,), wanted, EMPTY, before=node)
+    return None
+
+
+def _may_be_reshaped(given: TensorType, wanted: TensorType) -> bool:
+    return given.is_static and given.dtype is wanted.dtype and given.element_count == wanted.element_count
 
 
 def zero(node: Node) -> Node | None:
@@ -119,6 +154,13 @@ def first_parameter_alike(node: Node) -> Node | None:
     """The first parameter of a parameter's type; None where it is that one itself."""
     first = next(other for other in node.graph.parameters if same_shape(other.type, node.type))
     return None if first is node else first
+
+
+def _erase(nodes: Iterable[Node]) -> None:
+    """Take nodes out that nothing uses, those with effects among them, which are not dead to `dce`."""
+    for node in nodes:
+        if not node.is_used and not isinstance(node, Parameter):
+            node.graph.erase(node)
 
 
 def yield_values(entry: Graph, values: list[Node]) -> None:
@@ -155,7 +197,7 @@ def _give(entry: Graph, node: Node, users: Iterable[Node]) -> None:
         entry.move_before(given, entry.nodes[0])
     for user in users:
         entry.set_inputs(user, [given if operand is node else operand for operand in user.inputs])
-        waited = user.attributes.get(PREDECESSORS)
-        if waited and node in waited:
-            rest: Mapping[str, object] = {PREDECESSORS: tuple(other for other in waited if other is not node) or None}
-            entry.set_attributes(user, user.attributes.changed(rest))
+        waited = user.attributes.get(PREDECESSORS) or ()
+        if node in waited:
+            rest = tuple(other for other in waited if other is not node)
+            entry.set_attributes(user, user.attributes.changed({PREDECESSORS: rest or None}))

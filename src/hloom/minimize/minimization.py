@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from hloom.ir import Module
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predicate
 from hloom.minimize.reductions import REDUCTIONS
 from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
-from hloom.text import HloomError
+from hloom.text import HloomError, HloomWarning
 
 STEPS = 5_000
 """How many candidates are checked at most, unless told otherwise."""
@@ -63,15 +64,20 @@ def minimize(
 ) -> Minimization:
     """Make a module smaller for as long as the predicate holds; the module itself is not changed.
 
-    The predicate is a function of a module, or one of this package's. At most `steps` candidates are checked. A function
-    runs in this process, or with `isolated` in a forked one, which is stopped after `timeout` seconds. `told` is called
-    before each check. Raises FaultNotShown where the predicate does not hold for the module itself, HloomError for a
-    module that does not verify.
+    The predicate is a function of a module, or one of this package's. At most `steps` candidates are checked. A
+    function runs in this process, or with `isolated` in a forked one, which is stopped after `timeout` seconds. `told`
+    is called before each check. Raises FaultNotShown where the predicate does not hold for the module itself,
+    HloomError for a module that does not verify.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[9,9] parameter(0) y = f32[9,9] exponential(x) ROOT z = f32[9,9] tanh(y) }")
-    >>> print(minimize(module, lambda m: any(node.opcode == "tanh" for node in m.nodes())).text)
-    HloomModule
+    >>> print(minimize(module, lambda m: any(node.opcode == "tanh" for node in m.nodes())).text.strip())
+    HloModule module_e
+    <BLANKLINE>
+    ENTRY %e (p: f32[1,1]) -> f32[1,1] {
+      %p = f32[1,1] parameter(0)
+      ROOT %z = f32[1,1] tanh(%p)
+    }
     """
     if steps < 1:
         raise HloomError(f"{steps} steps: at least one is needed, to check the module itself")
@@ -111,6 +117,8 @@ def _check_again(search: ReductionSearch, text: str) -> Verdict:
         return search.first
     search.reduction = "the text"
     try:
-        return search.check(parse(text), text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HloomWarning)  # what it warns of, reading the input has
+            return search.check(parse(text), text)
     except OutOfSteps:
         return Verdict(True, "it was checked before it was printed: the steps ran out")

@@ -6,8 +6,10 @@ class here and, for the command line, an option in `hloom.cli.minimize`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -21,7 +23,18 @@ from pathlib import Path
 from hloom.evaluate import evaluate
 from hloom.hlo import print_module
 from hloom.ir import Module
-from hloom.runtime import RunResult, XlaCrash, XlaError, accepts, compare, compiles, legalize, placement_of, run, xla_flags
+from hloom.runtime import (
+    RunResult,
+    XlaCrash,
+    accepts,
+    compare,
+    compiles,
+    legalize,
+    placement_of,
+    printed,
+    run,
+    xla_flags,
+)
 from hloom.text import HloomError
 
 TIMEOUT = 60.0
@@ -63,7 +76,9 @@ class FaultPredicate(ABC):
         """Whether the fault shows in a module, of which this is the text."""
 
 
-def as_predicate(predicate: FaultPredicate | Callable[[Module], object], *, isolated: bool, timeout: float) -> FaultPredicate:
+def as_predicate(
+    predicate: FaultPredicate | Callable[[Module], object], *, isolated: bool, timeout: float
+) -> FaultPredicate:
     """The predicate itself, or a function of a module as one."""
     if isinstance(predicate, FaultPredicate):
         if isolated:
@@ -81,7 +96,9 @@ class FunctionPredicate(FaultPredicate):
     there, what ends in any other way than by returning shows no fault.
     """
 
-    def __init__(self, function: Callable[[Module], object], *, isolated: bool = False, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, function: Callable[[Module], object], *, isolated: bool = False, timeout: float = TIMEOUT
+    ) -> None:
         self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
         self._function, self._isolated, self._timeout = function, isolated, timeout
         if isolated and not hasattr(os, "fork"):
@@ -110,8 +127,6 @@ class FunctionPredicate(FaultPredicate):
             os.close(reader)
 
     def _answer_of(self, child: int, reader: int) -> Verdict:
-        import select
-
         try:
             ready = bool(select.select([reader], [], [], self._timeout)[0])
             answer = os.read(reader, 1) if ready else b""
@@ -180,10 +195,8 @@ class CommandPredicate(FaultPredicate):
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End a command and all that it started: its group has the number of its own process."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 
@@ -261,20 +274,13 @@ class XlaCrashes(FaultPredicate):
 
     def check(self, module: Module, text: str) -> Verdict:
         try:
-            accepts_or_crash(text, self.timeout)
+            printed(text, self.timeout)  # what makes the parser die, and not only refuse, raises XlaCrash
             run(module, seed=self.seed, timeout=self.timeout)
         except XlaCrash as crash:
             return _verdict(str(crash), self._message, self.any_message)
         except HloomError as error:
             return Verdict(False, str(error))
         return Verdict(False, "XLA runs it")
-
-
-def accepts_or_crash(text: str, timeout: float) -> None:
-    """Raise XlaCrash where XLA's parser dies of a text, XlaError where it refuses it."""
-    from hloom.runtime import printed
-
-    printed(text, timeout)
 
 
 def _verdict(message: str, first: FaultMessage, any_message: bool) -> Verdict:
@@ -357,8 +363,6 @@ class SlowerThan(FaultPredicate):
             times = [result.compile_seconds] if self.compiling else [result.seconds]
             while not self.compiling and len(times) < REPETITIONS and min(times) > self.seconds:
                 times.append(run(module, result.inputs, timeout=self.timeout).seconds)
-        except XlaError as error:
-            return Verdict(False, str(error))
         except HloomError as error:
             return Verdict(False, str(error))
         return Verdict(min(times) > self.seconds, f"it took {min(times):.3g} s")

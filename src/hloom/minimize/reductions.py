@@ -11,13 +11,17 @@ from functools import partial
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, literal_of, map_leaves, without_layout
 from hloom.minimize.cuts import (
     GET,
+    MOVING,
     entry_instructions,
+    first_operand,
     first_parameter_alike,
     keep_instructions,
     keep_outputs,
+    last_operand,
     outputs_of,
     replace_nodes,
-    same_type_operand,
+    reshaped_operand,
+    same_type_operands,
     tidied,
     zero,
 )
@@ -53,8 +57,15 @@ def reduce_instructions(search: ReductionSearch) -> None:
 
 
 def replace_by_operands(search: ReductionSearch) -> None:
-    """Let users of an instruction use its first operand of the same type: a loop becomes its initial value."""
-    _replace(search, _sites(search.module, lambda node: same_type_operand(node) is not None), same_type_operand)
+    """Let users of an instruction use an operand of the same type: a loop becomes its initial value.
+
+    Where no operand is of that type, but one has as many elements, a reshape of it will do.
+    """
+    for operand_of in (first_operand, last_operand):
+        sites = _sites(search.module, lambda node, operand_of=operand_of: operand_of(node) is not None)
+        _replace(search, sites, operand_of)
+    sites = _sites(search.module, lambda node: node.opcode not in MOVING and not same_type_operands(node))
+    _replace(search, sites, reshaped_operand)
 
 
 def replace_by_zeros(search: ReductionSearch) -> None:
@@ -117,7 +128,9 @@ def drop_attributes(search: ReductionSearch) -> None:
     search.take(attempt(lambda: _without_layouts(search.module)))
     for name in search.module.attributes:
         search.take(attempt(lambda name=name: _without_header(search.module, name)))
-    optional = dict.fromkeys(name for node in search.module.nodes() for name in node.attributes if _is_optional(node, name))
+    optional = dict.fromkeys(
+        name for node in search.module.nodes() for name in node.attributes if _is_optional(node, name)
+    )
     for name in optional:
         without = partial(_without_attribute, name=name)
         sites = [(node.graph.name, node.name) for node in search.module.nodes() if name in node.attributes]
@@ -126,8 +139,8 @@ def drop_attributes(search: ReductionSearch) -> None:
 
 REDUCTIONS: dict[str, Callable[[ReductionSearch], None]] = {
     "smaller shapes, all at once": reduce_all_shapes,
-    "fewer outputs": reduce_outputs,
     "fewer instructions": reduce_instructions,
+    "fewer outputs": reduce_outputs,
     "branches for conditionals": replace_conditionals,
     "fewer rounds of loops": reduce_loops,
     "inlined calls": inline_calls,
@@ -142,7 +155,7 @@ REDUCTIONS: dict[str, Callable[[ReductionSearch], None]] = {
 """What a round tries, with the names that progress shows."""
 
 
-def _sites(module: Module, wanted: Callable[[Apply], bool], node_class: type = Apply) -> list[Site]:
+def _sites(module: Module, wanted: Callable[[Node], bool], node_class: type[Node] = Apply) -> list[Site]:
     """The nodes that are meant, of the entry and of what it calls as a part of the program."""
     graphs = [graph for graph in module.graphs if _is_body(graph)]
     return [
@@ -155,7 +168,7 @@ def _sites(module: Module, wanted: Callable[[Apply], bool], node_class: type = A
 
 def _is_body(graph: Graph) -> bool:
     is_entry = graph.module.is_entry(graph)
-    return is_entry or bool(graph.callers) and all(caller.opcode in BODIES for caller in graph.callers)
+    return is_entry or (bool(graph.callers) and all(caller.opcode in BODIES for caller in graph.callers))
 
 
 def _replace(search: ReductionSearch, sites: list[Site], replacement: Callable[[Node], Node | None]) -> None:
@@ -181,9 +194,7 @@ def _is_there(module: Module, site: Site) -> bool:
     return site[0] in module and site[1] in module[site[0]]
 
 
-def _changed(
-    search: ReductionSearch, graph_name: str, name: str, change: Callable[[Apply], None]
-) -> Module | None:
+def _changed(search: ReductionSearch, graph_name: str, name: str, change: Callable[[Apply], None]) -> Module | None:
     """A copy with one instruction changed."""
     if not _is_there(search.module, (graph_name, name)):
         return None
@@ -243,7 +254,9 @@ def _reduce_trips(search: ReductionSearch, graph_name: str, name: str) -> None:
 def _is_count(node: Node) -> bool:
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not isinstance(node.type, TensorType):
         return False
-    return not node.type.rank and node.type.dtype.is_integer and not node.value.is_elided and node.value.numpy() > 1
+    return (
+        not node.type.rank and node.type.dtype.is_integer and not node.value.is_elided and int(node.value.numpy()) > 1
+    )
 
 
 def _with_count(search: ReductionSearch, graph_name: str, name: str, constant: str, count: int) -> Module | None:

@@ -1,18 +1,19 @@
-"""The search for a smaller module: candidates are verified, measured, and checked; the module is the last that showed."""
+"""The search for a smaller module: candidates are verified, measured and checked, one after the other."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from hloom.hlo import print_module
-from hloom.ir import Module, TensorType, TypeProblem, verify
+from hloom.ir import Apply, Level, Module, TensorType, Type, TypeProblem, verify
 from hloom.minimize.predicates import FaultPredicate, Verdict
 from hloom.text import HloomError
 
-Size = tuple[int, int, int]
-"""Instructions, elements of all values, characters of the text: what counts, in this order."""
+Size = tuple[int, int, int, int]
+"""Instructions, those that compute, elements of all values, characters of the text: what counts, in this order."""
 
 
 class OutOfSteps(Exception):
@@ -48,7 +49,10 @@ class ReductionSearch:
         self.reduction, self.round = "the input", 0
         self.steps = self.refused = self.repeated = self.accepted = 0
         self._predicate, self._most_steps, self._told = predicate, most_steps, told
-        self._level = verify(module).level
+        verification = verify(module)
+        if verification.level is Level.FUNCTIONAL:
+            raise HloomError(f"{module.name} is no HLO: {verification.notes[0]}")
+        self._level = verification.level
         text = print_module(module)
         self.size = self.smallest_size = size_of(module, text)
         self._seen = {_digest(text)}
@@ -101,19 +105,14 @@ class ReductionSearch:
 
 def size_of(module: Module, text: str) -> Size:
     """How large a module is, which has this text."""
-    return module.node_count, sum(_elements(node.type) for node in module.nodes()), len(text)
+    computing = sum(isinstance(node, Apply) for node in module.nodes())
+    return module.node_count, computing, sum(_elements(node.type) for node in module.nodes()), len(text)
 
 
-def _elements(value_type: object) -> int:
-    leaves = value_type.leaves() if hasattr(value_type, "leaves") else ()
-    sizes = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
-    total = 0
-    for leaf in sizes:
-        count = 1
-        for dim in leaf.dims:
-            count *= max(dim, 1)
-        total += count
-    return total
+def _elements(value_type: Type | None) -> int:
+    """How many elements a value has; of a dimension without a bound one is counted."""
+    leaves = value_type.leaves() if value_type is not None else ()
+    return sum(math.prod(max(dim, 1) for dim in leaf.dims) for leaf in leaves if isinstance(leaf, TensorType))
 
 
 def _digest(text: str) -> bytes:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from hloom.ir import (
     Apply,
+    BufferType,
     Constant,
     Literal,
     Module,
@@ -36,10 +36,11 @@ from hloom.minimize.cuts import tidied
 from hloom.minimize.delta_debugging import minimize_items
 from hloom.minimize.search import ReductionSearch, attempt
 from hloom.propagation import DataflowGraph
+from hloom.text import HloomError
 
 SMALL_SIZES = (1, 2)
 """The sizes that dimensions shrink to, if they do not halve."""
-MOST_PASSES = 40
+MOST_PASSES = 30
 """How often types are inferred anew until they agree."""
 FREE = frozenset(("broadcast", "iota", "reshape", "custom-call", "bitcast", "rng", "rng-bit-generator"))
 """Opcodes whose operands do not say how large the result is."""
@@ -65,20 +66,21 @@ def reduce_shapes(search: ReductionSearch) -> None:
         equations = attempt_equations(search.module)
         if equations is None:
             return
-        count = equations.class_count
-        larger = [number for number in range(count) if equations.sizes[number] > size]
-
-        def keeps(kept: Iterable[int], size: int = size, larger: list[int] = larger) -> bool:
-            current = attempt_equations(search.module)
-            if current is None or current.class_count != count:
-                return False
-            left = set(kept)
-            changed = {number: size for number in larger if number not in left and current.sizes[number] > size}
-            return bool(changed) and search.take(attempt(lambda: _resized(search.module, current, changed)))
-
+        larger = [number for number, before in enumerate(equations.sizes) if before > size]
+        keeps = partial(_keeps, search, equations.class_count, size, larger)
         if larger and not keeps(()):
             minimize_items(larger, keeps)
     _halve(search)
+
+
+def _keeps(search: ReductionSearch, count: int, size: int, larger: Sequence[int], kept: Sequence[int]) -> bool:
+    """Whether all of some larger classes but those kept can be of a size."""
+    current = attempt_equations(search.module)
+    if current is None or current.class_count != count:
+        return False
+    left = set(kept)
+    changed = {number: size for number in larger if number not in left and current.sizes[number] > size}
+    return bool(changed) and search.take(attempt(lambda: _resized(search.module, current, changed)))
 
 
 def _halve(search: ReductionSearch) -> None:
@@ -93,12 +95,20 @@ def _halve(search: ReductionSearch) -> None:
 
 
 def attempt_equations(module: Module) -> ShapeEquations | None:
-    """The equations of a module; None where not all of its arrays are static or known."""
-    for node in module.nodes():
-        leaves = node.type.leaves() if node.type is not None else ()
-        if node.type is None or any(isinstance(leaf, TensorType) and not leaf.is_static for leaf in leaves):
+    """The equations of a module; None where a type is not known, or an array of it is dynamic or a buffer."""
+    types = {value.type for node in module.nodes() for value in (node, *node.inputs)}
+    for value_type in types:
+        leaves = value_type.leaves() if value_type is not None else ()
+        if value_type is None or any(isinstance(leaf, BufferType) or not _is_static(leaf) for leaf in leaves):
             return None
-    return ShapeEquations(module)
+    try:
+        return ShapeEquations(module)
+    except HloomError:  # computations that call each other in a circle
+        return None
+
+
+def _is_static(leaf: Type) -> bool:
+    return not isinstance(leaf, TensorType) or leaf.is_static
 
 
 @dataclass(slots=True)
@@ -190,50 +200,52 @@ class ShapeEquations:
 
 @dataclass(slots=True)
 class _Sizes:
-    """New sizes of classes; one that was set is not set to another."""
+    """New sizes of classes: what is wished for, until another follows from operands or factors."""
 
     equations: ShapeEquations
     sizes: list[int]
-    settled: set[int] = field(default_factory=set)
-    is_changed: bool = False
+    changed: set[int] = field(default_factory=set)
 
-    def settle(self, number: int, size: int) -> None:
-        if self.sizes[number] == size:
-            self.settled.add(number)
-            return
-        if number in self.settled or size < 0:
-            raise TypeProblem(f"a dimension would be {self.sizes[number]} and {size}")
-        self.settled.add(number)
-        self.sizes[number] = size
-        self.is_changed = True
+    def let_follow(self, number: int, size: int) -> None:
+        """Let a class have the size that follows."""
+        if self.sizes[number] != size:
+            self.sizes[number] = size
+            self.changed.add(number)
+
+    def is_stale(self, node: Node) -> bool:
+        """Whether a class of an operand's dimensions has changed since types were set."""
+        return bool(self.changed) and any(not self.changed.isdisjoint(self.classes(used)) for used in node.inputs)
+
+    def classes(self, node: Node) -> Iterator[int]:
+        """The classes of a node's dimensions."""
+        for value in self.equations.graph.values.get(node, ()):
+            for dim in range(len(self.equations.graph.leaves[value].dims)):
+                yield self.equations.number((value, dim))
 
     def follow_products(self) -> None:
         """Let products follow from their factors, until nothing changes."""
         for _ in range(MOST_PASSES):
             before = list(self.sizes)
             for product in self.equations.products:
-                size = math.prod(self.sizes[factor] for factor in product.factors)
-                if size != self.sizes[product.dimension]:
-                    self.settle(product.dimension, size)
+                self.let_follow(product.dimension, math.prod(self.sizes[factor] for factor in product.factors))
             if before == self.sizes:
                 return
 
 
 def _resized(module: Module, equations: ShapeEquations, changed: dict[int, int]) -> Module | None:
-    """A copy with dimensions of other sizes; raises TypeProblem where the others cannot follow."""
-    sizes = _Sizes(equations, list(equations.sizes))
-    for number, size in changed.items():
-        sizes.settle(number, size)
+    """A copy with dimensions of other sizes; raises TypeProblem, or is None, where the others cannot follow."""
+    sizes = _Sizes(equations, [changed.get(number, size) for number, size in enumerate(equations.sizes)])
+    copy = module.clone()
+    nodes = {node: copy[node.graph.name][node.name] for node in module.nodes()}
     for _ in range(MOST_PASSES):
         sizes.follow_products()
-        sizes.is_changed = False
-        copy = module.clone()
-        nodes = {node: copy[node.graph.name][node.name] for node in module.nodes()}
+        sizes.changed.clear()
         for node, other in nodes.items():
             other.graph.set_type(other, _type_of(node, equations, sizes.sizes))
         for node, other in nodes.items():
-            _follow(node, other, equations, sizes)
-        if not sizes.is_changed:
+            if not sizes.is_stale(node):
+                _follow(node, other, equations, sizes)
+        if not sizes.changed:
             return tidied(copy, module)
     return None
 
@@ -254,8 +266,8 @@ def _type_of(node: Node, equations: ShapeEquations, sizes: list[int]) -> Type | 
 
 def _follow(node: Node, other: Node, equations: ShapeEquations, sizes: _Sizes) -> None:
     """Fit a node's attributes or value to the types around it, and let its dimensions be those that follow."""
-    if isinstance(other, Constant):
-        _cut_constant(other)
+    if isinstance(node, Constant) and isinstance(other, Constant):
+        _cut_constant(node, other)
         return
     if not isinstance(other, Apply) or not other.has_row:
         return
@@ -269,22 +281,22 @@ def _follow(node: Node, other: Node, equations: ShapeEquations, sizes: _Sizes) -
     values = equations.graph.values.get(node, ())
     for value, leaf in zip(values, inferred.leaves(), strict=False):
         for dim, size in enumerate(leaf.dims if isinstance(leaf, TensorType) else ()):
-            if size != sizes.sizes[equations.number((value, dim))]:
-                sizes.settle(equations.number((value, dim)), size)
+            sizes.let_follow(equations.number((value, dim)), size)
 
 
-def _cut_constant(node: Constant) -> None:
+def _cut_constant(node: Constant, other: Constant) -> None:
     """Keep of a constant's elements the first ones."""
-    wanted = node.type
+    wanted = other.type
     if not isinstance(wanted, TensorType) or not isinstance(node.value, Literal) or node.value.is_elided:
         return
-    data = node.value.numpy()
-    if data.shape == wanted.dims:
+    if wanted.dims == _dims(node):
+        other.graph.set_value(other, node.value)
         return
+    data = node.value.numpy()
     if any(size > had for size, had in zip(wanted.dims, data.shape, strict=True)):
         raise TypeProblem("a constant would grow")
-    part = np.ascontiguousarray(data[tuple(slice(0, size) for size in wanted.dims)])
-    node.graph.set_value(node, Literal.array(wanted.with_layout(None), part))
+    part = data[tuple(slice(0, size) for size in wanted.dims)].copy()
+    other.graph.set_value(other, Literal.array(wanted.with_layout(None), part))
 
 
 def _dims(node: Node) -> tuple[int, ...]:
@@ -294,7 +306,7 @@ def _dims(node: Node) -> tuple[int, ...]:
 def _fit_slice(node: Node, other: Apply) -> None:
     """Cut a slice to what is left of its operand and what is wanted of its result."""
     fitted = []
-    for part, size, wanted in zip(other.attributes["slice"], _dims(other.inputs[0]), _dims(other), strict=True):
+    for part, size, wanted in zip(node.attributes["slice"], _dims(other.inputs[0]), _dims(other), strict=True):
         start = max(min(part.start, size - 1), 0)
         count = min(wanted, -(-(size - start) // part.stride))
         fitted.append(SliceDimension(start, start + max(count - 1, 0) * part.stride + bool(count), part.stride))
@@ -308,7 +320,7 @@ def _fit_dynamic_slice(node: Node, other: Apply) -> None:
 
 def _fit_gather(node: Node, other: Apply) -> None:
     """Slices of whole dimensions stay whole; others are no larger than the dimension."""
-    pairs = zip(other.attributes["slice_sizes"], _dims(node.inputs[0]), _dims(other.inputs[0]), strict=True)
+    pairs = zip(node.attributes["slice_sizes"], _dims(node.inputs[0]), _dims(other.inputs[0]), strict=True)
     sizes = tuple(now if size == before else min(size, now) for size, before, now in pairs)
     other.graph.set_attributes(other, other.attributes.changed(slice_sizes=sizes))
 
