@@ -13,6 +13,7 @@ from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
 from benchmarks.microbatch import microbatches
+from benchmarks.minimize import minimization
 from benchmarks.mlir import mlir
 from benchmarks.page import pages
 from benchmarks.passes import passes
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "analysis": analysis,
     "million-analysis": analysis_of_a_million,
     "diff": differences,
+    "minimize": minimization,
     "rewriting": rewriting,
     "passes": passes,
     "saturation": saturation,

@@ -255,3 +255,4 @@ def test_gpt2_with_a_planted_fault():
     module = hloom.load("docs/dumps/gpt2_step.hlo")
     result = minimize(module, planted)
     assert result.instructions_before > 1500 and result.instructions <= 4 and result.steps < 150
+    assert "StackFrames" not in result.text and "layer_1" in result.text

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from hloom.ir import Module
-from hloom.minimize.delta_debugging import minimize_items as minimize_items
+from hloom.minimize.ddmin import minimize_items as minimize_items
 from hloom.minimize.minimization import STEPS as STEPS
 from hloom.minimize.minimization import FaultNotShown as FaultNotShown
 from hloom.minimize.minimization import Minimization as Minimization

@@ -6,6 +6,7 @@ To add one, write a function of the search and put it into REDUCTIONS.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, literal_of, map_leaves, without_layout
@@ -25,7 +26,7 @@ from hloom.minimize.cuts import (
     tidied,
     zero,
 )
-from hloom.minimize.delta_debugging import minimize_items
+from hloom.minimize.ddmin import minimize_items
 from hloom.minimize.search import ReductionSearch, attempt
 from hloom.minimize.shape_reduction import reduce_all_shapes, reduce_shapes
 from hloom.ops import OPS
@@ -123,6 +124,7 @@ def replace_large_constants(search: ReductionSearch) -> None:
 def drop_attributes(search: ReductionSearch) -> None:
     """Take away metadata, layouts, the header's attributes, and attributes that instructions may do without."""
     search.take(attempt(lambda: _without_metadata(search.module, None)))
+    search.take(attempt(lambda: _without_stack_frames(search.module)))
     sites = [(node.graph.name, node.name) for node in search.module.nodes() if node.raw_metadata is not None]
     _leave_out(search, sites, _without_metadata)
     search.take(attempt(lambda: _without_layouts(search.module)))
@@ -296,6 +298,19 @@ def _without_metadata(module: Module, sites: Sequence[Site] | None) -> Module:
         node.graph.set_metadata(node, None)
     if sites is None:
         copy.stack_tables = None
+    return copy
+
+
+def _without_stack_frames(module: Module) -> Module | None:
+    """A copy without the stack tables and what refers to them; None where there are none."""
+    if module.stack_tables is None:
+        return None
+    copy = module.clone()
+    copy.stack_tables = None
+    for node in copy.nodes():
+        metadata = node.metadata
+        if metadata is not None and metadata.stack_frame_id:
+            node.graph.set_metadata(node, replace(metadata, stack_frame_id=0).text() or None)
     return copy
 
 

@@ -33,7 +33,7 @@ from hloom.ir import (
     map_leaves,
 )
 from hloom.minimize.cuts import tidied
-from hloom.minimize.delta_debugging import minimize_items
+from hloom.minimize.ddmin import minimize_items
 from hloom.minimize.search import ReductionSearch, attempt
 from hloom.propagation import DataflowGraph
 from hloom.text import HloomError
