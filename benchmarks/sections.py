@@ -15,6 +15,7 @@ from benchmarks.memory import memory
 from benchmarks.microbatch import microbatches
 from benchmarks.minimize import minimization
 from benchmarks.mlir import mlir
+from benchmarks.oom import out_of_memory
 from benchmarks.page import pages
 from benchmarks.passes import passes
 from benchmarks.pipeline import pipelines
@@ -51,6 +52,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "saturation": saturation,
     "microbatch": microbatches,
     "remat": remat,
+    "oom": out_of_memory,
     "pipeline": pipelines,
     "sharding": sharding,
     "propagation": propagation,

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from hloom.minimize import FaultNotShown as FaultNotShown
     from hloom.minimize import Minimization as Minimization
     from hloom.minimize import minimize as minimize
+    from hloom.oom import OomReport as OomReport
+    from hloom.oom import why_oom as why_oom
     from hloom.ops import OPS as OPS
     from hloom.page import page as page
     from hloom.page import view as view
@@ -142,6 +144,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     ),
     "microbatch": ("microbatch",),
     "minimize": ("FaultNotShown", "Minimization", "minimize"),
+    "oom": ("OomReport", "why_oom"),
     "ops": ("OPS",),
     "page": ("page", "view"),
     "pipeline": ("pipeline",),

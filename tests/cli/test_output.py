@@ -71,4 +71,4 @@ def test_measurements(call: Call, monkeypatch: pytest.MonkeyPatch):
 
 def test_every_subcommand_is_tested_here_or_in_a_file_of_its_own():
     missing = set(COMMANDS) - {*SAME_AS_WITHOUT, "run", "evaluate", "plan", "calibrate", "view"}
-    assert all((Path(__file__).parent / f"test_{name}.py").exists() for name in missing), missing
+    assert all((Path(__file__).parent / f"test_{name.replace('-', '_')}.py").exists() for name in missing), missing

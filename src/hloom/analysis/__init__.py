@@ -68,6 +68,8 @@ from hloom.analysis.liveness import liveness as liveness
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
+from hloom.analysis.memory import XlaAccount as XlaAccount
+from hloom.analysis.memory import XlaAllocation as XlaAllocation
 from hloom.analysis.memory import bytes_of as bytes_of
 from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.op_names import BY as BY

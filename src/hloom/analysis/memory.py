@@ -99,7 +99,7 @@ class LiveBuffer:
 
     `role` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
     whole run, and an output's memory may hold a temporary value for now. `index` says which element of a tuple
-    it holds.
+    it holds, `last_user` the instruction that needs what it holds last.
     """
 
     name: str
@@ -113,6 +113,7 @@ class LiveBuffer:
     end: int
     scope: str
     source: str
+    last_user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,7 @@ def _live(live: Liveness, buffer: Buffer, role: str, time: int, origin: Callable
     node, index = values.nodes[span.value], values.indices[span.value]
     named = origin(node)
     start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
+    last_read = live.last_reads.get(span.value, span.end)
     return LiveBuffer(
         name=named.name,
         index=index,
@@ -288,6 +290,7 @@ def _live(live: Liveness, buffer: Buffer, role: str, time: int, origin: Callable
         end=end,
         scope=op_name_of(named),
         source=source_of(named, live.module.stack_tables),
+        last_user=origin(live.steps[last_read]).name if 0 <= last_read < live.length else "",
     )
 
 
@@ -331,9 +334,7 @@ def _donatable(live: Liveness) -> Iterator[Donatable]:
             )
 
 
-def _saved(
-    live: Liveness, with_donations: Callable[[Donations], Liveness], donatable: tuple[Donatable, ...]
-) -> int:
+def _saved(live: Liveness, with_donations: Callable[[Donations], Liveness], donatable: tuple[Donatable, ...]) -> int:
     free = [donation for donation in donatable if donation.is_free]
     given: Donations = {donation.output_index: (donation.parameter, donation.index) for donation in free}
     return max(live.peak - with_donations(given).peak, 0) if given else 0

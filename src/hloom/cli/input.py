@@ -32,12 +32,16 @@ MOST_NOTES = 5
 """How many of a module's notes are shown where the notes are not the matter."""
 
 
-def read_module(source: ModuleSource, *, show_notes: bool = True) -> Module:
-    """Load the module; what it holds that is not understood is noted on standard error."""
+def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: bool = True) -> Module:
+    """Load the module; what it holds that is not understood is noted on standard error.
+
+    `data` is what the standard input held, where it was read already.
+    """
     with progress(f"reading {source.name}"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HloomWarning)
         try:
-            module = load(_as_path(source.file), strict=source.strict, module=source.module, stage=source.stage)
+            file = _as_path(source.file) if data is None else data
+            module = load(file, strict=source.strict, module=source.module, stage=source.stage)
         except ForeignText as foreign:
             if foreign.language != MLIR:
                 raise
@@ -55,9 +59,9 @@ def read_module(source: ModuleSource, *, show_notes: bool = True) -> Module:
     return module
 
 
-def read_program(source: ModuleSource) -> Module:
+def read_program(source: ModuleSource, data: bytes | None = None) -> Module:
     """Load the module as HLO: MindIR, which XLA does not read, is lowered."""
-    module = read_module(source)
+    module = read_module(source, data)
     if not is_mindir(module):
         return module
     from hloom.dialects import mindir  # only here: few files are MindIR

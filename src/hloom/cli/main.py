@@ -24,6 +24,7 @@ COMMANDS = {
     "roofline": "Time on a device, estimated: what takes it, what limits it.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
+    "why-oom": "Why a program does not fit into memory, and what would help.",
     "grep": "The instructions that a query asks for.",
     "propagate": "Follow a tiling through a module: what is split, what it costs.",
     "plan": "Find how to split a module over a device mesh.",
@@ -53,7 +54,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"hloom.cli.{cmd_name}").command
+        return import_module(f"hloom.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hloom.analysis import ELEMENTWISE
 from hloom.ir import InputOutputAlias, Module, Node, Parameter, TensorType
+from hloom.passes import register_pass
+from hloom.rewrite import Report
 
 MOST_VISITED = 4096
 """How many instructions are followed back from one result."""
@@ -44,6 +46,17 @@ def donate_state(module: Module) -> tuple[Module, int]:
     return copy, donated
 
 
+def donate_in_place(module: Module) -> Report:
+    """As `donate_state`, of the module itself."""
+    donated, size = donate_state(module)
+    report = Report("donate")
+    report.notes.append(f"results take the memory of {size:,} bytes of parameters, which must not be read afterwards")
+    if size:
+        module.attributes = donated.attributes
+        report.changes = 1
+    return report
+
+
 def _updated(value: Node, given: set[int]) -> Parameter | None:
     """The nearest parameter of a value's type, not given away, that elementwise instructions lead from."""
     assert isinstance(value.type, TensorType)
@@ -63,3 +76,6 @@ def _updated(value: Node, given: set[int]) -> Parameter | None:
                     return operand
         layer = following
     return None
+
+
+register_pass("donate", "results take the memory of the parameters that they update", donate_in_place)

@@ -1,0 +1,43 @@
+"""Figures of memory that runs out: seconds to say what fills it, how they grow, and seconds to try what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.clock import Job, take_turns
+from benchmarks.figures import AtMost, Figure, growth, milliseconds
+from benchmarks.programs import Plan, training_step
+from hloom.hlo import parse
+from hloom.ir import Module
+from hloom.oom import OomReport, why_oom
+from hloom.xla_cpu import memory
+
+LIMIT, QUICK_LIMIT = 60, 30
+"""Seconds of processor time for all that is tried on the small step, and for the tables of the large one."""
+LINEAR = AtMost(2)
+
+
+def out_of_memory(plan: Plan) -> Iterator[Figure]:
+    """Tables of the small and the large step; all remedies of the small one, in half of what it takes."""
+    programs = training_step(plan.small, True), training_step(plan.large, True)
+    jobs = [Job(_tables, partial(parse, program.text)) for program in programs]
+    less, more = take_turns(jobs, plan.seconds)
+    yield Figure(
+        f"why-oom --quick: {programs[1].name}", milliseconds(more.best), "limit", f"{QUICK_LIMIT} s",
+        more.best / QUICK_LIMIT, None, AtMost(1),
+    )  # fmt: skip
+    yield growth("why-oom --quick", *programs, less, more, LINEAR)
+    (tried,) = take_turns([Job(_tried, partial(parse, programs[0].text))], 0, 1)
+    yield Figure(
+        f"why-oom: {programs[0].name}", milliseconds(tried.best), "limit", f"{LIMIT} s",
+        tried.best / LIMIT, None, AtMost(1),
+    )  # fmt: skip
+
+
+def _tables(module: Module) -> OomReport:
+    return why_oom(module, quick=True)
+
+
+def _tried(module: Module) -> OomReport:
+    return why_oom(module, memory=memory(module).peak // 2)

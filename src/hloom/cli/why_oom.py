@@ -1,0 +1,208 @@
+"""`hloom why-oom`: why a program does not fit into memory, and what would help."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import bytes_of
+from hloom.cli.input import note_whole_program, progress, read_program
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.hlo import STDIN, decompress, read_bytes
+from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, is_error_text, why_dump_oom, why_oom
+from hloom.text import HloomError
+
+MOST_LINES = 10
+"""How many lines of a table are shown, unless told otherwise."""
+TEXT_BYTES = 1 << 26
+"""Files of at most so many bytes are looked at as texts of errors."""
+
+
+@click.command("why-oom")
+@file_argument
+@click.option("--memory", metavar="SIZE", help="What the device has: 16GiB. An error's text may say it.")
+@click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is looked for.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@json_option("Write JSON: all buffers at the peak, and all that was tried.")
+@output_option("Write into this file, whole or not at all.")
+def command(
+    source: ModuleSource,
+    memory: str | None,
+    quick: bool,
+    batch: tuple[str, ...],
+    top: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Say what fills the memory at the peak, who still needs it, and what would help.
+
+    FILE is a module, a file with the text of XLA's or jax's error (RESOURCE_EXHAUSTED...), or a directory that XLA
+    dumped into, of which the module is taken that needs most. Donation, recomputation, microbatches, sharding and half
+    precision are tried on the program, and its peak is forecast; --quick leaves that out.
+
+    \b
+    Examples:
+      hloom why-oom step.hlo --memory 16GiB
+      hloom why-oom error.txt
+      hloom why-oom dump/ --quick
+      jq -r .error log.json | hloom why-oom - --json
+    """
+    limit = _limit(memory)
+    if output is not None:
+        check_folder(output)
+    report = _report(source, limit, quick, " ".join(batch) or None)
+    if json_output:
+        write_json(report.to_json(), output)
+    else:
+        write_tables(tables(report, top, is_tried=not quick), output)
+
+
+def _limit(memory: str | None) -> int | None:
+    try:
+        return None if memory is None else bytes_of(memory)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--memory") from None
+
+
+def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:
+    """The report of whatever FILE is."""
+    if source.file != STDIN and os.path.isdir(source.file) and source.stage is None:
+        with progress("trying" if not quick else "placing buffers"):
+            return why_dump_oom(source.file, memory=limit, module=source.module, quick=quick, batch=batch)
+    data = read_bytes(STDIN) if source.file == STDIN else None
+    text = _text(source.file, data)
+    if is_error_text(text):
+        return why_oom(text, memory=limit)
+    if _is_prose(text):
+        raise HloomError(f"{source.name} is neither a module nor the text of an error about memory")
+    program = read_program(source, data)
+    note_whole_program(program)
+    with progress("trying" if not quick else "placing buffers"):
+        return why_oom(program, memory=limit, quick=quick, batch=batch, file=source.file)
+
+
+def _text(file: str, data: bytes | None) -> str:
+    """What a file says, if it may be a text; nothing of a file that is large or is not there."""
+    if data is None:
+        path = Path(file)
+        if not path.is_file() or path.stat().st_size > TEXT_BYTES:
+            return ""
+        data = read_bytes(path)
+    return decompress(data, file).decode("utf-8", "replace") if len(data) <= TEXT_BYTES else ""
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text has words, and nothing that modules of any format have: definitions, braces, bytes of protos."""
+    return bool(text.strip()) and re.search(r"[={}\x00-\x08]|HloModule|ENTRY", text) is None
+
+
+def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -> Iterator[RenderableType]:
+    """The report as tables and lines."""
+    yield Text(_verdict(report), style="bold")
+    if report.sums:
+        yield _sums(report)
+    if report.buffers:
+        yield _groups("why it is in memory", report.by_reason(), report, top, named_reason=False)
+        yield _groups("by scope; * is any number", report.by_scope(), report, top)
+        yield _groups("by source line", report.by_source(), report, top)
+        yield _buffers(report.buffers, report, top)
+    for note in report.notes:
+        yield Text(f"note: {note}")
+    if report.remedies:
+        yield from _remedies(report)
+    elif is_tried and report.fits:
+        yield Text("it fits, so nothing was tried")
+
+
+def _verdict(report: OomReport) -> str:
+    at = f", at {report.peak_instruction}" if report.peak_instruction else ""
+    step = f" (step {report.peak_step:,} of {report.steps:,})" if report.steps else ""
+    line = f"{report.name}: {byte_text(report.peak)} at the peak{at}{step}"
+    if report.memory is None:
+        return line
+    if report.fits:
+        return f"{line}: fits into {byte_text(report.memory)}, {byte_text(report.memory - report.peak)} are left"
+    return f"{line}: {byte_text(report.missing)} more than the {byte_text(report.memory)} that there are"
+
+
+def _sums(report: OomReport) -> Table:
+    has_xla = bool(report.xla_sums)
+    schedule = f", schedule: {report.schedule}" if report.schedule else ""
+    table = new_table(f"memory{schedule}", "what", ">bytes", ">", *([">XLA's own"] if has_xla else []))
+    sums = {**report.sums, **({"padding": report.padding} if report.padding else {}), "peak": report.peak}
+    for name, size in sums.items():
+        own = f"{report.xla_sums[name]:,}" if name in report.xla_sums else ""
+        table.add_row(Text(name), f"{size:,}", byte_text(size), *([own] if has_xla else []))
+    return table
+
+
+def _groups(
+    title: str, groups: Sequence[BufferGroup], report: OomReport, top: int, *, named_reason: bool = True
+) -> Table:
+    columns = ["what", ">buffers", ">bytes", ">%", *([">padding"] if report.padding else []), "largest"]
+    table = new_table(title, *columns, *(["mostly"] if named_reason else []))
+    for group in groups[:top]:
+        padding = [byte_text(group.padding) if group.padding else ""] if report.padding else []
+        cells = [
+            cut(group.name, 48),
+            f"{group.count:,}",
+            byte_text(group.bytes),
+            percent_text(group.bytes, report.peak),
+        ]
+        cells += [*padding, cut(group.largest, 28), *([cut(group.reason, 44)] if named_reason else [])]
+        table.add_row(*map(Text, cells))
+    add_rest(table, len(groups), top)
+    return table
+
+
+def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Table:
+    columns = ["value", ">bytes", *([">padding"] if report.padding else []), "type", "made by", "why"]
+    table = new_table("the largest", *columns)
+    for buffer in buffers[:top]:
+        padding = [byte_text(buffer.padding) if buffer.padding else ""] if report.padding else []
+        space = f" in space {buffer.space}" if buffer.space else ""
+        made_by = cut(buffer.made_by + space, 26)
+        why = buffer.reason or cut(buffer.scope, 60)
+        cells = [cut(buffer.name, 26), byte_text(buffer.bytes), *padding, cut(buffer.type, 30), made_by, cut(why, 90)]
+        table.add_row(*map(Text, cells))
+    add_rest(table, len(buffers), top)
+    return table
+
+
+def _remedies(report: OomReport) -> Iterator[RenderableType]:
+    columns = ("what", ">peak", ">saved", ">%", ">FLOPs", ">sends", "")
+    table = new_table("what helps, each tried on the model", "", *columns)
+    for number, remedy in enumerate(report.helpful, 1):
+        sends = byte_text(round(remedy.comm_bytes)) if remedy.comm_bytes else ""
+        fits = "" if report.memory is None else "fits" if remedy.fits(report.memory) else "too much"
+        cells = (
+            str(number), remedy.what, byte_text(remedy.peak or 0), byte_text(remedy.saved),
+            percent_text(remedy.saved, remedy.original_peak), f"{remedy.flops_factor:.3f}x", sends, fits,
+        )  # fmt: skip
+        table.add_row(*map(Text, cells))
+    if report.helpful:
+        yield table
+    for number, remedy in enumerate(report.helpful, 1):
+        yield Text(f"{number}: {remedy.command}", no_wrap=True, overflow="ignore")
+    for remedy in report.useless:
+        yield Text(f"does not help: {remedy.what}: {_problem(remedy)}")
+    is_enough = any(remedy.fits(report.memory) for remedy in report.helpful)
+    if report.fits is False and not is_enough:
+        yield Text("nothing alone is enough: hloom fit searches them together, over devices")
+
+
+def _problem(remedy: Remedy) -> str:
+    if remedy.peak is None:
+        return remedy.problem
+    change = f"{byte_text(abs(remedy.saved))} {'less' if remedy.saved >= 0 else 'more'}"
+    return f"the peak would be {byte_text(remedy.peak)}, {change}"

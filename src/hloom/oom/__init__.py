@@ -1,0 +1,15 @@
+"""Why a program does not fit into memory: what is live at the peak, who still needs it, and what was tried against it.
+
+To add a remedy that is tried, edit `remedies.py`; to read another form of XLA's messages, edit `error_text.py`; to say
+of more buffers why they are kept, `held_buffers.py`.
+"""
+
+from hloom.oom.diagnosis import why_oom as why_oom
+from hloom.oom.dump import why_dump_oom as why_dump_oom
+from hloom.oom.error_text import is_error_text as is_error_text
+from hloom.oom.error_text import read_error_text as read_error_text
+from hloom.oom.held_buffers import BufferGroup as BufferGroup
+from hloom.oom.held_buffers import HeldBuffer as HeldBuffer
+from hloom.oom.padded_sizes import padded_bytes as padded_bytes
+from hloom.oom.remedies import Remedy as Remedy
+from hloom.oom.report import OomReport as OomReport

@@ -1,0 +1,58 @@
+"""`hloom why-oom`: modules, errors' texts, dump directories, and what is none of these.
+
+Covers `why_oom.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import STEP, Call
+from tests.oom.test_error_text import TPU
+
+
+def test_a_module(call: Call, step: Path):
+    result = call("why-oom", step, "--memory", "200")
+    assert result.exit_code == 0, result.output
+    assert "step: 256 B at the peak" in result.stdout and "56 B more than the 200 B that there are" in result.stdout
+    assert "by scope" in result.stdout and "does not help: " in result.stdout
+
+
+def test_a_module_that_fits(call: Call, step: Path):
+    assert "it fits, so nothing was tried" in call("why-oom", step, "--memory", "1GiB").stdout
+
+
+def test_an_errors_text(call: Call, tmp_path: Path):
+    path = tmp_path / "error.txt"
+    path.write_text(TPU)
+    result = call("why-oom", path)
+    assert "25.5 GiB more than the 16.0 GiB that there are" in result.stdout
+    assert result.stdout == call("why-oom", "-", input=TPU).stdout == call("why-oom", path, "-o", "-").stdout
+    assert json.loads(call("why-oom", path, "--json").stdout)["buffers"][0]["name"] == "copy.4"
+
+
+def test_a_dump_directory(call: Call, tmp_path: Path):
+    (tmp_path / "module_0000.jit_f.before_optimizations.txt").write_text(STEP)
+    result = call("why-oom", tmp_path, "--quick", "-o", tmp_path / "report.txt")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert (tmp_path / "report.txt").read_text().startswith("module_0000.jit_f: ")
+
+
+def test_a_module_from_the_standard_input(call: Call):
+    assert call("why-oom", "-", "--quick", input=STEP).stdout.startswith("step: 256 B")
+
+
+def test_what_is_neither(call: Call, tmp_path: Path):
+    path = tmp_path / "prose.txt"
+    path.write_text("It did not fit.\n")
+    result = call("why-oom", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {path} is neither a module nor the text of an error about memory\n"
+    path.write_text("")
+    assert call("why-oom", path).exit_code == 1
+    assert call("why-oom", path, "--memory", "much").exit_code == 2
+    assert call("why-oom", "-", input="RESOURCE_EXHAUSTED").stderr.startswith(
+        "error: the text says that memory ran out"
+    )
+    assert call("why-oom", tmp_path / "none" / "x").exit_code == 1
