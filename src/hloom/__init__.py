@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from hloom.text import HloomWarning as HloomWarning
     from hloom.text import ParseError as ParseError
     from hloom.text import Unsupported as Unsupported
+    from hloom.timeline import PassTimeline as PassTimeline
+    from hloom.timeline import pass_timeline as pass_timeline
     from hloom.viz import draw as draw
     from hloom.viz import to_dot as to_dot
     from hloom.viz import to_graphml as to_graphml
@@ -154,6 +156,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
     "saturation": ("saturate",),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
+    "timeline": ("PassTimeline", "pass_timeline"),
     "viz": ("draw", "to_dot", "to_graphml", "to_json"),
     "xla_cpu": ("memory",),
 }

@@ -22,7 +22,7 @@ from hloom.cli.main import COMMANDS
 from hloom.text import tracked
 from tests.cli.conftest import ROOT, STEP, Call, spawn
 
-WITHOUT_FILE = {"calibrate", "diff"}
+WITHOUT_FILE = {"calibrate", "diff", "passes"}
 """Subcommands that read no module."""
 
 

@@ -24,7 +24,7 @@ OPTIONS = {
     "fit": ("--devices", "2"),
 }
 """The options that subcommands need."""
-READERS = [name for name in COMMANDS if name not in ("calibrate", "diff")]
+READERS = [name for name in COMMANDS if name not in ("calibrate", "diff", "passes")]
 """The subcommands that read one module."""
 TROUBLE = {"grep": 2}
 """The exit status of an error where it is not 1."""

@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "Find how to split a module over a device mesh.",
     "pipeline": "Cut a step into pipeline stages over devices.",
     "diff": "What differs between two modules: instructions and costs.",
+    "passes": "What XLA's passes made of a module, from its dumps.",
     "minimize": "The smallest module in which a fault still shows.",
     "fit": "Find the best sharding, microbatches, recomputation, stages.",
     "opt": "Rewrite a module with passes and rules, and account for each.",

@@ -18,7 +18,7 @@ MOST_LISTED = 20
 
 _FILE = re.compile(
     r"(?:\d+\.)?module_(?P<number>\d+)\.(?P<name>.+?)\."
-    rf"(?P<stage>{BEFORE}|(?:\w+_|sm_[\d.]+_\w+_)?{AFTER}|\d{{4}}\..+)"
+    rf"(?P<stage>{BEFORE}|(?:\w+_|sm_[\d.]+_\w+_)?{AFTER}|\d{{4,}}\..+)"
     r"\.(?P<format>txt|hlo|hlo\.pb)(?:\.gz|\.zst)?"
 )
 _OTHER = re.compile(r"(?P<name>.+?)\.(?P<format>hlo|txt|hlo\.txt|hlo\.pb|pb)(?:\.gz|\.zst)?")

@@ -1,0 +1,109 @@
+"""`hloom passes`: what XLA's passes made of a module, one after the other, from a dump directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from hloom.cli.diff import tables as diff_tables
+from hloom.cli.input import progress
+from hloom.cli.options import json_option, output_option
+from hloom.cli.output import check_folder, write_json
+from hloom.cli.tables import byte_text, cut, new_table, write_tables
+from hloom.timeline import STAGES, PassTimeline, StateRow, pass_timeline
+
+SHOWN_CHANGES = 3
+"""How many opcodes a row names whose numbers changed."""
+
+
+@click.command("passes")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--module", metavar="MODULE", help="Of several modules, this one: jit_f, or module_0004.")
+@click.option("--changed", is_flag=True, help="Only the states that differ from the one before.")
+@click.option("--diff", "pair", nargs=2, metavar="A B", help="What differs between two states: 12 after.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of each list of --diff."
+)
+@json_option()
+@output_option("Write into this file, whole or not at all.")
+def command(
+    directory: Path,
+    module: str | None,
+    changed: bool,
+    pair: tuple[str, str] | None,
+    limit: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Show what XLA's passes made of a module: instructions, FLOPs, memory and collectives after each.
+
+    DIR is what XLA writes with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*'. XLA
+    writes the module when a pipeline starts, and after each pass that changed it. A row says what the state has, and of
+    which opcodes there are more or fewer than in the row before. States are named by XLA's numbers, or `before` and
+    `after` all optimisations. A file that cannot be read has a row that says why.
+
+    \b
+    Examples:
+      hloom passes dump
+      hloom passes dump --module jit_step --changed
+      hloom passes dump --module jit_step --diff 12 after
+      hloom passes dump --module module_0010 --json | jq '.states[].instructions'
+    """
+    if output is not None:
+        check_folder(output)
+    timeline = pass_timeline(directory, module)
+    if pair is not None:
+        with progress("comparing"):
+            difference = timeline.diff(*pair)
+        if json_output:
+            write_json(difference.to_json(None), output)
+        else:
+            write_tables(diff_tables(difference, limit), output)
+        return
+    with progress("reading"):
+        rows = [row for row in timeline.rows() if row.is_changed or not changed]
+    if json_output:
+        write_json({"module": timeline.name, "states": [row.to_json() for row in rows]}, output)
+    else:
+        write_tables(tables(timeline, rows), output)
+
+
+def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[RenderableType]:
+    """The timeline, a row for each state."""
+    table = new_table(
+        f"{timeline.name}: {len(timeline):,} states", "state", "pipeline", "after", ">instructions", ">FLOPs", ">peak",
+        "collectives", "changed",
+    )  # fmt: skip
+    for row in rows:
+        table.add_row(*_cells(row), style="" if row.is_changed else "dim")
+    yield table
+    count = sum(row.is_changed for row in rows)
+    yield Text(f"states that differ from the one before: {count:,}")
+
+
+def _cells(row: StateRow) -> list[Text]:
+    state, figures = row.state, row.figures
+    label = next((short for short, stage in STAGES.items() if state.stage.endswith(stage)), state.label)
+    cells = [label, cut(state.pipeline, 24), cut(state.last_pass, 24)]
+    if figures is None:
+        return [Text(cell) for cell in (*cells, "", "", "", "", f"cannot be read: {row.problem.splitlines()[0]}")]
+    collectives = " ".join(f"{count} {opcode}" for opcode, count in (figures.collectives or {}).items())
+    numbers = [
+        f"{figures.instructions:,}",
+        "" if figures.flops is None else f"{figures.flops:,}",
+        "" if figures.peak_bytes is None else byte_text(figures.peak_bytes),
+    ]
+    return [Text(cell) for cell in (*cells, *numbers, collectives, _changes(row))]
+
+
+def _changes(row: StateRow) -> str:
+    if row.problem:
+        return row.problem.splitlines()[0]
+    parts = [f"{count:+,} {opcode}" for opcode, count in row.changes.items()]
+    more = f", {len(parts) - SHOWN_CHANGES} more" if len(parts) > SHOWN_CHANGES else ""
+    named = ", ".join(parts[:SHOWN_CHANGES]) + more
+    return named or ("no numbers of opcodes" if row.is_changed else "")
