@@ -36,6 +36,9 @@ def test_measured_beside_expected(call: Call, step: Path):
     result = call("fit", step, *options, "--json")
     made = [entry for entry in json.loads(result.stdout)["combinations"] if entry["measured_bytes"] is not None]
     assert len(made) == 2 and all(entry["measured_comm_bytes"] is not None for entry in made)
+    tables = call("fit", step, *options).stdout
+    assert "compiled by XLA: expected, and measured" in tables
+    assert all(entry["name"].split()[0] in tables.partition("compiled by XLA")[2] for entry in made)
 
 
 def test_nothing_fits_and_nothing_is_written(call: Call, step: Path, tmp_path: Path):

@@ -102,10 +102,9 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     """The combinations, what was left out, and why the best is the best."""
     best = result.best
     heading = f"{result.module.name} on {result.devices} {result.device}"
-    measured = (">sends, by XLA", ">peak, by XLA", ">bubble, run") if result.measured else ()
     table = new_table(
         f"{heading}, {byte_text(round(result.memory or 0))} each: best first",
-        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", *measured, "binds", "",
+        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
     )  # fmt: skip
     shown = [
         made
@@ -116,6 +115,8 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
         table.add_row(*_row(made, result))
     add_rest(table, len(result.combinations), len(shown), "; --explain shows them")
     yield table
+    if result.measured:
+        yield _measured(result)
     for omission in result.omissions:
         yield Text(f"left out: {omission.name}: {omission.reason}")
     yield Text()
@@ -138,23 +139,40 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
 
 def _row(made: Combination, result: FitResult) -> list[Text]:
     keeps = "all" if made.recomputation == 1.0 else f"{made.recomputation:.0%}" if made.recomputation else "inputs"
-    name = f"{made.baseline}: {made.name}" if made.baseline and made.baseline not in made.name else made.name
     cells = (
-        name, str(made.microbatches), keeps, time_text(made.cost.step_seconds), byte_text(round(made.cost.comm_bytes)),
-        byte_text(made.cost.peak_bytes), f"{made.cost.bubble:.0%}" if made.pipeline else "",
-        *(_measured_cells(made) if result.measured else ()), made.cost.binding,
+        _name(made), str(made.microbatches), keeps, time_text(made.cost.step_seconds),
+        byte_text(round(made.cost.comm_bytes)), byte_text(made.cost.peak_bytes),
+        f"{made.cost.bubble:.0%}" if made.pipeline else "", made.cost.binding,
         "" if made.fits(result.memory) else "does not fit",
     )  # fmt: skip
     return [Text(cell, style="bold" if made is result.best else "") for cell in cells]
 
 
-def _measured_cells(made: Combination) -> tuple[str, str, str]:
-    """What was measured, beside what was expected; nothing where it was not."""
-    return (
-        "" if made.measured_comm_bytes is None else byte_text(round(made.measured_comm_bytes)),
-        "" if made.measured_bytes is None else byte_text(made.measured_bytes),
-        "" if made.measured_bubble is None else f"{made.measured_bubble:.0%}",
-    )
+def _name(made: Combination) -> str:
+    return f"{made.baseline}: {made.name}" if made.baseline and made.baseline not in made.name else made.name
+
+
+def _measured(result: FitResult) -> RenderableType:
+    """What was compiled and run, beside what was expected."""
+    table = new_table(
+        "compiled by XLA: expected, and measured",
+        "combination", ">micro", ">sends", ">measured", ">peak", ">measured", ">bubble", ">run", "",
+    )  # fmt: skip
+    for made in result.combinations:
+        if made.measured_bytes is None:
+            continue
+        table.add_row(
+            Text(_name(made)),
+            str(made.microbatches),
+            byte_text(round(made.cost.comm_bytes)),
+            byte_text(round(made.measured_comm_bytes or 0)),
+            byte_text(made.cost.peak_bytes),
+            byte_text(made.measured_bytes),
+            f"{made.cost.bubble:.0%}" if made.pipeline else "",
+            "" if made.measured_bubble is None else f"{made.measured_bubble:.0%}",
+            "" if made.fits(result.memory) else "does not fit",
+        )
+    return table
 
 
 def _explained(result: FitResult) -> Iterator[RenderableType]:
