@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,10 +24,12 @@ from hloom.fit.measurement import compiled_pipeline, measure
 from hloom.fit.programs import ProgramVariants
 from hloom.fit.sharding_search import Counts
 from hloom.ir import Module
-from hloom.pipeline import PipelinePlan, Schedule, Stage
+from hloom.pipeline import PipelinePlan, Schedule, Stage, layers
 from hloom.planner import experts
+from hloom.runtime import random_inputs
 from hloom.sharding import Mesh
 from hloom.text import HloomError
+from tests.fit import models
 from tests.fit.programs import perceptron, softplus_text
 
 COST = DeviceCost({"compute": 1e-3, "links": 1e-4}, 1e4, 100_000)
@@ -100,6 +103,41 @@ def test_schedules_and_stages_with_meshes(tmp_path: Path, schedule: Schedule):
     plan = PipelinePlan(tuple(Stage(n, n, group, "model=2") for n, group in enumerate(groups)), 4, schedule)
     made = combination(hloom.fit.donate_state(step)[0], pipeline=plan, batch={"x": 0}, microbatches=4)
     folder = result_of(step, made, 8).save(tmp_path / "best")
+    assert "as on one device" in run(folder, "--cpu", 8, "--check", "--steps", 2)
+
+
+def test_a_scan_cut_into_uneven_stages_goes_on_from_its_own_results(tmp_path: Path):
+    """Weights and Adam's state are in the stages by rows; the second step starts where the first one ended."""
+    module = models.scan()
+    plan = PipelinePlan((Stage(0, 0, (0,)), Stage(1, 3, (1, 2))), 4)
+    made = combination(hloom.fit.donate_state(module)[0], pipeline=plan, microbatches=4)
+    folder = result_of(module, made).save(tmp_path / "best")
+    types = {node.name: node.type for node in module.entry.parameters}
+    arrays = random_inputs(list(types.values()))  # pyright: ignore[reportArgumentType]
+    arrays[2] = np.abs(arrays[2])
+    np.savez(tmp_path / "in.npz", **dict(zip(types, arrays, strict=True)))  # pyright: ignore[reportArgumentType]
+    run(folder, "--cpu", 3, "--steps", 2, "--inputs", tmp_path / "in.npz", "--save", tmp_path / "out.npz")
+    expected = hloom.evaluate(module, [*hloom.evaluate(module, arrays)[:3], *arrays[3:]])
+    with np.load(tmp_path / "out.npz") as out:
+        for number, array in enumerate(expected):
+            np.testing.assert_allclose(out[f"result{number}"], array, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_pipeline", [False, True])
+@pytest.mark.parametrize("model", [models.attention, models.convolutions, models.scan])
+def test_models(tmp_path: Path, model: Callable[[], Module], is_pipeline: bool) -> None:
+    """Tied embeddings, convolutions and a scan, by Adam, over eight devices."""
+    module = model()
+    program = hloom.fit.donate_state(module)[0]
+    if is_pipeline:
+        count = len(layers(module))
+        stages = Stage(0, 0, (0, 1, 2, 3)), Stage(1, count - 1, (4, 5, 6, 7))
+        made = combination(program, pipeline=PipelinePlan(stages, 2), microbatches=2)
+    else:
+        plan = next(plan for plan in experts(program, Mesh.parse("data=8")) if plan.name.startswith("FSDP"))
+        made = combination(program, plan=plan)
+    folder = result_of(module, made, 8).save(tmp_path / "best")
     assert "as on one device" in run(folder, "--cpu", 8, "--check", "--steps", 2)
 
 

@@ -36,7 +36,7 @@ def write_fit(step: Module, best: Combination, record: dict[str, Any], folder: s
         texts[ANNOTATED] = to_text(best.plan.annotate(best.module))
     else:
         texts |= _stage_texts(best)
-    texts |= run_files(step, best, record["devices"], record["device"])
+    texts |= run_files(step, best, record["device"])
     texts[PLAN] = json.dumps(fit_json(best, record), indent=1) + "\n"
     return write_folder(folder, texts)
 

@@ -223,7 +223,7 @@ def _bubble(made: Combination, result: FitResult) -> float | None:
     """The bubble of a pipeline that is run on virtual CPU devices; None, with an omission, where it does not run."""
     with tempfile.TemporaryDirectory() as parent:
         try:
-            texts = run_files(result.module, made, result.devices, result.device)
+            texts = run_files(result.module, made, result.device)
             folder = write_folder(Path(parent) / "pipeline", texts)
             command = [sys.executable, str(folder / SCRIPT), "--cpu", str(result.devices), "--time"]
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_SECONDS)

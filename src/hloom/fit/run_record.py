@@ -36,7 +36,7 @@ BATCH_AXIS = "batch"
 Json = dict[str, Any]
 
 
-def run_files(step: Module, best: Combination, devices: int, device: str) -> dict[str, str]:
+def run_files(step: Module, best: Combination, device: str) -> dict[str, str]:
     """The texts by file name: `run.py`, `run.json`, the step for one device, and what runs on the devices.
 
     Raises HloomError for a step that XLA does not convert, or whose results are no arrays.
@@ -45,7 +45,7 @@ def run_files(step: Module, best: Combination, devices: int, device: str) -> dic
     record: Json = {
         "name": best.name,
         "jax": _jax_version(),
-        "devices": devices,
+        "devices": _device_count(best),
         "parameters": parameters,
         "results": [_type_json(result) for result in _result_types(step)],
         "state": _state(best.module),
@@ -55,6 +55,14 @@ def run_files(step: Module, best: Combination, devices: int, device: str) -> dic
     described, programs = made
     texts |= {name: embeddable_stablehlo(module) for name, module in programs.items()}
     return {**texts, RECORD: json.dumps({**record, **described}, indent=1) + "\n"}
+
+
+def _device_count(best: Combination) -> int:
+    """How many devices are used, counted from the first."""
+    if best.plan is not None:
+        return best.plan.mesh.device_count
+    assert best.pipeline is not None
+    return 1 + max(number for stage in best.pipeline.stages for number in stage.devices)
 
 
 def _jax_version() -> str | None:
