@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from hloom.analysis.arrow import schema_capsule, stream_capsule
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 MOST_LINES = 60
@@ -45,16 +46,26 @@ class Table(Displayed):
         """A list of records, which `json.dumps` takes."""
         return list(self)
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The table by the Arrow PyCapsule interface: `polars.DataFrame(table)`, `pyarrow.table(table)`."""
+        return stream_capsule(self._by_column())
+
+    def __arrow_c_schema__(self) -> Any:
+        """The types of the columns by the Arrow PyCapsule interface."""
+        return schema_capsule(self._by_column())
+
+    def _by_column(self) -> dict[str, list[Any]]:
+        columns = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
+        return {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
+
     def to_pandas(self) -> Any:
         """A pandas DataFrame; raises HloomError where pandas is not installed."""
-        return _library("pandas").DataFrame([list(row) for row in self.rows], columns=list(self.columns))
+        columns = {name: list(map(_valid, values)) for name, values in self._by_column().items()}
+        return _library("pandas").DataFrame(columns)
 
     def to_polars(self) -> Any:
         """A polars DataFrame; raises HloomError where polars is not installed."""
-        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.columns)
-        return _library("polars").DataFrame(
-            {name: list(values) for name, values in zip(self.columns, columns, strict=True)}
-        )
+        return _library("polars").DataFrame(self)
 
     def display(self) -> Display:
         return Display(repr(self), [self.as_display("rows")], text=str(self.top(MOST_LINES)))
@@ -76,6 +87,11 @@ class Table(Displayed):
 def _line(row: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
     cells = zip(row, widths, is_number, strict=True)
     return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
+
+
+def _valid(value: Any) -> Any:
+    """A value that pandas takes: text without lone surrogates, which are bytes of a dump that were no UTF-8."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _text(value: Any) -> str:
