@@ -1,6 +1,6 @@
 """Costs added up: by opcode, computation, scope, layer and source line; and the tables that hold them.
 
-Covers `tables.py`.
+Covers `tables.py`, `cost_groups.py`.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def test_bytes_of_a_fusion_stand_at_the_fusion_and_its_arithmetic_inside():
 
 def test_by_scope_shared_computations_stand_where_they_are_called_from():
     assert column("scope", "transcendentals") == {
-        "jit(step)/jvp(layer_0)/jit(helper)/tanh": 4,
-        "jit(step)/jvp(layer_1)/jit(helper)/tanh": 4,
+        "forward/layer_0/helper": 4,
+        "forward/layer_1/helper": 4,
     }
-    assert column("scope", "transcendentals", depth=2) == {"jit(step)/jvp(layer_0)": 4, "jit(step)/jvp(layer_1)": 4}
-    assert column("scope", "flops", depth=1) == {"jit(step)": 8}
+    assert column("scope", "transcendentals", depth=2) == {"forward/layer_0": 4, "forward/layer_1": 4}
+    assert column("scope", "flops", depth=1) == {"forward": 4, "backward": 4}
 
 
 def test_by_layer_forward_and_backward_come_together():
@@ -86,6 +86,42 @@ def test_by_layer_forward_and_backward_come_together():
 def test_by_source_line_from_both_kinds_of_metadata():
     assert column("source", "transcendentals") == {"layers.py:3": 8}
     assert column("source", "flops") == {"model.py:7": 4, "(unknown)": 4}
+
+
+def test_by_source_line_to_a_depth_groups_are_stacks_from_the_outside():
+    assert column("source", "flops", depth=1) == {"f (model.py:7)": 4, "(unknown)": 4}
+    assert column("source", "transcendentals", depth=1) == {"layers.py": 8}
+    assert column("source", "transcendentals", depth=2) == {"layers.py:3": 8}
+
+
+NESTED = """
+HloModule step
+helper {
+  a = f32[4] parameter(0)
+  b = f32[4] fusion(a), kind=kLoop, calls=fused, metadata={op_name="jit(step)/layer_0/jit(helper)/inner/tanh"}
+  ROOT c = f32[4] negate(b)
+}
+fused {
+  a = f32[4] parameter(0)
+  b = f32[4] exponential(a), metadata={op_name="jit(step)/layer_0/jit(helper)/other/exp"}
+  ROOT c = f32[4] tanh(b), metadata={op_name="jit(step)/layer_0/jit(helper)/inner/tanh"}
+}
+ENTRY main {
+  a = f32[4] parameter(0)
+  b = f32[4] call(a), to_apply=helper, metadata={op_name="jit(step)/layer_0/jit(helper)"}
+  c = f32[4] call(b), to_apply=helper, metadata={op_name="jit(step)/layer_1/jit(helper)"}
+  ROOT d = f32[4] call(c), to_apply=helper
+}
+"""
+
+
+def test_names_of_one_caller_inside_a_shared_computation_give_way_to_those_of_each():
+    rows = {row["scope"]: row["transcendentals"] for row in cost(parse(NESTED)).by("scope")}
+    assert sum(rows.values()) == 24
+    assert {scope: rows[scope] for scope in rows if rows[scope]} == {
+        "layer_0/helper/inner": 4, "layer_0/helper/other": 4,
+        "layer_1/helper/inner": 8, "layer_1/helper/other": 8,  # the call without a name is where its operand is
+    }
 
 
 def test_only_what_is_known_groups():

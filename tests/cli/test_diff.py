@@ -31,6 +31,29 @@ def test_an_optimised_module(call: Call, step: Path, tmp_path: Path):
     assert call("diff", step, other, "--no-costs", "--limit", 0).exit_code in (0, 1)
 
 
+def test_names_and_order_count_where_it_is_strict(call: Call, step: Path, tmp_path: Path):
+    other = tmp_path / "other.hlo"
+    other.write_text(STEP.replace("%dot", "%product"))
+    assert call("diff", step, other).exit_code == 0
+    result = call("diff", step, other, "--strict", "--json")
+    assert result.exit_code == 1
+    differences = [d for change in json.loads(result.stdout)["changed"] for d in change["differences"]]
+    assert [d["what"] for d in differences] == ["name"]
+
+
+def test_a_module_of_a_dump_directory_is_chosen(call: Call, step: Path, tmp_path: Path):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    for number, name in enumerate(("jit_f", "jit_g")):
+        (dump / f"module_{number:04}.{name}.before_optimizations.txt").write_text(STEP)
+    result = call("diff", dump, step)
+    assert result.exit_code == 2
+    assert "jit_g" in result.stderr
+    assert call("diff", dump, step, "--module", "jit_g").exit_code == 0
+    assert call("diff", dump, dump, "--module", "jit_f").exit_code == 0
+    assert call("diff", dump, step, "--module", "jit_h").exit_code == 2
+
+
 def test_bad_input_is_trouble(call: Call, step: Path, broken: Path, tmp_path: Path):
     empty = tmp_path / "empty.hlo"
     empty.write_text("")

@@ -108,6 +108,29 @@ def test_names_and_order_are_no_difference(module: Module):
     assert result.matches == pairs
 
 
+def test_where_it_is_strict_names_and_order_are_differences():
+    module = hloom.parse(BLOCK)
+    assert hloom.diff(module, module.clone(), strict=True).is_equal
+    copy = module.clone()
+    copy.name = "other"
+    copy.rename_graph(copy["sum"], "total")
+    copy.entry.rename(copy.entry["t"], "active")
+    copy.entry.move_before(copy.entry["zero"], copy.entry["e"])
+    assert hloom.diff(module, copy).is_equal
+    result = hloom.diff(module, copy, strict=True)
+    assert result.header == [("name", "blocks", "other"), ("computation", "sum", "total")]
+    assert [(c.before.name, [(d.what, d.after) for d in c.differences]) for c in result.changed] == [("t", [("name", "active")])]
+    assert [(m.before.name, m.what, m.origin, m.destination) for m in result.moved] == [("zero", "order", "w", "s")]
+    assert not result.added and not result.removed
+
+
+def test_where_it_is_strict_the_fewest_are_moved():
+    module = layers(20)
+    copy = module.clone()
+    copy.entry.move_before(copy.entry["w19"], copy.entry["w0"])
+    assert [move.before.name for move in hloom.diff(module, copy, strict=True, costs=False).moved] == ["w19"]
+
+
 def test_what_changed_is_said():
     changed = BLOCK.replace("tanh(d)", "cosine(d)").replace("constant(0)", "constant(1)").replace(
         "add(t, x)", "add(x, t)"

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import hloom
 from hloom.cli import main
 from hloom.query import speedscope
+from tests.analysis.test_op_names import NESTED
 from tests.cli.conftest import STEP
 from tests.query.test_query import MODULE
 
@@ -40,13 +41,29 @@ def test_levels_are_those_of_the_scope_to_a_depth():
     assert dot == 2 * 64 * 256 * 128
 
 
+@pytest.mark.parametrize("by", ["scope", "layer", "source", "computation"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_the_groups_of_the_table_are_those_of_the_flame_graph(by: str, depth: int):
+    module = hloom.parse(NESTED)
+    report = hloom.cost(module)
+    file = speedscope(report, by, depth)
+    names = [frame["name"] for frame in file["shared"]["frames"]]
+    profile = file["profiles"][1]
+    sums: dict[str, int] = {}
+    for sample, weight in zip(profile["samples"], profile["weights"], strict=True):
+        group = "/".join(names[frame] for frame in sample[:-1])
+        sums[group] = sums.get(group, 0) + weight
+    rows = {row[by]: row["bytes_accessed"] for row in report.by(by, depth=depth) if row["bytes_accessed"]}
+    assert sums == rows
+
+
 def test_source_lines_have_files():
     frames = speedscope(hloom.cost(MODULE), "source")["shared"]["frames"]
     assert {"name": "/src/model.py:12", "file": "/src/model.py", "line": 12} in frames
 
 
 def test_an_unknown_grouping():
-    with pytest.raises(ValueError, match="no levels of 'colour'"):
+    with pytest.raises(ValueError, match="by 'colour'"):
         speedscope(hloom.cost(MODULE), "colour")
 
 

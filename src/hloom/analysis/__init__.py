@@ -50,6 +50,9 @@ from hloom.analysis.cost import NodeCost as NodeCost
 from hloom.analysis.cost import cost as cost
 from hloom.analysis.cost_analysis import LOOPED as LOOPED
 from hloom.analysis.cost_analysis import CostAnalysis as CostAnalysis
+from hloom.analysis.cost_groups import CostGroups as CostGroups
+from hloom.analysis.cost_groups import GroupLevel as GroupLevel
+from hloom.analysis.cost_groups import cost_groups as cost_groups
 from hloom.analysis.cost_properties import Cost as Cost
 from hloom.analysis.device_files import check_devices as check_devices
 from hloom.analysis.devices import Device as Device

@@ -118,7 +118,7 @@ def _format(values: Sequence[Any]) -> bytes:
         return b"b"
     if types == {int}:
         present = [value for value in values if value is not None]
-        return b"l" if LEAST_INTEGER <= min(present) and max(present) <= GREATEST_INTEGER else b"g"
+        return b"l" if min(present) >= LEAST_INTEGER and max(present) <= GREATEST_INTEGER else b"g"
     return b"g" if types <= {int, float} else b"U"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +11,8 @@ from hloom.analysis.call_graph import CallGraph, build_call_graph
 from hloom.analysis.collective_cost import CollectiveCost, traffic
 from hloom.analysis.control_flow import Runs, callees, is_branch
 from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, run_counts
+from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
-from hloom.analysis.op_names import BY_KIND, joined, namer, op_name_of
 from hloom.analysis.rules import cost_rule
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
@@ -173,17 +173,18 @@ class CostReport(Displayed):
     def by(self, what: str, *, depth: int | None = None) -> Table:
         """The total added up by opcode, computation, scope, layer or source line, from the most FLOPs to the least.
 
-        `depth` says how many levels of a scope or layer make a group; None takes all. `count` are the instructions of
+        `depth` says how many levels of a scope, a layer or the stack of a source line make a group; None takes all, and
+        of a source line the innermost. `count` are the instructions of
         the group, `times` their runs together; `mathematical_flops` are the mathematical count.
         """
-        name_of = namer(what, self.module, depth)
+        named = cost_groups(what, self.module, depth)
         looped, mathematical = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
-        counted = self._by_class if what in BY_KIND else self._singly
+        counted = self._by_class if named.is_by_class else self._singly
         groups: dict[str, list[int]] = {}
-        for graph, outer, runs, exact_runs in self.contexts(what in ("scope", "layer")):
+        for graph, context, runs, exact_runs in self.contexts(named):
             for node, count in counted(graph):
                 total = looped.own(node).times(runs)
-                key = name_of(node, graph, joined(outer, op_name_of(node)))
+                key = named.name(node, context)
                 row = groups.setdefault(key, [0] * 6)
                 exact = mathematical.own(node).flops * exact_runs.flops
                 added = (1, runs.flops, total.flops, total.transcendentals, total.bytes_accessed, exact)
@@ -252,24 +253,25 @@ class CostReport(Displayed):
     def _computed(self) -> frozenset[Apply]:
         return frozenset(self.call_graph.computed)
 
-    def contexts(self, by_scope: bool) -> Iterator[tuple[Graph, str, Cost, Cost]]:
-        """Every graph that runs, in each scope that calls it, with how often it runs there, by both counts.
+    def contexts(self, groups: CostGroups | None = None) -> Iterator[tuple[Graph, Hashable, Cost, Cost]]:
+        """Every graph that runs, in each context that groups tell apart, with how often it runs there, by both counts.
 
-        Where scopes do not matter, once for each graph.
+        Without groups, or where contexts do not matter to them, once for each graph.
         """
         looped, exact = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
-        waiting: dict[Graph, dict[str, tuple[Cost, Cost]]] = {self.module.entry: {"": (ONE, ONE)}}
+        outside = groups.outside if groups is not None else None
+        waiting: dict[Graph, dict[Hashable, tuple[Cost, Cost]]] = {self.module.entry: {outside: (ONE, ONE)}}
         for graph in reversed(self.call_graph.computations):
-            for outer, (runs, exact_runs) in waiting.get(graph, {}).items():
-                yield graph, outer, runs, exact_runs
+            for context, (runs, exact_runs) in waiting.get(graph, {}).items():
+                yield graph, context, runs, exact_runs
                 for call in self.call_graph.computations[graph].calls:
-                    scope = joined(outer, op_name_of(call)) if by_scope else ""
                     both = zip(looped.callee_runs(call), exact.callee_runs(call), strict=True)
                     for (called, times), (_, exact_times) in both:
-                        scopes = waiting.setdefault(called, {})
-                        before = scopes.get(scope, (ZERO, ZERO))
+                        inside = groups.inside(call, called, context) if groups is not None else None
+                        contexts = waiting.setdefault(called, {})
+                        before = contexts.get(inside, (ZERO, ZERO))
                         after = before[0] + runs.times(times), before[1] + exact_runs.times(exact_times)
-                        scopes[scope] = after
+                        contexts[inside] = after
 
 
 def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknown_trips: int = 1) -> CostReport:

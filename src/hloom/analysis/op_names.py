@@ -1,12 +1,11 @@
-"""By what costs are added up: opcode, computation, scope, Python's layer, source line."""
+"""What frameworks say of an instruction in its metadata: op_name, Python's layer, source line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 
-from hloom.ir import Graph, Module, Node, StackTables
+from hloom.ir import Node, StackTables
 from hloom.text import HloomError
 
 UNKNOWN = "(unknown)"
@@ -14,8 +13,6 @@ UNKNOWN = "(unknown)"
 OUTSIDE = "(no layer)"
 """The group of what stands in no scope that Python named."""
 BY = ("opcode", "computation", "scope", "layer", "source")
-BY_KIND = frozenset(("opcode", "computation"))
-"""Groups that all instructions of a graph that are of one kind (in a survey) fall into together."""
 _TRANSFORMATION = re.compile(r"^(jvp|transpose|vmap|checkpoint|remat|custom_jvp|custom_vjp)\((.*)\)$")
 _WRAPPER = re.compile(
     r"^((p?jit|pmap|shard_map|xla_call|core_call|rematted_computation)(\(.*\))?|while|body|cond|scan|"
@@ -91,21 +88,3 @@ def source_of(node: Node, tables: StackTables | None) -> str:
         return f"{metadata.source_file}:{metadata.source_line}"
     frames = tables.trace(metadata.stack_frame_id) if tables is not None and metadata.stack_frame_id else []
     return f"{frames[0].file}:{frames[0].line}" if frames else UNKNOWN
-
-
-def namer(by: str, module: Module, depth: int | None) -> Callable[[Node, Graph, str], str]:
-    """What gives an instruction's group, from the instruction, its computation and its full op_name.
-
-    Raises ValueError for a name that is none of BY.
-    """
-    if by == "opcode":
-        return lambda node, graph, name: node.opcode
-    if by == "computation":
-        return lambda node, graph, name: graph.name
-    if by == "source":
-        return lambda node, graph, name: source_of(node, module.stack_tables)
-    if by == "scope":
-        return lambda node, graph, name: "/".join(parts(name)[:depth]) or UNKNOWN
-    if by == "layer":
-        return lambda node, graph, name: "/".join(parts(layer(name))[:depth]) or OUTSIDE
-    raise ValueError(f"costs cannot be added up by '{by}', only by {', '.join(BY)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +11,10 @@ from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, g
 from hloom.analysis.control_flow import Runs, callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis
+from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device, device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
-from hloom.analysis.op_names import joined, namer, op_name_of
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, DType, Graph, Module, Node, TensorType, TupleType, Type, Window, dtype
@@ -121,7 +121,7 @@ class Roofline(Displayed):
         """Everything that takes time, from the most to the least."""
         timings = [
             timing if timing.times == times else _repeated(timing, times)
-            for graph, _, times in self._running(by_scope=False)
+            for graph, _, times in self._running()
             for timing in self._graph(graph)
         ]
         return tuple(sorted(timings, key=lambda timing: -timing.total))
@@ -138,11 +138,11 @@ class Roofline(Displayed):
 
         A group counts where its last instruction does.
         """
-        name_of = namer(what, self.report.module, depth)
+        named = cost_groups(what, self.report.module, depth)
         groups: dict[str, list[float]] = {}
-        for graph, outer, times in self._running(what in ("scope", "layer")):
+        for graph, context, times in self._running(named):
             for timing in self._graph(graph):
-                name = name_of(timing.node, graph, joined(outer, op_name_of(timing.node)))
+                name = named.name(timing.node, context)
                 row = groups.setdefault(name, [0, *[0.0] * (1 + len(BOUNDS))])
                 row[0] += times
                 row[1] += timing.seconds * times
@@ -166,11 +166,11 @@ class Roofline(Displayed):
             "instructions": [timing.to_json() for timing in self.timings],
         }
 
-    def _running(self, by_scope: bool) -> Iterator[tuple[Graph, str, int]]:
-        """The graphs whose instructions move bytes of their own, in each scope, and how often they run."""
-        for graph, outer, runs, _ in self.report.contexts(by_scope):
+    def _running(self, groups: CostGroups | None = None) -> Iterator[tuple[Graph, Hashable, int]]:
+        """The graphs whose instructions move bytes of their own, in each context, and how often they run."""
+        for graph, context, runs, _ in self.report.contexts(groups):
             if runs.bytes_accessed and not self._fusion.is_pointwise(graph):
-                yield graph, outer, runs.bytes_accessed
+                yield graph, context, runs.bytes_accessed
 
     def _graph(self, graph: Graph) -> list[Timing]:
         """What takes time in one run of a graph."""

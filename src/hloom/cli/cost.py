@@ -27,7 +27,7 @@ MOST_LINES = 30
 @click.command("cost")
 @file_argument
 @click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Add costs up by this.")
-@click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope or layer make a group.")
+@click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
@@ -48,6 +48,9 @@ def command(
     FLOPs and bytes by the rules of XLA's own HloCostAnalysis, but loops count as often as they run; what XLA would say
     (each loop's body once) and the mathematical count stand beside. Loops whose trip counts depend on the data are
     listed: give their counts with --trips.
+
+    Scopes are those of the page: forward/layer_0/mlp. A computation that several call counts in the scopes of each. By
+    source, a group is the line that made an instruction; with --depth so many lines of the stack, outermost first.
 
     \b
     Examples:

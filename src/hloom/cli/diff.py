@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
 from hloom.diff import BY, CostDifference, ModuleDiff, diff
-from hloom.ir import Module, Node
+from hloom.ir import Node
 from hloom.text import HloomError
 
 MOST_LINES = 20
@@ -34,6 +35,8 @@ DIFFERENT, TROUBLE = 1, 2
 @click.option(
     "--device", metavar="NAME", default="h100", show_default=True, help="The device of the times."
 )
+@click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
+@click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
 @click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
 @json_option("Write JSON; lists are whole unless --limit is given.")
 @output_option("Write into this file, whole or not at all.")
@@ -46,13 +49,16 @@ def command(
     by: str,
     depth: int,
     device: str,
+    name: str | None,
+    strict: bool,
     costs: bool,
     json_output: bool,
     output: Path | None,
 ) -> None:
     """Say how two modules differ, whatever their names, order and layouts.
 
-    A and B are files as every subcommand reads them, or DIR/MODULE of a dump directory. Instructions are matched by
+    A and B are files as every subcommand reads them, or dump directories, of which DIR/MODULE or --module names the
+    module. Instructions are matched by
     what they compute and are used for; op_name helps. Calls and fusions are looked into, so that modules before and
     after optimisation can be compared. The exit status is 0 where there is no difference, 1 where there is one, 2
     where a module cannot be read.
@@ -61,14 +67,15 @@ def command(
     Examples:
       hloom diff old.hlo new.hlo
       hloom diff old.hlo new.hlo --by source --limit 50
+      hloom diff old_dump new_dump --module jit_step
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
     try:
         if output is not None:
             check_folder(output)
-        modules: list[Module] = [read_program(ModuleSource(file)) for file in (before, after)]
+        modules = [read_program(_source(file, name)) for file in (before, after)]
         with progress("comparing"):
-            result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth)
+            result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth, strict=strict)
     except HloomError as problem:
         click.echo(f"error: {problem}", err=True)
         context.exit(TROUBLE)
@@ -79,6 +86,11 @@ def command(
         write_tables(tables(result, limit), output)
     if not result.is_equal:
         context.exit(DIFFERENT)
+
+
+def _source(file: str, name: str | None) -> ModuleSource:
+    """A file, or a module of a dump directory; a name says nothing of a file."""
+    return ModuleSource(file, module=name if os.path.isdir(file) else None)
 
 
 def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableType]:

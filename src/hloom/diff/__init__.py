@@ -30,8 +30,9 @@ class _CallablePackage(ModuleType):
         device: str = "h100",
         by: str = "scope",
         depth: int | None = 2,
+        strict: bool = False,
     ) -> ModuleDiff:
-        return diff(before, after, costs=costs, device=device, by=by, depth=depth)
+        return diff(before, after, costs=costs, device=device, by=by, depth=depth, strict=strict)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

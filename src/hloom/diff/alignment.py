@@ -35,21 +35,30 @@ def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[
     counts = Counter(left), Counter(right)
     index_of = {key: index for index, key in enumerate(right) if counts[1][key] == 1}
     unique = [(index, index_of[key]) for index, key in enumerate(left) if counts[0][key] == 1 and key in index_of]
+    return [unique[number] for number in rising_run([position for _, position in unique])]
+
+
+def rising_run(values: Sequence[int]) -> list[int]:
+    """The indices of a longest rising subsequence of numbers.
+
+    >>> rising_run([5, 1, 2, 9, 3])
+    [1, 2, 4]
+    """
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
-    for number, (_, position) in enumerate(unique):
-        length = bisect_left(tails, position)
+    for number, value in enumerate(values):
+        length = bisect_left(tails, value)
         before.append(ends[length - 1] if length else -1)
         if length == len(tails):
-            tails.append(position)
+            tails.append(value)
             ends.append(number)
         else:
-            tails[length], ends[length] = position, number
-    run: list[tuple[int, int]] = []
+            tails[length], ends[length] = value, number
+    run: list[int] = []
     number = ends[-1] if ends else -1
     while number >= 0:
-        run.append(unique[number])
+        run.append(number)
         number = before[number]
     return run[::-1]
 

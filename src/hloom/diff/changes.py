@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis import op_name_of, scope_of_name
+from hloom.diff.alignment import rising_run
 from hloom.diff.instruction_map import UNMATCHED, InstructionMap
 from hloom.diff.labels import NUMBERS, is_reference, value_key
+from hloom.diff.value_graph import ValueGraph
 from hloom.ir import (
     Apply,
     Constant,
@@ -24,6 +26,7 @@ from hloom.ir import (
 )
 
 OPERAND, ATTRIBUTE, LAYOUT, TYPE, OPCODE, VALUE = "operand", "attribute", "layout", "type", "opcode", "value"
+NAME, ORDER, FIRST = "name", "order", "(first)"
 CALLS = "call", "fusion"
 
 
@@ -47,7 +50,7 @@ class ChangedInstruction:
 
 @dataclass(frozen=True, slots=True)
 class MovedInstruction:
-    """A matched pair that stands elsewhere; `what` is computation, fusion or scope."""
+    """A matched pair that stands elsewhere; `what` is computation, fusion, scope, or order where that counts."""
 
     before: Node
     after: Node
@@ -56,8 +59,8 @@ class MovedInstruction:
     destination: str
 
 
-def changed(matching: InstructionMap) -> list[ChangedInstruction]:
-    """The matched pairs that differ, in the order of the left module."""
+def changed(matching: InstructionMap, strict: bool = False) -> list[ChangedInstruction]:
+    """The matched pairs that differ, in the order of the left module; where it is strict, also by their names."""
     edges = matching.graphs[0].values(), matching.graphs[1].values()
     left, right = matching.graphs
     result: list[ChangedInstruction] = []
@@ -66,6 +69,8 @@ def changed(matching: InstructionMap) -> list[ChangedInstruction]:
         differences = _own(before, after)
         if not left.is_forwarding[one] and not right.is_forwarding[other]:
             differences += _operands(matching, edges[0].operands[one], edges[1].operands[other])
+        if strict and before.name != after.name:
+            differences.append(InstructionDifference(NAME, before.name, after.name))
         if differences:
             result.append(ChangedInstruction(before, after, tuple(differences)))
     return result
@@ -154,6 +159,37 @@ def moved(matching: InstructionMap) -> list[MovedInstruction]:
             if names[0] and names[1] and names[0] != names[1]:
                 result.append(MovedInstruction(before, after, "scope", "/".join(names[0]), "/".join(names[1])))
     return result
+
+
+def reordered(matching: InstructionMap) -> list[MovedInstruction]:
+    """The fewest matched pairs without which the others stand in the same order in computations that correspond."""
+    left, right = matching.graphs
+    counterpart = _counterparts(matching)
+    pairs: dict[Graph, list[tuple[int, int]]] = {}
+    for one, other in matching.pairs():
+        graph = left.nodes[one].graph
+        if counterpart.get(graph) is right.nodes[other].graph:
+            pairs.setdefault(graph, []).append((one, other))
+    result: list[MovedInstruction] = []
+    for members in pairs.values():
+        kept = set(rising_run([other for _, other in members]))
+        for index, (one, other) in enumerate(members):
+            if index not in kept:
+                nodes = left.nodes[one], right.nodes[other]
+                result.append(MovedInstruction(*nodes, ORDER, _before(left, one), _before(right, other)))
+    return result
+
+
+def _before(graph: ValueGraph, number: int) -> str:
+    """The name of what stands before an instruction in its computation."""
+    above = graph.nodes[number - 1] if number else None
+    return above.name if above is not None and above.graph is graph.nodes[number].graph else FIRST
+
+
+def renamed_graphs(matching: InstructionMap) -> list[tuple[str, str]]:
+    """The names of computations that correspond, where they differ."""
+    counterpart = _counterparts(matching)
+    return [(one.name, other.name) for one, other in counterpart.items() if one.name != other.name]
 
 
 def _scope(node: Node, memo: dict[str, tuple[str, ...]]) -> tuple[str, ...]:

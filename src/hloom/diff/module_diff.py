@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.analysis import device as device_named
-from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved
+from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved, renamed_graphs, reordered
 from hloom.diff.costs import CostDifference, cost_difference
-from hloom.diff.instruction_map import UNMATCHED, match
+from hloom.diff.instruction_map import UNMATCHED, InstructionMap, match
 from hloom.diff.value_graph import ValueGraph
 from hloom.ir import Module, Node
 from hloom.text import Display, Displayed, DisplayTable
@@ -21,7 +21,7 @@ UNRELATED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ModuleDiff(Displayed):
-    """The differences of two modules; names of instructions, computations and modules are none.
+    """The differences of two modules; names of instructions, computations and modules are none unless it is strict.
 
     `matches` are all pairs of instructions that stand for each other, `added` and `removed` what has no counterpart.
     `header` are attributes of the modules that differ: name, before, after. `costs` is a sentence where they could not
@@ -144,11 +144,15 @@ def diff(
     device: str = "h100",
     by: str = "scope",
     depth: int | None = 2,
+    strict: bool = False,
 ) -> ModuleDiff:
     """Compare two modules, whatever their names, order and layouts; looks into calls and fusions.
 
     Costs are by scope (or opcode, computation, source), `depth` levels deep, times those of a device. Raises HloomError
     where a module has no entry, and for a device that is not known.
+
+    With `strict`, names of modules, computations and instructions count, and the order of instructions: pairs of other
+    names are changed, and the fewest pairs without which the order is the same are moved.
     """
     on = device_named(device)
     graphs = ValueGraph(before), ValueGraph(after)
@@ -160,9 +164,9 @@ def diff(
         {left[one]: right[other] for one, other in matching.pairs()},
         _unmatched(right, matching.backward),
         _unmatched(left, matching.forward),
-        changed(matching),
-        moved(matching),
-        _header(before, after),
+        changed(matching, strict),
+        moved(matching) + (reordered(matching) if strict else []),
+        _header(before, after) + (_names(matching) if strict else []),
         cost_difference(before, after, on, by, depth) if costs else None,
     )
 
@@ -178,6 +182,12 @@ def _header(before: Module, after: Module) -> list[tuple[str, str, str]]:
         for name in {**ours, **others}
         if ours.get(name) != others.get(name)
     ]  # type: ignore[return-value]
+
+
+def _names(matching: InstructionMap) -> list[tuple[str, str, str]]:
+    before, after = (graph.module.name for graph in matching.graphs)
+    own = [("name", before, after)] if before != after else []
+    return own + [("computation", *names) for names in renamed_graphs(matching)]
 
 
 def _text(value: object) -> str:

@@ -175,7 +175,7 @@ def follow(dataflow: DataflowGraph, shardings: Sequence[AxisSharding], mesh: Mes
 def runs_by_graph(counted: CostReport) -> Mapping[Graph, int]:
     """How often each graph runs in one run of the module."""
     runs: dict[Graph, int] = {}
-    for graph, _, often, _ in counted.contexts(by_scope=False):
+    for graph, _, often, _ in counted.contexts():
         runs[graph] = runs.get(graph, 0) + often.flops
     return runs
 
