@@ -124,6 +124,20 @@ def test_where_it_is_strict_names_and_order_are_differences():
     assert not result.added and not result.removed
 
 
+def test_a_layer_more_is_added_and_its_neighbours_stay():
+    result = diff(layers(6), layers(7), costs=False)
+    assert {node.name for node in result.added} == {"w6", "d6", "t6", "m6", "s6", "g6"}
+    assert all(one.name == other.name for one, other in result.matches.items())
+
+
+def test_results_in_front_of_others_do_not_move_those():
+    text = "ENTRY e {{ x = f32[4] parameter(0) a = f32[4] tanh(x) b = f32[4] cosine(x) c = f32[4] sine(x) {root} }}"
+    before = hloom.parse(text.format(root="ROOT r = (f32[4], f32[4]) tuple(a, b)"))
+    after = hloom.parse(text.format(root="ROOT r = (f32[4], f32[4], f32[4]) tuple(c, a, b)"))
+    result = diff(before, after, costs=False)
+    assert {one.name: other.name for one, other in result.matches.items()} == {n: n for n in ("x", "a", "b", "c", "r")}
+
+
 def test_where_it_is_strict_the_fewest_are_moved():
     module = layers(20)
     copy = module.clone()

@@ -61,14 +61,14 @@ class MovedInstruction:
 
 def changed(matching: InstructionMap, strict: bool = False) -> list[ChangedInstruction]:
     """The matched pairs that differ, in the order of the left module; where it is strict, also by their names."""
-    edges = matching.graphs[0].values(), matching.graphs[1].values()
     left, right = matching.graphs
+    operands = left.value_operands, right.value_operands
     result: list[ChangedInstruction] = []
     for one, other in matching.pairs():
         before, after = left.nodes[one], right.nodes[other]
         differences = _own(before, after)
         if not left.is_forwarding[one] and not right.is_forwarding[other]:
-            differences += _operands(matching, edges[0].operands[one], edges[1].operands[other])
+            differences += _operands(matching, operands[0][one], operands[1][other])
         if strict and before.name != after.name:
             differences.append(InstructionDifference(NAME, before.name, after.name))
         if differences:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hloom.analysis import NO_SCOPE, Device, Table, cost, roofline, scopes, source_of
+from hloom.analysis import NO_SCOPE, Device, Roofline, Table, cost, scopes, source_of
 from hloom.ir import Module, Node
 from hloom.text import HloomError
 from hloom.xla_cpu import memory
@@ -35,7 +35,7 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
         raise ValueError(f"differences of costs cannot be added up by '{by}', only by {', '.join(BY)}")
     name_of = _namer(module, by, depth)
     report = cost(module)
-    times = roofline(module, device)
+    times = Roofline(report, device)
     buffers = memory(module, schedule=None if module.is_scheduled else "list")
     groups: dict[str, Row] = {}
     nodes = {(graph.name, node.name): node for graph in module.graphs for node in graph.nodes}

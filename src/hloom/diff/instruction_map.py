@@ -26,12 +26,16 @@ RADII = (3, 1)
 
 
 class InstructionMap:
-    """Pairs of instructions of two modules, found step by step; `forward` and `backward` hold the other's number."""
+    """Pairs of instructions of two modules, found step by step; `forward` and `backward` hold the other's number.
+
+    `_context` holds for matched instructions a number that both of a pair have, for others 0.
+    """
 
     def __init__(self, left: ValueGraph, right: ValueGraph) -> None:
         self.graphs = left, right
         self.forward: list[int] = [UNMATCHED] * len(left.nodes)
         self.backward: list[int] = [UNMATCHED] * len(right.nodes)
+        self._context = [0] * len(left.nodes), [0] * len(right.nodes)
         self._labels = Labels()
         self._hints = self._labels.hints(left), self._labels.hints(right)
         self._by_level = {level: (self._labels.of(left, level), self._labels.of(right, level)) for level in Exactness}
@@ -42,6 +46,8 @@ class InstructionMap:
     def find(self) -> None:
         """Match all that can be: first what computes values, then what passes them on."""
         self._match_entries()
+        self._align_results()
+        self._match_equal_expressions()
         self._match_edges()
         if not self._is_complete():
             self._edges = self.graphs[0].instructions(), self.graphs[1].instructions()
@@ -58,6 +64,7 @@ class InstructionMap:
     def _match(self, left: int, right: int) -> None:
         self.forward[left] = right
         self.backward[right] = left
+        self._context[0][left] = self._context[1][right] = -left - 1
         self._fresh.append((left, right))
 
     def _match_entries(self) -> None:
@@ -93,6 +100,39 @@ class InstructionMap:
 
     def _has(self, side: int, number: int) -> bool:
         return (self.forward, self.backward)[side][number] != UNMATCHED
+
+    def _align_results(self) -> None:
+        """Where one entry has more results than the other, number those by type and op_name that are of both."""
+        roots = [graph.number[graph.module.entry.root] for graph in self.graphs]
+        results = [edges.operands[root] for edges, root in zip(self._edges, roots, strict=True)]
+        if len(results[0]) == len(results[1]) or self.forward[roots[0]] != roots[1]:
+            return
+        labels = self._by_level[Exactness.TYPED]
+        keys = [[(labels[s][number], self._hints[s][number]) for number in own] for s, own in enumerate(results)]
+        aligned = align(*keys)
+        for side, root in enumerate(roots):
+            numbers = {pair[side]: number for number, pair in enumerate(aligned)}
+            other = (1 + side) * (1 << 32)
+            for operand in set(results[side]):
+                users = self._edges[side].users[operand]
+                users[:] = [(user, numbers.get(i, other + i) if user == root else i) for user, i in users]
+
+    def _match_equal_expressions(self) -> None:
+        """Pair equal expressions of the parameters, then equal uses that lead to the root; those of one op_name first.
+
+        Neither is carried on to neighbours: where a layer was put between two equal ones, the neighbour of a pair may
+        be of another layer.
+        """
+        self._fresh.clear()
+        for hints in (self._hints, None) if any(self._hints[0]) else (None,):
+            for prints_of in (self._operand_prints, self._user_prints):
+                if self._is_complete():
+                    break
+                prints = [prints_of(side) for side in (0, 1)]
+                if hints is not None:
+                    prints = [{n: hash((key, hints[s][n])) for n, key in prints[s].items()} for s in (0, 1)]
+                self._match_classes(prints[0].get, prints[1].get, unless_supported=True, propagates=False)
+        self._fresh.clear()
 
     def _match_edges(self) -> None:
         for level in Exactness:
@@ -145,15 +185,9 @@ class InstructionMap:
         edges.order = [number for number in edges.order if partner[number] == UNMATCHED]
         return edges.order
 
-    def _context(self, side: int) -> list[int]:
-        """For matched instructions a number that both of a pair have, for others 0."""
-        if side == 0:
-            return [0 if right == UNMATCHED else -left - 1 for left, right in enumerate(self.forward)]
-        return [0 if left == UNMATCHED else -left - 1 for left in self.backward]
-
     def _operand_prints(self, side: int) -> dict[int, int]:
         """Fingerprints of the unmatched: what they compute from matched values."""
-        prints, operands, labels = self._context(side), self._edges[side].operands, self._label[side]
+        prints, operands, labels = self._context[side].copy(), self._edges[side].operands, self._label[side]
         order = self._unmatched(side)
         for number in order:
             prints[number] = hash((labels[number], *[prints[operand] for operand in operands[number]]))
@@ -161,7 +195,7 @@ class InstructionMap:
 
     def _user_prints(self, side: int) -> dict[int, int]:
         """Fingerprints of the unmatched: for what of matched results they are used."""
-        prints, users, labels = self._context(side), self._edges[side].users, self._label[side]
+        prints, users, labels = self._context[side].copy(), self._edges[side].users, self._label[side]
         order = self._unmatched(side)
         for number in reversed(order):
             used = sum([hash((index, prints[user])) for user, index in users[number]])
@@ -172,8 +206,9 @@ class InstructionMap:
         """Fingerprints of the unmatched with their operands and users, theirs, and so on."""
         order = self._unmatched(side)
         edges, labels = self._edges[side], self._label[side]
-        context = self._context(side)
-        prints = [pair or label for label, pair in zip(labels, context, strict=True)]
+        prints = self._context[side].copy()
+        for number in order:
+            prints[number] = labels[number]
         for _ in range(radius):
             fresh: dict[int, int] = {}
             for number in order:
@@ -191,11 +226,12 @@ class InstructionMap:
         *,
         unless_supported: bool,
         in_order: bool = False,
+        propagates: bool = True,
     ) -> None:
         """Pair instructions of equal fingerprints that only one has on either side, users before their operands.
 
         With `in_order`, also those that as many have on both sides. Unless `unless_supported`, a neighbour or the
-        op_name must agree.
+        op_name must agree. With `propagates`, what neighbours a pair follows at once.
         """
         classes: dict[int, list[int]] = {}
         for number in self._unmatched(1):
@@ -216,7 +252,8 @@ class InstructionMap:
                     continue
                 if unless_supported or self._is_supported(left, right):
                     self._match(left, right)
-                    self._propagate()
+                    if propagates:
+                        self._propagate()
 
     def _is_supported(self, left: int, right: int) -> bool:
         hints = self._hints[0][left], self._hints[1][right]

@@ -7,6 +7,7 @@ instruction so has the same operands and users whether it stands in a fusion, be
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hloom.analysis import flow_of
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter
@@ -46,6 +47,11 @@ class ValueGraph:
 
     def values(self) -> Edges:
         """What computes values: operands and users as they are once calls are looked into."""
+        return self._edges(self.value_operands, [not forwarding for forwarding in self.is_forwarding])
+
+    @cached_property
+    def value_operands(self) -> list[tuple[int, ...]]:
+        """The operands of each instruction once calls are looked into, then the roots of what it calls."""
         target, number = self.target, self.number
         operands = [
             tuple([target[number[operand]] for operand in node.inputs])
@@ -57,7 +63,7 @@ class ValueGraph:
         for index, node in enumerate(self.nodes):
             if self.is_forwarding[index] and isinstance(node, Parameter):
                 operands[index] = (target[index],)
-        return self._edges(operands, [not forwarding for forwarding in self.is_forwarding])
+        return operands
 
     def instructions(self) -> Edges:
         """All instructions, with the operands that are written, and the roots of what they call."""
