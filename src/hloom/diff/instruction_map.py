@@ -118,20 +118,18 @@ class InstructionMap:
                 users[:] = [(user, numbers.get(i, other + i) if user == root else i) for user, i in users]
 
     def _match_equal_expressions(self) -> None:
-        """Pair equal expressions of the parameters, then equal uses that lead to the root; those of one op_name first.
+        """Pair equal expressions of the parameters, then equal uses that lead to the root, of one op_name.
 
         Neither is carried on to neighbours: where a layer was put between two equal ones, the neighbour of a pair may
         be of another layer.
         """
         self._fresh.clear()
-        for hints in (self._hints, None) if any(self._hints[0]) else (None,):
-            for prints_of in (self._operand_prints, self._user_prints):
-                if self._is_complete():
-                    break
-                prints = [prints_of(side) for side in (0, 1)]
-                if hints is not None:
-                    prints = [{n: hash((key, hints[s][n])) for n, key in prints[s].items()} for s in (0, 1)]
-                self._match_classes(prints[0].get, prints[1].get, unless_supported=True, propagates=False)
+        hints = self._hints
+        for prints_of in (self._operand_prints, self._user_prints):
+            if self._is_complete():
+                break
+            prints = [{n: hash((key, hints[s][n])) for n, key in prints_of(s).items()} for s in (0, 1)]
+            self._match_classes(prints[0].get, prints[1].get, unless_supported=True, propagates=False)
         self._fresh.clear()
 
     def _match_edges(self) -> None:
