@@ -32,9 +32,7 @@ DIFFERENT, TROUBLE = 1, 2
 @click.option("--limit", type=click.IntRange(min=0), default=MOST_LINES, show_default=True, help="Lines of each list.")
 @click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Add costs up by this.")
 @click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="How many levels of a scope.")
-@click.option(
-    "--device", metavar="NAME", default="h100", show_default=True, help="The device of the times."
-)
+@click.option("--device", metavar="NAME", default="h100", show_default=True, help="The device of the times.")
 @click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
 @click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
 @click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
