@@ -256,3 +256,28 @@ def test_gpt2_with_a_planted_fault():
     result = minimize(module, planted)
     assert result.instructions_before > 1500 and result.instructions <= 4 and result.steps < 150
     assert "StackFrames" not in result.text and "layer_1" in result.text
+
+
+def test_a_fault_that_many_instructions_lead_to():
+    """A path of a hundred steps, of tuples, reshapes and arithmetic, from a square root to a tangent: its ends are left."""
+
+    def leads_there(module: Module) -> bool:
+        reached = set()
+        for node in module.entry.nodes:
+            if node.opcode == "sqrt" or any(operand in reached for operand in node.inputs):
+                reached.add(node)
+        return any(node.opcode == "tan" for node in reached)
+
+    lines = ["v0 = f32[4,6] sqrt(x)"]
+    for n in range(25):
+        lines += [
+            f"a{n} = f32[4,6] add(x, v{n})",
+            f"t{n} = (f32[4,6], f32[4,6]) tuple(x, a{n})",
+            f"g{n} = f32[4,6] get-tuple-element(t{n}), index=1",
+            f"r{n} = f32[24] reshape(g{n})",
+            f"v{n + 1} = f32[4,6] reshape(r{n})",
+        ]
+    text = "ENTRY e { x = f32[4,6] parameter(0)\n" + "\n".join(lines) + "\nROOT y = f32[4,6] tan(v25) }"
+    result = smallest(text, leads_there)
+    assert [node.opcode for node in result.module.entry.nodes] == ["parameter", "sqrt", "tan"]
+    assert result.steps < 160

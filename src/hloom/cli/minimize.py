@@ -92,12 +92,12 @@ def command(
     if output is not None:
         check_folder(output)
     module = read_program(source)
-    smallest: Module = module
+    smallest: Module | None = None
     with progress("minimizing") as describe:
 
         def told(state: MinimizationProgress) -> None:
             nonlocal smallest
-            smallest = state.module
+            smallest = state.module if state.accepted else None
             describe(f"{state.instructions:,} instructions, {state.steps:,} candidates, {state.reduction}")
 
         try:
@@ -150,9 +150,9 @@ def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
     return record if with_text else {name: value for name, value in record.items() if name != "text"}
 
 
-def _write_interrupted(module: Module, smallest: Module, json_output: bool, output: Path | None) -> None:
+def _write_interrupted(module: Module, smallest: Module | None, json_output: bool, output: Path | None) -> None:
     """Write the smallest module so far where there is one, and say so."""
-    if smallest is module or smallest.node_count >= module.node_count:
+    if smallest is None:
         click.echo(f"{MESSAGE}: nothing smaller shows the fault so far, and nothing is written", err=True)
         return
     text = print_module(smallest)

@@ -134,6 +134,22 @@ def reshaped_operand(node: Node) -> Node | None:
     return None
 
 
+def skipped_operand(node: Node) -> Node | None:
+    """An operand of an operand, of a node's type or reshaped to it: what is between the two is skipped."""
+    wanted = node.type
+    for operand in node.inputs:
+        for given in operand.inputs:
+            if given.graph is node.graph and given.type and same_shape(given.type, wanted):
+                return given
+    if not isinstance(wanted, TensorType) or not wanted.is_static:
+        return None
+    for operand in node.inputs:
+        for given in operand.inputs:
+            if isinstance(given.type, TensorType) and _may_be_reshaped(given.type, wanted):
+                return node.graph.add_apply(OPS["reshape"], (given,), wanted, EMPTY, before=node)
+    return None
+
+
 def _may_be_reshaped(given: TensorType, wanted: TensorType) -> bool:
     return given.is_static and given.dtype is wanted.dtype and given.element_count == wanted.element_count
 

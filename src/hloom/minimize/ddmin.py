@@ -15,10 +15,11 @@ Test = Callable[[Sequence[Item]], bool]
 """Whether some of the items, in order, are enough."""
 
 
-def minimize_items(items: Sequence[Item], test: Test[Item]) -> list[Item]:
+def minimize_items(items: Sequence[Item], test: Test[Item], finest: int = 1) -> list[Item]:
     """Items of which none can be left out alone, and which the test passes with; it is not asked of all of them.
 
-    Of n items of which few neighbours are needed, the test is asked for about 3 log2(n) times.
+    Of n items of which few neighbours are needed, the test is asked for about 3 log2(n) times. Chunks of fewer than
+    `finest` items are not left out.
 
     >>> minimize_items(range(1000), lambda kept: 613 in kept and 620 in kept)
     [613, 620]
@@ -27,7 +28,7 @@ def minimize_items(items: Sequence[Item], test: Test[Item]) -> list[Item]:
     while True:
         count = len(kept)
         kept = _bisected(kept, test)
-        kept = _without_chunks(kept, test)
+        kept = _without_chunks(kept, test, finest)
         if len(kept) == count:
             return kept
 
@@ -47,10 +48,10 @@ def _bisected(kept: list[Item], test: Test[Item]) -> list[Item]:
     return kept
 
 
-def _without_chunks(kept: list[Item], test: Test[Item]) -> list[Item]:
+def _without_chunks(kept: list[Item], test: Test[Item], finest: int) -> list[Item]:
     """What stays when chunks are left out, last ones first, of sizes that halve; ends early when half is gone."""
     start = len(kept)
-    size = max(len(kept) // 4, 1)
+    size = max(len(kept) // 4, finest)
     while kept:
         end = len(kept)
         while end > 0:
@@ -59,7 +60,7 @@ def _without_chunks(kept: list[Item], test: Test[Item]) -> list[Item]:
             if test(rest):
                 kept = rest
             end = begin
-        if size == 1 or 2 * len(kept) < start:
+        if size == finest or 2 * len(kept) < start:
             return kept
-        size = max(min(size // 2, len(kept) // 2), 1)
+        size = max(min(size // 2, len(kept) // 2), finest)
     return kept

@@ -23,6 +23,7 @@ from hloom.minimize.cuts import (
     replace_nodes,
     reshaped_operand,
     same_type_operands,
+    skipped_operand,
     tidied,
     zero,
 )
@@ -39,6 +40,8 @@ PASSES = ("dce", "simplify", "cse")
 LARGE_CONSTANT = 8
 """Constants of more elements become parameters, which take less text."""
 LEAST_TRIPS = (1, 2)
+FIRST_CHUNK = 16
+"""How many instructions the first round leaves out together, at least."""
 
 Site = tuple[str, str]
 """A node by the names of its graph and its own, which copies share."""
@@ -54,19 +57,26 @@ def reduce_outputs(search: ReductionSearch) -> None:
 def reduce_instructions(search: ReductionSearch) -> None:
     """Keep fewer of the entry's instructions; parameters take the place of what the others computed."""
     names = entry_instructions(search.module)
-    minimize_items(names, lambda kept: search.take(attempt(lambda: keep_instructions(search.module, set(kept)))))
+    finest = FIRST_CHUNK if search.round == 1 else 1  # the other reductions cost less than one instruction at a time
+    minimize_items(
+        names, lambda kept: search.take(attempt(lambda: keep_instructions(search.module, set(kept)))), finest
+    )
 
 
 def replace_by_operands(search: ReductionSearch) -> None:
     """Let users of an instruction use an operand of the same type: a loop becomes its initial value.
 
-    Where no operand is of that type, but one has as many elements, a reshape of it will do.
+    Where no operand is of that type, but one has as many elements, a reshape of it will do; and so will an operand of
+    an operand.
     """
     for operand_of in (first_operand, last_operand):
         sites = _sites(search.module, lambda node, operand_of=operand_of: operand_of(node) is not None)
         _replace(search, sites, operand_of)
     sites = _sites(search.module, lambda node: node.opcode not in MOVING and not same_type_operands(node))
     _replace(search, sites, reshaped_operand)
+    _replace(
+        search, _sites(search.module, lambda node: any(operand.inputs for operand in node.inputs)), skipped_operand
+    )
 
 
 def replace_by_zeros(search: ReductionSearch) -> None:

@@ -22,11 +22,15 @@ class OutOfSteps(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MinimizationProgress:
-    """How far a search has come: what it tries, and the smallest module that shows the fault so far."""
+    """How far a search has come: what it tries, and the smallest module that shows the fault so far.
+
+    That is the input's own copy where `accepted`, the number of candidates that showed the fault, is 0.
+    """
 
     reduction: str
     round: int
     steps: int
+    accepted: int
     instructions: int
     module: Module
 
@@ -64,9 +68,8 @@ class ReductionSearch:
             raise OutOfSteps
         self.steps += 1
         if self._told is not None:
-            self._told(
-                MinimizationProgress(self.reduction, self.round, self.steps, self.smallest_size[0], self.smallest)
-            )
+            counts = self.steps, self.accepted, self.smallest_size[0]
+            self._told(MinimizationProgress(self.reduction, self.round, *counts, self.smallest))
         return self._predicate.check(module, text)
 
     def take(self, candidate: Module | None, *, may_grow: bool = False) -> bool:
