@@ -10,16 +10,20 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
+from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost, device
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
+from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.profile import measurement
 from hloom.query import speedscope
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""
+UNSHOWN = "h100"
+"""The device of the model of measured instructions, which gives their FLOPs and bytes; its times are not shown."""
 MOST_LINES = 30
 """How many groups, loops and transfers are shown, unless told otherwise."""
 
@@ -31,6 +35,7 @@ MOST_LINES = 30
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
+@profile_option()
 @json_option("Write JSON: totals, loops, traffic, and all groups.")
 @output_option(f"Write into this file; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")
 def command(
@@ -40,6 +45,7 @@ def command(
     top: int,
     trips: tuple[str, ...],
     unknown_trips: int,
+    profile: Path | None,
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -60,16 +66,25 @@ def command(
       hloom cost step.hlo --by source --json | jq '.groups[0]'
       hloom cost step.hlo --by scope -o cost.speedscope.json
       hloom cost step.hlo --trips while.6=100
+      hloom cost step.hlo --by source --profile trace/
     """
     program = read_program(source)
     note_whole_program(program)
     with progress("counting"):
-        report = cost(program, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
+        counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
+        report = cost(program, **counts)
         groups = report.by(by, depth=depth)
+        measured = None if profile is None else measurement(program, profile, device(UNSHOWN), **counts)
+        times = None if measured is None else measured.by(by, depth)
     if output is not None and output.name.endswith(FLAME_GRAPH) and not json_output:
         write_json(speedscope(report, by, depth), output)
     elif json_output:
-        write_json({**report.to_json(), "by": by, "groups": groups.to_json()}, output)
+        timed = (
+            {} if measured is None or times is None else {"profile": {**measured.to_json(), "groups": times.to_json()}}
+        )
+        write_json({**report.to_json(), "by": by, "groups": groups.to_json(), **timed}, output)
+    elif measured is not None:
+        write_tables([_totals(report), *measured_tables(measured, times, top, has_model=False)], output)
     else:
         write_tables(tables(report, groups, top), output)
 

@@ -18,7 +18,9 @@ from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import characters, plotted, svg
+from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
+from hloom.profile import Measurement, measurement
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
@@ -53,6 +55,7 @@ def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> N
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
+@profile_option()
 @json_option("Write JSON: the time, what limits it, and all instructions.")
 @output_option("Write into this file; with the suffix .svg, the plot as a picture.")
 def command(
@@ -64,6 +67,7 @@ def command(
     top: int,
     trips: tuple[str, ...],
     unknown_trips: int,
+    profile: Path | None,
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -80,6 +84,7 @@ def command(
       hloom roofline step.hlo --device tpu-v5e --by scope --depth 3
       hloom roofline step.hlo --device h100 -o step.svg
       hloom roofline step.hlo --devices mine.toml --device cpu --json
+      hloom roofline step.hlo --device h100 --profile trace/
     """
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
@@ -87,15 +92,37 @@ def command(
     program = read_program(source)
     note_whole_program(program)
     with progress("estimating"):
-        report = roofline(program, chosen, trip_counts=dict(map(trip, trips)), unknown_trips=unknown_trips)
+        counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
+        report = roofline(program, chosen, **counts)
         groups = report.by(by, depth=depth) if by is not None else None
-    if json_output:
+        measured = None if profile is None else measurement(program, profile, chosen, **counts)
+    if measured is not None:
+        _write_measured(measured, report, by, depth, top, json_output, output)
+    elif json_output:
         grouped = {"by": by, "groups": groups.to_json()} if groups is not None else {}
         write_json({**report.to_json(), **grouped}, output)
     elif output is not None and output.suffix.lower() == ".svg":
         write_text(svg(report), output)
     else:
         write_tables(tables(report, groups, top), output)
+
+
+def _write_measured(
+    measured: Measurement,
+    report: Roofline,
+    by: str | None,
+    depth: int | None,
+    top: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Write what was measured beside what the roofline says."""
+    groups = measured.by(by, depth) if by is not None else None
+    if json_output:
+        grouped = {"by": by, "groups": groups.to_json()} if groups is not None else {}
+        write_json({**report.to_json(), "profile": {**measured.to_json(), **grouped}}, output)
+    else:
+        write_tables(measured_tables(measured, groups, top), output)
 
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:

@@ -1,0 +1,130 @@
+"""`--profile DIR`: what a profiler measured, as tables beside what the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import Table as Rows
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text
+from hloom.profile import InstructionTime, Measurement
+
+MOST_GAPS = 5
+
+
+def profile_option() -> Callable[..., Any]:
+    """Add --profile: the command gets `profile`, the directory of a trace, or None."""
+    return click.option(
+        "--profile",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Show what jax.profiler.trace(DIR) measured of this module.",
+    )
+
+
+def measured_tables(
+    measured: Measurement, groups: Rows | None, top: int, *, has_model: bool = True
+) -> Iterator[RenderableType]:
+    """The measurement: totals, then groups or single instructions, gaps and collectives."""
+    yield _totals(measured, has_model)
+    if groups is not None:
+        yield _groups(groups, measured, top, has_model)
+    else:
+        yield _instructions("what took the time", measured.instructions, measured, top)
+        title = f"what the model gets wrong, once its total is scaled by {measured.scale:.3g}"
+        yield _instructions(title, measured.worst(), measured, top)
+    if measured.gaps:
+        yield _gaps(measured)
+    if measured.collectives:
+        yield _collectives(measured, top)
+    yield from map(Text, _notes(measured))
+
+
+def _totals(measured: Measurement, has_model: bool) -> Table:
+    runs = f"{measured.runs:,} runs on {measured.devices:,} device{'s' if measured.devices != 1 else ''}"
+    table = new_table(f"measured: {measured.program}, {runs}", "of a run", ">time", ">%")
+    rows = [
+        ("from the first instruction to the last", measured.seconds),
+        ("any instruction runs", measured.busy_seconds),
+        ("idle", measured.idle_seconds),
+        ("all instructions, added up", measured.measured_seconds),
+    ]
+    if has_model:
+        rows.append((f"the model, on {measured.device.title}", measured.model_seconds))
+    for name, seconds in rows:
+        table.add_row(Text(name), time_text(seconds), percent_text(seconds, measured.seconds))
+    return table
+
+
+def _groups(groups: Rows, measured: Measurement, top: int, has_model: bool) -> Table:
+    what = groups.columns[0]
+    model = [">model", ">measured/model"] if has_model else []
+    table = new_table(f"measured time by {what}", what, ">count", ">time", ">%", *model, ">FLOP/s", ">bytes/s")
+    for row in groups.top(top):
+        seconds, modelled = row["seconds"], row["model_seconds"]
+        beside = [time_text(modelled), f"{seconds / modelled:.3g}" if modelled else ""] if has_model else []
+        rates = [_rate(row["flops"], seconds), _bandwidth(row["bytes"], seconds)]
+        share = percent_text(seconds, measured.measured_seconds)
+        cells = [cut(row[what], 50), f"{row['instructions']:,}", time_text(seconds), share, *beside, *rates]
+        table.add_row(*map(Text, cells))
+    add_rest(table, len(groups), top)
+    return table
+
+
+def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measurement, top: int) -> Table:
+    columns = (">runs", ">time", ">%", ">model", ">measured/model", ">FLOP/s", ">bytes/s")
+    table = new_table(title, "instruction", "opcode", *columns)
+    for row in rows[:top]:
+        model = time_text(row.model_seconds) if row.model_seconds is not None else ""
+        ratio = f"{row.ratio:.3g}" if row.ratio is not None else ""
+        table.add_row(
+            Text(cut(row.node.name, 30)),
+            Text(row.node.opcode),
+            f"{row.events:,.3g}",
+            time_text(row.seconds),
+            percent_text(row.seconds, measured.measured_seconds),
+            model,
+            ratio,
+            _rate(row.flops or 0.0, row.seconds),
+            _bandwidth(row.bytes or 0.0, row.seconds),
+        )
+    add_rest(table, len(rows), top)
+    return table
+
+
+def _gaps(measured: Measurement) -> Table:
+    table = new_table("the longest gaps, in any run", "after", "before", ">idle")
+    for gap in measured.gaps[:MOST_GAPS]:
+        table.add_row(Text(cut(gap.after, 40)), Text(cut(gap.before, 40)), time_text(gap.seconds))
+    return table
+
+
+def _collectives(measured: Measurement, top: int) -> Table:
+    table = new_table("collectives", "instruction", ">time", ">nothing overlaps", ">%")
+    for row in sorted(measured.collectives, key=lambda row: -row.exposed_seconds)[:top]:
+        share = percent_text(row.exposed_seconds, row.seconds)
+        table.add_row(Text(cut(row.node.name, 40)), time_text(row.seconds), time_text(row.exposed_seconds), share)
+    add_rest(table, len(measured.collectives), top)
+    return table
+
+
+def _notes(measured: Measurement) -> Iterator[str]:
+    if not measured.is_given:
+        yield f"instructions are those of the optimised {measured.program} in the trace, to which this was compiled"
+    if measured.unknown_seconds:
+        yield f"of instructions that the module does not have: {time_text(measured.unknown_seconds)} in a run"
+    yield from measured.notes
+
+
+def _rate(flops: float, seconds: float) -> str:
+    return f"{flops / seconds / 1e9:,.4g} G" if flops and seconds else ""
+
+
+def _bandwidth(size: float, seconds: float) -> str:
+    return f"{byte_text(round(size / seconds))}/s" if size and seconds else ""

@@ -1,0 +1,60 @@
+"""`--profile` of `hloom cost` and `hloom roofline`: tables, JSON, and traces that are refused.
+
+Covers `profile_tables.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.profile.traces import MODULE, written
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    module = tmp_path / "step.hlo"
+    module.write_text(MODULE)
+    return module, written(tmp_path)
+
+
+def test_roofline_shows_the_model_beside(call: Call, files: tuple[Path, Path]):
+    module, trace = files
+    text = call("roofline", module, "--profile", trace).stdout
+    assert "measured: jit_step, 2 runs on 1 device" in text
+    for title in ("what took the time", "what the model gets wrong", "the longest gaps", "collectives"):
+        assert title in text
+    assert "8 us" in text, "of the all-reduce nothing overlaps so much"
+    assert call("roofline", module, "--profile", trace, "-o", "-").stdout == text
+    grouped = call("roofline", module, "--profile", trace, "--by", "source").stdout
+    assert "measured time by source" in grouped and "m.py:3" in grouped
+
+
+def test_cost_shows_rates(call: Call, files: tuple[Path, Path]):
+    module, trace = files
+    text = call("cost", module, "--by", "scope", "--profile", trace).stdout
+    assert "measured time by scope" in text and "G " in text
+    assert "the model" not in text
+
+
+@pytest.mark.parametrize("name", ["cost", "roofline"])
+def test_json(call: Call, files: tuple[Path, Path], name: str):
+    module, trace = files
+    profile = json.loads(call(name, module, "--profile", trace, "--by", "opcode", "--json").stdout)["profile"]
+    assert profile["runs"] == 2 and {group["opcode"] for group in profile["groups"]} == {"dot", "all-reduce", "tanh"}
+    assert profile["collectives"][0]["exposed_seconds"] == pytest.approx(8e-6)
+
+
+@pytest.mark.parametrize("name", ["cost", "roofline"])
+def test_what_is_refused(call: Call, files: tuple[Path, Path], step: Path, tmp_path: Path, name: str):
+    module, trace = files
+    other = call(name, step, "--profile", trace)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert other.stderr.startswith(f"error: {trace} is a trace of other programs than step\n  jit_step: ")
+    missing = call(name, module, "--profile", tmp_path / "none")
+    assert missing.exit_code == 1 and missing.stderr.startswith("error: cannot read ")
+    output = tmp_path / "out.json"
+    assert call(name, step, "--profile", trace, "--json", "-o", output).exit_code == 1 and not output.exists()
