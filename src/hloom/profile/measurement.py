@@ -11,7 +11,7 @@ from typing import Any
 from hloom.analysis import BY, Device, Timing, layer, op_name_of, roofline, scopes, source_of
 from hloom.analysis import Table as Rows
 from hloom.ir import Module, Node
-from hloom.profile.matching import MatchedProgram, match_program
+from hloom.profile.program_match import MatchedProgram, match_program
 from hloom.profile.trace import OpEvent, read_trace
 
 PICOSECOND = 1e-12
