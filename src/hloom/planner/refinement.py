@@ -126,8 +126,12 @@ class Refinement:
             cheapest = min((point.cost for point in front.within(budget)), default=math.inf)
             if self._cost(free) <= cheapest:
                 return free
-        for point in front.within(budget) or [front.smallest]:
-            candidate = self._candidates[choice_key(point.choice)]
+        fitting = [(self._candidates[choice_key(point.choice)], point) for point in front.within(budget)]
+        if self.task.rates.is_overlapped:
+            fitting.sort(key=lambda entry: entry[0].cost(self.task.rates))
+            known = math.inf
+        smallest = self._candidates[choice_key(front.smallest.choice)], front.smallest
+        for candidate, point in fitting or [smallest]:
             candidate.memory = point.bytes
             if not candidate.fits(budget):
                 candidate.notes = (*candidate.notes, "no plan was found that holds less")
@@ -165,11 +169,19 @@ class Refinement:
         return cost, cost > expected * (1 + CLOSE) and self._surprise(candidate) > 0
 
     def prove(self) -> None:
-        """Compute the bound of the tables as they are, also where isomorphic clusters choose independently."""
+        """Compute the bound of the tables as they are, also where isomorphic clusters choose independently.
+
+        Where that comes upon a better plan, it is the one that waits.
+        """
         if self.latest is None:
             return
         result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
         self.is_cut = self.is_cut or result.is_cut
+        if self.waiting is not None and result.cost < self._cost(self.waiting) * (1 - GAIN):
+            better = candidate_of(self.task, self.problem, result, self.name, self.demands)
+            better.predict_memory()
+            if better.fits(self._budget) and self._cost(better) < self._cost(self.waiting):
+                self.waiting = better
         if not result.is_shared:
             self.bound, self.is_shared = result.bound, False
         if self._budget is not None:

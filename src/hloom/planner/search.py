@@ -28,8 +28,8 @@ from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, candidate_of, plan_key
 from hloom.planner.second_layouts import Build, with_second_layouts
 from hloom.planner.solvers import PLANNERS, Assignment, Planner
-from hloom.planner.solvers.ilp import complete, plan_shared
-from hloom.planner.solvers.overlap import LOW, plan_overlapped
+from hloom.planner.solvers.ilp import complete, plan_roughly, plan_shared
+from hloom.planner.solvers.overlap import LOW, plan_balanced, plan_overlapped
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError, tracked
 
@@ -144,6 +144,16 @@ class _Search:
         self.is_cut = self.is_cut or choice.is_cut
         return choice
 
+    def rough_solution(
+        self, problem: Problem, *, seconds: float = math.inf, starts: Sequence[Mapping[int, int]] = ()
+    ) -> Assignment:
+        """A good solution of a problem whose bound is not needed."""
+        if self.solver is not plan_shared:
+            return self.solution(problem, seconds=seconds, starts=starts)
+        choice = plan_roughly(problem, seconds, starts=starts)
+        self.is_cut = self.is_cut or choice.is_cut
+        return choice
+
     def note_cut(self) -> None:
         """Say that the answer depends on the machine, where it does."""
         if self.is_cut or any(refinement.is_cut for refinement in self.refinements):
@@ -183,8 +193,12 @@ class _Search:
     def _balance(self, rates: Rates) -> None:
         """Solve for sums of work and sending, the share of the longer one growing: each sum is a bound of the longer.
 
-        For every share s between 0 and 1, max(work, sending) is at least s * work + (1 - s) * sending.
+        For every share s between 0 and 1, max(work, sending) is at least s * work + (1 - s) * sending. With a budget
+        the front of one sum is searched.
         """
+        if self.task.budget is not None and self.planner != EXPERT:
+            self._balance_within(rates)
+            return
         low, high, bound = 1 / LOPSIDED, LOPSIDED, 0.0
         for _ in range(SHARES):
             odds = math.sqrt(low * high)
@@ -197,13 +211,26 @@ class _Search:
         for candidate in self.result.candidates:
             candidate.prove(bound, rates, is_shared=candidate.is_shared or is_shared)
 
+    def _balance_within(self, rates: Rates) -> None:
+        """Solve within a budget for the sum of work and sending that bounds the longer one best."""
+        with self._planning():
+            low, high = (self._as_given(rates.weighted(share)) for share in (LOW, 1 - LOW))
+            choice, share = plan_balanced(low, high, self.task.seconds)
+            self.is_cut = self.is_cut or choice.is_cut
+            balanced = candidate_of(self.task, low, choice, f"{self.planner}, balanced")
+            balanced.predict_memory()
+            self._offer(balanced)
+        bound = self._solve(rates.weighted(share))
+        for candidate in self.result.candidates:
+            candidate.prove(bound, rates, is_shared=candidate.is_shared)
+
     def _overlap(self, rates: Rates, bound: float) -> tuple[float, bool]:
         """Solve for the longer one of work and sending itself; a bound, and whether layers share strategies in it.
 
         Where values have second layouts, it bounds no plan with these.
         """
         task = self.task
-        if self.planner == EXPERT or task.budget is not None:
+        if self.planner == EXPERT:
             return bound, False
         builds: list[tuple[str, Callable[[Rates], Problem]]] = [(f"{self.planner}, the longer", self._as_given)]
         if self._is_flattened():
@@ -251,7 +278,9 @@ class _Search:
             if refinement.waiting is not None:
                 refinement.waiting.prove(last.bound, rates, is_shared=last.is_shared)
                 refinement.waiting.bound_with_memory = refinement.bound_with_memory
-        return min((refinement.bound for refinement in refinements), default=0.0)
+                self._offer(refinement.waiting)
+        bounding = refinements if self.planner == EXPERT else widest[-1:]
+        return min((refinement.bound for refinement in bounding), default=0.0)
 
     def _lines(self, rates: Rates) -> Iterator[Refinement]:
         """The mesh as one axis, which is quick and often best, and the mesh as it is; or each expert's plan."""
@@ -289,20 +318,21 @@ class _Search:
         To know what pays takes a solver that gives bounds.
         """
         task = self.task
+        is_as_given = base.mesh is task.mesh
+        solution = self.solution if is_as_given else self.rough_solution
         if task.demands.like is not None or self.solver is not plan_shared:
-            yield Refinement(task, base, self.solution, name, work=work)
+            yield Refinement(task, base, solution, name, work=work)
             return
         fixed = constrained_names(task.demands, base)
-        space = with_second_layouts(base, build, self.solution, task.seconds, can_clone=task.has_marks, fixed=fixed)
+        space = with_second_layouts(base, build, solution, task.seconds, can_clone=task.has_marks, fixed=fixed)
         self.has_second_layouts = self.has_second_layouts or space.problem is not base
-        is_as_given = base.mesh is task.mesh
         if is_as_given:
             self.result.space, self.result.problem = space, space.problem
         seeds = partial(self._experts, space.problem) if is_as_given and task.budget and not task.demands else tuple
-        yield Refinement(task, space.problem, self.solution, name, work=work, seeds=seeds, first=space.solution)
+        yield Refinement(task, space.problem, solution, name, work=work, seeds=seeds, first=space.solution)
         if space.problem is not base and task.budget is None:
             plain = f"{name}, one layout per value"
-            yield Refinement(task, base, self.solution, plain, work=work, first=space.base_solution)
+            yield Refinement(task, base, solution, plain, work=work, first=space.base_solution)
 
     def _constrained(
         self, rates: Rates, duplicates: Sequence[Duplicate] = (), apart: Sequence[Collection[str]] = ()

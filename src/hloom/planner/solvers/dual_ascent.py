@@ -18,6 +18,8 @@ EVERY = 10
 about as much as a sweep."""
 SLOW = 0.02
 """Where the last round has closed less than this share of the gap, further ones are not worth their time."""
+STALLED = 1e-3
+"""And only where the bound has risen by less than this share: beside a bad choice the gap hides its progress."""
 FEWER = 0.8
 """Strategies are left out once no more than this share of them is left: smaller tables have to repay their making."""
 
@@ -77,7 +79,7 @@ def ascend(
             result.messages.sweep()
         result.bound = max(result.bound, min(result.messages.bound(), result.cost))
         result.follow(result.messages.suggested())
-        is_slow = result.bound - before < SLOW * (result.cost - result.bound)
+        is_slow = result.bound - before < min(SLOW * (result.cost - result.bound), STALLED * result.cost)
         if result.gap <= enough or is_slow or deadline.cuts():
             break
         if is_narrowed:

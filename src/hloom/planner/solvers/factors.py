@@ -31,12 +31,14 @@ class Argument:
     _order: np.ndarray = field(init=False)
     _starts: np.ndarray = field(init=False)
     _is_single: bool = field(init=False)
+    _is_first: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._order = np.argsort(self.of, kind="stable")
         ordered = self.of[self._order]
         self._starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         self._is_single = len(np.unique(self.copies)) == len(self.copies)
+        self._is_first = len(self.copies) == 1 and not self.copies[0]
         self.message = np.zeros((len(self.copies), len(self._starts)))
 
     @property
@@ -51,6 +53,9 @@ class Argument:
 
     def charge(self, costs: np.ndarray) -> None:
         """Add the messages to the costs of the node's strategies, a row per copy."""
+        if self._is_first:
+            costs[0] += self.message[0][self.of]
+            return
         spread = self.message[:, self.of]
         if self._is_single:
             costs[self.copies] += spread
@@ -59,6 +64,8 @@ class Argument:
 
     def least(self, costs: np.ndarray) -> np.ndarray:
         """The least cost of each group, a row per factor."""
+        if self._is_first:
+            return np.minimum.reduceat(costs[0][self._order], self._starts)[None]
         return np.minimum.reduceat(costs[self.copies][:, self._order], self._starts, axis=1)
 
     def restricted(self, kept: Kept) -> tuple[Argument, np.ndarray]:
@@ -114,9 +121,13 @@ class PairFactor:
 
     def marginal(self, position: int) -> np.ndarray:
         """The least over the other argument for each group of one, less its messages."""
+        message = self.arguments[1 - position].message
+        if len(message) == 1:
+            left = self.table - message if position == 0 else self.table - message.T
+            return np.minimum.reduce(left, axis=1 - position)[None]
         if position == 0:
-            return (self.table[None] - self.arguments[1].message[:, None, :]).min(axis=2)
-        return (self.table[None] - self.arguments[0].message[:, :, None]).min(axis=1)
+            return (self.table[None] - message[:, None, :]).min(axis=2)
+        return (self.table[None] - message[:, :, None]).min(axis=1)
 
     def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
         """A column or a row of the table."""

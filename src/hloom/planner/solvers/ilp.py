@@ -8,8 +8,10 @@ beyond the bound proves most strategies to be in no better choice, and what is l
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.assignment import Assignment
@@ -24,6 +26,15 @@ PROVEN = 1e-4
 """The share of the cost below which a gap is not worth the solver's time."""
 FEW_COLUMNS = 12_000
 """Programs with no more columns are solved in less time than many messages take."""
+PROMISING = 3
+"""So many strategies per node, those that cost least with all messages, are looked among for a better choice."""
+NEARLY = 1e-3
+"""The share of the cost below which messages are passed no more in large programs: tables are wrong by more."""
+ROUGH = 3 * EVERY
+"""How often messages are passed where a good choice is enough."""
+
+Solver = Callable[[FactorGraph, Deadline, Sequence[Mapping[int, int]]], Ascent]
+"""What solves a factor graph, beginning with some choices."""
 
 
 def plan(
@@ -51,6 +62,16 @@ def plan_shared(
     return _solve_shared(problem, quotient_graph(problem), Deadline(seconds), starts)
 
 
+def plan_roughly(
+    problem: Problem,
+    seconds: float = math.inf,
+    *,
+    starts: Sequence[Mapping[int, int]] = (),
+) -> Assignment:
+    """A good choice with less effort where the program is large."""
+    return _solve_shared(problem, quotient_graph(problem), Deadline(seconds), starts, solve_roughly)
+
+
 def complete(problem: Problem) -> dict[int, int]:
     """A cheap choice, from one round of messages: for problems that leave little open."""
     graph = quotient_graph(problem)
@@ -63,12 +84,13 @@ def _solve_shared(
     graph: FactorGraph,
     deadline: Deadline,
     starts: Sequence[Mapping[int, int]],
+    solver: Solver | None = None,
 ) -> Assignment:
     if isinstance(problem.solver_state, FactorGraph):
         warm_start(graph, problem.solver_state)
     problem.solver_state = graph
     known = [numbered for start in starts if (numbered := graph.numbered(start)) is not None]
-    ascent = solve(graph, deadline, known)
+    ascent = (solver or solve)(graph, deadline, known)
     strategies = ascent.graph.named(problem, ascent.choice)
     cost = problem.cost(strategies)
     return Assignment(strategies, cost, ascent.bound, shared_bound=ascent.bound, is_cut=deadline.has_cut)
@@ -78,9 +100,24 @@ def solve(graph: FactorGraph, deadline: Deadline, starts: Sequence[Mapping[int, 
     """The cheapest choice of a factor graph, and its bound."""
     ascent = ascend(graph, deadline, starts, sweeps=EVERY)
     if columns_of(ascent.graph) > FEW_COLUMNS:
-        ascent = ascend(ascent.graph, deadline, [ascent.choice], enough=PROVEN)
-    if ascent.gap <= PROVEN:
-        return ascent
+        ascent = ascend(ascent.graph, deadline, [ascent.choice], enough=NEARLY)
+        if ascent.gap > NEARLY:
+            _follow_promising(ascent, deadline)
+    return ascent if ascent.gap <= PROVEN else _finished(ascent, deadline)
+
+
+def solve_roughly(graph: FactorGraph, deadline: Deadline, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:
+    """The same, but where the program is large only a good choice, and a bound that may be far from it."""
+    ascent = ascend(graph, deadline, starts, sweeps=EVERY)
+    if columns_of(ascent.graph) <= FEW_COLUMNS:
+        return ascent if ascent.gap <= PROVEN else _finished(ascent, deadline)
+    ascent = ascend(ascent.graph, deadline, [ascent.choice], sweeps=ROUGH)
+    _follow_promising(ascent, deadline)
+    return ascent
+
+
+def _finished(ascent: Ascent, deadline: Deadline) -> Ascent:
+    """The ascent after an integer program of the strategies that a better choice may have, unless it is too large."""
     ascent.narrow()
     exact = solve_exactly(ascent.graph, ascent.cost, deadline, start=ascent.choice)
     if exact is not None:
@@ -88,3 +125,24 @@ def solve(graph: FactorGraph, deadline: Deadline, starts: Sequence[Mapping[int, 
             ascent.follow(exact.choice)
         ascent.bound = min(max(ascent.bound, exact.bound), ascent.cost)
     return ascent
+
+
+def _follow_promising(ascent: Ascent, deadline: Deadline) -> None:
+    """Take the cheapest choice among a few strategies of each node, those that messages make cheapest.
+
+    Messages bound well long before they suggest good choices, and only beside a good choice can strategies be left out.
+    """
+    charged = {node: ascent.messages.charged(node)[0] for node in ascent.graph.unary}
+    extra = {node: costs - costs.min() for node, costs in charged.items()}
+    ranked = np.sort(np.concatenate(list(extra.values())))
+    most = ranked[min(PROMISING * len(extra), len(ranked)) - 1]
+    kept: dict[int, np.ndarray] = {}
+    for node, costs in extra.items():
+        is_kept = costs <= most
+        is_kept[ascent.choice[node]] = True
+        kept[node] = np.flatnonzero(is_kept)
+    few = ascent.graph.restricted(kept)
+    start = {node: int(kept[node].searchsorted(strategy)) for node, strategy in ascent.choice.items()}
+    exact = solve_exactly(few, ascent.cost, deadline, start=start)
+    if exact is not None and exact.choice is not None:
+        ascent.follow({node: int(kept[node][strategy]) for node, strategy in exact.choice.items()})

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from hloom.planner.solvers.factor_graph import FactorGraph, given
-from hloom.planner.solvers.factors import CostFactor, least
+from hloom.planner.solvers.factors import Argument, CostFactor, least
 
-FactorPosition = tuple[CostFactor, int]
+FactorPosition = tuple[CostFactor, int, Argument]
 
 
 class MessagePassing:
@@ -34,14 +34,14 @@ class MessagePassing:
                 if argument.size == 1:
                     argument.message[:] = 0.0  # what is the same for all strategies need not be passed
                 else:
-                    self._touching[argument.node].append((part, position))
+                    self._touching[argument.node].append((part, position, argument))
         self._order = sorted(graph.unary)
         self._later = {
-            node: [pair for pair in positions if max(argument.node for argument in pair[0].arguments) > node]
+            node: [entry for entry in positions if max(argument.node for argument in entry[0].arguments) > node]
             for node, positions in self._touching.items()
         }
         self._earlier = {
-            node: [pair for pair in positions if min(argument.node for argument in pair[0].arguments) < node]
+            node: [entry for entry in positions if min(argument.node for argument in entry[0].arguments) < node]
             for node, positions in self._touching.items()
         }
         self._share = {node: self._share_of(node) for node in self._order}
@@ -51,8 +51,8 @@ class MessagePassing:
         copies = len(self.graph.unary[node])
         counts = [np.zeros(copies), np.zeros(copies)]
         for count, positions in zip(counts, (self._later[node], self._earlier[node]), strict=True):
-            for part, position in positions:
-                count += np.bincount(part.arguments[position].copies, minlength=copies)
+            for _, _, argument in positions:
+                count += np.bincount(argument.copies, minlength=copies)
         return 1.0 / np.maximum(np.maximum(*counts), 1.0)
 
     def sweep(self) -> None:
@@ -66,19 +66,19 @@ class MessagePassing:
         if not self._touching[node]:
             return
         costs = self.graph.unary[node].copy()
-        for part, position in self._touching[node]:
-            argument = part.arguments[position]
+        for part, position, argument in self._touching[node]:
             argument.message = part.marginal(position)
             argument.charge(costs)
-        for part, position in receivers:
-            argument = part.arguments[position]
-            argument.message = argument.message - self._share[node][argument.copies][:, None] * argument.least(costs)
+        share = self._share[node]
+        for _, _, argument in receivers:
+            own = share[0] if len(share) == 1 else share[argument.copies][:, None]
+            argument.message = argument.message - own * argument.least(costs)
 
     def charged(self, node: int) -> np.ndarray:
         """The costs of a node's strategies with all messages, a row per copy."""
         costs = self.graph.unary[node].copy()
-        for part, position in self._touching[node]:
-            part.arguments[position].charge(costs)
+        for _, _, argument in self._touching[node]:
+            argument.charge(costs)
         return costs
 
     def bound(self) -> float:

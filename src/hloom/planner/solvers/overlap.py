@@ -55,6 +55,32 @@ class _Times:
         return _Times({node: costs[kept[node]] for node, costs in self.work.items()}, self.sending.restricted(kept))
 
 
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The best choice of some sums of work and sending; the share of work in the sum whose bound is highest, that
+    bound, and the ascent that gave it, on all strategies.
+    """
+
+    choice: dict[int, int]
+    share: float
+    bound: float
+    ascent: Ascent
+
+
+def plan_balanced(low: Problem, high: Problem, seconds: float = math.inf) -> tuple[Assignment, float]:
+    """The best choice that sums of work and sending give, without an integer program, and the share of work in the sum
+    that bounds the longer one best.
+
+    The problems are those of `plan_overlapped`.
+    """
+    deadline = Deadline(seconds)
+    times = _times(low, high)
+    balance = _balanced(times, deadline)
+    strategies, cost = times.sending.named(low, balance.choice), max(times.of(balance.choice))
+    bound = min(balance.bound, cost)
+    return Assignment(strategies, cost, bound, shared_bound=bound, is_cut=deadline.has_cut), balance.share
+
+
 def plan_overlapped(low: Problem, high: Problem, seconds: float = math.inf) -> Assignment:
     """The choice whose longer one of work and sending is shortest, and what no choice takes less than.
 
@@ -63,10 +89,12 @@ def plan_overlapped(low: Problem, high: Problem, seconds: float = math.inf) -> A
     """
     deadline = Deadline(seconds)
     times = _times(low, high)
-    choice, bound, ascent = _balanced(times, deadline)
+    balance = _balanced(times, deadline)
+    choice, bound = balance.choice, balance.bound
     cost = max(times.of(choice))
     if cost - bound > NARROW * cost:
-        kept = ascent.messages.possible(cost - ascent.messages.bound(), choice)
+        messages = balance.ascent.messages
+        kept = messages.possible(cost - messages.bound(), choice)
         few = times.restricted(kept)
         solved = _solve(few, {node: int(kept[node].searchsorted(own)) for node, own in choice.items()}, cost, deadline)
         if solved is not None:
@@ -89,11 +117,11 @@ def _times(low: Problem, high: Problem) -> _Times:
     return _Times({node: np.maximum(costs[0], 0.0) for node, costs in work.items()}, graph)
 
 
-def _balanced(times: _Times, deadline: Deadline) -> tuple[dict[int, int], float, Ascent]:
-    """The best choice of some sums, the highest of their bounds, and the ascent that gave it, on all strategies."""
+def _balanced(times: _Times, deadline: Deadline) -> Balance:
+    """Look at sums of work and sending until the bound of the longer one is highest."""
     lines: list[tuple[float, float]] = []
     best: dict[int, int] | None = None
-    highest: tuple[float, Ascent] | None = None
+    highest: tuple[float, float, Ascent] | None = None
     share = 0.5
     for _ in range(SHARES):
         graph = times.weighted(share)
@@ -102,14 +130,15 @@ def _balanced(times: _Times, deadline: Deadline) -> tuple[dict[int, int], float,
         if best is None or max(work, sending) < max(times.of(best)):
             best = ascent.choice
         if highest is None or ascent.bound > highest[0]:
-            highest = ascent.bound, ascent
+            highest = ascent.bound, share, ascent
         lines.append((work, sending))
         following = _crossing(lines)
         if following is None or abs(following - share) < NARROW or deadline.cuts():
             break
         share = following
     assert best is not None and highest is not None
-    return best, highest[0], highest[1]
+    bound, share, ascent = highest
+    return Balance(best, share, bound, ascent)
 
 
 def _crossing(lines: list[tuple[float, float]]) -> float | None:

@@ -76,12 +76,26 @@ class ReshardFactor:
 
     def marginal(self, position: int) -> np.ndarray:
         """The least over the other arguments for each group of one, less their messages."""
+        if self.readers == 2 and len(self.arguments[0].copies) == 1:
+            return self._marginal_of_two(position)
         blocks = _blocks_of(self.readers)
         taken = self._taken()
         alone = self._alone(_sums(blocks.members, taken))
         if position == 0:
             return _sums(blocks.partitions, alone).min(axis=0)
         return self._marginal_of_reader(position, blocks.of[position - 1], taken, alone)
+
+    def _marginal_of_two(self, position: int) -> np.ndarray:
+        """The same for two readers of one copy: they ask for two specs, or for one that is paid once."""
+        first, second = self._taken()[:, 0]
+        if position == 0:
+            apart = np.minimum.reduce(self.costs - first, axis=1) + np.minimum.reduce(self.costs - second, axis=1)
+            return np.minimum(apart, np.minimum.reduce(self.costs - (first + second), axis=1))[None]
+        other = second if position == 1 else first
+        left = self.costs - self.arguments[0].message.T
+        apart = np.minimum.reduce(left + np.minimum.reduce(self.costs - other, axis=1)[:, None], axis=0)
+        least = np.minimum(apart, np.minimum.reduce(left, axis=0) - other)
+        return least[self.specs[position - 1]][None]
 
     def _marginal_of_reader(self, position: int, own: _Own, taken: np.ndarray, alone: np.ndarray) -> np.ndarray:
         rest = np.minimum.reduceat(_sums(own.rests, alone), own.starts, axis=0) - self.arguments[0].message
