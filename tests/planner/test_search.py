@@ -214,5 +214,20 @@ def test_overlapping_work_and_collectives_are_bounded_by_the_longer():
     assert chosen.best.bound - 1e-12 <= price.seconds(rates) <= plain.seconds(rates)
 
 
+def test_overlapping_work_and_collectives_within_a_budget():
+    rates = Rates(is_overlapped=True)
+    free = search_plans(MODULE, ONE_AXIS, rates=rates).best
+    free.predict_memory()
+    assert free.memory is not None
+    least = search_plans(MODULE, ONE_AXIS, rates=rates, budget=1.0).best
+    assert least.memory is not None and least.memory <= free.memory
+    times = [free.step(rates)]
+    for budget in (free.memory, (free.memory + least.memory) / 2, least.memory):
+        best = search_plans(MODULE, ONE_AXIS, rates=rates, budget=budget).best
+        assert best.fits(budget) and best.bound is not None and best.bound <= best.step(rates) * (1 + 1e-9)
+        times.append(best.step(rates))
+    assert times[1:] == sorted(times[1:]) and times[1] <= times[0] * 1.05
+
+
 def test_a_candidate_that_nothing_is_known_of_comes_last():
     assert CandidatePlan(Plan(MESH)).step(Rates()) == float("inf")

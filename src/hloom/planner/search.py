@@ -324,7 +324,15 @@ class _Search:
             yield Refinement(task, base, solution, name, work=work)
             return
         fixed = constrained_names(task.demands, base)
-        space = with_second_layouts(base, build, solution, task.seconds, can_clone=task.has_marks, fixed=fixed)
+        space = with_second_layouts(
+            base,
+            build,
+            solution,
+            task.seconds,
+            can_clone=task.has_marks,
+            fixed=fixed,
+            rough_solver=self.rough_solution,
+        )
         self.has_second_layouts = self.has_second_layouts or space.problem is not base
         if is_as_given:
             self.result.space, self.result.problem = space, space.problem

@@ -95,22 +95,34 @@ class SecondLayouts:
 
 
 def with_second_layouts(
-    base: Problem, build: Build, solver: Planner, seconds: float, *, can_clone: bool, fixed: Collection[str] = ()
+    base: Problem,
+    build: Build,
+    solver: Planner,
+    seconds: float,
+    *,
+    can_clone: bool,
+    fixed: Collection[str] = (),
+    rough_solver: Planner | None = None,
 ) -> SecondLayouts:
-    """The problem with second layouts for the values for which that pays; `fixed` are not computed again."""
+    """The problem with second layouts for the values for which that pays; `fixed` are not computed again.
+
+    The bounding problem is solved by the `rough_solver`. What is saved must be more than the solution of the problem
+    with one layout per value may be above its bound.
+    """
     values = candidates(base, fixed)
     if not values:
         return SecondLayouts(base, base)
     base_solution = solver(base, seconds=seconds)
     best, solution = base, base_solution
     least, count = math.inf, len(values)
+    worth = max(WORTH, 1 - solution.bound / solution.cost if solution.cost > 0 else 0.0)
     duplicates: list[Duplicate] = []
     apart: list[Collection[str]] = []
     for _ in range(ROUNDS):
         relaxed = _relaxed(best, values)
-        ideal = solver(relaxed, seconds=seconds, starts=[solution.strategies])
+        ideal = (rough_solver or solver)(relaxed, seconds=seconds, starts=[solution.strategies])
         least = min(least, ideal.bound)
-        if ideal.cost > solution.cost * (1 - WORTH):
+        if ideal.cost > solution.cost * (1 - worth):
             break
         wanted = list(_wanted(best, ideal, values, solution.cost))
         if not wanted:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hloom.planner.solvers import ilp
 from hloom.planner.solvers.deadline import Deadline
 from hloom.planner.solvers.dual_ascent import ascend
 from hloom.planner.solvers.factor_graph import FactorGraph
 from hloom.planner.solvers.factors import Argument
-from hloom.planner.solvers.ilp import solve
+from hloom.planner.solvers.ilp import solve, solve_roughly
 from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.planner.solvers.message_passing import MessagePassing, descend
 from hloom.planner.solvers.moment_program import solve_within_moments
@@ -67,6 +68,17 @@ def test_messages_and_the_integer_program_find_the_optimum(graph: FactorGraph):
     assert solve(graph, Deadline()).cost == pytest.approx(optimum)
     exact = solve_exactly(graph, optimum + 1, Deadline())
     assert exact is not None and exact.choice is not None and graph.cost(exact.choice) == pytest.approx(optimum)
+
+
+@given(factor_graphs())
+@PROPERTY
+def test_large_programs_are_solved_as_well_and_roughly_in_fewer_steps(graph: FactorGraph):
+    optimum = min(map(graph.cost, choices(graph)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ilp, "FEW_COLUMNS", 0)
+        assert solve(graph, Deadline()).cost == pytest.approx(optimum)
+        rough = solve_roughly(graph, Deadline())
+    assert rough.bound <= optimum + 1e-6 and rough.cost >= optimum - 1e-6
 
 
 @given(factor_graphs(), st.integers(0, 1000), st.floats(0, 1))

@@ -10,7 +10,7 @@ from hloom.hlo import parse
 from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.problem import Problem
-from hloom.planner.solvers.overlap import LOW, plan_overlapped
+from hloom.planner.solvers.overlap import LOW, plan_balanced, plan_overlapped
 from hloom.sharding import Mesh
 from tests.planner.test_budget_search import LAYER
 
@@ -35,3 +35,13 @@ def test_the_longer_one_is_as_short_as_can_be(flops: float):
     longer = max(work.cost(solution.strategies), sending.cost(solution.strategies))
     assert longer == pytest.approx(least, rel=1e-3) == solution.cost
     assert solution.bound <= solution.cost * (1 + 1e-9) and solution.bound >= solution.cost * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("flops", FLOPS)
+def test_a_sum_of_both_bounds_the_longer_one_and_gives_a_choice(flops: float):
+    low, high, work, sending = problems(flops)
+    solution, share = plan_balanced(low, high)
+    exact = plan_overlapped(low, high)
+    longer = max(work.cost(solution.strategies), sending.cost(solution.strategies))
+    assert longer == pytest.approx(solution.cost) and 0 < share < 1
+    assert solution.bound <= exact.cost * (1 + 1e-9) and exact.cost <= solution.cost * (1 + 1e-9)

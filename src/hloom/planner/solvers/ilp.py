@@ -28,7 +28,7 @@ FEW_COLUMNS = 12_000
 """Programs with no more columns are solved in less time than many messages take."""
 PROMISING = 3
 """So many strategies per node, those that cost least with all messages, are looked among for a better choice."""
-NEARLY = 1e-3
+NEARLY = 5e-3
 """The share of the cost below which messages are passed no more in large programs: tables are wrong by more."""
 ROUGH = 3 * EVERY
 """How often messages are passed where a good choice is enough."""
