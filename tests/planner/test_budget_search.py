@@ -156,15 +156,15 @@ def test_changes_around_a_choice_differ_in_one_node_and_what_follows(problem: Pr
     graph = quotient_graph(problem)
     base = graph.chosen(free.strategies)
     footprint = profiler(problem).footprint(free.strategies)
-    changes = list(moves(problem, graph, base, footprint, math.inf, set(), footprint.bytes))
+    changes = list(moves(problem, graph, base, footprint, math.inf, set()))
     assert changes and all(move.choice[move.node] == move.strategy != base[move.node] for move in changes)
     assert all(move.cost == pytest.approx(graph.cost(move.choice)) for move in changes)
     assert len({tuple(move.choice.values()) for move in changes}) == len(changes)
     known = {(changes[0].node, changes[0].strategy)}
-    again = list(moves(problem, graph, base, footprint, math.inf, known, footprint.bytes))
+    again = list(moves(problem, graph, base, footprint, math.inf, known))
     assert (changes[0].node, changes[0].strategy) not in {(move.node, move.strategy) for move in again}
     most = sorted(move.cost for move in changes)[len(changes) // 2]
-    assert all(move.cost <= most for move in moves(problem, graph, base, footprint, most, set(), footprint.bytes))
+    assert all(move.cost <= most for move in moves(problem, graph, base, footprint, most, set()))
 
 
 def test_layers_are_counted_the_same_way_round():

@@ -30,7 +30,7 @@ from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, so
 
 WORK = 240_000
 """How many instructions are simulated at most: ninety choices of a program of some thousands."""
-MOST, FEWEST = 700, 24
+MOST, FEWEST = 500, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
 STAGES = 40
 """How often the search begins anew from another choice of the front."""
@@ -49,8 +49,6 @@ DIVIDED = 3
 STEP, LEAST = 0.25, 0.002
 """Where its answer is one that is known to hold too much, so much of the excess less is asked for, and no less than
 this share of the budget."""
-LEAST_MOVABLE = 0.01
-"""The memory of choices differs by this share of the peak at least."""
 GAIN = 1e-3
 """What is cheaper by less than this share is not worth a simulation."""
 IDLE = 4
@@ -59,8 +57,6 @@ FLAT = 0.002
 """What holds more than the least by less than this share is looked around as well in the end, the cheapest first."""
 DESCENT = 3
 """One part in so many of the simulations may go there at a time."""
-MOST_CHEAPER = 96
-"""So many cheaper choices around one of the front are looked at."""
 PEAKS, NEAR = 6, 0.9
 """So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
 SPACING = 8
@@ -186,15 +182,6 @@ class _Search:
         length = max(1, (self.profiler.simulated - self._first) // max(1, len(self.points)))
         return max(FEWEST, min(MOST, self.work // length))
 
-    @property
-    def movable(self) -> float:
-        """The bytes by which the memory of choices differs, as far as is known: what shares of memory are taken of.
-
-        What every choice holds, such as tables that are split over all devices in all of them, would hide the rest.
-        """
-        held = [point.bytes for point in self.points.values()]
-        return max(held[0] - min(held), LEAST_MOVABLE * held[0])
-
     def add(self, choice: Choice) -> Point:
         """Simulate a choice."""
         key = choice_key(choice)
@@ -222,7 +209,6 @@ class _Search:
         while self.has_work:
             self._stages(uses)
             before = self.front()
-            self._cheapen()
             self._descend()
             if not self._has_gained(before):
                 return
@@ -243,54 +229,11 @@ class _Search:
 
     def _has_gained(self, before: Sequence[Point]) -> bool:
         """Whether any point of the front is cheaper by more than a little than those before that hold hardly more."""
-        slack = GAIN * self.movable
         return any(
             point.cost
-            < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes + slack), default=math.inf)
+            < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes * (1 + GAIN)), default=math.inf)
             for point in self.front()
         )
-
-    def _cheapen(self) -> None:
-        """Look for cheaper choices around each one of the front that hold no more than it, first where most is left
-        open above: the product of the shares that the next larger one costs less and holds more.
-
-        Changes that promise not to hold more are simulated before others, the cheapest first.
-        """
-        exhausted: set[bytes] = set()
-        most = len(self.points) + self.allowed // DESCENT
-        while self.has_work and len(self.points) < most:
-            front = self._shared_front()
-            larger = [point for point, _, _ in front[1:]]
-            left = [
-                ((1 - point.bytes / other.bytes) * (1 - other.cost / point.cost), key, point, base)
-                for (point, base, _), other in zip(front, larger, strict=False)
-                if (key := choice_key(point.choice)) not in exhausted
-            ]
-            if not left:
-                break
-            _, key, point, base = max(left, key=lambda entry: entry[:2])
-            for choice in self._cheaper(point, base):
-                if not self.has_work or len(self.points) >= most:
-                    break
-                if self.add(choice).bytes <= point.bytes:
-                    break
-            else:
-                exhausted.add(key)
-            self._price_front()
-
-    def _cheaper(self, point: Point, base: dict[int, int]) -> list[dict[int, int]]:
-        """The cheaper choices around one that were not simulated, in the order in which they are tried."""
-        footprint = self.profiler.footprint(point.choice)
-        held = held_at_peak(self.problem, point.choice, footprint)
-        limit = point.cost * (1 - GAIN)
-        ranked: list[tuple[bool, float, int, dict[int, int]]] = []
-        around = moves(self.problem, self.graph, base, footprint, limit, frozenset[tuple[int, int]](), self.movable)
-        for number, move in enumerate(itertools.islice(around, MOST_CHEAPER)):
-            choice = self.graph.named(self.problem, move.choice)
-            if not self.profiler.is_known(choice):
-                is_larger = expected_change(self.problem, held, point.choice, choice) > FLAT * self.movable
-                ranked.append((is_larger, move.cost, number, choice))
-        return [choice for *_, choice in sorted(ranked, key=lambda entry: entry[:3])]
 
     def _descend(self) -> None:
         """Make single changes of the choices that hold hardly more than the least, the cheapest first, until none saves
@@ -311,12 +254,11 @@ class _Search:
                 break
             _, key, base = min(near, key=lambda entry: entry[:2])
             footprint = self.profiler.footprint(self.points[key].choice)
-            for change in single_changes(self.problem, self.graph, base, footprint, self.movable):
+            for change in single_changes(self.problem, self.graph, base, footprint):
                 choice = self.graph.named(self.problem, change)
                 if self.profiler.is_known(choice):
                     continue
-                enough = least - GAIN * self.movable
-                if not self.has_work or len(self.points) >= most or self.add(choice).bytes < enough:
+                if not self.has_work or len(self.points) >= most or self.add(choice).bytes < least * (1 - GAIN):
                     break
             else:
                 exhausted.add(key)
@@ -348,19 +290,6 @@ class _Search:
         the shares that it costs less than the next smaller one and that it holds more. The solution without a budget
         comes first, also where another is forecast to be a little cheaper. None where all were looked around.
         """
-        front = self._shared_front()
-        if not uses:
-            return self._shared(next(iter(self.points.values())).choice) or front[-1][1]
-        used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
-        if min(used) >= STAGES:
-            return None
-        fresh = [entry for entry, count in zip(front, used, strict=True) if count == min(used)]
-        return fresh[0][1] if is_smallest else max(fresh[1:] or fresh, key=lambda entry: entry[2])[1]
-
-    def _shared_front(self) -> list[tuple[Point, dict[int, int], float]]:
-        """The front of choices in which isomorphic clusters have one strategy, the smallest first; these by node, and
-        what is left open below each one.
-        """
         front: list[tuple[Point, dict[int, int], float]] = []
         smaller: Point | None = None
         for point in sorted(self.points.values(), key=lambda point: (point.bytes, point.cost)):
@@ -372,7 +301,13 @@ class _Search:
                 left_open = (1 - smaller.bytes / point.bytes) * (1 - point.cost / smaller.cost)
             front.append((point, choice, left_open))
             smaller = point
-        return front
+        if not uses:
+            return self._shared(next(iter(self.points.values())).choice) or front[-1][1]
+        used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
+        if min(used) >= STAGES:
+            return None
+        fresh = [entry for entry, count in zip(front, used, strict=True) if count == min(used)]
+        return fresh[0][1] if is_smallest else max(fresh[1:] or fresh, key=lambda entry: entry[2])[1]
 
     def _shared(self, choice: Choice) -> dict[int, int] | None:
         """A choice by node; None where isomorphic clusters have several strategies."""
@@ -400,7 +335,7 @@ class _Search:
             tried.append(move)
             for node, strategy in move.choice.items():
                 options[node].add(strategy)
-            if changed.bytes > point.bytes - LEAST * self.movable:
+            if changed.bytes > point.bytes * (1 - LEAST):
                 peaks.add(int(np.argmax(changed.profile.moments)))
         self._divide(base, point, tried)
         self._interpolate(base, point, options, peaks)
@@ -414,7 +349,7 @@ class _Search:
         for move in tried:
             changed = self.add(self.graph.named(self.problem, move.choice))
             saved, extra = point.bytes - changed.bytes, changed.cost - point.cost
-            if saved > LEAST * self.movable and len(self.members[move.node]) > 1:
+            if saved > LEAST * point.bytes and len(self.members[move.node]) > 1:
                 saving.append((max(extra, GAIN * point.cost) / saved, move))
         for number, (_, move) in enumerate(sorted(saving, key=lambda item: item[0])[:DIVIDED]):
             if not self.has_work:
@@ -441,7 +376,7 @@ class _Search:
         saving: list[tuple[float, int]] = []
         seen: set[bytes] = set()
         for move in itertools.chain.from_iterable(
-            moves(self.problem, self.graph, base, footprint, math.inf, strategies, self.movable)
+            moves(self.problem, self.graph, base, footprint, math.inf, strategies)
             for strategies in (known, frozenset[tuple[int, int]]())
         ):
             choice = self.graph.named(self.problem, move.choice)
@@ -471,19 +406,15 @@ class _Search:
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
         stage = _Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
         waiting = dict.fromkeys(self._targets(), 0.0)
-        is_cut = False
         for _ in range(ROUNDS):
             for target, margin in list(waiting.items()):
-                is_cut = not self.has_work
-                if is_cut:
+                if not self.has_work:
                     break
                 more = self._aim(stage, target, margin)
                 if more is None:
                     del waiting[target]
                 else:
                     waiting[target] = more
-        if is_cut and self.models:
-            return  # rows that were not held against a simulation say little
         rows = sorted(stage.peaks)
         use = stage.savings.use(base, point.profile, kept, rows)
         self.models.append(MomentModel(stage.graph, use, point.cost, self._counts()))
@@ -519,7 +450,7 @@ class _Search:
         if len(self.points) == before:
             if reached.bytes <= target or answer.missing > 0:
                 return None
-            margin += max(STEP * (reached.bytes - target), LEAST * self.movable)
+            margin += max(STEP * (reached.bytes - target), LEAST * target)
         if reached.bytes > target:
             stage.peaks.update(_maxima(reached.profile))
         stage.savings.correct(stage.base, stage.point.profile, reached.choice, reached.profile, sorted(stage.peaks))

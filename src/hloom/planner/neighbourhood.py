@@ -27,7 +27,7 @@ PER_NODE = 16
 LEAST = 1e-3
 """The share of a cost that every change counts at least, so that large values come before small ones."""
 LARGE = 0.003
-"""The share of the bytes by which choices differ that a node's values must have to be worth a try."""
+"""The share of the peak that a node's values must have to be worth a try."""
 RESPONSES = 64
 """How many other nodes may follow a change at most."""
 SMALL = 1e-9
@@ -51,13 +51,11 @@ def moves(
     footprint: Footprint,
     most: float,
     known: Set[tuple[int, int]],
-    movable: float,
 ) -> Iterator[Move]:
     """Changes of one node each, the best first: in turn those that make a choice cheaper, those that may save
     much for what they cost, and those of the largest values.
 
-    What costs more than `most` is left out, and so are the strategies of a node that are `known`. Choices differ by
-    about `movable` bytes.
+    What costs more than `most` is left out, and so are the strategies of a node that are `known`.
     """
     bytes_near = bytes_at_peak(problem, graph.named(problem, base), footprint)
     cost, settled = graph.cost(base), _settled(graph, base)
@@ -73,7 +71,7 @@ def moves(
                 continue
             if extra[strategy] < -SMALL * cost:
                 cheaper.append((float(extra[strategy]), node, strategy))
-            elif bytes_near[node] > LARGE * movable and rank <= PER_NODE:
+            elif bytes_near[node] > LARGE * footprint.bytes and rank <= PER_NODE:
                 price = (float(extra[strategy]) + LEAST * cost) / bytes_near[node]
                 efficient.append((math.sqrt(rank) * price, node, strategy))
                 large.append((math.sqrt(rank) / bytes_near[node], node, strategy))
@@ -88,13 +86,13 @@ def moves(
 
 
 def single_changes(
-    problem: Problem, graph: FactorGraph, base: Mapping[int, int], footprint: Footprint, movable: float
+    problem: Problem, graph: FactorGraph, base: Mapping[int, int], footprint: Footprint
 ) -> Iterator[dict[int, int]]:
     """Choices that differ from a base in one node that makes or reads what is large at the peak, the cheapest first."""
     bytes_near = bytes_at_peak(problem, graph.named(problem, base), footprint)
     ranked: list[tuple[float, int, int]] = []
     for node in graph.unary:
-        if bytes_near[node] > LARGE * movable:
+        if bytes_near[node] > LARGE * footprint.bytes:
             costs = graph.given(node, base)
             ranked += [(float(cost - costs[base[node]]), node, strategy) for strategy, cost in enumerate(costs)]
     for _, node, strategy in sorted(ranked):
