@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hloom.hlo import parse
+from hloom.planner.candidates import Task
+from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.forecast import predicted_collectives
 from hloom.planner.problem import Problem
-from hloom.planner.refinement import correct_costs
-from hloom.planner.solvers import PLANNERS
+from hloom.planner.refinement import Refinement, correct_costs
+from hloom.planner.solvers import PLANNERS, Assignment
+from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh
 from tests.planner.test_plan import TWO_LAYERS
 
@@ -59,3 +62,21 @@ def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
 def test_instructions_that_are_not_there_teach_nothing():
     problem, choice, sent = solved()
     assert correct_costs(problem, choice, {**sent, "somewhere": 1e9}) == 0
+
+
+@pytest.mark.parametrize("budget", [None, 1e12])
+def test_a_better_plan_met_while_proving_is_taken(budget: float | None):
+    task = Task(parse(TWO_LAYERS), Mesh.parse("x=8"), Rates(), budget)
+    problem = build_problem(task.module, task.mesh)
+    best = plan_shared(problem)
+
+    def replicated(problem: Problem, **_: object) -> Assignment:
+        strategies = dict.fromkeys(problem.options, 0)
+        return Assignment(strategies, problem.cost(strategies), 0.0)
+
+    refinement = Refinement(task, problem, replicated, "replicated")
+    refinement.advance(float("inf"))
+    assert refinement.waiting is not None and refinement.waiting.cost(task.rates) > 2 * best.cost
+    refinement.prove()
+    assert refinement.waiting.cost(task.rates) == pytest.approx(best.cost)
+    assert refinement.waiting.memory is not None
