@@ -30,6 +30,7 @@ from benchmarks.rewriting import rewriting
 from benchmarks.saturation import saturation
 from benchmarks.sharding import sharding
 from benchmarks.startup import startup
+from benchmarks.timeline import timelines
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
@@ -47,6 +48,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "million-analysis": analysis_of_a_million,
     "diff": differences,
     "minimize": minimization,
+    "timeline": timelines,
     "rewriting": rewriting,
     "passes": passes,
     "saturation": saturation,

@@ -46,6 +46,7 @@ SMALLER: dict[str, dict[str, object]] = {
     "remat": {"SHARE": 1.0},
     "saturation": {"PROGRAM_NAMES": ("adam", "power_iteration")},
     "startup": {"FEWEST": 1},
+    "timeline": {"STATES": (10, 20), "FEWEST": 1},
 }  # fmt: skip
 """What a section measures where a plan does not say it."""
 
