@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.conftest import ROOT
+from tests.fit.programs import perceptron_text
 
 ENDLESS = """HloModule endless
 
@@ -57,6 +58,18 @@ def test_ctrl_c_leaves_no_half_file(tmp_path: Path):
     assert (child.returncode, stdout, stderr) == (130, b"", b"interrupted\n")
     assert os.listdir(tmp_path) == ["out.npz"]
     assert output.read_text() == "before"
+
+
+def test_ctrl_c_leaves_no_half_folder(tmp_path: Path):
+    child = start(SUBCOMMAND, "fit", "-", "--devices", 8, "--measure", 4, "-o", tmp_path / "best")
+    assert child.stdin is not None
+    child.stdin.write((PADDING + perceptron_text(layers=6)).encode())
+    child.stdin.close()
+    child.stdin = None
+    child.send_signal(signal.SIGINT)
+    stdout, stderr = child.communicate(timeout=60)
+    assert (child.returncode, stdout, stderr) == (130, b"", b"interrupted\n")
+    assert os.listdir(tmp_path) == []
 
 
 SOLVES = """

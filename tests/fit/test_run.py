@@ -25,9 +25,9 @@ from hloom.fit.programs import ProgramVariants
 from hloom.fit.sharding_search import Counts
 from hloom.ir import Module
 from hloom.pipeline import PipelinePlan, Schedule, Stage, layers
-from hloom.planner import experts
+from hloom.planner import Plan, experts
 from hloom.runtime import random_inputs
-from hloom.sharding import Mesh
+from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 from tests.fit import models
 from tests.fit.programs import perceptron, softplus_text
@@ -141,6 +141,54 @@ def test_models(tmp_path: Path, model: Callable[[], Module], is_pipeline: bool) 
     assert "as on one device" in run(folder, "--cpu", 8, "--check", "--steps", 2)
 
 
+TYPES = """
+ENTRY types {
+  half = bf16[8,4] parameter(0)
+  weights = bf16[4,4] parameter(1)
+  complex = c64[8] parameter(2)
+  small = s8[8] parameter(3)
+  packed = u4[8] parameter(4)
+  mask = pred[8] parameter(5)
+  wide = s64[2] parameter(6)
+  none = f32[0,3] parameter(7)
+  product = bf16[8,4] dot(half, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  squares = c64[8] multiply(complex, complex)
+  twice = s8[8] add(small, small)
+  sums = u4[8] add(packed, packed)
+  opposite = pred[8] not(mask)
+  wider = s64[2] add(wide, wide)
+  ROOT all = (bf16[8,4], c64[8], s8[8], u4[8], pred[8], s64[2], f32[0,3], c64[8])
+    tuple(product, squares, twice, sums, opposite, wider, none, squares)
+}
+"""
+
+
+def test_all_types(tmp_path: Path):
+    module = hloom.parse(TYPES)
+    plan = Plan(Mesh.parse("data=2"), {0: Spec((("data",), ()))})
+    folder = result_of(module, combination(module, plan=plan), 2).save(tmp_path / "best")
+    assert "as on one device" in run(folder, "--cpu", 2, "--check", "--steps", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t = (f32[8], f32[8]) parameter(0)\n ROOT x = f32[8] get-tuple-element(t), index=0", "is no array of jax's"),
+        (
+            "x = f32[8] parameter(0)\n t = token[] after-all()\n ROOT r = (f32[8], token[]) tuple(x, t)",
+            "its elements cannot be planned",
+        ),
+        ("x = f32[8] parameter(0)\n c = f32[8] constant({...})\n ROOT y = f32[8] add(x, c)", "constants were left out"),
+    ],
+)
+def test_what_jax_cannot_take_is_refused_and_nothing_is_written(tmp_path: Path, text: str, message: str) -> None:
+    module = hloom.parse(f"ENTRY e {{\n {text}\n}}")
+    made = combination(module, plan=Plan(Mesh.parse("data=2")))
+    with pytest.raises(HloomError, match=message):
+        result_of(module, made, 2).save(tmp_path / "best")
+    assert not (tmp_path / "best").exists()
+
+
 def test_inputs_from_a_file_and_results_into_one(tmp_path: Path):
     folder = fsdp().save(tmp_path / "best")
     generator = np.random.default_rng(0)
@@ -178,6 +226,17 @@ def test_written_and_read_again(tmp_path: Path):
         )
         assert hloom.equal(read.module, best.module)
         assert hloom.load_fit(folder / "plan.json").name == best.name
+
+
+def test_devices_of_ones_own(tmp_path: Path):
+    """Stages on meshes are planned with the rates of a device that has no name in the table."""
+    own = replace(device("h100"), name="own", memory_bytes=1e9)
+    made = hloom.fit(perceptron(layers=2), 2, device=own, batch={"x": 0}, microbatches=[2])
+    plan = PipelinePlan((Stage(0, 1, (0, 1), "model=2"),), 2)
+    best = replace(made.best, plan=None, pipeline=plan, batch={"x": 0})
+    folder = replace(made, combinations=[best]).save(tmp_path / "best")
+    assert json.loads((folder / "plan.json").read_text())["device"] == "own"
+    assert hloom.load_fit(folder).pipeline == plan
 
 
 def test_nothing_is_written_over_or_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

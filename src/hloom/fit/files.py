@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hloom.analysis import Device
 from hloom.fit.combination import CAUSES, Combination, DeviceCost
 from hloom.fit.run_record import named_programs, run_files
 from hloom.hlo import check_new_folder, load, to_text, write_folder
@@ -23,12 +24,14 @@ PLAN_BYTES = 1 << 26
 VERSION = 2
 
 
-def write_fit(step: Module, best: Combination, record: dict[str, Any], folder: str | os.PathLike[str]) -> Path:
+def write_fit(
+    step: Module, best: Combination, record: dict[str, Any], folder: str | os.PathLike[str], on: Device | str
+) -> Path:
     """Write a combination into a new folder, or an empty one, all or nothing; gives the folder back.
 
     `program.hlo` is the one-device program, `module.hlo` the same with shardings, or `stage*.hlo` those of stages;
-    `record` is what the plan says beside: the other combinations, what was searched. Raises HloomError where something
-    is there already, or jax cannot take the step.
+    `record` is what the plan says beside: the other combinations, what was searched. Stages on meshes are planned with
+    the rates of `on`. Raises HloomError where something is there already, or jax cannot take the step.
     """
     check_new_folder(folder)
     texts = {PROGRAM: to_text(best.module)}
@@ -36,7 +39,7 @@ def write_fit(step: Module, best: Combination, record: dict[str, Any], folder: s
         texts[ANNOTATED] = to_text(best.plan.annotate(best.module))
     else:
         texts |= _stage_texts(best)
-    texts |= run_files(step, best, record["device"])
+    texts |= run_files(step, best, on)
     texts[PLAN] = json.dumps(fit_json(best, record), indent=1) + "\n"
     return write_folder(folder, texts)
 

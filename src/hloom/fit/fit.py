@@ -66,6 +66,7 @@ def fit(
     result = FitResult(module, on.name, devices, limit, combinations, omissions, counts, donated)
     _keep_best_of_baselines(result)
     result.rank()
+    result.rates = on
     if measure:
         measure_best(result, measure)
     result.seconds = time.process_time() - started

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hloom.analysis import cost
+from hloom.analysis import Device, cost
 from hloom.fit.combination import Combination, Omission
 from hloom.fit.result import FitResult
 from hloom.fit.run_record import BATCH_AXIS, SCRIPT, StageLayouts, run_files
@@ -67,12 +67,12 @@ def _measured(made: Combination, result: FitResult) -> Combination:
         compiled = partition(made.plan.annotate(made.module), result.devices)
         sent = read_partitioned(compiled.module, result.devices, compiled.memory).comm_bytes
         return replace(made, measured_bytes=compiled.memory, measured_comm_bytes=sent)
-    peak, sent = compiled_pipeline(made, result.device)
+    peak, sent = compiled_pipeline(made, result.rates or result.device)
     bubble = _bubble(made, result) if _is_small(made.module) else None
     return replace(made, measured_bytes=peak, measured_comm_bytes=sent, measured_bubble=bubble)
 
 
-def compiled_pipeline(made: Combination, device: str) -> tuple[int, float]:
+def compiled_pipeline(made: Combination, device: Device | str) -> tuple[int, float]:
     """The most bytes that a device holds in a step of a pipeline, and the most that one sends, as XLA compiles it."""
     assert made.pipeline is not None
     program = pipeline_program(made.module, made.pipeline, batch=made.batch)
@@ -223,7 +223,7 @@ def _bubble(made: Combination, result: FitResult) -> float | None:
     """The bubble of a pipeline that is run on virtual CPU devices; None, with an omission, where it does not run."""
     with tempfile.TemporaryDirectory() as parent:
         try:
-            texts = run_files(result.module, made, result.device)
+            texts = run_files(result.module, made, result.rates or result.device)
             folder = write_folder(Path(parent) / "pipeline", texts)
             command = [sys.executable, str(folder / SCRIPT), "--cpu", str(result.devices), "--time"]
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_SECONDS)

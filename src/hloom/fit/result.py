@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hloom.analysis import Device
 from hloom.fit.combination import Combination, Omission
 from hloom.fit.files import fit_json, write_fit
 from hloom.fit.sharding_search import Counts
@@ -31,6 +32,7 @@ class FitResult(Displayed):
     donated_bytes: int = 0
     seconds: float = 0.0
     measured: int = 0
+    rates: Device | None = field(default=None, repr=False)
 
     def display(self) -> Display:
         rows = (
@@ -100,7 +102,7 @@ class FitResult(Displayed):
         Raises HloomError where nothing fits, jax cannot take the step, or the folder holds something.
         """
         self._check_fits()
-        return write_fit(self.module, self.best, self.to_json(), folder)
+        return write_fit(self.module, self.best, self.to_json(), folder, self.rates or self.device)
 
     def plan_json(self) -> dict[str, Any]:
         """What `save` writes as `plan.json`; raises HloomError where nothing fits."""

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
+from hloom.analysis import Device
 from hloom.fit.combination import Combination
 from hloom.ir import Module, TensorType
 from hloom.pipeline import (
@@ -36,7 +37,7 @@ BATCH_AXIS = "batch"
 Json = dict[str, Any]
 
 
-def run_files(step: Module, best: Combination, device: str) -> dict[str, str]:
+def run_files(step: Module, best: Combination, device: Device | str) -> dict[str, str]:
     """The texts by file name: `run.py`, `run.json`, the step for one device, and what runs on the devices.
 
     Raises HloomError for a step that XLA does not convert, or whose results are no arrays.
@@ -138,7 +139,7 @@ def _sharded(best: Combination) -> tuple[Json, dict[str, Module]]:
 # A pipeline
 
 
-def _pipelined(best: Combination, device: str) -> tuple[Json, dict[str, Module]]:
+def _pipelined(best: Combination, device: Device | str) -> tuple[Json, dict[str, Module]]:
     """What `run.json` says of a pipeline, and the modules of its stages."""
     assert best.pipeline is not None
     program = pipeline_program(best.module, best.pipeline, batch=best.batch)
