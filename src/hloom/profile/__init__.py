@@ -1,6 +1,6 @@
 """What a profiler measured of a program, beside what the model says: time by instruction, scope and source line.
 
-To change what is read of a trace, edit `trace.py`; how a trace is told from that of another program, `program_match.py`;
+To change what is read of a trace, edit `trace.py`; how one is told from that of another program, `program_match.py`;
 what is said of the times, `measurement.py`.
 """
 
