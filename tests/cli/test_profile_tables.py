@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from tests.profile.traces import MODULE, written
+from tests.profile.traces import MODULE, RUNS, written
 
 
 @pytest.fixture
@@ -58,3 +58,22 @@ def test_what_is_refused(call: Call, files: tuple[Path, Path], step: Path, tmp_p
     assert missing.exit_code == 1 and missing.stderr.startswith("error: cannot read ")
     output = tmp_path / "out.json"
     assert call(name, step, "--profile", trace, "--json", "-o", output).exit_code == 1 and not output.exists()
+
+
+def test_diff_compares_what_was_measured(call: Call, files: tuple[Path, Path], tmp_path: Path):
+    module, trace = files
+    slower = [(name, run, 2 * start, 2 * end) for name, run, start, end in RUNS]
+    other = written(tmp_path / "slower", slower)
+    result = call("diff", module, module, "--profile", trace, other)
+    assert result.exit_code == 0 and "no differences" in result.stdout
+    assert "change of measured time by scope" in result.stdout and "+25 us" in result.stdout
+    profile = json.loads(call("diff", module, module, "--profile", trace, other, "--json").stdout)["profile"]
+    assert profile["groups"][0] == {
+        "scope": "layer_0",
+        "before": pytest.approx(25e-6),
+        "after": pytest.approx(50e-6),
+        "change": pytest.approx(25e-6),
+    }
+    refused = call("diff", module, module, "--profile", trace, tmp_path / "none")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert call("diff", module, module, "--profile", trace).exit_code == 2

@@ -129,6 +129,15 @@ def test_an_optimised_module_is_not_changed():
     assert next(buffer for buffer in report.buffers if buffer.name == "y").made_by == "fusion of 2: tanh, negate"
 
 
+def test_a_donated_argument_becomes_a_result():
+    donated = hloom.parse(
+        "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+        "ENTRY e { x = f32[256] parameter(0) y = f32[256] parameter(1) ROOT z = f32[256] add(x, y) }"
+    )
+    reasons = {buffer.name: buffer.reason for buffer in why_oom(donated, quick=True).buffers}
+    assert set(reasons.values()) == {"argument: its memory becomes a result's", "argument: the caller keeps it"}
+
+
 def test_tiles_are_padded():
     tiled = hloom.parse(
         "HloModule m, is_scheduled=true\n"

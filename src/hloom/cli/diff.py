@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -12,12 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Table as Rows
+from hloom.analysis import device as device_of
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json
+from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
 from hloom.diff import BY, CostDifference, ModuleDiff, diff
-from hloom.ir import Node
+from hloom.ir import Module, Node
+from hloom.profile import Measurement, measured_change, measurement
 from hloom.text import HloomError
 
 MOST_LINES = 20
@@ -36,6 +40,7 @@ DIFFERENT, TROUBLE = 1, 2
 @click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
 @click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
 @click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
+@click.option("--profile", nargs=2, metavar="DIR_A DIR_B", type=click.Path(path_type=Path), help="Their traces.")
 @json_option("Write JSON; lists are whole unless --limit is given.")
 @output_option("Write into this file, whole or not at all.")
 @click.pass_context
@@ -50,6 +55,7 @@ def command(
     name: str | None,
     strict: bool,
     costs: bool,
+    profile: tuple[Path, Path] | None,
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -66,6 +72,7 @@ def command(
       hloom diff old.hlo new.hlo
       hloom diff old.hlo new.hlo --by source --limit 50
       hloom diff old_dump new_dump --module jit_step
+      hloom diff old.hlo new.hlo --profile old_trace new_trace
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
     try:
@@ -74,16 +81,36 @@ def command(
         modules = [read_program(_source(file, name)) for file in (before, after)]
         with progress("comparing"):
             result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth, strict=strict)
+            measured = _measured(modules, profile, device) if profile is not None else None
     except HloomError as problem:
         click.echo(f"error: {problem}", err=True)
         context.exit(TROUBLE)
     if json_output:
         is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
-        write_json(result.to_json(limit if is_given else None), output)
+        write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
+    elif measured is not None:
+        times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
+        write_tables([*tables(result, limit), *times], output)
     else:
         write_tables(tables(result, limit), output)
     if not result.is_equal:
         context.exit(DIFFERENT)
+
+
+def _measured(
+    modules: Sequence[Module], profiles: tuple[Path, Path], device: str
+) -> tuple[Measurement, Measurement]:
+    """What the modules' traces say of them."""
+    before, after = (measurement(*pair, device_of(device)) for pair in zip(modules, profiles, strict=True))
+    return before, after
+
+
+def _measured_json(measured: tuple[Measurement, Measurement] | None, by: str, depth: int) -> dict[str, Any]:
+    if measured is None:
+        return {}
+    before, after = (report.to_json() for report in measured)
+    groups = measured_change(*measured, by, depth).to_json()
+    return {"profile": {"before": before, "after": after, "by": by, "groups": groups}}
 
 
 def _source(file: str, name: str | None) -> ModuleSource:

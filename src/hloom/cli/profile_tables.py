@@ -46,6 +46,29 @@ def measured_tables(
     yield from map(Text, _notes(measured))
 
 
+def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: int) -> Iterator[RenderableType]:
+    """Two measurements beside each other: totals, and the groups that changed most."""
+    table = new_table(f"measured: {before.program} and {after.program}", "of a run", ">before", ">after", ">change")
+    names = {"seconds": "from first to last", "busy_seconds": "busy", "idle_seconds": "idle", "measured_seconds": "sum"}
+    for name, title in names.items():
+        table.add_row(title, *_change(getattr(before, name), getattr(after, name)))
+    table.add_row("runs", f"{before.runs:,}", f"{after.runs:,}", "")
+    yield table
+    what = groups.columns[0]
+    table = new_table(f"change of measured time by {what}", what, ">before", ">after", ">change")
+    for row in groups.top(top):
+        table.add_row(Text(cut(row[what], 50)), *_change(row["before"], row["after"]))
+    add_rest(table, len(groups), top, "; --limit shows them")
+    yield table
+    for measured in (before, after):
+        yield from map(Text, _notes(measured))
+
+
+def _change(before: float, after: float) -> tuple[str, str, str]:
+    sign = "+" if after > before else "-" if after < before else ""
+    return time_text(before), time_text(after), f"{sign}{time_text(abs(after - before))}"
+
+
 def _totals(measured: Measurement, has_model: bool) -> Table:
     runs = f"{measured.runs:,} runs on {measured.devices:,} device{'s' if measured.devices != 1 else ''}"
     table = new_table(f"measured: {measured.program}, {runs}", "of a run", ">time", ">%")

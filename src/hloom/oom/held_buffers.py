@@ -120,6 +120,8 @@ class _BufferReader:
             self.by_name.setdefault(node.name, node)
         self.donatable = {(row.name, row.index): row for row in report.donatable}
         self.entry = module.entry
+        aliases = module.attributes.get("input_output_alias") or ()
+        self.given = {(alias.parameter, tuple(alias.parameter_index)) for alias in aliases}
 
     def read(self, buffer: LiveBuffer) -> HeldBuffer:
         """A buffer, as the report has it, with what the module says of it."""
@@ -154,6 +156,8 @@ class _BufferReader:
         return self.paths.text(node) if node is not None else "/".join(scope_of_name(op_name)) or NO_SCOPE
 
     def _reason(self, held: HeldBuffer, node: Node | None, buffer: LiveBuffer) -> str:
+        if held.role == "argument" and isinstance(node, Parameter) and (node.number, buffer.index) in self.given:
+            return "argument: its memory becomes a result's"
         if held.role == "argument":
             donation = self.donatable.get((buffer.name, buffer.index))
             if donation is None or not isinstance(node, Parameter):

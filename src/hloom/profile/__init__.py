@@ -8,6 +8,7 @@ from hloom.profile.measurement import CollectiveTime as CollectiveTime
 from hloom.profile.measurement import IdleGap as IdleGap
 from hloom.profile.measurement import InstructionTime as InstructionTime
 from hloom.profile.measurement import Measurement as Measurement
+from hloom.profile.measurement import measured_change as measured_change
 from hloom.profile.measurement import measurement as measurement
 from hloom.profile.program_match import match_program as match_program
 from hloom.profile.trace import OpEvent as OpEvent

@@ -171,6 +171,15 @@ class Measurement:
         }
 
 
+def measured_change(before: Measurement, after: Measurement, what: str, depth: int | None = None) -> Rows:
+    """Measured seconds of a run before and after, by group, the largest change first; absent groups take none."""
+    ours, theirs = ({row[what]: row["seconds"] for row in report.by(what, depth)} for report in (before, after))
+    rows = [(name, ours.get(name, 0.0), theirs.get(name, 0.0)) for name in {**ours, **theirs}]
+    rows.sort(key=lambda row: -abs(row[2] - row[1]))
+    columns = (what, "before", "after", "change")
+    return Rows(columns, tuple((name, old, changed, changed - old) for name, old, changed in rows))
+
+
 def measurement(module: Module, path: str | os.PathLike[str], device: Device, **trips: Any) -> Measurement:
     """What a trace says of a module, beside the roofline of a device; `trips` are options of `hloom.roofline`.
 
