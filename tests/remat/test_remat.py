@@ -1,7 +1,7 @@
 """Programs that compute values twice: the same numbers, less memory, and refusals.
 
 Covers `choice.py`, `live_ranges.py`, `opaque_dependence.py`, `recomputation.py`, `rematerialization.py`,
-`stored_values.py`.
+`search.py`, `stored_values.py`.
 """
 
 from __future__ import annotations
@@ -231,6 +231,47 @@ def test_impossible_budgets(budget: int | str, message: str):
         hloom.remat.remat_in_place(module, budget)
     assert message in str(caught.value)
     assert print_module(module) == before
+
+
+def least_beyond(module: Module, budget: int) -> int:
+    """The least that is named where a budget is refused."""
+    with pytest.raises(hloom.HloomError) as caught:
+        rematerialize(module, budget)
+    named = re.search(r"the least that was found takes ([\d,]+)", str(caught.value))
+    assert named
+    return int(named[1].replace(",", ""))
+
+
+def test_the_least_that_is_named_is_the_same_for_all_budgets_and_fits():
+    """Of two budgets that nothing fits, whatever was tried for the one or the other."""
+    module, inputs = program("convolutions")
+
+    least = least_beyond(module, 40_000)
+    assert least == least_beyond(module, least // 2) == least_beyond(module, least - 1)
+    made = rematerialize(module, least)
+    assert made.peak <= least
+    assert_equivalent(module, made.module, inputs)
+
+
+def test_a_program_that_the_compiler_runs_in_the_budget_stays_as_it_is():
+    """The model may see more than the compiler assigns: what that says holds."""
+    module, _ = program("convolutions")
+    peak = rematerialize(module, 10**12).peak
+    made = rematerialize(module, peak - 1, check=lambda module: peak - 1)
+    assert not made.recomputed
+
+
+def test_what_nearly_fits_by_the_model_is_asked_of_the_compiler():
+    """A compiler that takes 2 % less than the model, and a budget 1 % below the least that the model knows."""
+    module, _ = program("convolutions")
+    least = least_beyond(module, 40_000)
+
+    def compiler(version: Module) -> int:
+        recomputes = any(node.opcode == "or" for node in version.nodes())
+        return least * 98 // 100 if recomputes else 2 * least
+
+    made = rematerialize(module, least * 99 // 100, check=compiler)
+    assert made.assigned == least * 98 // 100
 
 
 def test_what_cannot_be_planned():

@@ -2,78 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloom.analysis import bytes_of, cost
 from hloom.hlo import print_module
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
-from hloom.remat.choice import RecomputationChoice, choose
-from hloom.remat.kernel_order import Wait, find_waits, write_waits
-from hloom.remat.loop_residuals import find_loop_residuals
-from hloom.remat.opaque_dependence import MECHANISMS, SELECT
-from hloom.remat.recomputation import write_recomputation
-from hloom.remat.residual_choice import ResidualChoice, choose_residuals
+from hloom.remat.kernel_order import write_waits
+from hloom.remat.opaque_dependence import MECHANISMS
 from hloom.remat.residual_writer import write_residuals
+from hloom.remat.search import MOST_SEARCHED, Measure, Rematerialization, Search, find_least, write_choice
 from hloom.remat.stored_values import StoredValues, find_stored_values
 from hloom.rewrite import Report
 from hloom.runtime import memory
 from hloom.text import HloomError
 from hloom.xla_cpu import simulate_buffers
 
-Measure = Callable[[Module], int]
-"""Yields the bytes that a program takes at its peak."""
-Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | None"]
-"""Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
 MEASURES = ("auto", "model", "xla")
 """What says whether a program fits: the model of XLA's CPU compiler, that compiler, or the one and then the other."""
-MOST_SEARCHED = 5_000
-"""Of programs of more instructions a compiler is asked as little as can be: each time takes many seconds."""
 MOST_CHECKED = 20_000
 """Programs of more instructions are not checked by a compiler unless asked for: to compile them takes minutes."""
 MARGIN = 0.05
 """The share of the budget that is left free where nothing but the model says what a program takes: its usual error."""
-MOST_TRIALS = 8
-"""How many choices are written and their buffers simulated."""
-LEAST_SHARES = (0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06)
-"""Where nothing fits: limits, as shares of what the program takes, among which the least peak is looked for."""
-MOST_WORSE = 2
-"""After so many in a row that take more than the least that was found, no lower limit is tried; of small programs after
-twice as many."""
-MOST_ORDERS = 3
-"""How often kernels of a program that does not fit are made to wait for others."""
+MOST_NEAR = 2
+"""About so many ways that by the model take a little too much a compiler is asked, where nothing else fits."""
 MOST_NAMED, LEAST_NAMED = 3, 0.05
 """Of loops and branches that are left as they are so many are named, if they hold such a share of the peak."""
-RELAXATION = 0.98
-"""A choice that takes less than this share of the budget is followed by one with a higher limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rematerialization:
-    """A program that recomputes, and what it takes beside the program before.
-
-    `peak` and `original_peak` are bytes by the model of XLA's CPU compiler, `flops` and `original_flops` the
-    arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
-    the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
-    `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
-    `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `assigned`
-    is what a compiler took when it was asked, None where it was not.
-    """
-
-    module: Module
-    peak: int
-    original_peak: int
-    flops: int
-    original_flops: int
-    cost: float
-    cost_bound: float
-    recomputed: int
-    stored: StoredValues
-    choice: RecomputationChoice | None = None
-    residuals: ResidualChoice | None = None
-    waits: tuple[tuple[Wait, ...], ...] = ()
-    assigned: int | None = None
 
 
 def remat(module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
@@ -104,7 +58,7 @@ def remat_in_place(
     if made.residuals is not None:
         write_residuals(module, made.residuals)
     if made.choice is not None:
-        _write(module, made.choice, made.stored, MECHANISMS[backend])
+        write_choice(module, made.choice, made.stored, MECHANISMS[backend])
     for waits in made.waits:
         write_waits(module.entry, find_stored_values(module), waits, MECHANISMS[backend])
     report.changes = 1
@@ -159,21 +113,19 @@ def rematerialize(
     flops = cost(program).total.flops
     original = Rematerialization(module.clone(), stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
     asked = _Checked(check)
-    is_direct = measure is not None or (module.node_count <= MOST_SEARCHED and asked(program) > 0)
-    targets = [limit] if is_direct else [int((1 - MARGIN) * limit), limit]
-    if stored.peak <= targets[0] and (measure or asked)(program) <= limit:
+    known = measure(program) if measure else asked(program) if module.node_count <= MOST_SEARCHED else 0
+    targets = [limit] if known or measure else [int((1 - MARGIN) * limit), limit]
+    if known <= limit if known else stored.peak <= targets[0] and asked(program) <= limit:
         return original
     if stored.fixed >= limit:
         raise HloomError(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program",
         )
-    least = original.peak
     for target in targets:
         is_last = target == limit
-        search = _Search(original, target, mechanism, measure or (asked if is_last else None))
+        search = Search(original, target, mechanism, measure or (asked if is_last else None))
         search.run(program, stored)
-        least = min(least, search.least.peak)
         best = search.best
         if best is not None:
             known = measure or (asked.measure if is_last else None)
@@ -182,6 +134,14 @@ def rematerialize(
                 return replace(best, assigned=assigned or None)
         elif measure is None and stored.peak <= limit and asked(program) <= limit:
             return original
+    ways = find_least(original, program, stored, mechanism)
+    fitting = sorted((way for way in ways[1:] if way.peak <= limit), key=lambda way: way.flops)
+    near = sorted((way for way in ways[1:] if limit < way.peak <= (1 + MARGIN) * limit), key=lambda way: way.peak)
+    for way in (*fitting, *near[:MOST_NEAR]):
+        assigned = (measure or asked)(way.module)
+        if assigned <= limit and (assigned or way.peak <= limit):
+            return replace(way, peak=assigned if measure else way.peak, assigned=assigned or None)
+    least = min(way.peak for way in ways)
     alone = _left_alone(program)
     raise HloomError(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
@@ -196,151 +156,6 @@ def _prepare(module: Module) -> None:
     cse(module)
     dce(module)
     module.index_users()
-
-
-def _write(module: Module, choice: RecomputationChoice, stored: StoredValues, mechanism: str) -> int:
-    """Write a choice into a prepared module; how many values are computed twice."""
-    count = write_recomputation(module.entry, stored, choice.ranges, choice.recomputed, mechanism)
-    cse(module)
-    dce(module)
-    return count
-
-
-class _Search:
-    """Choices with limits that follow what the one before takes once it is written; of those that fit the cheapest."""
-
-    def __init__(self, original: Rematerialization, budget: int, mechanism: str, measure: Measure | None) -> None:
-        self.original = original
-        self.budget = budget
-        self.mechanism = mechanism
-        self.measure = measure
-        self.best: Rematerialization | None = None
-        self.least = original
-
-    def run(self, program: Module, stored: StoredValues) -> None:
-        """Try choices of what loops stack, of stored values, and where loops do not suffice of both."""
-        self.residuals(program, stored)
-        if self.best is None and self.least.residuals is not None:
-            smaller = self.least
-            self.values(smaller.module, find_stored_values(smaller.module), smaller)
-        self.values(program, stored, self.original)
-
-    def residuals(self, program: Module, stored: StoredValues) -> None:
-        """Try choices of what loops stack."""
-        residuals = find_loop_residuals(program)
-        held = sum(pair.bytes for pair in residuals)
-        if not held:
-            return
-        bound = float("inf")
-
-        def propose(limit: float) -> tuple[object, Callable[[], Rematerialization]] | None:
-            nonlocal bound
-            choice = choose_residuals(residuals, limit)
-            if choice is None:
-                return None
-            bound = min(bound, choice.bound)
-            key = (*choice.kept.items(), *choice.computed.items())
-            return key, lambda: replace(self._with_residuals(program, choice), cost_bound=bound)
-
-        self._try(propose, float(held + self.budget - stored.peak), float(held))
-
-    def values(self, program: Module, stored: StoredValues, start: Rematerialization) -> None:
-        """Try choices of stored values, after the choice of what loops stack that a program was written by."""
-        bound = float("inf")
-
-        def propose(limit: float) -> tuple[object, Callable[[], Rematerialization]]:
-            nonlocal bound
-            choice = choose(stored, limit)
-            bound = min(bound, choice.bound)
-            before = replace(start, stored=stored)
-            return tuple(choice.recomputed), lambda: replace(
-                _written(program, stored, before, choice, self.mechanism),
-                cost=start.cost + choice.cost,
-                cost_bound=bound,
-            )
-
-        held = float(stored.usage.max(initial=0))
-        self._try(propose, float(self.budget - stored.fixed), held)
-        worse, most_worse = 0, MOST_WORSE if program.node_count > MOST_SEARCHED else 2 * MOST_WORSE
-        for share in LEAST_SHARES:
-            if self.best is not None or worse == most_worse:
-                break
-            _, write = propose(share * held)
-            result = self._measured(self._in_order(write()))
-            worse = 0 if result.peak < self.least.peak else worse + 1
-            self._take(result)
-
-    def _with_residuals(self, program: Module, choice: ResidualChoice) -> Rematerialization:
-        trial = program.clone()
-        trial.index_users()
-        write_residuals(trial, choice)
-        verify(trial)
-        return replace(
-            self.original,
-            module=trial,
-            peak=simulate_buffers(trial.clone()).peak,
-            flops=cost(trial).total.flops,
-            cost=choice.cost,
-            recomputed=choice.count,
-            residuals=choice,
-        )
-
-    def _in_order(self, result: Rematerialization) -> Rematerialization:
-        """With kernels that wait for others, while it does not fit and takes less that way."""
-        for _ in range(MOST_ORDERS):
-            if result.peak <= self.budget or self.mechanism != SELECT or result.module.node_count > MOST_CHECKED:
-                break
-            stored = find_stored_values(result.module)
-            waits = tuple(find_waits(stored, self.budget))
-            if not waits:
-                break
-            trial = result.module.clone()
-            trial.index_users()
-            write_waits(trial.entry, stored, waits, self.mechanism)
-            verify(trial)
-            peak = simulate_buffers(trial.clone()).peak
-            if peak >= result.peak:
-                break
-            flops = cost(trial).total.flops
-            result = replace(result, module=trial, peak=peak, flops=flops, waits=(*result.waits, waits))
-        return result
-
-    def _measured(self, result: Rematerialization) -> Rematerialization:
-        """With the peak as it is measured, where the model says that it fits."""
-        if self.measure is None or result.peak > self.budget:
-            return result
-        return replace(result, peak=self.measure(result.module) or result.peak)
-
-    def _take(self, result: Rematerialization) -> None:
-        """Keep a result that takes less than all before, or that fits and costs less."""
-        if result.peak < self.least.peak:
-            self.least = result
-        if result.peak <= self.budget and (self.best is None or result.flops < self.best.flops):
-            self.best = result
-
-    def _try(self, propose: Propose, limit: float, high: float) -> None:
-        low, fits = 0.0, dict[object, bool]()
-        for _ in range(MOST_TRIALS):
-            proposed = propose(limit)
-            key, write = proposed if proposed is not None else (None, None)
-            if write is None or key in fits:
-                low, high = (low, limit) if write is not None and not fits[key] else (limit, high)
-                limit = (low + high) / 2
-                continue
-            result = self._measured(self._in_order(write()))
-            self._take(result)
-            fits[key] = result.peak <= self.budget
-            if fits[key]:
-                low = max(low, limit)
-                if result.peak >= RELAXATION * self.budget:
-                    break
-            else:
-                high = min(high, limit)
-            limit += self.budget - result.peak
-            if not low < limit < high:
-                limit = (low + high) / 2
-            if high - low < (1 - RELAXATION) * self.budget:
-                break
 
 
 def _least_peak(stored: StoredValues) -> int:
@@ -378,25 +193,6 @@ def _left_alone(module: Module) -> str:
     large = sorted((name for name in held if held[name] >= LEAST_NAMED * live.peak), key=lambda name: -held[name])
     listed = ", ".join(f"{name} ({names[name].opcode}, {held[name]:,} bytes)" for name in large[:MOST_NAMED])
     return f"what these compute inside is left as it is: {listed}" if large else ""
-
-
-def _written(
-    program: Module, stored: StoredValues, original: Rematerialization, choice: RecomputationChoice, mechanism: str
-) -> Rematerialization:
-    trial = program.clone()
-    trial.index_users()
-    count = _write(trial, choice, stored, mechanism)
-    verify(trial)
-    return replace(
-        original,
-        module=trial,
-        peak=simulate_buffers(trial.clone()).peak,
-        flops=cost(trial).total.flops,
-        cost=choice.cost,
-        cost_bound=float(choice.bound),
-        recomputed=original.recomputed + count,
-        choice=choice,
-    )
 
 
 class _Checked:
