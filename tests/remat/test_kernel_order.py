@@ -64,7 +64,7 @@ def test_nothing_waits_for_what_is_computed_from_it():
     assert hloom.print(module) == before
 
 
-def test_a_refusal_names_the_branches_that_are_left_as_they_are():
+def test_a_refusal_names_the_branches_that_hold_much():
     dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     products = "\n".join(
         f"p{n + 1} = {BIG} dot(p{n}, p0), {dot}\nq{n + 1} = {BIG} sine(p{n + 1})" for n in range(4)
@@ -81,5 +81,5 @@ def test_a_refusal_names_the_branches_that_are_left_as_they_are():
                   y = {BIG} sine(x)
                   c = {BIG} conditional(i, y, y), branch_computations={{many, none}}
                   ROOT z = {BIG} add(c, x) }}""")
-    with pytest.raises(hloom.HloomError, match=r"what these compute inside is left as it is: c \(conditional, [\d,]+ bytes"):
+    with pytest.raises(hloom.HloomError, match=r"loops and branches that hold much inside: c \(conditional, [\d,]+ bytes"):
         hloom.remat(module, "4MB")

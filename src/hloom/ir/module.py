@@ -259,6 +259,14 @@ class Module(Displayed):
             _copy_graph(member, mapping[member], mapping)
         return mapping[graph]
 
+    def copy_graphs(self, module: Module) -> dict[Graph, Graph]:
+        """Copy all graphs of another module into this one; its copy by each, their names made unique."""
+        copies = {graph: self.add_graph(graph.name) for graph in module.graphs}
+        mapping: dict[Any, Any] = dict(copies)
+        for graph in module.graphs:
+            _copy_graph(graph, copies[graph], mapping)
+        return copies
+
     def clone(self) -> Module:
         """A copy that shares nothing that can be edited."""
         copy = Module(self.name, self.attributes)

@@ -8,6 +8,7 @@ from hloom.analysis import bytes_of, cost
 from hloom.hlo import print_module
 from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
+from hloom.remat.inner_program import as_program, computation_at_peak, put_back
 from hloom.remat.kernel_order import write_waits
 from hloom.remat.opaque_dependence import MECHANISMS
 from hloom.remat.residual_writer import write_residuals
@@ -26,8 +27,12 @@ MARGIN = 0.05
 """The share of the budget that is left free where nothing but the model says what a program takes: its usual error."""
 MOST_NEAR = 2
 """About so many ways that by the model take a little too much a compiler is asked, where nothing else fits."""
+MOST_NESTED = 3
+"""How deep loops and branches are looked into."""
+MOST_INSIDE, MOST_TRIALS_INSIDE = 4, 3
+"""In how many of them something is chosen, and how often in each, with a lower limit."""
 MOST_NAMED, LEAST_NAMED = 3, 0.05
-"""Of loops and branches that are left as they are so many are named, if they hold such a share of the peak."""
+"""Of loops and branches so many are named, if they hold such a share of the peak."""
 
 
 def remat(module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
@@ -55,6 +60,8 @@ def remat_in_place(
         report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
         return report
     _prepare(module)
+    for name, inner in made.inside:
+        put_back(module, name, inner)
     if made.residuals is not None:
         write_residuals(module, made.residuals)
     if made.choice is not None:
@@ -68,8 +75,8 @@ def remat_in_place(
         f"{made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
         f"{made.cost_bound:,.0f}"
     )
-    alone = _left_alone(module)
-    report.notes += [alone] if alone else []
+    large = "" if made.inside else _largest_inside(module)
+    report.notes += [large] if large else []
     return report
 
 
@@ -103,10 +110,17 @@ def rematerialize(
     leaves the margin is above the budget.
     """
     limit = _checked_budget(budget)
-    mechanism = MECHANISMS.get(backend)
-    if mechanism is None:
+    if backend not in MECHANISMS:
         raise HloomError(f"nothing is known of the backend '{backend}'", hint=f"known: {', '.join(MECHANISMS)}")
     _check(module)
+    return _rematerialize(module, limit, backend, measure, check, MOST_NESTED)
+
+
+def _rematerialize(
+    module: Module, limit: int, backend: str, measure: Measure | None, check: Measure | None, depth: int
+) -> Rematerialization:
+    """As `rematerialize`; computations are looked into `depth` deep."""
+    mechanism = MECHANISMS[backend]
     program = module.clone()
     _prepare(program)
     stored = find_stored_values(program)
@@ -122,19 +136,25 @@ def rematerialize(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program",
         )
+    start = _inside(original, program, limit, backend, measure or asked, depth)
+    if start.inside:
+        assigned = (measure or asked)(start.module)
+        if start.peak <= limit and assigned <= limit:
+            return replace(start, assigned=assigned or None)
+    whole, held = (start.module, start.stored) if start.inside else (program, stored)
     for target in targets:
         is_last = target == limit
-        search = Search(original, target, mechanism, measure or (asked if is_last else None))
-        search.run(program, stored)
+        search = Search(start, target, mechanism, measure or (asked if is_last else None))
+        search.run(whole, held)
         best = search.best
         if best is not None:
-            known = measure or (asked.measure if is_last else None)
-            assigned = best.peak if known is not None else asked(best.module)
+            is_measured = measure or (asked.measure if is_last else None)
+            assigned = best.peak if is_measured is not None else asked(best.module)
             if assigned <= limit:
                 return replace(best, assigned=assigned or None)
         elif measure is None and stored.peak <= limit and asked(program) <= limit:
             return original
-    ways = find_least(original, program, stored, mechanism)
+    ways = _least_ways(original, program, mechanism, depth)
     fitting = sorted((way for way in ways[1:] if way.peak <= limit), key=lambda way: way.flops)
     near = sorted((way for way in ways[1:] if limit < way.peak <= (1 + MARGIN) * limit), key=lambda way: way.peak)
     for way in (*fitting, *near[:MOST_NEAR]):
@@ -142,11 +162,82 @@ def rematerialize(
         if assigned <= limit and (assigned or way.peak <= limit):
             return replace(way, peak=assigned if measure else way.peak, assigned=assigned or None)
     least = min(way.peak for way in ways)
-    alone = _left_alone(program)
+    large = _largest_inside(program)
     raise HloomError(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
-        f"choice less than {_least_peak(stored):,}" + (f"; {alone}" if alone else ""),
+        f"choice less than {_least_peak(stored):,}" + (f"; {large}" if large else ""),
         hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
+    )
+
+
+def _inside(
+    original: Rematerialization, program: Module, limit: int, backend: str, asked: Measure, depth: int
+) -> Rematerialization:
+    """With recomputation inside the loop or branch in which the peak lies, and then in the next one.
+
+    As it was where the peak lies in none, or nothing fits inside.
+    """
+    made = original
+    for _ in range(MOST_INSIDE if depth else 0):
+        whole = made.module if made.inside else program
+        graph = computation_at_peak(whole) if made.peak > limit or not made.inside else None
+        if graph is None:
+            break
+        inner = as_program(whole, graph)
+        wanted = limit - (made.peak - find_stored_values(inner).peak)
+        smaller = None
+        for _ in range(MOST_TRIALS_INSIDE):
+            if wanted <= 0:
+                break
+            try:
+                way = _rematerialize(inner, wanted, backend, None, None, depth - 1)
+            except HloomError:
+                break
+            if way.recomputed:
+                smaller = _put_inside(made, whole, graph.name, way)
+                taken = max(smaller.peak, asked(smaller.module) if smaller.peak <= limit else 0)
+                if taken <= limit or computation_at_peak(smaller.module) is None:
+                    break
+                wanted -= taken - limit
+            else:
+                wanted = int((1 - MARGIN) * way.peak)
+        if smaller is None or smaller.peak >= made.peak:
+            break
+        made = smaller
+    return made
+
+
+def _least_ways(original: Rematerialization, program: Module, mechanism: str, depth: int) -> list[Rematerialization]:
+    """As `find_least`, with the least inside the loop or branch in which the peak lies."""
+    graph = computation_at_peak(program) if depth else None
+    if graph is None:
+        return find_least(original, program, original.stored, mechanism)
+    inner = as_program(program, graph)
+    stored = find_stored_values(inner)
+    flops = cost(inner).total.flops
+    alone = Rematerialization(inner, stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
+    smallest = min(_least_ways(alone, inner, mechanism, depth - 1), key=lambda way: way.peak)
+    start = _put_inside(original, program, graph.name, smallest) if smallest.recomputed else original
+    if start.peak >= original.peak:
+        return find_least(original, program, original.stored, mechanism)
+    return [original, *find_least(start, start.module, start.stored, mechanism)]
+
+
+def _put_inside(original: Rematerialization, program: Module, name: str, way: Rematerialization) -> Rematerialization:
+    """With a computation of the program exchanged for one that recomputes."""
+    trial = program.clone()
+    put_back(trial, name, way.module)
+    verify(trial)
+    stored, flops = find_stored_values(trial), cost(trial).total.flops
+    return replace(
+        original,
+        module=trial,
+        peak=stored.peak,
+        flops=flops,
+        cost=float(flops - original.original_flops),
+        recomputed=original.recomputed + way.recomputed,
+        stored=stored,
+        inside=(*original.inside, (name, way.module)),
     )
 
 
@@ -173,8 +264,8 @@ def _least_peak(stored: StoredValues) -> int:
     return max(stored.fixed, stored.arguments + largest)
 
 
-def _left_alone(module: Module) -> str:
-    """Says which loops and branches hold much, at most MOST_NAMED of them; what they compute is not computed again.
+def _largest_inside(module: Module) -> str:
+    """Says which loops and branches hold much, at most MOST_NAMED of them.
 
     What a loop holds is without the state that it is given and yields.
     """
@@ -192,7 +283,7 @@ def _left_alone(module: Module) -> str:
         start = time + 1
     large = sorted((name for name in held if held[name] >= LEAST_NAMED * live.peak), key=lambda name: -held[name])
     listed = ", ".join(f"{name} ({names[name].opcode}, {held[name]:,} bytes)" for name in large[:MOST_NAMED])
-    return f"what these compute inside is left as it is: {listed}" if large else ""
+    return f"loops and branches that hold much inside: {listed}" if large else ""
 
 
 class _Checked:

@@ -36,8 +36,10 @@ RELAXATION = 0.98
 """A choice that takes less than this share of the budget is followed by one with a higher limit."""
 LEAST_STEP = 0.87
 """Where nothing fits, a limit is followed by this share of it."""
-MOST_LIMIT, LEAST_LIMIT = 0.6, 0.03
-"""The highest and the lowest limit in the search for the least, as shares of what the program takes."""
+MOST_LIMITS = 25
+"""How many limits are tried so."""
+REFINEMENT = (0.955, 0.91, 1.05, 1.1)
+"""About the limit of the least peak, of small programs: further limits, as shares of it."""
 MOST_WORSE = 2
 """After so many in a row that take more than the least so far, no lower limit is tried; of small programs after
 twice as many."""
@@ -57,8 +59,9 @@ class Rematerialization:
     arithmetic of one run. `cost` is what recomputing takes, transcendental functions and bytes moved counted in; in
     the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
     `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
-    `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `assigned`
-    is what a compiler took when it was asked, None where it was not.
+    `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `inside`
+    names computations of loops and branches, with what was put in their place before all that. `assigned` is what a
+    compiler took when it was asked, None where it was not.
     """
 
     module: Module
@@ -73,6 +76,7 @@ class Rematerialization:
     choice: RecomputationChoice | None = None
     residuals: ResidualChoice | None = None
     waits: tuple[tuple[Wait, ...], ...] = ()
+    inside: tuple[tuple[str, Module], ...] = ()
     assigned: int | None = None
 
 
@@ -196,23 +200,28 @@ def find_least(
 def _descend(
     start: Rematerialization, program: Module, stored: StoredValues, mechanism: str
 ) -> Iterator[Rematerialization]:
-    """Choices of stored values for limits that fall, until the peak no longer does."""
-    most_worse = MOST_WORSE if program.node_count > MOST_SEARCHED else 2 * MOST_WORSE
+    """Choices of stored values for limits that fall until the peak no longer does, then for some about the best one."""
+    is_large = program.node_count > MOST_SEARCHED
     held = float(stored.usage.max(initial=0))
-    limit, worse, least = MOST_LIMIT * held, 0, start.peak
+    least, best, worse = start.peak, LEAST_STEP * held, 0
+    falling = (held * LEAST_STEP**step for step in range(1, MOST_LIMITS + 1))
+    about = (best * factor for factor in (() if is_large else REFINEMENT))
     tried: set[tuple[object, ...]] = set()
-    while worse < most_worse and limit > LEAST_LIMIT * held:
-        choice = choose(stored, limit)
-        limit *= LEAST_STEP
-        key = tuple(choice.recomputed)
-        if key in tried:
-            continue
-        tried.add(key)
-        way = _written(program, stored, replace(start, stored=stored), choice, mechanism)
-        way = _in_order(replace(way, cost=start.cost + choice.cost), None, mechanism)
-        worse = 0 if way.peak < least else worse + 1
-        least = min(least, way.peak)
-        yield way
+    for limits in (falling, about):
+        for limit in limits:
+            choice = choose(stored, limit)
+            key = tuple(choice.recomputed)
+            if key in tried:
+                continue
+            tried.add(key)
+            way = _written(program, stored, replace(start, stored=stored), choice, mechanism)
+            way = _in_order(way, None, mechanism)
+            yield way
+            worse = 0 if way.peak < least else worse + 1
+            if way.peak < least:
+                least, best = way.peak, limit
+            if limits is falling and worse == (MOST_WORSE if is_large else 2 * MOST_WORSE):
+                break
 
 
 def write_choice(module: Module, choice: RecomputationChoice, stored: StoredValues, mechanism: str) -> int:
@@ -252,9 +261,9 @@ def _with_residuals(program: Module, original: Rematerialization, choice: Residu
         module=trial,
         peak=simulate_buffers(trial.clone()).peak,
         flops=cost(trial).total.flops,
-        cost=choice.cost,
+        cost=original.cost + choice.cost,
         cost_bound=choice.bound,
-        recomputed=choice.count,
+        recomputed=original.recomputed + choice.count,
         residuals=choice,
     )
 
