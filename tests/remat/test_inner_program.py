@@ -1,4 +1,4 @@
-"""Loops and branches in which the peak lies: what their bodies compute is computed again there.
+"""Loops and branches where the peak is: what their bodies compute is computed again there.
 
 Covers `inner_program.py`.
 """

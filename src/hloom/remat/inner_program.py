@@ -1,6 +1,6 @@
 """Bodies of loops and branches as programs of their own: what they compute inside is recomputed inside.
 
-    ENTRY { ... s = while(init), body=step ... }        the peak lies in `step`
+    ENTRY { ... s = while(init), body=step ... }        the peak is in `step`
       ->
     ENTRY step { ... }, its state given and yielded in the same buffers; what is chosen there is put back
 
@@ -16,7 +16,7 @@ from hloom.xla_cpu import simulate_buffers
 
 
 def computation_at_peak(module: Module) -> Graph | None:
-    """The computation that the entry of a canonical module calls in which the peak lies; None for the entry."""
+    """The computation in which the peak is, as the entry of a canonical module calls it; None for the entry."""
     callers = [node for node in module.entry.nodes if is_loop_or_branch(node)]
     if not callers:
         return None

@@ -173,9 +173,9 @@ def _rematerialize(
 def _inside(
     original: Rematerialization, program: Module, limit: int, backend: str, asked: Measure, depth: int
 ) -> Rematerialization:
-    """With recomputation inside the loop or branch in which the peak lies, and then in the next one.
+    """With recomputation inside the loop or branch where the peak is, and then in the next one.
 
-    As it was where the peak lies in none, or nothing fits inside.
+    As it was where the peak is in none, or nothing fits inside.
     """
     made = original
     for _ in range(MOST_INSIDE if depth else 0):
@@ -208,7 +208,7 @@ def _inside(
 
 
 def _least_ways(original: Rematerialization, program: Module, mechanism: str, depth: int) -> list[Rematerialization]:
-    """As `find_least`, with the least inside the loop or branch in which the peak lies."""
+    """As `find_least`, with the least inside the loop or branch where the peak is."""
     graph = computation_at_peak(program) if depth else None
     if graph is None:
         return find_least(original, program, original.stored, mechanism)
