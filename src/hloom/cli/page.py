@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ NO_VIEWER = f"note: without a graph: Model Explorer is not installed; {VIEWER_HI
 def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what says how a page is made; the command gets `make_page`, which makes one of its source."""
     decorators = (
+        click.argument("after", metavar="[AFTER]", required=False),
         click.option("--device", "name", metavar="NAME", default="h100", show_default=True, help="Whose roofline."),
         click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these too."),
         click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
@@ -33,6 +35,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def with_page(
         source: ModuleSource,
+        after: str | None,
         name: str,
         listed: Path | None,
         source_url: str | None,
@@ -45,7 +48,8 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         trip_counts = dict(map(trip, trips))
 
         def make_page() -> str:
-            program = read_program(source)
+            before = None if after is None else read_program(source)
+            program = read_program(source if after is None else replace(source, file=after))
             with progress("making the page"):
                 text = page_text(
                     program,
@@ -54,12 +58,13 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
                     trip_counts=trip_counts,
                     unknown_trips=unknown_trips,
                     viewer=viewer,
+                    before=before,
                 )
             if viewer is None and not has_viewer():
                 click.echo(NO_VIEWER, err=True)
             return text
 
-        function(source=source, make_page=make_page, **options)
+        function(source=source, after=after, make_page=make_page, **options)
 
     command: Any = with_page
     for decorate in reversed(decorators):
@@ -71,7 +76,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @file_argument
 @page_options
 @output_option("Write into this file, whole or not at all; FILE's name with .html unless told.", keeps_stdout=True)
-def command(source: ModuleSource, make_page: Callable[[], str], output: Path | None) -> None:
+def command(source: ModuleSource, after: str | None, make_page: Callable[[], str], output: Path | None) -> None:
     """Write a page that shows a module.
 
     One HTML file, which opens offline in a browser: the graph by scope, with overlays of FLOPs, bytes, time, memory at
@@ -79,14 +84,18 @@ def command(source: ModuleSource, make_page: Callable[[], str], output: Path | N
     collectives; and a table of all instructions. The graph is drawn by Model Explorer, which comes with
     `pip install --no-deps ai-edge-model-explorer==0.1.34`, or from its wheel; the rest needs nothing.
 
+    With AFTER, another module, the page shows both: the graphs coloured by what changed from FILE to AFTER, the changes
+    as tables, and of AFTER all the rest.
+
     \b
     Examples:
       hloom page step.hlo
       hloom page step.hlo -o page.html --device tpu-v5e
+      hloom page old.hlo new.hlo -o changes.html
       hloom page step.hlo --source-url 'vscode://file{path}:{line}'
       hloom page step.hlo --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
     """
-    target = output or Path(f"{_stem(source.file)}.html")
+    target = output or Path(f"{_stem(source.file if after is None else after)}.html")
     check_folder(target)
     text = make_page()
     write_text(text, target)

@@ -15,7 +15,7 @@ from hloom.text import HloomError
 @click.command("view")
 @file_argument
 @page_options
-def command(source: ModuleSource, make_page: Callable[[], str]) -> None:
+def command(source: ModuleSource, after: str | None, make_page: Callable[[], str]) -> None:
     """Open a module in the browser.
 
     Writes the page of `hloom page` into a folder for temporary files, which stays, and opens it.
@@ -24,8 +24,9 @@ def command(source: ModuleSource, make_page: Callable[[], str]) -> None:
     Examples:
       hloom view step.hlo
       hloom view step.hlo --device a100
+      hloom view old.hlo new.hlo
     """
-    written = open_page(make_page(), source.file)
+    written = open_page(make_page(), source.file if after is None else after)
     click.echo(str(written.path))
     if not written.is_opened:
         hint = f"open {written.path}, or write it elsewhere with hloom page -o"

@@ -7,6 +7,7 @@ a step of matching, edit `instruction_map.py`; to tell more of what changed, edi
 import sys
 from types import ModuleType
 
+from hloom.analysis import Device
 from hloom.diff.alignment import align as align
 from hloom.diff.changes import ChangedInstruction as ChangedInstruction
 from hloom.diff.changes import InstructionDifference as InstructionDifference
@@ -27,7 +28,7 @@ class _CallablePackage(ModuleType):
         after: Module,
         *,
         costs: bool = True,
-        device: str = "h100",
+        device: Device | str = "h100",
         by: str = "scope",
         depth: int | None = 2,
         strict: bool = False,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hloom.analysis import Device
 from hloom.analysis import device as device_named
 from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved, renamed_graphs, reordered
 from hloom.diff.costs import CostDifference, cost_difference
@@ -141,7 +142,7 @@ def diff(
     after: Module,
     *,
     costs: bool = True,
-    device: str = "h100",
+    device: Device | str = "h100",
     by: str = "scope",
     depth: int | None = 2,
     strict: bool = False,
@@ -154,7 +155,7 @@ def diff(
     With `strict`, names of modules, computations and instructions count, and the order of instructions: pairs of other
     names are changed, and the fewest pairs without which the order is the same are moved.
     """
-    on = device_named(device)
+    on = device_named(device) if isinstance(device, str) else device
     graphs = ValueGraph(before), ValueGraph(after)
     matching = match(*graphs)
     left, right = graphs[0].nodes, graphs[1].nodes

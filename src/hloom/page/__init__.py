@@ -2,7 +2,8 @@
 
 To add a number that instructions have, edit `figures.py`, and `overlays.py` to colour the graph by it; a further panel
 takes its data from `panels.py` and is drawn by `assets/page.js`. How instructions are grouped is decided in
-`groups.py`, what is cloned and what an instruction says of itself in `graphs.py`; `viewer.py` reads the viewer.
+`groups.py`, what is cloned and what an instruction says of itself in `graphs.py`; what is shown of two modules in
+`comparison.py`; `viewer.py` reads the viewer.
 """
 
 import sys
@@ -12,6 +13,7 @@ from types import ModuleType
 
 from hloom.analysis import Device
 from hloom.ir import Module
+from hloom.page.comparison import COLOURS as COLOURS
 from hloom.page.document import page as page
 from hloom.page.document import page_text as page_text
 from hloom.page.document import view as view
@@ -41,6 +43,7 @@ class _CallablePackage(ModuleType):
         trip_counts: Mapping[str, int] | None = None,
         unknown_trips: int = 1,
         viewer: str | Path | None = None,
+        before: Module | None = None,
     ) -> None:
         page(
             module,
@@ -50,6 +53,7 @@ class _CallablePackage(ModuleType):
             trip_counts=trip_counts,
             unknown_trips=unknown_trips,
             viewer=viewer,
+            before=before,
         )
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hloom.analysis import Device, device
+from hloom.diff import diff
 from hloom.hlo import write_whole
 from hloom.ir import Module
+from hloom.page.comparison import graphs_of_both, overlay_of_changes, panel_of_changes
 from hloom.page.figures import figures
 from hloom.page.graphs import MOST_EXPORTED, export_graphs
 from hloom.page.overlays import overlays
@@ -41,10 +43,17 @@ def page(
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
+    before: Module | None = None,
 ) -> None:
     """Write a page that shows a module into a file, whole or not at all; see `page_text`."""
     text = page_text(
-        module, on=on, source_url=source_url, trip_counts=trip_counts, unknown_trips=unknown_trips, viewer=viewer
+        module,
+        on=on,
+        source_url=source_url,
+        trip_counts=trip_counts,
+        unknown_trips=unknown_trips,
+        viewer=viewer,
+        before=before,
     )
     write_whole(Path(path), text)
 
@@ -58,6 +67,7 @@ def view(
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
+    before: Module | None = None,
 ) -> PageFile:
     """Write a page, into a folder for temporary files unless told where, and open it; see `page_text`.
 
@@ -65,7 +75,13 @@ def view(
     notebook: `hloom.view(module, "step.html")`.
     """
     text = page_text(
-        module, on=on, source_url=source_url, trip_counts=trip_counts, unknown_trips=unknown_trips, viewer=viewer
+        module,
+        on=on,
+        source_url=source_url,
+        trip_counts=trip_counts,
+        unknown_trips=unknown_trips,
+        viewer=viewer,
+        before=before,
     )
     return open_page(text, module.name, path)
 
@@ -78,20 +94,24 @@ def page_text(
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
+    before: Module | None = None,
 ) -> str:
     """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
 
     `on` is the device whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
     {line}. The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page
-    has everything else. Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a
-    loop that there is none of, and a wheel of another version.
+    has everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that
+    one to this, and the changes as tables; costs, memory and the rest are of this one.
+
+    Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a loop that there is
+    none of, a wheel of another version, and where one of two modules has no entry.
     """
     links = SourceLinks(module, source_url)
     parts = viewer_parts(None if viewer is None else Path(viewer))
-    numbers = figures(
-        module, device(on) if isinstance(on, str) else on, trip_counts=trip_counts, unknown_trips=unknown_trips
-    )
-    if module.node_count > MOST_EXPORTED:
+    chosen = device(on) if isinstance(on, str) else on
+    numbers = figures(module, chosen, trip_counts=trip_counts, unknown_trips=unknown_trips)
+    size = module.node_count + (before.node_count if before is not None else 0)
+    if size > MOST_EXPORTED:
         parts = None
         numbers.notes.append(f"without graph and table: they hold at most {MOST_EXPORTED:,} instructions")
     elif parts is None:
@@ -99,10 +119,18 @@ def page_text(
             f"without a graph: Model Explorer was not installed: {VIEWER_HINT}, and make the page anew"
         )
     export = export_graphs(module, numbers, links)
+    graphs, shown = export.graphs, panels(numbers, export.scopes)
+    coloured = overlays(export, numbers.collectives)
+    if before is not None:
+        difference = diff(before, module, device=chosen)
+        other = export_graphs(before, figures(before, chosen), SourceLinks(before, source_url))
+        graphs = graphs_of_both(other, export)
+        coloured = {"changes": overlay_of_changes(difference, other, export), **coloured}
+        shown["changes"] = panel_of_changes(difference)
     blocks = [
-        _block("summary", "application/json", _json(panels(numbers, export.scopes))),
-        _block("graphs", "text/plain", _packed(export.graphs)),
-        _block("overlays", "text/plain", _packed(overlays(export, numbers.collectives))),
+        _block("summary", "application/json", _json(shown)),
+        _block("graphs", "text/plain", _packed(graphs)),
+        _block("overlays", "text/plain", _packed(coloured)),
         _block("styles", "text/plain", _asset("uPlot.min.css") + _asset("page.css")),
     ]
     if parts is not None:

@@ -198,6 +198,24 @@
       summary.collectives.map((row) => [...row.slice(0, 6), byteText(row[6]), byteText(row[7]), row[8]])));
   }
 
+  // ---- changes between two modules ----
+
+  function showChanges(panel) {
+    const changes = summary.changes;
+    panel.append(element("p", { textContent: `from ${changes.before} to ${summary.module}: ${changes.summary}` }));
+    for (const note of changes.notes) panel.append(element("p", { class: "note", textContent: note }));
+    const amount = (figure, value) => figure === "seconds" ? (value < 0 ? "-" + timeText(-value) : timeText(value)) : textOf(figure.includes("bytes") ? "bytes" : figure, value);
+    if (changes.totals.length) panel.append(element("h2", { textContent: `costs, times on ${changes.device}` }),
+      table(["figure", ">before", ">after", ">change"], changes.totals.map(([figure, ...values]) => [figure, ...values.map((value) => amount(figure, value))])));
+    const figures = changes.totals.map(([figure]) => figure);
+    if (changes.groups.length) panel.append(element("h2", { textContent: "change by scope" }),
+      table(["scope", ...figures.map((figure) => ">" + figure)], changes.groups.map(([scope, ...values]) => [scope, ...values.map((value, index) => value ? amount(figures[index], value) : "")])));
+    for (const { title, columns, rows, count } of changes.tables) {
+      if (!count) continue;
+      panel.append(element("h2", { textContent: rows.length < count ? `${title}: the first ${rows.length.toLocaleString()} of ${count.toLocaleString()}` : `${title}: ${count.toLocaleString()}` }), table(columns, rows));
+    }
+  }
+
   // ---- instructions ----
 
   const COLUMNS = ["name", "opcode", "type", "scope", "flops", "bytes", "seconds", "peak_bytes", "source"];
@@ -278,7 +296,7 @@
   shadow.append(element("style", { textContent: block("styles").textContent }));
   const page = element("div", { class: "page" }), bar = element("header", { role: "tablist" }), main = element("main");
   const hasViewer = block("viewer") !== null;
-  const tabs = { ...(hasViewer ? { Graph: null } : {}), "Costs by scope": showScopes, Memory: showMemory, Roofline: showRoofline, Collectives: showCollectives, Instructions: showInstructions };
+  const tabs = { ...(hasViewer ? { Graph: null } : {}), ...(summary.changes ? { Changes: showChanges } : {}), "Costs by scope": showScopes, Memory: showMemory, Roofline: showRoofline, Collectives: showCollectives, Instructions: showInstructions };
   const panels = new Map(), buttons = new Map();
   const graph = document.getElementById("graph");
 
