@@ -302,6 +302,22 @@ def test_the_compiled_pipeline_holds_what_its_schedule_says():
     assert less < more
 
 
+def test_gradients_are_all_reduced_with_each_microbatch():
+    """A stage's programs are compiled alone, so a sum over microbatches is whole on each of its devices."""
+    weight = 64 * 64 * 4
+    stages = Stage(0, 0, (0, 1)), Stage(1, 2, (2, 3))
+    sent = [compiled_pipeline(pipelined(PipelinePlan(stages, count), 256).best, "h100")[1] for count in (1, 4)]
+    activations = 256 * 64 * 4 / 2
+    assert sent == [2 * weight + activations, 4 * 2 * weight + activations]
+
+
+def test_stages_on_meshes_are_compiled_as_planned():
+    stages = Stage(0, 0, (0, 1), "model=2"), Stage(1, 2, (2, 3), "model=2")
+    peak, sent = compiled_pipeline(pipelined(PipelinePlan(stages, 4), 256).best, "h100")
+    alone, _ = compiled_pipeline(pipelined(PipelinePlan((Stage(0, 0, (0,)), Stage(1, 2, (1,))), 4), 256).best, "h100")
+    assert peak < alone and sent > 0
+
+
 def test_the_best_are_measured():
     sharded, piped = fsdp(), pipelined(PipelinePlan((Stage(0, 0, (0,)), Stage(1, 2, (1,))), 4), 256)
     both = replace(sharded, combinations=[*sharded.combinations, *piped.combinations], omissions=[])
