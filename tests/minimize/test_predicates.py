@@ -117,6 +117,14 @@ def test_a_crash(monkeypatch: pytest.MonkeyPatch):
     assert answer.shows and "hlo_parser.cc" in answer.reason
 
 
+@pytest.mark.long
+def test_a_module_that_xla_dies_of():
+    text = "ENTRY e { x = f32[4] parameter(1) y = f32[4] tanh(x) z = f32[4] cosine(y) ROOT w = f32[4] add(z, x) }"
+    result = minimize(parse(text), XlaCrashes())
+    assert result.shows and "hlo_computation.cc" in result.reason
+    assert [node.opcode for node in result.module.entry.nodes] == ["parameter"]
+
+
 def test_numbers_with_two_sets_of_flags():
     fast = DiffersBetweenFlags(f"{FUSED} {FAST}", FUSED)
     result = minimize(parse(NOT_A_NUMBER), fast)
