@@ -281,3 +281,30 @@ def test_a_fault_that_many_instructions_lead_to():
     result = smallest(text, leads_there)
     assert [node.opcode for node in result.module.entry.nodes] == ["parameter", "sqrt", "tan"]
     assert result.steps < 160
+
+
+PAIRS = """HloModule pairs
+ENTRY e {
+  x = f32[4] parameter(0)
+  y = f32[4] tanh(x)
+  s = (f32[4], f32[4], u32[]) copy-start(y)
+  z = f32[4] cosine(x)
+  d = f32[4] copy-done(s)
+  ROOT r = f32[4] add(d, z)
+}
+"""
+
+
+@pytest.mark.parametrize("opcode", ["copy-start", "copy-done"])
+def test_what_begins_and_what_ends_stay_together(opcode: str):
+    result = smallest(PAIRS, has(opcode))
+    assert [node.opcode for node in result.module.entry.nodes] == ["parameter", "copy-start", "copy-done"]
+
+
+def test_a_program_that_yields_nothing():
+    assert (
+        smallest(
+            "ENTRY e { x = f32[4] parameter(0) t = f32[4] tanh(x) ROOT r = () tuple() }", has("tuple")
+        ).instructions
+        == 1
+    )

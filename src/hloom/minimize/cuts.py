@@ -57,12 +57,13 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module:
     copy = module.clone()
     entry = copy.entry
     copy.index_users()
-    kept = {node for node in entry.nodes if isinstance(node, Apply) and node.name in names}
-    for node in [node for node in entry.nodes if node.opcode == GET and node in kept]:
+    kept: set[Apply] = {node for node in entry.nodes if isinstance(node, Apply) and node.name in names}
+    for node in [node for node in entry.nodes if node.opcode == GET and isinstance(node, Apply) and node in kept]:
         if isinstance(node.inputs[0], Apply) and node.inputs[0] not in kept:
             kept.discard(node)  # its own value is the parameter, and not the tuple
+    _keep_pairs(kept)
     if not kept:
-        entry.set_output(entry.add_parameter(outputs_of(entry)[0].type, "p"))
+        entry.set_output(entry.add_parameter((outputs_of(entry) or [entry.root])[0].type, "p"))
         _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply))
         return tidied(copy, module)
     outputs = [node for node in outputs_of(entry) if node in kept]
@@ -74,6 +75,29 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module:
     yield_values(entry, list(dict.fromkeys(outputs)))
     _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
     return tidied(copy, module)
+
+
+def _keep_pairs(kept: set[Apply]) -> None:
+    """Let what begins an asynchronous operation stay with what ends it."""
+    pending = list(kept)
+    while pending:
+        node = pending.pop()
+        others = [*node.inputs] if waits_for_start(node) else []
+        others += [user for user in node.users if waits_for_start(user)]
+        added = [other for other in others if isinstance(other, Apply) and other not in kept]
+        kept.update(added)
+        pending += added
+
+
+def waits_for_start(node: Node) -> bool:
+    """Whether an instruction goes on with what another has begun, and takes nothing else in its place."""
+    return node.opcode.endswith("-done") or node.opcode == "async-update"
+
+
+def has_whole_pairs(module: Module) -> bool:
+    """Whether each asynchronous operation that is ended is begun by an instruction of the same graph."""
+    waiting = (node for node in module.nodes() if waits_for_start(node))
+    return all(node.inputs and isinstance(node.inputs[0], Apply) for node in waiting)
 
 
 def keep_outputs(module: Module, names: Collection[str]) -> Module | None:

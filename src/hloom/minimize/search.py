@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hloom.hlo import print_module
 from hloom.ir import Apply, Level, Module, TensorType, Type, TypeProblem, verify
+from hloom.minimize.cuts import has_whole_pairs
 from hloom.minimize.predicates import FaultPredicate, Verdict
 from hloom.text import HloomError
 
@@ -56,7 +57,7 @@ class ReductionSearch:
         verification = verify(module)
         if verification.level is Level.FUNCTIONAL:
             raise HloomError(f"{module.name} is no HLO: {verification.notes[0]}")
-        self._level = verification.level
+        self._level, self._has_pairs = verification.level, has_whole_pairs(module)
         text = print_module(module)
         self.size = self.smallest_size = size_of(module, text)
         self._seen = {_digest(text)}
@@ -98,7 +99,7 @@ class ReductionSearch:
 
     def _is_sound(self, candidate: Module) -> bool:
         try:
-            if verify(candidate).level >= self._level:
+            if verify(candidate).level >= self._level and (has_whole_pairs(candidate) or not self._has_pairs):
                 return True
         except HloomError:
             pass
