@@ -6,6 +6,8 @@ the layers of the stages' modules, their update, and the simulated order of work
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -48,25 +50,55 @@ def ideal_seconds(module: Module, device: Device, devices: int) -> float:
     return (seconds["compute"] + seconds["memory"]) / devices
 
 
+@dataclass(slots=True)
+class ShardedProgram:
+    """One device's program under a plan with its seconds by cause; the program is kept until it is simulated."""
+
+    module: Module | None
+    seconds: Mapping[str, float]
+    comm_bytes: float
+
+    @staticmethod
+    def of(candidate: CandidatePlan, device: Device) -> ShardedProgram:
+        """The program of a plan whose solution is known."""
+        solution = candidate.solution
+        assert solution is not None, "a plan that was solved or completed"
+        problem = solution.problem
+        program = device_program(problem, solution.choice.strategies, solution.specs).module
+        seconds = {**work_seconds(program, device), "links": 0.0}
+        sent = 0.0
+        members: dict[Axes, tuple[int, ...]] = {}
+        for collective in solution.forecast.collectives:
+            step = collective.step
+            if step.axes not in members:
+                members[step.axes] = members_along(problem.mesh, step.axes)
+            one_run = collective.sent / collective.times if collective.times else 0.0
+            steps = step_count(step.opcode, step.group_size)
+            cost = CollectiveCost("", "", step.opcode, step.group_size, round(one_run), 0, steps, 1)
+            seconds["links"] += collective_seconds(cost, members[step.axes], device) * collective.times
+            sent += collective.sent
+        return ShardedProgram(program, seconds, sent)
+
+    @property
+    def step_seconds(self) -> float:
+        """The time of a step."""
+        return sum(self.seconds.values())
+
+    def peak_bytes(self) -> int:
+        """The bytes at the peak by the model of XLA's CPU compiler."""
+        assert self.module is not None, "it was simulated before"
+        module, self.module = self.module, None
+        return simulate_buffers(module).peak
+
+    def cost(self, peak_bytes: int) -> DeviceCost:
+        """What a device takes, its peak being known."""
+        return DeviceCost(self.seconds, self.comm_bytes, peak_bytes)
+
+
 def sharded_cost(candidate: CandidatePlan, device: Device) -> DeviceCost:
     """What a device takes under a plan whose solution is known."""
-    solution = candidate.solution
-    assert solution is not None, "a plan that was solved or completed"
-    problem = solution.problem
-    program = device_program(problem, solution.choice.strategies, solution.specs).module
-    seconds = {**work_seconds(program, device), "links": 0.0}
-    sent = 0.0
-    members: dict[Axes, tuple[int, ...]] = {}
-    for collective in solution.forecast.collectives:
-        step = collective.step
-        if step.axes not in members:
-            members[step.axes] = members_along(problem.mesh, step.axes)
-        one_run = collective.sent / collective.times if collective.times else 0.0
-        steps = step_count(step.opcode, step.group_size)
-        cost = CollectiveCost("", "", step.opcode, step.group_size, round(one_run), 0, steps, 1)
-        seconds["links"] += collective_seconds(cost, members[step.axes], device) * collective.times
-        sent += collective.sent
-    return DeviceCost(seconds, sent, simulate_buffers(program).peak)
+    program = ShardedProgram.of(candidate, device)
+    return program.cost(program.peak_bytes())
 
 
 def members_along(mesh: Mesh, axes: Axes) -> tuple[int, ...]:

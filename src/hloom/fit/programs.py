@@ -12,7 +12,9 @@ from hloom.ir import Module
 from hloom.microbatch import Batch, MixedExamples, microbatch_loop, propose_batch
 from hloom.microbatch import microbatch as cut_batch
 from hloom.pipeline import check_effects
+from hloom.planner import experts
 from hloom.remat import rematerialize
+from hloom.sharding import Mesh
 from hloom.text import HloomError
 from hloom.xla_cpu import simulate_buffers
 
@@ -31,6 +33,11 @@ class Variant:
     share: float
     peak_bytes: int
     ideal_seconds: float
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is the step as it is."""
+        return (self.microbatches, self.share) == (1, 1.0)
 
 
 class ProgramVariants:
@@ -67,13 +74,31 @@ class ProgramVariants:
             return None
 
     def _batch(self) -> Mapping[str, int]:
-        given = self._given
-        if given is None:
-            proposals = propose_batch(self.module, FEWEST)
-            if not proposals:
-                raise HloomError(f"{self.module.name}: no dimension of a parameter is a batch that can be cut")
-            given = {proposals[0].parameter: proposals[0].dimension}
-        return microbatch_loop(self.module, 1, batch=given).batch
+        if self._given is not None:
+            return microbatch_loop(self.module, 1, batch=self._given).batch
+        by_hand = self._batch_by_hand()
+        if by_hand:
+            try:
+                return microbatch_loop(self.module, 1, batch=by_hand).batch
+            except HloomError:  # examples mix along it: others are proposed
+                pass
+        proposals = propose_batch(self.module, FEWEST)
+        if not proposals:
+            raise HloomError(f"{self.module.name}: no dimension of a parameter is a batch that can be cut")
+        return microbatch_loop(self.module, 1, batch={proposals[0].parameter: proposals[0].dimension}).batch
+
+    def _batch_by_hand(self) -> dict[str | int, int]:
+        """The dimensions that data parallelism splits: to propose others takes much longer."""
+        plan = next(iter(experts(self.module, Mesh(("data",), (FEWEST,)))), None)
+        if plan is None or not plan.name.startswith("data parallel"):
+            return {}
+        names = {parameter.number: parameter.name for parameter in self.module.entry.parameters}
+        return {
+            names[number]: dim
+            for number, spec in plan.parameters.items()
+            for dim, axes in enumerate(spec.dims)
+            if axes and number in names
+        }
 
     @cached_property
     def examples(self) -> int:
@@ -102,9 +127,7 @@ class ProgramVariants:
         elif share < 1.0:
             live = self.live
             fixed = live.peak - live.temporaries
-            module = rematerialize(
-                self.module, int(fixed + share * live.temporaries), backend="partitioned"
-            ).module
+            module = rematerialize(self.module, int(fixed + share * live.temporaries), backend="partitioned").module
             header = self.module.attributes.get("input_output_alias")
             module.attributes = module.attributes.changed(input_output_alias=header)
         else:

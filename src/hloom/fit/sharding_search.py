@@ -1,23 +1,32 @@
-"""Sharded combinations: meshes, microbatches and recomputation, each planned where a bound does not rule it out."""
+"""Sharded combinations: meshes, microbatches and recomputation, each planned where a bound does not rule it out.
+
+Of a program on a mesh all plans come from one `PlanSpace`. They are priced by time first; what they hold is simulated
+from the fastest on, until one fits. Where the fastest do not fit, plans within the memory are searched for, then
+programs that hold less. Plans of microbatches and recomputation start from those of the step.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hloom.analysis import Device
 from hloom.fit.combination import Combination
-from hloom.fit.combination_cost import sharded_cost
+from hloom.fit.combination_cost import ShardedProgram
 from hloom.fit.programs import SHARES, ProgramVariants, Variant
-from hloom.planner import CandidatePlan, Plan, Rates, complete_plan, experts, search_plans
+from hloom.planner import CandidatePlan, Plan, PlanSpace, Rates, experts
 from hloom.sharding import Mesh, mesh_with_links
 from hloom.text import HloomError
 
 MOST_MESHES = 4
 """How many meshes of two axes are tried."""
-MOST_VARIANTS = 4
+MOST_VARIANTS = 3
 """How many programs with microbatches or recomputation are planned on each mesh where the step itself does not fit."""
+MOST_CARRIED = 2
+"""So many of the step's plans on a mesh are completed for each such program, beside the one that is planned for it."""
+RUNNERS_UP = 3
+"""Beside the best, so many of the next fastest are simulated for the table."""
 SLACK = 1.25
 """A program that is estimated to hold so many times the memory is planned after those that hold less."""
 AXES = ("data", "model")
@@ -49,7 +58,7 @@ def rates_of(device: Device, mesh: Mesh) -> Rates:
 
 @dataclass
 class Counts:
-    """How many combinations there are, how many a bound ruled out, and how many were planned and priced."""
+    """How many combinations there are, how many a bound ruled out, how many were planned and priced, or left."""
 
     considered: int = 0
     pruned: int = 0
@@ -57,8 +66,33 @@ class Counts:
     left: int = 0
 
 
+@dataclass(slots=True)
+class _Sharded:
+    """A plan of a program, priced; `peak` is None until it was simulated."""
+
+    variant: Variant
+    candidate: CandidatePlan
+    program: ShardedProgram
+    baseline: str
+    peak: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        return self.program.step_seconds
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.candidate.plan.mesh
+
+    def simulate(self) -> int:
+        """What it holds at the peak."""
+        if self.peak is None:
+            self.peak = self.program.peak_bytes()
+        return self.peak
+
+
 class ShardingSearch:
-    """The search over meshes and variants of a program; `combinations` has what was priced."""
+    """The search over meshes and variants of a program, each with all its plans in one space."""
 
     def __init__(
         self,
@@ -69,118 +103,158 @@ class ShardingSearch:
         microbatches: Sequence[int],
         counts: Counts,
     ) -> None:
-        self.variants, self.device, self.memory = variants, device, memory
+        self.variants, self.device = variants, device
+        self.memory = math.inf if memory is None else memory
         self.microbatches, self.counts = microbatches, counts
         self.meshes = meshes(device, devices)
-        self.combinations: list[Combination] = []
+        self._plans: list[_Sharded] = []
 
     @property
     def best_seconds(self) -> float:
         """The step time of the fastest that fits so far."""
-        fitting = (made.cost.step_seconds for made in self.combinations if made.fits(self.memory))
-        return min(fitting, default=math.inf)
+        return min((made.seconds for made in self._plans if self._fits(made)), default=math.inf)
 
     def run(self) -> list[Combination]:
-        """Plan the step on each mesh, then with microbatches and recomputation where it does not fit."""
-        bounds: dict[int, tuple[float, float]] = {}
+        """Plan the step on each mesh, then what holds less where the fastest does not fit."""
         step = self.variants.variant(1, 1.0)
         if step is None:
             raise HloomError(next(iter(self.variants.problems.values())))
-        for number, mesh in enumerate(self.meshes):
-            made = self._planned(step, mesh, is_first=True)
-            fastest = min(made, key=lambda combination: combination.cost.step_seconds)
-            ratio = min(combination.cost.peak_bytes for combination in made) / max(step.peak_bytes, 1)
-            bounds[number] = fastest.cost.step_seconds, ratio
+        spaces = [PlanSpace(step.module, mesh, rates_of(self.device, mesh)) for mesh in self.meshes]
+        fastest = [self._planned(step, space) for space in spaces]
+        self._simulate_fastest()
+        order = sorted(range(len(spaces)), key=lambda number: fastest[number].seconds)
+        for number in order:
+            if fastest[number].seconds < self.best_seconds:
+                self._within(step, spaces[number])
         self._checkpointed()
-        for number, mesh in enumerate(self.meshes):
-            self._smaller(mesh, *bounds[number])
-        return self.combinations
+        for number in order:
+            self._smaller(spaces[number], fastest[number])
+        return list(self._combinations())
 
-    def _smaller(self, mesh: Mesh, bound: float, ratio: float) -> None:
+    def _planned(self, step: Variant, space: PlanSpace) -> _Sharded:
+        """The planner's plan of the step on a mesh, beside those that people write: the fastest of them."""
+        self.counts.considered += 1
+        self.counts.evaluated += 1
+        made = [self._add(step, space.search(), "")]
+        made += [
+            self._add(step, space.complete(plan), _baseline(plan))
+            for plan in experts(step.module, space.task.mesh)
+            if len(plan.mesh.names) == 1 or MEGATRON in plan.name
+        ]
+        return min(made, key=lambda plan: plan.seconds)
+
+    def _simulate_fastest(self) -> None:
+        """Simulate what plans hold, the fastest first, until one fits."""
+        for made in sorted(self._plans, key=lambda plan: plan.seconds):
+            if made.seconds >= self.best_seconds:
+                return
+            made.simulate()
+
+    def _within(self, variant: Variant, space: PlanSpace) -> None:
+        """Plans of a space that hold no more than the memory, if any is found."""
+        for candidate in space.within(self.memory):
+            self._add(variant, candidate, "").peak = candidate.memory
+
+    def _smaller(self, space: PlanSpace, bound: _Sharded) -> None:
         """Plan programs that hold less, as long as they may be faster than the best that fits.
 
         The fastest plan of the step itself bounds them: microbatches and recomputation add work, and take none away.
         """
         others = [(n, share) for n in self.microbatches for share in SHARES if (n, share) != (1, 1.0)]
         self.counts.considered += len(others)
-        if bound >= self.best_seconds:
+        if bound.seconds >= self.best_seconds:
             self.counts.pruned += len(others)
             return
-        made = [variant for n, share in others if (variant := self.variants.variant(n, share)) is not None]
-        self.counts.considered -= len(others) - len(made)
-        limit = math.inf if self.memory is None else SLACK * self.memory
-
-        def promise(variant: Variant) -> tuple[bool, float, float]:
-            return ratio * variant.peak_bytes > limit, variant.ideal_seconds, variant.peak_bytes
-
         planned = 0
-        for variant in sorted(made, key=promise):
-            if max(bound, variant.ideal_seconds) >= self.best_seconds:
+        for variant in self._promising(others, space, bound):
+            if max(bound.seconds, variant.ideal_seconds) >= self.best_seconds:
                 self.counts.pruned += 1
             elif planned == MOST_VARIANTS:
                 self.counts.left += 1
             else:
-                self._planned(variant, mesh, is_first=False)
+                self._carried(variant, space)
                 planned += 1
+
+    def _promising(self, others: Iterable[tuple[int, float]], space: PlanSpace, bound: _Sharded) -> Iterator[Variant]:
+        """The programs that are expected to fit, those that do least first; then the others, the smallest first."""
+        step = bound.variant
+        own = [made for made in self._plans if made.mesh == space.task.mesh and made.variant is step]
+        least = min((made.peak for made in own if made.peak is not None), default=step.peak_bytes)
+        ratio = least / max(step.peak_bytes, 1)
+        made = [variant for n, share in others if (variant := self.variants.variant(n, share)) is not None]
+
+        def promise(variant: Variant) -> tuple[bool, float, float]:
+            is_larger = ratio * variant.peak_bytes > SLACK * self.memory
+            return is_larger, variant.peak_bytes if is_larger else variant.ideal_seconds, variant.peak_bytes
+
+        yield from sorted(made, key=promise)
+
+    def _carried(self, variant: Variant, space: PlanSpace) -> None:
+        """A program's own plan on the mesh of a space, and the step's there that hold least or are fastest."""
+        self.counts.evaluated += 1
+        mesh = space.task.mesh
+        own = PlanSpace(variant.module, mesh, space.task.rates)
+        known = [made for made in self._plans if made.mesh == mesh and made.variant.is_step]
+        smallest = sorted((made for made in known if made.peak is not None), key=lambda made: made.peak or 0)
+        fastest = sorted(known, key=lambda made: made.seconds)
+        carried = {id(made): made for made in (*smallest[:1], *fastest)}
+        self._add(variant, own.search(), "")
+        for made in list(carried.values())[:MOST_CARRIED]:
+            self._add(variant, own.complete(_without_duplicates(made.candidate.plan)), "")
+        self._simulate_fastest()
 
     def _checkpointed(self) -> None:
         """FSDP of the step with recomputation, as people write it: on all devices, in the least memory."""
         mesh = self.meshes[0]
-        if any(made.baseline == CHECKPOINT for made in self.combinations):
-            return
         variant = next((made for share in SHARES[:0:-1] if (made := self.variants.variant(1, share))), None)
         if variant is None:
             return
+        space = PlanSpace(variant.module, mesh, rates_of(self.device, mesh))
         for plan in experts(variant.module, mesh):
             if plan.name.startswith("FSDP"):
-                self._add(variant, self._completed(variant, plan, mesh), CHECKPOINT)
+                self._add(variant, space.complete(plan), CHECKPOINT).simulate()
 
-    def _planned(self, variant: Variant, mesh: Mesh, *, is_first: bool) -> list[Combination]:
-        """The planner's plan and those that people write, of one program on one mesh."""
-        self.counts.considered += is_first
-        self.counts.evaluated += 1
-        searched = search_plans(variant.module, mesh, rates=rates_of(self.device, mesh))
-        made = [self._add(variant, searched.best, "")]
-        by_hand = self._experts(variant, mesh, is_first=is_first)
-        return made + [
-            self._add(variant, self._completed(variant, plan, mesh), self._baseline(variant, plan, mesh))
-            for plan in by_hand
-        ]
+    def _add(self, variant: Variant, candidate: CandidatePlan, baseline: str) -> _Sharded:
+        made = _Sharded(variant, candidate, ShardedProgram.of(candidate, self.device), baseline)
+        self._plans.append(made)
+        return made
 
-    def _experts(self, variant: Variant, mesh: Mesh, *, is_first: bool) -> Iterator[Plan]:
-        """By hand: of the step itself all plans on one axis; else FSDP; on two axes those with Megatron on one."""
-        for plan in experts(variant.module, mesh):
-            is_mixed = len(mesh.names) > 1 and MEGATRON in plan.name
-            if (is_first and len(mesh.names) == 1) or (plan.name.startswith(FSDP) and len(mesh.names) == 1) or is_mixed:
-                yield plan
+    def _fits(self, made: _Sharded) -> bool:
+        return made.peak is not None and made.peak <= self.memory
 
-    def _baseline(self, variant: Variant, plan: Plan, mesh: Mesh) -> str:
-        """What people call a plan on all devices, of the step as it is."""
-        if len(mesh.names) > 1 or (variant.microbatches, variant.share) != (1, 1.0):
-            return ""
-        name = plan.name.replace(f" on {AXES[0]}", "")
-        return {DATA: DATA, FSDP: FSDP, GATHERED: FSDP, MEGATRON: MEGATRON}.get(name, "")
+    def _combinations(self) -> Iterator[Combination]:
+        """What was simulated, the baselines, and the next fastest; of the rest is known that it is slower."""
+        self._simulate_fastest()
+        waiting = sorted((made for made in self._plans if made.peak is None), key=lambda made: made.seconds)
+        for made in (*(made for made in waiting if made.baseline), *waiting[:RUNNERS_UP]):
+            made.simulate()
+        for made in self._plans:
+            if made.peak is not None:
+                yield self._combination(made)
 
-    def _completed(self, variant: Variant, plan: Plan, mesh: Mesh) -> CandidatePlan:
-        candidate = complete_plan(variant.module, plan, rates_of(self.device, mesh))
-        return replace(candidate, plan=replace(candidate.plan, name=plan.name))
-
-    def _add(self, variant: Variant, candidate: CandidatePlan, baseline: str) -> Combination:
-        axes = ",".join(
-            f"{name}={size}" for name, size in zip(candidate.plan.mesh.names, candidate.plan.mesh.sizes, strict=True)
-        )
-        name = candidate.plan.name.removesuffix(", completed")
-        if not baseline and name.startswith(("ilp", "plan")):
-            name = "planned"
-        made = Combination(
-            f"{name} ({axes})",
+    def _combination(self, made: _Sharded) -> Combination:
+        plan, variant = made.candidate.plan, made.variant
+        axes = ",".join(f"{name}={size}" for name, size in zip(plan.mesh.names, plan.mesh.sizes, strict=True))
+        return Combination(
+            f"{'planned' if plan.name.startswith(('ilp', 'plan')) else plan.name} ({axes})",
             variant.module,
             variant.microbatches,
             variant.share,
-            sharded_cost(candidate, self.device),
-            plan=candidate.plan,
-            baseline=baseline,
+            made.program.cost(made.simulate()),
+            plan=plan,
+            baseline=made.baseline,
             batch=self.variants.batch if variant.microbatches > 1 else None,
         )
-        self.combinations.append(made)
-        return made
+
+
+def _baseline(plan: Plan) -> str:
+    """What people call a plan on all devices."""
+    if len(plan.mesh.names) > 1:
+        return ""
+    name = plan.name.replace(f" on {AXES[0]}", "")
+    return {DATA: DATA, FSDP: FSDP, GATHERED: FSDP, MEGATRON: MEGATRON}.get(name, "")
+
+
+def _without_duplicates(plan: Plan) -> Plan:
+    """A plan to be kept to in another program, which has not the instructions that are computed twice in this one."""
+    return replace(plan, duplicates=(), operand_specs=())

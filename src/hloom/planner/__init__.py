@@ -22,6 +22,7 @@ from hloom.planner.partitioned import read_partitioned as read_partitioned
 from hloom.planner.plan import ENTRY as ENTRY
 from hloom.planner.plan import Plan as Plan
 from hloom.planner.plan_json import plan_from_json as plan_from_json
+from hloom.planner.plan_space import PlanSpace as PlanSpace
 from hloom.planner.plannable import check_plannable as check_plannable
 from hloom.planner.search import complete_plan as complete_plan
 from hloom.planner.search import predict_plan as predict_plan

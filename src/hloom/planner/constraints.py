@@ -127,7 +127,7 @@ def constrain_module(
     for _ in range(ATTEMPTS):
         own = [[name] for name in alone]
         problem = build_problem(module, mesh, rates, duplicates=known, apart=[*apart, *own])
-        lost = _lost(problem, constraints)
+        lost = lost_values(problem, constraints)
         if alone.keys() >= lost.keys():
             break
         alone |= lost
@@ -307,7 +307,7 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
         raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
 
 
-def _lost(problem: Problem, constraints: Constraints) -> dict[str, None]:
+def lost_values(problem: Problem, constraints: Constraints) -> dict[str, None]:
     """The values that are pinned, or known to the other plan, and have not those specs in their clusters."""
     if not constraints.pins and constraints.like is None:
         return {}

@@ -287,6 +287,13 @@ def plan_of(
     return plan
 
 
+def with_all_parameters(plan: Plan, module: Module) -> Plan:
+    """The plan with the parameters that it does not name, which are replicated."""
+    ranks = {p.number: len(p.type.dims) for p in module.entry.parameters if isinstance(p.type, TensorType)}
+    specs = {number: plan.parameters.get(number, Spec.replicated(rank)) for number, rank in ranks.items()}
+    return replace(plan, parameters=specs)
+
+
 def _free_clones(problem: Problem, specs: Mapping[Node, Spec]) -> Iterator[tuple[Node, Spec]]:
     """The clones that cost nothing in any spec, with the spec that the first reader requires."""
     clones = _clones(problem.duplicates)

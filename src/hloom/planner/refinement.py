@@ -88,7 +88,7 @@ class Refinement:
         `known` is the cost of the best plan so far, at the rates of the problem.
         """
         budget = self._budget
-        best = self._refine(known if budget is None else math.inf)
+        best = self.refine(known if budget is None else math.inf)
         if best is not None:
             best.predict_memory()
         if budget is not None and (best is None or not best.fits(NEARLY * budget)):
@@ -97,8 +97,8 @@ class Refinement:
             self._offered.add(plan_key(best.plan))
         self.waiting = best
 
-    def _refine(self, known: float) -> CandidatePlan | None:
-        """The best plan of some solutions, whatever they hold, the tables corrected after each."""
+    def refine(self, known: float) -> CandidatePlan | None:
+        """The best plan of some solutions, whatever they hold, the tables corrected after each; `known` as above."""
         best: CandidatePlan | None = None
         for _ in range(ROUNDS):
             choice = self._solve()

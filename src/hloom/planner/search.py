@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from hloom.ir import Module, TensorType
+from hloom.ir import Module
 from hloom.planner.budget_search import WORK
 from hloom.planner.candidates import WHOLE_MESH, CandidatePlan, Measure, Measured, SearchResult, Task
 from hloom.planner.constraints import (
@@ -23,7 +23,7 @@ from hloom.planner.cost_model import Rates
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.duplicates import Duplicate
 from hloom.planner.experts import experts
-from hloom.planner.plan import Plan
+from hloom.planner.plan import Plan, with_all_parameters
 from hloom.planner.problem import Problem
 from hloom.planner.refinement import Refinement, candidate_of, plan_key
 from hloom.planner.second_layouts import Build, with_second_layouts
@@ -91,7 +91,7 @@ def search_plans(
 
 def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = math.inf) -> CandidatePlan:
     """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
-    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=_with_replicated(plan, module)))
+    task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=with_all_parameters(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_shared)
     search.solve()
     search.result.rank()
@@ -307,7 +307,7 @@ class _Search:
             yield from self._solved(self.planner, problem, partial(self._constrained, rates), work)
             return
         for plan in experts(module, mesh):
-            demands = replace(task.demands, like=_with_replicated(plan, problem.module))
+            demands = replace(task.demands, like=with_all_parameters(plan, problem.module))
             completed, _ = constrain_problem(problem, demands)
             name = f"{plan.name}, completed"
             yield Refinement(task, completed, self.solution, name, demands, work=WORK // EXPERTS_SHARE)
@@ -353,7 +353,7 @@ class _Search:
     def _experts(self, problem: Problem) -> Iterator[dict[int, int]]:
         """The plans that people write by hand as choices of a problem, what they leave open completed cheaply."""
         for plan in experts(self.task.module, self.task.mesh):
-            completed, _ = constrain_problem(problem, Constraints(like=_with_replicated(plan, problem.module)))
+            completed, _ = constrain_problem(problem, Constraints(like=with_all_parameters(plan, problem.module)))
             yield {
                 number: problem.options[number].index(completed.options[number][strategy])
                 for number, strategy in complete(completed).items()
@@ -414,10 +414,3 @@ def _unusable_axes(problem: Problem) -> Iterator[str]:
     for axis, size in zip(problem.mesh.names, problem.mesh.sizes, strict=True):
         if size > 1 and axis not in used:
             yield f"axis {axis} of {size:,} devices splits nothing: no dimension that may be split has so many parts"
-
-
-def _with_replicated(plan: Plan, module: Module) -> Plan:
-    """The plan with the parameters that it does not name, which are replicated."""
-    ranks = {p.number: len(p.type.dims) for p in module.entry.parameters if isinstance(p.type, TensorType)}
-    specs = {number: plan.parameters.get(number, Spec.replicated(rank)) for number, rank in ranks.items()}
-    return replace(plan, parameters=specs)
