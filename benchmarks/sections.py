@@ -9,6 +9,7 @@ from benchmarks.autodiff import autodiff
 from benchmarks.caps import caps
 from benchmarks.diff import differences
 from benchmarks.figures import Figure
+from benchmarks.fit import fits
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
 from benchmarks.memory import memory
@@ -56,6 +57,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "remat": remat,
     "oom": out_of_memory,
     "pipeline": pipelines,
+    "fit": fits,
     "sharding": sharding,
     "propagation": propagation,
     "planning": planning,

@@ -14,7 +14,8 @@ import pytest
 import hloom
 from hloom.analysis import device
 from hloom.fit import FitResult, donate_state
-from hloom.fit.combination_cost import PipelineCosts, sharded_cost
+from hloom.fit.combination_cost import PipelineCosts
+from hloom.fit.sharded_program import sharded_cost
 from hloom.fit.sharding_search import rates_of
 from hloom.pipeline import Machine, plan_pipeline, step_chain
 from hloom.planner import complete_plan, experts
@@ -62,7 +63,7 @@ def test_one_time_model():
     machine = Machine.of(on, 4)
     chain = step_chain(step, on, batch=BATCH)
     planned = plan_pipeline(chain, machine, 16384, microbatches=[1], stage_counts=[1], has_overlap=False)
-    piped = PipelineCosts(step, chain, machine, on, BATCH).cost(planned, 16384)
+    piped = PipelineCosts(step, chain, machine, on, BATCH).cost(planned.plan, 16384)
     assert piped.step_seconds == pytest.approx(sharded.step_seconds, rel=0.05)
     assert piped.comm_bytes == pytest.approx(sharded.comm_bytes, rel=0.01)
 

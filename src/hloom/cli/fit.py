@@ -125,6 +125,8 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
         yield Text(f"nothing fits: the least that any combination needs is {least}, {missing} more")
     else:
         yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} a step, {best.cost.binding} binds")
+        bound = time_text(result.bound_seconds)
+        yield Text(f"gap: {result.gap:.1%} to {bound}, the step's work divided among the devices with nothing sent")
     if is_full:
         yield from _explained(result)
     if result.donated_bytes:

@@ -1,115 +1,34 @@
-"""What a combination takes, by one model: the roofline of what one device runs, then its collectives.
+"""What a pipeline takes, by the model of sharded programs: the roofline of what a device runs, then what it sends.
 
-Of a sharded program that is the program of one device with the collectives that the partitioner emits; of a pipeline
-the layers of the stages' modules, their update, and the simulated order of work.
+Programs of stages are priced as they run (`stage_cost.py`), the order of work is simulated, then come the gradients'
+all-reduces, then the updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
-import numpy as np
-
-from hloom.analysis import CollectiveCost, Device, collective_seconds, comm_factor, roofline, step_count
+from hloom.analysis import Device, comm_factor
 from hloom.fit.combination import DeviceCost
-from hloom.ir import Module
+from hloom.fit.stage_cost import StageCost, stage_costs
+from hloom.ir import Module, TensorType
 from hloom.microbatch import Batch
 from hloom.pipeline import (
+    Action,
+    ActionKind,
     Chain,
     Machine,
-    PipelineProgram,
-    PlannedPipeline,
+    PipelinePlan,
+    Simulation,
     StageCosts,
-    StageProgram,
-    pipeline_program,
+    StageTimes,
+    order,
+    simulate,
 )
-from hloom.planner import CandidatePlan, device_program
-from hloom.sharding import Axes, Mesh
-from hloom.xla_cpu import simulate_buffers
 
-COLLECTIVES = frozenset({"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"})
-
-
-def work_seconds(module: Module, device: Device) -> dict[str, float]:
-    """Seconds of what a device computes and moves, by what limits it; collectives apart."""
-    seconds = {"compute": device.start_seconds, "memory": 0.0, "launch": 0.0}
-    for timing in roofline(module, device).timings:
-        if timing.node.opcode in COLLECTIVES:
-            continue
-        limit = "compute" if timing.compute >= timing.memory else "memory"
-        seconds[limit] += max(timing.compute, timing.memory) * timing.times
-        seconds["launch"] += timing.launch * timing.times
-    return seconds
-
-
-def ideal_seconds(module: Module, device: Device, devices: int) -> float:
-    """What a program takes at least on so many devices: all its work divided among them, nothing sent."""
-    seconds = work_seconds(module, device)
-    return (seconds["compute"] + seconds["memory"]) / devices
-
-
-@dataclass(slots=True)
-class ShardedProgram:
-    """One device's program under a plan with its seconds by cause; the program is kept until it is simulated."""
-
-    module: Module | None
-    seconds: Mapping[str, float]
-    comm_bytes: float
-
-    @staticmethod
-    def of(candidate: CandidatePlan, device: Device) -> ShardedProgram:
-        """The program of a plan whose solution is known."""
-        solution = candidate.solution
-        assert solution is not None, "a plan that was solved or completed"
-        problem = solution.problem
-        program = device_program(problem, solution.choice.strategies, solution.specs).module
-        seconds = {**work_seconds(program, device), "links": 0.0}
-        sent = 0.0
-        members: dict[Axes, tuple[int, ...]] = {}
-        for collective in solution.forecast.collectives:
-            step = collective.step
-            if step.axes not in members:
-                members[step.axes] = members_along(problem.mesh, step.axes)
-            one_run = collective.sent / collective.times if collective.times else 0.0
-            steps = step_count(step.opcode, step.group_size)
-            cost = CollectiveCost("", "", step.opcode, step.group_size, round(one_run), 0, steps, 1)
-            seconds["links"] += collective_seconds(cost, members[step.axes], device) * collective.times
-            sent += collective.sent
-        return ShardedProgram(program, seconds, sent)
-
-    @property
-    def step_seconds(self) -> float:
-        """The time of a step."""
-        return sum(self.seconds.values())
-
-    def peak_bytes(self) -> int:
-        """The bytes at the peak by the model of XLA's CPU compiler."""
-        assert self.module is not None, "it was simulated before"
-        module, self.module = self.module, None
-        return simulate_buffers(module).peak
-
-    def cost(self, peak_bytes: int) -> DeviceCost:
-        """What a device takes, its peak being known."""
-        return DeviceCost(self.seconds, self.comm_bytes, peak_bytes)
-
-
-def sharded_cost(candidate: CandidatePlan, device: Device) -> DeviceCost:
-    """What a device takes under a plan whose solution is known."""
-    program = ShardedProgram.of(candidate, device)
-    return program.cost(program.peak_bytes())
-
-
-def members_along(mesh: Mesh, axes: Axes) -> tuple[int, ...]:
-    """The devices of the first group along some axes of a mesh; all of them where none is named.
-
-    >>> members_along(Mesh.parse("a=2,b=4"), ("a",)), members_along(Mesh.parse("a=2,b=4"), ("b",))
-    ((0, 4), (0, 1, 2, 3))
-    """
-    ids = mesh.order.ids().reshape(mesh.sizes)
-    along = tuple(slice(None) if not axes or name in axes else 0 for name in mesh.names)
-    return tuple(np.asarray(ids[along]).reshape(-1).tolist())
+WORK = (ActionKind.FORWARD, ActionKind.BACKWARD, ActionKind.BACKWARD_INPUT, ActionKind.BACKWARD_WEIGHT)
+"""What is done with a microbatch."""
 
 
 class PipelineCosts:
@@ -118,63 +37,135 @@ class PipelineCosts:
     def __init__(self, module: Module, chain: Chain, machine: Machine, device: Device, batch: Batch | None) -> None:
         self.module, self.chain, self.machine, self.device, self.batch = module, chain, machine, device, batch
 
-    def cost(self, planned: PlannedPipeline, examples: int) -> DeviceCost:
-        """What a planned pipeline takes for a step of so many examples.
+    def cost(self, plan: PipelinePlan, examples: int) -> DeviceCost:
+        """What a plan takes for a step of so many examples.
 
         Its work is the mean of all devices', and the bubble what they wait, for transfers too; then comes what the
-        gradients' all-reduce takes longer. Updates of stages run side by side: the longest counts, and what it holds.
+        gradients' all-reduce takes longer. Updates of stages run side by side: the longest counts.
         """
-        plan, simulation = planned.plan, planned.simulation
-        program = pipeline_program(self.module, plan, batch=self.batch)
-        once = [*program.before, *program.update]
-        updates = max((self._seconds(once, stage) for stage in range(len(plan.stages))), default=0.0)
-        held = max((self._held(program.update, stage) for stage in range(len(plan.stages))), default=0)
+        stages = stage_costs(self.module, plan, self.device, self.batch)
+        run = _Run(self, plan, stages, examples)
+        simulation = run.simulation
         waiting = simulation.bubble * simulation.pipeline_seconds
-        seconds = {
-            **self._split(simulation.pipeline_seconds - waiting),
-            "links": simulation.step_seconds - simulation.pipeline_seconds + self._latency(program),
-            "bubble": waiting,
-        }
-        seconds["memory"] += updates
+        seconds = run.mean_seconds()
+        once = max(stages, key=lambda stage: sum(cost.total_seconds for cost in stage.once))
+        for cost in once.once:
+            for cause, own in cost.seconds.items():
+                seconds[cause] = seconds.get(cause, 0.0) + own
+        seconds["links"] = seconds.get("links", 0.0) + simulation.step_seconds - simulation.pipeline_seconds
+        seconds["bubble"] = waiting
         bubble = simulation.bubble if len(plan.stages) > 1 else 0.0
-        return DeviceCost(seconds, self._sent(planned, examples), max(*planned.peak_bytes, held), bubble)
+        return DeviceCost(seconds, run.sent(), max(run.peak_bytes(), default=0), bubble)
 
-    def _split(self, seconds: float) -> dict[str, float]:
-        """Seconds of the stages' work by what limits the whole program on one device."""
-        whole = self._limits
-        total = sum(whole.values()) or 1.0
-        return {limit: seconds * whole[limit] / total for limit in ("compute", "memory", "launch")}
 
-    @cached_property
-    def _limits(self) -> dict[str, float]:
-        return work_seconds(self.module, self.device)
+@dataclass
+class _Run:
+    """One step of a plan whose stages are priced."""
 
-    def _latency(self, program: PipelineProgram) -> float:
-        """What all-reduces of single gradients wait longer for links than one of all gradients of a stage."""
-        longest = 0.0
-        for number, stage in enumerate(program.plan.stages):
-            sums = sum(len(made.sums) for made in program.microbatch.values() if made.stage == number)
-            latency, _ = self.machine.all_reduce_line(stage.devices)
-            longest = max(longest, latency * max(0, sums - 1))
-        return longest
+    costs: PipelineCosts
+    plan: PipelinePlan
+    stages: Sequence[StageCost]
+    examples: int
 
-    def _seconds(self, programs: list[StageProgram], stage: int) -> float:
-        return sum(roofline(made.module, self.device).seconds for made in programs if made.stage == stage)
+    def __post_init__(self) -> None:
+        chain, machine = self.costs.chain, self.costs.machine
+        self.tables = StageCosts(chain, machine, self.examples // self.plan.microbatches, has_overlap=False)
+        self.times = [self._times(stage) for stage in self.stages]
+        self.simulation: Simulation = simulate(self.plan, self.times)
 
-    def _held(self, updates: tuple[StageProgram, ...], stage: int) -> int:
-        """The most bytes that a stage's update holds: the state as it was and as it becomes, beside the gradients."""
-        made = [update for update in updates if update.stage == stage]
-        return max((simulate_buffers(update.module.clone()).peak for update in made), default=0)
+    def _times(self, stage: StageCost) -> StageTimes:
+        seconds = {kind: cost.total_seconds for kind in WORK if (cost := stage.action_cost(kind)) is not None}
+        weight = seconds.get(ActionKind.BACKWARD_WEIGHT, 0.0)
+        backward = seconds.get(ActionKind.BACKWARD, 0.0) + seconds.get(ActionKind.BACKWARD_INPUT, 0.0) + weight
+        return StageTimes(
+            seconds.get(ActionKind.FORWARD, 0.0), backward, weight, self._transfer(stage), self._all_reduce(stage)
+        )
 
-    def _sent(self, planned: PlannedPipeline, examples: int) -> float:
-        """The most bytes that a device sends: activations on, their gradients back, and the gradients' all-reduce."""
-        plan = planned.plan
-        costs = StageCosts(self.chain, self.machine, examples // plan.microbatches)
-        most = 0.0
-        for number, stage in enumerate(plan.stages):
-            width = len(stage.devices)
-            forward = costs.outputs[stage.last] if number + 1 < len(plan.stages) else 0.0
-            backward = costs.outputs[plan.stages[number - 1].last] if number else 0.0
-            gradients = costs.gradients[stage.first, stage.last] * comm_factor("all-reduce", width)
-            most = max(most, plan.microbatches * (forward + backward) / width + gradients)
-        return float(most)
+    def _transfer(self, stage: StageCost) -> float:
+        """Seconds from a stage to the next; what a mesh holds several copies of is sent to each."""
+        own = self.plan.stages[stage.stage]
+        if stage.stage + 1 == len(self.plan.stages):
+            return 0.0
+        following = self.plan.stages[stage.stage + 1].devices
+        latency, per_byte = self.costs.machine.transfer_line(own.devices, following)
+        sent = float(self.tables.outputs[own.last]) * self._copies(stage)
+        return latency + per_byte * sent if sent else 0.0
+
+    def _copies(self, stage: StageCost) -> float:
+        """How many copies of what it sends a stage's devices hold together."""
+        if stage.sharding is None:
+            return 1.0
+        program = stage.programs.microbatch.get((ActionKind.FORWARD, stage.stage))
+        whole = local = 0
+        for result in {number for number, _ in program.sends} if program is not None else ():
+            assert program is not None
+            value_type = program.module.entry.root.inputs[result].type
+            if isinstance(value_type, TensorType):
+                whole += value_type.byte_count
+                local += stage.layout(program.results[result], value_type)
+        return local * len(self.plan.stages[stage.stage].devices) / whole if whole else 1.0
+
+    def _all_reduce(self, stage: StageCost) -> float:
+        """Seconds of the gradients' all-reduces, one after the other; a mesh's are in its programs."""
+        own = self.plan.stages[stage.stage]
+        if stage.sharding is not None or len(own.devices) == 1:
+            return 0.0
+        latency, per_byte = self.costs.machine.all_reduce_line(own.devices)
+        sums = sum(len(made.sums) for made in stage.programs.microbatch.values() if made.stage == stage.stage)
+        gradients = float(self.tables.gradients[own.first, own.last])
+        return latency * max(1, sums) + per_byte * gradients if gradients else 0.0
+
+    def mean_seconds(self) -> dict[str, float]:
+        """The mean over all devices of the seconds of microbatches, by cause."""
+        total: dict[str, float] = {}
+        devices = sum(len(group) for group in self.plan.device_groups)
+        for stage in self.stages:
+            share = self.plan.microbatches * len(self.plan.stages[stage.stage].devices) / devices
+            for kind in WORK:
+                cost = stage.action_cost(kind)
+                for cause, seconds in cost.seconds.items() if cost is not None else ():
+                    total[cause] = total.get(cause, 0.0) + share * seconds
+        return total
+
+    def sent(self) -> float:
+        """The most bytes that a device sends: activations, their gradients, the gradients' sums, collectives inside."""
+        outputs, count, most = self.tables.outputs, self.plan.microbatches, 0.0
+        for number, (stage, own) in enumerate(zip(self.stages, self.plan.stages, strict=True)):
+            width = len(own.devices)
+            forward = outputs[own.last] if number + 1 < len(self.plan.stages) else 0.0
+            backward = outputs[self.plan.stages[number - 1].last] if number else 0.0
+            sent = count * (forward + backward) * self._copies(stage) / width
+            sent += count * sum(cost.comm_bytes for kind in WORK if (cost := stage.action_cost(kind)) is not None)
+            sent += sum(cost.comm_bytes for cost in stage.once)
+            if stage.sharding is None:
+                sent += self.tables.gradients[own.first, own.last] * comm_factor("all-reduce", width)
+            most = max(most, float(sent))
+        return most
+
+    def peak_bytes(self) -> list[int]:
+        """By group of devices the most bytes that each of them holds."""
+        peaks: list[int] = []
+        for group, actions in enumerate(order(self.plan)):
+            own = {stage.stage: stage for stage in self.stages if self.plan.group_of(stage.stage) == group}
+            state = sum(stage.state_bytes for stage in own.values())
+            update = max(state - stage.state_bytes + stage.update_bytes() for stage in own.values())
+            peaks.append(max(state + _live_bytes(own, actions), update))
+        return peaks
+
+
+def _live_bytes(stages: dict[int, StageCost], actions: Sequence[Action]) -> int:
+    """The most bytes of microbatches' values, and of the results and temporaries of what runs."""
+    lifetimes = {number: stage.lifetime() for number, stage in stages.items()}
+    held: dict[tuple[int, int], int] = {}
+    total = most = 0
+    for action in actions:
+        lifetime = lifetimes[action.stage].get(action.kind)
+        if lifetime is None:
+            continue
+        key = action.stage, action.microbatch
+        before = held.pop(key, 0)
+        cost = stages[action.stage].action_cost(action.kind)
+        most = max(most, total - before + lifetime.while_run + (0 if cost is None else cost.extra_bytes))
+        held[key] = lifetime.after
+        total += lifetime.after - before
+    return most

@@ -62,8 +62,9 @@ def fit(
     search = ShardingSearch(variants, on, devices, limit, chosen, counts)
     combinations = search.run()
     omissions = [Omission(name, reason) for name, reason in variants.problems.items()]
-    combinations += _pipelines(variants, on, devices, limit, chosen, omissions, counts)
+    combinations += _pipelines(variants, on, devices, limit, chosen, omissions, counts, search.best_seconds)
     result = FitResult(module, on.name, devices, limit, combinations, omissions, counts, donated)
+    result.bound_seconds = search.bound_seconds
     _keep_best_of_baselines(result)
     result.rank()
     result.rates = on
@@ -81,6 +82,7 @@ def _pipelines(
     chosen: list[int],
     omissions: list[Omission],
     counts: Counts,
+    known: float,
 ) -> list[Combination]:
     """Pipelines, where the step can be cut and there are devices for two stages."""
     if devices == 1 or variants.batch is None:
@@ -88,14 +90,15 @@ def _pipelines(
         omissions.append(Omission("pipelines", reason))
         return []
     try:
-        made, problems = pipelines(variants.module, on, devices, limit, chosen, variants.examples, variants.batch)
+        made = pipelines(variants.module, on, devices, limit, chosen, variants.examples, variants.batch, known)
     except HloomError as problem:
         omissions.append(Omission("pipelines", problem.message))
         return []
-    omissions += [Omission(name, reason) for name, reason in problems.items()]
-    counts.considered += len(made) + len(problems)
-    counts.evaluated += len(made)
-    return made
+    omissions += [Omission(name, reason) for name, reason in made.problems.items()]
+    counts.considered += len(made.combinations) + len(made.problems) + made.pruned
+    counts.evaluated += len(made.combinations)
+    counts.pruned += made.pruned
+    return made.combinations
 
 
 def _keep_best_of_baselines(result: FitResult) -> None:

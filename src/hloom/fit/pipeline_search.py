@@ -1,33 +1,70 @@
-"""Combinations in stages: the best pipelines of a step on the devices, and GPipe as people write it."""
+"""Combinations in stages: the best pipelines of a step on the devices, GPipe as people write it, stages on meshes.
+
+Stages of devices that share the batch are planned for each schedule by the dynamic program of `hloom.pipeline`, from
+layers priced once. The best of each schedule is priced as its programs run, unless it is expected to take longer than
+the best that is known. Stages on meshes are equal cuts, priced where their work alone does not take longer than that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from hloom.analysis import Device
 from hloom.fit.combination import Combination
 from hloom.fit.combination_cost import PipelineCosts
 from hloom.ir import Module
-from hloom.pipeline import Machine, PlannedPipeline, Schedule, plan_pipeline, step_chain
+from hloom.pipeline import (
+    Chain,
+    Machine,
+    PipelinePlan,
+    PlannedPipeline,
+    Schedule,
+    Stage,
+    StageCosts,
+    StageTimes,
+    min_max_partition,
+    plan_pipeline,
+    simulate,
+    step_chain,
+)
 from hloom.text import HloomError
 
 GPIPE = "GPipe"
 MOST_LAYERS = 64
 """Longer chains are planned with neighbouring layers merged."""
 SEARCHED = (Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE, Schedule.INTERLEAVED)
+RETRIES = 2
+"""How often a pipeline that does not fit with its temporaries is planned again, for so much less memory."""
+MOST_ON_MESHES = 6
+"""How many pipelines with stages on meshes are priced at most."""
+
+
+@dataclass
+class PipelineResults:
+    """The pipelines that were priced; why there is none, by what was asked; how many a bound ruled out."""
+
+    combinations: list[Combination] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    pruned: int = 0
+
+    def best_seconds(self, memory: float, known: float) -> float:
+        """The step time of the fastest that fits, or what is known already."""
+        return min((made.cost.step_seconds for made in self.combinations if made.fits(memory)), default=known)
 
 
 def pipelines(
     module: Module,
     device: Device,
     devices: int,
-    memory: float | None,
+    memory: float,
     microbatches: Sequence[int],
     examples: int,
     batch: Mapping[str, int],
-) -> tuple[list[Combination], dict[str, str]]:
-    """The best pipeline of each schedule within the memory; and why there is none, by what was asked.
+    known: float = math.inf,
+) -> PipelineResults:
+    """Pipelines within the memory that may take less than the `known` seconds, and GPipe.
 
     Raises HloomError where the step cannot be cut.
     """
@@ -43,41 +80,147 @@ def pipelines(
         raise HloomError(f"{module.name} has one layer: more stages than layers are not possible")
     machine = Machine.of(device, devices, memory)
     costs = PipelineCosts(module, chain, machine, device, batch)
-    most = min(len(chain.layers), devices)
-    made: list[Combination] = []
-    problems: dict[str, str] = {}
-    wide = replace(machine, memory_bytes=float("inf"))
-    for schedule in (Schedule.GPIPE, *SEARCHED):
-        name = GPIPE if schedule is Schedule.GPIPE else schedule.value
-        stages = range(2, (len(chain.layers) if schedule is Schedule.INTERLEAVED else most) + 1)
-        for limits in (machine, wide) if schedule is Schedule.GPIPE else (machine,):
+    search = _PipelineSearch(module, chain, machine, costs, counts, chain.batch * measured_at, batch, known)
+    search.shared_batch()
+    search.on_meshes()
+    return search.results
+
+
+class _PipelineSearch:
+    """The pipelines of one chain on one machine."""
+
+    def __init__(
+        self,
+        module: Module,
+        chain: Chain,
+        machine: Machine,
+        costs: PipelineCosts,
+        counts: Sequence[int],
+        examples: int,
+        batch: Mapping[str, int],
+        known: float,
+    ) -> None:
+        self.module, self.chain, self.machine, self.costs = module, chain, machine, costs
+        self.counts, self.examples, self.batch, self.known = counts, examples, batch, known
+        self.results = PipelineResults()
+
+    @property
+    def best_seconds(self) -> float:
+        """The step time of the fastest that fits, sharded ones included."""
+        return self.results.best_seconds(self.machine.memory_bytes, self.known)
+
+    def shared_batch(self) -> None:
+        """Price the best of each schedule, the fastest first; GPipe always, also where it does not fit."""
+        planned: dict[Schedule, PlannedPipeline] = {}
+        for schedule in (Schedule.GPIPE, *SEARCHED):
             try:
-                planned = plan_pipeline(
-                    chain, limits, chain.batch * measured_at, microbatches=counts, schedules=(schedule,),
-                    stage_counts=stages, has_overlap=False,
-                )  # fmt: skip
+                planned[schedule] = self._planned(schedule, self.machine)
             except HloomError as problem:
-                if schedule is not Schedule.INTERLEAVED:  # which only some numbers of layers and devices allow
-                    problems[name] = problem.message
+                if schedule is Schedule.GPIPE:
+                    self._price_wide(problem)
+                elif schedule is not Schedule.INTERLEAVED:  # which only some numbers of layers and devices allow
+                    self.results.problems[schedule.value] = problem.message
+        for schedule, expected in sorted(planned.items(), key=lambda item: item[1].step_seconds):
+            if schedule is not Schedule.GPIPE and expected.step_seconds >= self.best_seconds:
+                self.results.pruned += 1
+            else:
+                self._price(schedule, expected)
+
+    def _planned(self, schedule: Schedule, machine: Machine) -> PlannedPipeline:
+        layers = len(self.chain.layers)
+        most = layers if schedule is Schedule.INTERLEAVED else min(layers, machine.count)
+        return plan_pipeline(
+            self.chain, machine, self.examples, microbatches=self.counts, schedules=(schedule,),
+            stage_counts=range(2, most + 1), has_overlap=False,
+        )  # fmt: skip
+
+    def _price_wide(self, problem: HloomError) -> None:
+        """GPipe whatever it holds: people write it, and are told that it does not fit."""
+        try:
+            wide = self._planned(Schedule.GPIPE, replace(self.machine, memory_bytes=float("inf")))
+        except HloomError:
+            self.results.problems[GPIPE] = problem.message
+            return
+        self._add(wide.plan, _called(Schedule.GPIPE))
+
+    def _price(self, schedule: Schedule, expected: PlannedPipeline) -> None:
+        """Price a plan; where its temporaries are too much, plan again for what they leave."""
+        name, memory = _called(schedule), self.machine.memory_bytes
+        for _ in range(RETRIES + 1):
+            made = self._add(expected.plan, name)
+            missing = made.cost.peak_bytes - self.machine.memory_bytes
+            if missing <= 0 or memory <= missing:
+                return
+            memory -= missing
+            try:
+                expected = self._planned(schedule, replace(self.machine, memory_bytes=memory))
+            except HloomError:
+                return
+
+    def on_meshes(self) -> None:
+        """Price equal cuts into stages on meshes, those first whose work takes least."""
+        expected: list[tuple[float, int, PipelinePlan]] = []
+        for number, plan in enumerate(self._mesh_plans()):
+            expected.append((self._work_seconds(plan), number, plan))
+        by_cut: dict[str, tuple[float, int, PipelinePlan]] = {}
+        for entry in sorted(expected):
+            by_cut.setdefault(f"{len(entry[2].stages)} {entry[2].stages[0].mesh}", entry)
+        self.results.pruned += len(expected) - len(by_cut)
+        for priced, (seconds, _, plan) in enumerate(sorted(by_cut.values())):
+            if seconds >= self.best_seconds or priced >= MOST_ON_MESHES:
+                self.results.pruned += 1
                 continue
-            made.append(_combination(module, planned, costs, chain.batch * measured_at, name, batch))
-            break
-    return made, problems
+            try:
+                self._add(plan, f"{plan.schedule.value} of {plan.stages[0].mesh}")
+            except HloomError as problem:
+                self.results.problems[f"stages on {plan.stages[0].mesh}"] = problem.message
+
+    def _mesh_plans(self) -> Iterator[PipelinePlan]:
+        """Equal cuts, each stage on a mesh with tensor parallelism, for each number of microbatches."""
+        count = self.machine.count
+        seconds = [layer.forward_seconds + layer.backward_seconds for layer in self.chain.layers]
+        for stages in range(2, min(count, len(seconds)) + 1):
+            width = count // stages
+            ends = min_max_partition(seconds, stages)
+            if count % stages or width < 2 or len(ends) < stages:
+                continue
+            firsts = [0, *(end + 1 for end in ends[:-1])]
+            for data in (size for size in range(1, width) if width % size == 0):
+                mesh = f"data={data},model={width // data}" if data > 1 else f"model={width}"
+                cut = tuple(
+                    Stage(first, end, tuple(range(number * width, (number + 1) * width)), mesh)
+                    for number, (first, end) in enumerate(zip(firsts, ends, strict=True))
+                )
+                for microbatches in self.counts:
+                    if self.examples // microbatches % data == 0:
+                        yield PipelinePlan(cut, microbatches)
+
+    def _work_seconds(self, plan: PipelinePlan) -> float:
+        """What a step takes if the work of each stage is divided among its devices, and nothing is sent inside."""
+        costs = StageCosts(self.chain, self.machine, self.examples // plan.microbatches, has_overlap=False)
+        times: list[StageTimes] = []
+        for stage in plan.stages:
+            layers, width = (stage.first, stage.last), len(stage.devices)
+            forward, backward = float(costs.forward[layers]) / width, float(costs.backward[layers]) / width
+            times.append(StageTimes(forward, backward, float(costs.weight[layers]) / width, 0.0, 0.0))
+        return simulate(plan, times).step_seconds
+
+    def _add(self, plan: PipelinePlan, name: str) -> Combination:
+        widths = [len(group) for group in plan.device_groups]
+        shown = f"{len(plan.stages)} stages on {'+'.join(map(str, widths[:8]))}{'+...' * (len(widths) > 8)}"
+        made = Combination(
+            f"{name}, {shown}{', recomputing' if any(plan.recompute) else ''}",
+            self.module,
+            plan.microbatches,
+            0.0 if any(plan.recompute) else 1.0,
+            self.costs.cost(plan, self.examples),
+            pipeline=plan,
+            baseline=GPIPE if plan.schedule is Schedule.GPIPE else "",
+            batch=self.batch,
+        )
+        self.results.combinations.append(made)
+        return made
 
 
-def _combination(
-    module: Module, planned: PlannedPipeline, costs: PipelineCosts, examples: int, name: str, batch: Mapping[str, int]
-) -> Combination:
-    plan = planned.plan
-    widths = [len(group) for group in plan.device_groups]
-    shown = f"{len(plan.stages)} stages on {'+'.join(map(str, widths[:8]))}{'+...' * (len(widths) > 8)}"
-    return Combination(
-        f"{name}, {shown}{', recomputing' if any(plan.recompute) else ''}",
-        module,
-        plan.microbatches,
-        0.0 if any(plan.recompute) else 1.0,
-        costs.cost(planned, examples),
-        pipeline=plan,
-        baseline=GPIPE if name == GPIPE else "",
-        batch=batch,
-    )
+def _called(schedule: Schedule) -> str:
+    return GPIPE if schedule is Schedule.GPIPE else schedule.value

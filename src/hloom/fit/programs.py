@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hloom.analysis import Device, Liveness
-from hloom.fit.combination_cost import ideal_seconds
+from hloom.fit.sharded_program import ideal_seconds
 from hloom.ir import Module
 from hloom.microbatch import Batch, MixedExamples, microbatch_loop, propose_batch
 from hloom.microbatch import microbatch as cut_batch

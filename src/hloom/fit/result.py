@@ -19,7 +19,8 @@ from hloom.text import Display, Displayed, DisplayTable, HloomError
 class FitResult(Displayed):
     """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
 
-    `missing_bytes` is above 0 where nothing fits: the first then holds least.
+    `missing_bytes` is above 0 where nothing fits: the first then holds least. `bound_seconds` is what no combination
+    takes less than: all the work of the step, divided among the devices, nothing sent and nobody waiting.
     """
 
     module: Module = field(repr=False)
@@ -33,6 +34,12 @@ class FitResult(Displayed):
     seconds: float = 0.0
     measured: int = 0
     rates: Device | None = field(default=None, repr=False)
+    bound_seconds: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """By which share of its time the best may at most be shorter: up to `bound_seconds`."""
+        return max(0.0, 1 - self.bound_seconds / self.best.cost.step_seconds)
 
     def display(self) -> Display:
         rows = (
@@ -86,6 +93,8 @@ class FitResult(Displayed):
             "devices": self.devices,
             "memory": self.memory,
             "missing_bytes": self.missing_bytes,
+            "bound_seconds": self.bound_seconds,
+            "gap": self.gap,
             "donated_bytes": self.donated_bytes,
             "combinations": [made.to_json() for made in self.combinations],
             "omitted": [{"name": omission.name, "reason": omission.reason} for omission in self.omissions],

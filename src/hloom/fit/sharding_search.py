@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from hloom.analysis import Device
 from hloom.fit.combination import Combination
-from hloom.fit.combination_cost import ShardedProgram
 from hloom.fit.programs import SHARES, ProgramVariants, Variant
+from hloom.fit.sharded_program import ShardedProgram
 from hloom.planner import CandidatePlan, Plan, PlanSpace, Rates, experts
 from hloom.sharding import Mesh, mesh_with_links
 from hloom.text import HloomError
@@ -113,6 +113,12 @@ class ShardingSearch:
     def best_seconds(self) -> float:
         """The step time of the fastest that fits so far."""
         return min((made.seconds for made in self._plans if self._fits(made)), default=math.inf)
+
+    @property
+    def bound_seconds(self) -> float:
+        """What no combination takes less than: the step's work divided among the devices."""
+        step = self.variants.variant(1, 1.0)
+        return 0.0 if step is None else step.ideal_seconds
 
     def run(self) -> list[Combination]:
         """Plan the step on each mesh, then what holds less where the fastest does not fit."""

@@ -12,6 +12,7 @@ from hloom.pipeline.chain import Chain as Chain
 from hloom.pipeline.chain import InvalidChain as InvalidChain
 from hloom.pipeline.chain import LayerCost as LayerCost
 from hloom.pipeline.chain import merge_layers as merge_layers
+from hloom.pipeline.chain import min_max_partition as min_max_partition
 from hloom.pipeline.dispatch import dispatch_order as dispatch_order
 from hloom.pipeline.executor import PipelineExecutor as PipelineExecutor
 from hloom.pipeline.executor import StepRecord as StepRecord

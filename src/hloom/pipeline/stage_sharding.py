@@ -17,7 +17,7 @@ from hloom.ir import Module, Node, Parameter, TensorType, verify
 from hloom.pipeline.extraction import copy_callees
 from hloom.pipeline.plan import InvalidPlan
 from hloom.pipeline.program import PipelineProgram, StageProgram, StageValue
-from hloom.planner import CandidatePlan, Plan, Rates, annotation, check_plannable, search_plans
+from hloom.planner import CandidatePlan, Plan, PlanSpace, Rates, annotation, check_plannable
 from hloom.sharding import Mesh, Spec, mesh_with_links
 
 
@@ -85,14 +85,19 @@ def shard_stage(program: PipelineProgram, stage: int, on: Device | str | None = 
         raise InvalidPlan(f"stage {stage} has no mesh", hint='give it one: Stage(0, 3, (0, 1), mesh="model=2")')
     known = device(on) if isinstance(on, str) else on
     linked = mesh if known is None else mesh_with_links(known, mesh)
-    rates = Rates() if known is None else Rates.of(known, linked)
+    rates = _rates(known, linked)
     programs = [other for other in program.programs() if other.stage == stage]
     joined = _JoinedPrograms(programs, f"{program.plan.stages[stage].first}")
     check_plannable(joined.module)
-    chosen = search_plans(joined.module, linked, rates=rates).best.plan
+    chosen = PlanSpace(joined.module, linked, rates).search().plan
     specs = joined.specs(chosen)
     candidates = {other.module: _planned(other, linked, rates, specs) for other in programs}
     return StageSharding(linked, rates, specs, candidates)
+
+
+def _rates(on: Device | None, mesh: Mesh) -> Rates:
+    """The rates of a device, results written at the bandwidth of its memory; else the planner's default ones."""
+    return Rates() if on is None else replace(Rates.of(on, mesh), write_bandwidth=on.memory_bandwidth)
 
 
 class _JoinedPrograms:
@@ -159,5 +164,5 @@ def _planned(program: StageProgram, mesh: Mesh, rates: Rates, specs: Mapping[Sta
         if not isinstance(node, Parameter) and isinstance(node.type, TensorType) and node.type.rank
     }
     like = Plan(mesh, parameters=parameters, instructions=named)
-    candidate = search_plans(program.module, mesh, rates=rates, like=like).best
+    candidate = PlanSpace(program.module, mesh, rates).complete(like)
     return replace(candidate, plan=replace(candidate.plan, parameters=parameters, outputs=results))
