@@ -158,16 +158,14 @@ class _PipelineSearch:
                 return
 
     def on_meshes(self) -> None:
-        """Price equal cuts into stages on meshes, those first whose work takes least."""
-        expected: list[tuple[float, int, PipelinePlan]] = []
-        for number, plan in enumerate(self._mesh_plans()):
-            expected.append((self._work_seconds(plan), number, plan))
-        by_cut: dict[str, tuple[float, int, PipelinePlan]] = {}
-        for entry in sorted(expected):
-            by_cut.setdefault(f"{len(entry[2].stages)} {entry[2].stages[0].mesh}", entry)
-        self.results.pruned += len(expected) - len(by_cut)
-        for priced, (seconds, _, plan) in enumerate(sorted(by_cut.values())):
-            if seconds >= self.best_seconds or priced >= MOST_ON_MESHES:
+        """Price equal cuts into stages on meshes, each in as many microbatches as is expected to be best."""
+        best: dict[str, PipelinePlan] = {}
+        plans = list(self._mesh_plans())
+        for plan in sorted(plans, key=lambda plan: (self._work_seconds(plan, 1.0), plan.microbatches)):
+            best.setdefault(f"{len(plan.stages)} {plan.stages[0].mesh}", plan)
+        self.results.pruned += len(plans) - len(best)
+        for priced, plan in enumerate(best.values()):
+            if self._work_seconds(plan, 0.0) >= self.best_seconds or priced >= MOST_ON_MESHES:
                 self.results.pruned += 1
                 continue
             try:
@@ -195,13 +193,17 @@ class _PipelineSearch:
                     if self.examples // microbatches % data == 0:
                         yield PipelinePlan(cut, microbatches)
 
-    def _work_seconds(self, plan: PipelinePlan) -> float:
-        """What a step takes if the work of each stage is divided among its devices, and nothing is sent inside."""
+    def _work_seconds(self, plan: PipelinePlan, fixed: float) -> float:
+        """What a step takes if the work of each stage is divided among its devices, and nothing is sent inside.
+
+        `fixed` is the share that counts of the seconds that do not depend on the microbatch's size.
+        """
         costs = StageCosts(self.chain, self.machine, self.examples // plan.microbatches, has_overlap=False)
         times: list[StageTimes] = []
         for stage in plan.stages:
             layers, width = (stage.first, stage.last), len(stage.devices)
-            forward, backward = float(costs.forward[layers]) / width, float(costs.backward[layers]) / width
+            forward = float(costs.forward[layers]) / width + fixed * float(costs.forward_fixed[layers])
+            backward = float(costs.backward[layers]) / width + fixed * float(costs.backward_fixed[layers])
             times.append(StageTimes(forward, backward, float(costs.weight[layers]) / width, 0.0, 0.0))
         return simulate(plan, times).step_seconds
 

@@ -194,9 +194,14 @@ def _layout_of(sharding: StageSharding) -> _Layout:
 
 def _extra_bytes(program: StageProgram, module: Module) -> int:
     """What a program holds beyond its operands while it runs: results, but for sums that are added to, temporaries."""
+    live = simulate_buffers(with_sums_in_place(program, module))
+    return max(0, live.peak - live.arguments)
+
+
+def with_sums_in_place(program: StageProgram, module: Module) -> Module:
+    """A copy of a program's module, or of one device's, in which sums take the memory of those that they add to."""
     copy = module.clone()
     sums = tuple(InputOutputAlias((result,), operand, ()) for operand, result in program.sums)
     known = tuple(copy.attributes.get("input_output_alias") or ())
     copy.attributes = copy.attributes.changed(input_output_alias=(*known, *sums))
-    live = simulate_buffers(copy)
-    return max(0, live.peak - live.arguments)
+    return copy

@@ -30,8 +30,9 @@ from hloom.planner.refinement import Refinement, candidate_of, plan_key
 from hloom.planner.second_layouts import with_second_layouts
 from hloom.planner.solvers.assignment import Assignment
 from hloom.planner.solvers.deadline import Deadline
+from hloom.planner.solvers.dual_ascent import EVERY, ascend
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
-from hloom.planner.solvers.ilp import plan_shared, solve
+from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh, Spec
 
 ATTEMPTS = 3
@@ -167,7 +168,7 @@ class _PricedSearch:
         priced = FactorGraph(unary, self.graph.factors, self.graph.kept)
         assert before.candidate.solution is not None
         start = self.graph.numbered(before.candidate.solution.choice.strategies)
-        ascent = solve(priced, Deadline(), [] if start is None else [start])
+        ascent = ascend(priced, Deadline(), [] if start is None else [start], sweeps=EVERY)
         strategies = ascent.graph.named(self.problem, ascent.choice)
         cost = self.problem.cost(strategies)
         return Assignment(strategies, cost, 0.0)
