@@ -74,7 +74,7 @@ class _Run:
         self.simulation: Simulation = simulate(self.plan, self.times)
 
     def _times(self, stage: StageCost) -> StageTimes:
-        seconds = {kind: cost.total_seconds for kind in WORK if (cost := stage.action_cost(kind)) is not None}
+        seconds = {work: cost.total_seconds for work in WORK if (cost := stage.action_cost(work)) is not None}
         weight = seconds.get(ActionKind.BACKWARD_WEIGHT, 0.0)
         backward = seconds.get(ActionKind.BACKWARD, 0.0) + seconds.get(ActionKind.BACKWARD_INPUT, 0.0) + weight
         return StageTimes(
@@ -121,8 +121,8 @@ class _Run:
         devices = sum(len(group) for group in self.plan.device_groups)
         for stage in self.stages:
             share = self.plan.microbatches * len(self.plan.stages[stage.stage].devices) / devices
-            for kind in WORK:
-                cost = stage.action_cost(kind)
+            for work in WORK:
+                cost = stage.action_cost(work)
                 for cause, seconds in cost.seconds.items() if cost is not None else ():
                     total[cause] = total.get(cause, 0.0) + share * seconds
         return total
@@ -135,7 +135,7 @@ class _Run:
             forward = outputs[own.last] if number + 1 < len(self.plan.stages) else 0.0
             backward = outputs[self.plan.stages[number - 1].last] if number else 0.0
             sent = count * (forward + backward) * self._copies(stage) / width
-            sent += count * sum(cost.comm_bytes for kind in WORK if (cost := stage.action_cost(kind)) is not None)
+            sent += count * sum(cost.comm_bytes for work in WORK if (cost := stage.action_cost(work)) is not None)
             sent += sum(cost.comm_bytes for cost in stage.once)
             if stage.sharding is None:
                 sent += self.tables.gradients[own.first, own.last] * comm_factor("all-reduce", width)

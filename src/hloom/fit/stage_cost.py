@@ -72,9 +72,9 @@ class StageCost:
     layout: _Layout
     sharding: StageSharding | None = None
 
-    def action_cost(self, kind: ActionKind) -> ProgramCost | None:
-        """What one microbatch's work of a kind takes; None where there is none."""
-        program = self.programs.microbatch.get((kind, self.stage))
+    def action_cost(self, work: ActionKind) -> ProgramCost | None:
+        """What a part of the work on one microbatch takes; None where there is none."""
+        program = self.programs.microbatch.get((work, self.stage))
         return None if program is None else self.costs[program.module]
 
     @property
@@ -110,14 +110,14 @@ class StageCost:
 
     def lifetime(self) -> dict[ActionKind, Lifetime]:
         """What is held of a microbatch by its work, in order."""
-        programs = {kind: made for (kind, stage), made in self.programs.microbatch.items() if stage == self.stage}
+        programs = {work: made for (work, stage), made in self.programs.microbatch.items() if stage == self.stage}
         readers: dict[StageValue, int] = {}
         for program in programs.values():
             for value in program.operands:
                 readers[value] = readers.get(value, 0) + 1
         held: dict[StageValue, int] = {}
         lifetime: dict[ActionKind, Lifetime] = {}
-        for kind, program in programs.items():
+        for work, program in programs.items():
             for value, parameter in zip(program.operands, program.module.entry.parameters, strict=True):
                 if value.scope is ValueScope.MICROBATCH:
                     held[value] = self._bytes(value, parameter.type)
@@ -129,7 +129,7 @@ class StageCost:
             for value, node in zip(program.results, program.module.entry.root.inputs, strict=True):
                 if value.scope is ValueScope.MICROBATCH and readers.get(value):
                     held[value] = self._bytes(value, node.type)
-            lifetime[kind] = Lifetime(read, sum(held.values()))
+            lifetime[work] = Lifetime(read, sum(held.values()))
         return lifetime
 
     def _own(self, programs: Sequence[StageProgram]) -> list[StageProgram]:

@@ -37,7 +37,7 @@ from hloom.sharding import Mesh, Spec
 
 ATTEMPTS = 3
 """How often values get clusters of their own to keep to a plan that is given."""
-SIMULATIONS = 7
+SIMULATIONS = 5
 """How many plans are simulated to find those within a budget."""
 PRICES = 12
 """How many prices per byte are tried: several may give one plan."""
