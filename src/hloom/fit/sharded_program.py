@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.analysis import CollectiveCost, Device, collective_seconds, roofline, step_count
+from hloom.analysis import CollectiveCost, Device, collective_seconds, liveness, roofline, step_count
 from hloom.fit.combination import DeviceCost
 from hloom.ir import Module
 from hloom.planner import CandidatePlan, device_program
@@ -71,6 +71,11 @@ class ShardedProgram:
     def step_seconds(self) -> float:
         """The time of a step."""
         return sum(self.seconds.values())
+
+    def live_bytes(self) -> int:
+        """The bytes at the peak by live ranges in the program's order: quick, and mostly less than is held."""
+        assert self.module is not None, "it was simulated before"
+        return liveness(self.module).peak
 
     def peak_bytes(self) -> int:
         """The bytes at the peak by the model of XLA's CPU compiler."""

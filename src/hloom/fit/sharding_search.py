@@ -8,7 +8,7 @@ programs that hold less. Plans of microbatches and recomputation start from thos
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hloom.analysis import Device
@@ -23,15 +23,19 @@ MOST_MESHES = 4
 """How many meshes of two axes are tried."""
 MOST_VARIANTS = 3
 """How many programs with microbatches or recomputation are planned on each mesh where the step itself does not fit."""
-MOST_CARRIED = 2
+MOST_CARRIED = 1
 """So many of the step's plans on a mesh are completed for each such program, beside the one that is planned for it."""
 RUNNERS_UP = 3
 """Beside the best, so many of the next fastest are simulated for the table."""
 SLACK = 1.25
-"""A program that is estimated to hold so many times the memory is planned after those that hold less."""
+"""A program that is expected to hold so many times the memory is not planned."""
 AXES = ("data", "model")
 DATA, FSDP, GATHERED, MEGATRON = "data parallel", "FSDP", "FSDP, weights gathered", "Megatron"
 CHECKPOINT = "FSDP with checkpoint"
+CAUTION = 0.95
+"""What is expected to hold so much less than it should by live ranges is not simulated where that is too much."""
+LESS_MEMORY = (FSDP, "ZeRO")
+"""What names of plans say that hold less than others."""
 BASELINES = (DATA, FSDP, CHECKPOINT, MEGATRON)
 """The plans that people write by hand; GPipe is the pipelines'."""
 
@@ -75,6 +79,7 @@ class _Sharded:
     program: ShardedProgram
     baseline: str
     peak: int | None = None
+    live_bytes: int = 0
 
     @property
     def seconds(self) -> float:
@@ -138,15 +143,13 @@ class ShardingSearch:
         return list(self._combinations())
 
     def _planned(self, step: Variant, space: PlanSpace) -> _Sharded:
-        """The planner's plan of the step on a mesh, beside those that people write: the fastest of them."""
+        """The planner's plan of the step on a mesh, on one axis beside those that people write: the fastest of them."""
         self.counts.considered += 1
         self.counts.evaluated += 1
         made = [self._add(step, space.search(), "")]
-        made += [
-            self._add(step, space.complete(plan), _baseline(plan))
-            for plan in experts(step.module, space.task.mesh)
-            if len(plan.mesh.names) == 1 or MEGATRON in plan.name
-        ]
+        if len(space.task.mesh.names) == 1:
+            plans = experts(step.module, space.task.mesh)
+            made += [self._add(step, space.complete(plan), _baseline(plan)) for plan in plans]
         return min(made, key=lambda plan: plan.seconds)
 
     def _simulate_fastest(self) -> None:
@@ -154,10 +157,26 @@ class ShardingSearch:
         for made in sorted(self._plans, key=lambda plan: plan.seconds):
             if made.seconds >= self.best_seconds:
                 return
-            made.simulate()
+            if made.peak is None and self._expected_bytes(made) <= self.memory:
+                made.simulate()
+
+    def _expected_bytes(self, made: _Sharded) -> float:
+        """By live ranges, which is quick, times what simulations of the program's other plans are of that at least."""
+        ratios = [
+            other.peak / other.live_bytes
+            for other in self._plans
+            if other.variant is made.variant and other.peak and other.live_bytes
+        ]
+        made.live_bytes = made.live_bytes or made.program.live_bytes()
+        return CAUTION * min(ratios, default=0.0) * made.live_bytes
 
     def _within(self, variant: Variant, space: PlanSpace) -> None:
-        """Plans of a space that hold no more than the memory, if any is found."""
+        """Plans of a space that hold no more than the memory, and those that people write on two axes to hold less."""
+        if len(space.task.mesh.names) > 1:
+            for plan in experts(variant.module, space.task.mesh):
+                if MEGATRON in plan.name and any(word in plan.name for word in LESS_MEMORY):
+                    self._add(variant, space.complete(plan), "")
+            self._simulate_fastest()
         for candidate in space.within(self.memory):
             self._add(variant, candidate, "").peak = candidate.memory
 
@@ -165,35 +184,37 @@ class ShardingSearch:
         """Plan programs that hold less, as long as they may be faster than the best that fits.
 
         The fastest plan of the step itself bounds them: microbatches and recomputation add work, and take none away.
+        They are expected to take longer than it by as much as their work is more.
         """
-        others = [(n, share) for n in self.microbatches for share in SHARES if (n, share) != (1, 1.0)]
-        self.counts.considered += len(others)
-        if bound.seconds >= self.best_seconds:
-            self.counts.pruned += len(others)
-            return
+        others = [(n, share) for share in SHARES for n in self.microbatches if (n, share) != (1, 1.0)]
         planned = 0
-        for variant in self._promising(others, space, bound):
-            if max(bound.seconds, variant.ideal_seconds) >= self.best_seconds:
+        for n, share in others:
+            self.counts.considered += 1
+            if bound.seconds >= self.best_seconds:
                 self.counts.pruned += 1
-            elif planned == MOST_VARIANTS:
+                continue
+            if planned == MOST_VARIANTS:
                 self.counts.left += 1
-            else:
+                continue
+            variant = self.variants.variant(n, share)
+            if variant is None:
+                self.counts.considered -= 1
+            elif variant.ideal_seconds >= self.best_seconds:
+                self.counts.pruned += 1
+            elif self._is_promising(variant, space, bound):
                 self._carried(variant, space)
                 planned += 1
+            else:
+                self.counts.left += 1
 
-    def _promising(self, others: Iterable[tuple[int, float]], space: PlanSpace, bound: _Sharded) -> Iterator[Variant]:
-        """The programs that are expected to fit, those that do least first; then the others, the smallest first."""
+    def _is_promising(self, variant: Variant, space: PlanSpace, bound: _Sharded) -> bool:
+        """Whether a program is expected to fit, and to be faster than the best."""
         step = bound.variant
         own = [made for made in self._plans if made.mesh == space.task.mesh and made.variant is step]
         least = min((made.peak for made in own if made.peak is not None), default=step.peak_bytes)
-        ratio = least / max(step.peak_bytes, 1)
-        made = [variant for n, share in others if (variant := self.variants.variant(n, share)) is not None]
-
-        def promise(variant: Variant) -> tuple[bool, float, float]:
-            is_larger = ratio * variant.peak_bytes > SLACK * self.memory
-            return is_larger, variant.peak_bytes if is_larger else variant.ideal_seconds, variant.peak_bytes
-
-        yield from sorted(made, key=promise)
+        expected = variant.ideal_seconds / (step.ideal_seconds or 1.0) * bound.seconds
+        held = least / max(step.peak_bytes, 1) * variant.peak_bytes
+        return expected < self.best_seconds and held <= SLACK * self.memory
 
     def _carried(self, variant: Variant, space: PlanSpace) -> None:
         """A program's own plan on the mesh of a space, and the step's there that hold least or are fastest."""
