@@ -106,6 +106,11 @@ class ProgramVariants:
         sizes = {parameter.name: parameter.type for parameter in self.module.entry.parameters}
         return min((sizes[name].dims[dim] for name, dim in (self.batch or {}).items()), default=1)  # pyright: ignore
 
+    @property
+    def known(self) -> list[Variant]:
+        """The programs that were made."""
+        return [variant for variant in self._made.values() if variant is not None]
+
     def variant(self, microbatches: int, share: float) -> Variant | None:
         """The program of so many microbatches that keeps such a share of its temporaries; None where there is none."""
         key = microbatches, share

@@ -140,6 +140,8 @@ class ShardingSearch:
         self._checkpointed()
         for number in order:
             self._smaller(spaces[number], fastest[number])
+        if self.best_seconds == math.inf:
+            self._smallest(spaces)
         return list(self._combinations())
 
     def _planned(self, step: Variant, space: PlanSpace) -> _Sharded:
@@ -206,6 +208,14 @@ class ShardingSearch:
                 planned += 1
             else:
                 self.counts.left += 1
+
+    def _smallest(self, spaces: Sequence[PlanSpace]) -> None:
+        """Plan the program that holds least on one device, where nothing fits, unless it was planned."""
+        variant = min(self.variants.known, key=lambda variant: variant.peak_bytes)
+        planned = {made.mesh for made in self._plans if made.variant is variant}
+        for space in spaces:
+            if space.task.mesh not in planned:
+                self._carried(variant, space)
 
     def _is_promising(self, variant: Variant, space: PlanSpace, bound: _Sharded) -> bool:
         """Whether a program is expected to fit, and to be faster than the best."""
