@@ -29,7 +29,7 @@ FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
 PROGRAM = Program("p", "", 100)
 
 
-MINUTES = {"caps", "ranks"}
+MINUTES = {"caps", "fit", "ranks"}
 """Sections that take minutes whatever the plan."""
 
 

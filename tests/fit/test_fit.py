@@ -47,7 +47,7 @@ def test_the_same_again():
 def test_less_memory_is_kept():
     step = perceptron(layers=6, batch=8192)
     free = hloom.fit(step, 4, batch=BATCH, microbatches=[1, 2, 4])
-    limit = 0.6 * min(made.peak_bytes for made in free.combinations if made.pipeline is None and made.microbatches == 1)
+    limit = 0.9 * min(made.peak_bytes for made in free.combinations if made.pipeline is None and made.microbatches == 1)
     tight = hloom.fit(step, 4, memory=limit, batch=BATCH, microbatches=[1, 2, 4])
     assert tight.best.fits(limit)
     assert tight.best.cost.step_seconds >= free.best.cost.step_seconds

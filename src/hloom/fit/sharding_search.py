@@ -241,9 +241,9 @@ class ShardingSearch:
         self._simulate_fastest()
 
     def _checkpointed(self) -> None:
-        """FSDP of the step with recomputation, as people write it: on all devices, in the least memory."""
+        """FSDP of the step with recomputation, as people write it: on all devices."""
         mesh = self.meshes[0]
-        variant = next((made for share in SHARES[:0:-1] if (made := self.variants.variant(1, share))), None)
+        variant = next((made for share in SHARES[1:] if (made := self.variants.variant(1, share))), None)
         if variant is None:
             return
         space = PlanSpace(variant.module, mesh, rates_of(self.device, mesh))
