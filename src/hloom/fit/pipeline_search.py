@@ -149,9 +149,9 @@ class _PipelineSearch:
         for _ in range(RETRIES + 1):
             made = self._add(expected.plan, name)
             missing = made.cost.peak_bytes - self.machine.memory_bytes
-            if missing <= 0 or memory <= missing:
+            memory = min(memory - missing, max(expected.peak_bytes) - 1)
+            if missing <= 0 or memory <= 0:
                 return
-            memory -= missing
             try:
                 expected = self._planned(schedule, replace(self.machine, memory_bytes=memory))
             except HloomError:
