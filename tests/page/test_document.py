@@ -21,6 +21,9 @@ from hloom.ir import Module
 from hloom.page import page_text
 from hloom.text import HloomError
 from tests.page.chromium import PANEL, Chromium, open_tab, program, wait_for_graph
+from tests.profile.traces import BEFORE as COMPILED_FROM
+from tests.profile.traces import MODULE as TRACED
+from tests.profile.traces import written
 
 STEP = """
 HloModule step, num_partitions=4
@@ -282,3 +285,16 @@ def test_a_browser_without_webgl(tmp_path: Path):
         opened(browser, tmp_path, parse(STEP))
         browser.wait("document.getElementById('graph').innerText.includes('The graph needs WebGL')")
         assert "forward" in open_tab(browser, "Costs by scope")
+
+
+def test_measured_times_are_an_overlay(tmp_path: Path):
+    trace = written(tmp_path)
+    for text, is_given in ((TRACED, True), (COMPILED_FROM, False)):
+        page = blocks(parse(text), profile=trace)
+        (graph,) = page.packed("overlays")["time (measured), µs"].values()
+        assert sorted(row["value"] for row in graph["results"].values()) == [2.0, 10.0, 15.0]
+        notes = page.summary["notes"]
+        assert any(note.startswith("measured in 2 runs on 1 devices: 3.5e-05 s a run") for note in notes)
+        assert is_given != any("the optimised program out of the trace" in note for note in notes)
+    with pytest.raises(HloomError, match="is a trace of other programs than step"):
+        blocks(parse(STEP), profile=trace)

@@ -15,6 +15,7 @@ from hloom.cli.cost import trip
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
 from hloom.cli.output import check_folder, write_text
+from hloom.cli.profile_tables import profile_option
 from hloom.page import VIEWER_HINT, has_viewer, page_text
 
 NO_VIEWER = f"note: without a graph: Model Explorer is not installed; {VIEWER_HINT}"
@@ -30,6 +31,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
         click.option("--unknown-trips", type=click.IntRange(min=0), default=1, help="Other loops run so."),
         click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Of Model Explorer."),
+        profile_option(),
     )
 
     @wraps(function)
@@ -42,6 +44,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         trips: tuple[str, ...],
         unknown_trips: int,
         viewer: Path | None,
+        profile: Path | None,
         **options: Any,
     ) -> None:
         chosen: Device = device(name, listed)
@@ -59,6 +62,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
                     unknown_trips=unknown_trips,
                     viewer=viewer,
                     before=before,
+                    profile=profile,
                 )
             if viewer is None and not has_viewer():
                 click.echo(NO_VIEWER, err=True)
@@ -92,6 +96,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
       hloom page step.hlo
       hloom page step.hlo -o page.html --device tpu-v5e
       hloom page old.hlo new.hlo -o changes.html
+      hloom page step.hlo --profile trace/
       hloom page step.hlo --source-url 'vscode://file{path}:{line}'
       hloom page step.hlo --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
     """

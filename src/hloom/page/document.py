@@ -17,13 +17,14 @@ from hloom.diff import diff
 from hloom.hlo import write_whole
 from hloom.ir import Module
 from hloom.page.comparison import graphs_of_both, overlay_of_changes, panel_of_changes
-from hloom.page.figures import figures
+from hloom.page.figures import add_measured, figures
 from hloom.page.graphs import MOST_EXPORTED, export_graphs
 from hloom.page.overlays import overlays
 from hloom.page.page_file import PageFile, open_page
 from hloom.page.panels import panels
 from hloom.page.source_links import SourceLinks
 from hloom.page.viewer import VIEWER_HINT, viewer_parts
+from hloom.profile import measurement
 
 DEVICE = "h100"
 """The device whose roofline is shown, unless told otherwise."""
@@ -95,21 +96,28 @@ def page_text(
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
     before: Module | None = None,
+    profile: str | Path | None = None,
 ) -> str:
     """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
 
     `on` is the device whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
     {line}. The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page
     has everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that
-    one to this, and the changes as tables; costs, memory and the rest are of this one.
+    one to this, and the changes as tables; costs, memory and the rest are of this one. `profile` is a trace of this
+    one, whose measured times become an overlay: where it was compiled to what ran, the optimised one is shown.
 
     Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a loop that there is
-    none of, a wheel of another version, and where one of two modules has no entry.
+    none of, a wheel of another version, a trace of other programs, and where one of two modules has no entry.
     """
+    chosen = device(on) if isinstance(on, str) else on
+    counts: dict[str, Any] = {"trip_counts": trip_counts, "unknown_trips": unknown_trips}
+    measured = None if profile is None else measurement(module, profile, chosen, **counts)
+    module = module if measured is None else measured.module
     links = SourceLinks(module, source_url)
     parts = viewer_parts(None if viewer is None else Path(viewer))
-    chosen = device(on) if isinstance(on, str) else on
-    numbers = figures(module, chosen, trip_counts=trip_counts, unknown_trips=unknown_trips)
+    numbers = figures(module, chosen, **counts)
+    if measured is not None:
+        add_measured(numbers, measured)
     size = module.node_count + (before.node_count if before is not None else 0)
     if size > MOST_EXPORTED:
         parts = None

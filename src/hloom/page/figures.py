@@ -17,6 +17,7 @@ from hloom.analysis import (
     roofline,
 )
 from hloom.ir import Graph, Module, Node
+from hloom.profile import Measurement
 from hloom.text import HloomError
 from hloom.xla_cpu import memory
 
@@ -24,6 +25,9 @@ MOST_COMPILED = 20_000
 """Modules of more instructions get the list schedule: to simulate XLA's CPU compiler takes longer than the page may."""
 SECTIONS = ("flops", "bytes", "seconds", "peak_bytes", "comm_bytes")
 """The numbers that every instruction may have: of all its runs together; bytes held at the peak; bytes sent."""
+
+MEASURED = "measured_seconds"
+"""The numbers that there are beside these where a trace is shown."""
 
 
 @dataclass(slots=True)
@@ -58,6 +62,18 @@ def figures(
     if awaits_partitioning(module):
         result.notes.append("the module is not partitioned yet: numbers are of the whole program, not of one device")
     return result
+
+
+def add_measured(result: Figures, measured: Measurement) -> None:
+    """Add what a trace says of the module: seconds of a run by instruction, and the sums as a note."""
+    result.values[MEASURED] = {row.node: row.seconds for row in measured.instructions}
+    result.notes.append(
+        f"measured in {measured.runs:,} runs on {measured.devices:,} devices: {measured.seconds:.4g} s a run, of which "
+        f"{measured.idle_seconds:.4g} s idle; the model says {measured.model_seconds:.4g} s"
+    )
+    if not measured.is_given:
+        result.notes.append("shown is the optimised program out of the trace, to which the module was compiled")
+    result.notes += measured.notes
 
 
 def _named_nodes(module: Module) -> dict[tuple[str, str], Node]:

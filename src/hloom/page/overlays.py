@@ -8,6 +8,7 @@ from typing import Any
 
 from hloom.analysis import CollectiveCost
 from hloom.ir import Node, TensorType, TupleType
+from hloom.page.figures import MEASURED
 from hloom.page.graphs import GraphExport
 from hloom.viz import attribute_text, shorten
 
@@ -15,6 +16,7 @@ NUMBERS = {
     "FLOPs": ("flops", 1.0),
     "bytes accessed": ("bytes", 1.0),
     "time (roofline), µs": ("seconds", 1e6),
+    "time (measured), µs": (MEASURED, 1e6),
     "held at the peak, bytes": ("peak_bytes", 1.0),
     "sent by collectives, bytes": ("comm_bytes", 1.0),
 }
@@ -49,7 +51,9 @@ def overlays(export: GraphExport, collectives: Mapping[Node, CollectiveCost]) ->
 
     The most frequent element type has no colour: the overlay's name says it.
     """
-    result = {name: _numbers(export, export.values[figure], factor) for name, (figure, factor) in NUMBERS.items()}
+    result = {
+        name: _numbers(export, export.values.get(figure, {}), factor) for name, (figure, factor) in NUMBERS.items()
+    }
     texts: dict[str, dict[Node, str]] = {"sharding": {}}
     element_types: dict[Node, str] = {}
     for node in export.graph_ids:
