@@ -15,13 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hloom
-from hloom.ir import Module
+from hloom.ir import Module, TensorType, dtype
 from hloom.microbatch import MixedExamples
 from hloom.pipeline import PipelineExecutor, PipelinePlan, Stage, layers, pipeline_program
-from hloom.runtime import xla
+from hloom.runtime import checked_argument, xla
 from hloom.text import HloomError
 from tests.pipeline.on_eight_devices import CASES, LONG_CASES
 
@@ -195,3 +196,49 @@ def test_fewer_devices_than_planned():
     program = pipeline_program(module(), two_stages(), batch=BATCH)
     with pytest.raises(HloomError, match="the plan uses 2 devices, and there are 1"):
         PipelineExecutor(program, devices=["one"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "wanted"),
+    [
+        (np.arange(3), "s32"),
+        (np.arange(3, dtype=np.uint64), "u32"),
+        (np.ones(3), "f32"),
+        (np.ones(3, np.complex128), "c64"),
+        ([1, 2, 3], "f32"),
+        ([0.5, 1.0, 2.0], "bf16"),
+    ],
+)
+def test_arguments_are_converted_as_jax_does(argument: Any, wanted: str) -> None:
+    element_type = dtype(wanted)
+    array = checked_argument(argument, TensorType(element_type, (3,)), 0)
+    assert array.dtype == element_type.numpy and array.shape == (3,)
+    np.testing.assert_array_equal(array.astype(np.complex64), np.asarray(argument).astype(np.complex64))
+
+
+@pytest.mark.parametrize(
+    ("argument", "wanted", "given"),
+    [
+        (np.arange(3) + 2**40, "s32", r"int64\[3\]"),
+        (np.arange(3), "f32", r"int64\[3\]"),
+        (np.ones(3), "s32", r"float64\[3\]"),
+        (np.ones(3, np.float16), "f32", r"float16\[3\]"),
+        (np.ones(3, np.int32), "s64", r"int32\[3\]"),
+        (np.ones(4, np.int64), "s32", r"int64\[4\]"),
+        ([0.5, 1.0, 2.0], "s32", r"float64\[3\]"),
+        (np.ones(3, np.complex128), "f32", r"complex128\[3\]"),
+        ([[1, 2], [3]], "s32", "a ragged list"),
+        (["a", "b", "c"], "s32", "<U1"),
+        (None, "s32", r"object\[\]"),
+    ],
+)
+def test_arguments_of_another_type(argument: Any, wanted: str, given: str) -> None:
+    with pytest.raises(HloomError, match=rf"argument 7 is {given}.*, and the step takes {wanted}\[3\]"):
+        checked_argument(argument, TensorType(dtype(wanted), (3,)), 7)
+
+
+def test_numbers_that_a_type_cannot_hold():
+    assert checked_argument(3, TensorType(dtype("f32")), 0) == np.float32(3)
+    for number, wanted in ((2.5, "s32"), (2**40, "s32"), (-1, "u32"), (1j, "f32")):
+        with pytest.raises(HloomError, match="argument 0 is"):
+            checked_argument(number, TensorType(dtype(wanted)), 0)

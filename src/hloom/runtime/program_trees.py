@@ -15,15 +15,47 @@ from hloom.text import HloomError
 
 
 def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
-    """An argument as an array of a type; raises HloomError where it is another."""
+    """An argument as an array of a type, converted as jax does; raises HloomError where it is another.
+
+    Where jax has no 64-bit types, numpy's arrays of these become 32 bits wide: s64 becomes s32, f64 becomes f32. Python's
+    numbers take the type that is expected. What would lose an integer's
+    high digits, a fraction or an imaginary part is refused.
+    """
     is_array = isinstance(argument, (ArrayRows, jax_internals().jax.Array))
-    array = argument if is_array else np.asarray(argument)
-    if not is_array and array.shape == () and array.dtype != expected.dtype.numpy:
-        array = array.astype(expected.dtype.numpy)
-    if array.shape != expected.dims or array.dtype != expected.dtype.numpy:
-        given = f"{array.dtype}{list(array.shape)}"
-        raise HloomError(f"argument {number} is {given}, and the step takes {expected}")
+    array = argument if is_array else _converted(argument, expected.dtype.numpy)
+    if array is None or array.shape != expected.dims or array.dtype != expected.dtype.numpy:
+        raise HloomError(
+            f"argument {number} is {_described(argument)}, and the step takes {expected}",
+            hint="convert it first: the step was compiled for one type of each argument",
+        )
     return array
+
+
+def _converted(argument: Any, wanted: np.dtype) -> np.ndarray | None:
+    """What is no array of jax as numpy's array, of the wanted type where it converts; None for what is no array."""
+    try:
+        array = np.asarray(argument)
+    except ValueError:
+        return None
+    if array.dtype == wanted or array.dtype.hasobject or array.dtype.kind not in "biufc":
+        return array
+    is_number = not hasattr(argument, "dtype") and array.dtype.kind != "b"
+    if not is_number and jax_internals().jax.dtypes.canonicalize_dtype(array.dtype) != wanted:
+        return array
+    with np.errstate(all="ignore"):
+        made = array.real.astype(wanted) if wanted.kind != "c" else array.astype(wanted)
+        back = made.astype(array.dtype)
+    if wanted.kind in "biu":
+        return made if bool((back == array).all()) else array
+    return made if wanted.kind == "c" or not np.iscomplexobj(array) else array
+
+
+def _described(argument: Any) -> str:
+    try:
+        array = argument if hasattr(argument, "dtype") else np.asarray(argument)
+    except ValueError:
+        return "a ragged list"
+    return f"{array.dtype}{list(np.shape(array))}"
 
 
 @dataclass(frozen=True, slots=True)
