@@ -29,18 +29,24 @@ class BatchPropagation:
     """The states of a module's values where parameters are cut into `count` slices.
 
     `module` is that of `dataflow`, in canonical form. `cuts` gives for values by number the dimension that is cut;
-    `whole` are nodes of the entry that are computed before the loop. Raises MixedExamples.
+    `whole` are nodes of the entry that are computed before the loop; `links` are those of `dataflow`, where they are
+    known. Raises MixedExamples.
     """
 
     def __init__(
-        self, dataflow: DataflowGraph, cuts: Mapping[int, int], count: int, whole: Iterable[Node] = ()
+        self,
+        dataflow: DataflowGraph,
+        cuts: Mapping[int, int],
+        count: int,
+        whole: Iterable[Node] = (),
+        links: BatchLinks | None = None,
     ) -> None:
         self.dataflow, self.count = dataflow, count
         self.entry: Graph = dataflow.module.entry
         self.states: dict[int, State] = {}
         self._causes: dict[int, int] = {}
         self.whole = frozenset(whole)
-        self._links = _Links(dataflow)
+        self._links = links if links is not None else BatchLinks(dataflow)
         self._pending: deque[int] = deque()
         for leaf, dimension in cuts.items():
             self._join(leaf, Sliced(dimension), None, dataflow.leaves[leaf].node)
@@ -126,6 +132,11 @@ class BatchPropagation:
             for equation in self.dataflow.equations
             if any(isinstance(self.state(leaf), Sliced) for leaf in equation.leaves)
         )
+
+    @property
+    def all_work(self) -> int:
+        """How many points the iteration spaces of all instructions have."""
+        return sum(math.prod(factor.size for factor in equation.rule.factors) for equation in self.dataflow.equations)
 
     def share_of(self, nodes: Set[Node]) -> float:
         """The share of all points of iteration spaces that these nodes of the entry have, with what they call."""
@@ -335,8 +346,8 @@ class BatchPropagation:
         return MixedExamples(node, reason, tuple(leaves), first)
 
 
-class _Links:
-    """How states go from value to value of a module.
+class BatchLinks:
+    """How states go from value to value of a module: the same for any cut of it.
 
     `readers` and `makers` are for each value the equations that have it as an operand or as a result, `names` the
     other names of the same value around a loop or a branch, `targets` the names of what it is a source of, `sources`

@@ -6,13 +6,14 @@ examples mix (normalisation over the batch, sorting along it) the pass refuses, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hloom.analysis import called_computations
 from hloom.autodiff import Emitter
 from hloom.ir import DType, Graph, Module, Node, Parameter, TensorType, TupleType, dtype, verify
-from hloom.microbatch.batch_propagation import BatchPropagation
+from hloom.microbatch.batch_propagation import BatchLinks, BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
 from hloom.microbatch.batched_indices import write_batching_dims
 from hloom.microbatch.loop import WrittenLoop, write_loop
@@ -31,7 +32,7 @@ MOST_WHOLE = 16
 MOST_CANDIDATES = 64
 """How many dimensions are tried as the batch: each takes one propagation through the program.
 
-Where there are more, those of state (parameters of a type that the program returns too) come last.
+Those of state (parameters of a type that the program returns too), and of types that many parameters have, come last.
 """
 
 
@@ -263,32 +264,51 @@ def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> 
 
 
 def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
-    candidates = [
-        (parameter, dim, size)
-        for parameter in dataflow.module.entry.parameters
-        if isinstance(parameter.type, TensorType)
-        for dim, size in enumerate(parameter.type.dims)
-        if size and size % n == 0 and size >= n
-    ]
-    if len(candidates) > MOST_CANDIDATES:
-        returned = set(dataflow.module.entry.root.type.leaves()) if dataflow.module.entry.root.type else set()
-        candidates.sort(key=lambda candidate: candidate[0].type in returned)
+    """The dimensions that may be cut, the most work cut first; where nearly all work is, no less likely ones are tried."""
+    links = BatchLinks(dataflow)
+    total = BatchPropagation(dataflow, {}, n, links=links).all_work
     proposals: list[Proposal] = []
-    for parameter, dim, size in candidates[:MOST_CANDIDATES]:
-        try:
-            work = _trial(dataflow, parameter, dim, n).work
-        except MixedExamples:
-            continue
-        proposals.append(Proposal(parameter.name, dim, size, work))
-    most = max((proposal.work for proposal in proposals), default=0)
+    most = 0
+    for candidates in _candidates(dataflow.module, n):
+        for parameter, dim in candidates:
+            try:
+                work = _trial(dataflow, parameter, dim, n, links).work
+            except MixedExamples:
+                continue
+            assert isinstance(parameter.type, TensorType)
+            proposals.append(Proposal(parameter.name, dim, parameter.type.dims[dim], work))
+            most = max(most, work)
+        if most >= LEAST_SHARE * total:
+            break
     able = [proposal for proposal in proposals if proposal.work >= LEAST_SHARE * most]
     return sorted(able, key=lambda proposal: -proposal.work)
 
 
-def _trial(dataflow: DataflowGraph, parameter: Parameter, dim: int, n: int) -> BatchPropagation:
+def _candidates(module: Module, n: int) -> list[list[tuple[Parameter, int]]]:
+    """The dimensions of parameters that are divisible, in groups, the likeliest first, MOST_CANDIDATES in all.
+
+    A program returns its state, and layers have weights of equal types: a batch is neither.
+    """
+    returned = set(module.entry.root.type.leaves()) if module.entry.root.type else set()
+    alike = Counter(parameter.type for parameter in module.entry.parameters)
+    groups: dict[tuple[bool, int], list[tuple[Parameter, int]]] = {}
+    for parameter in module.entry.parameters:
+        if not isinstance(parameter.type, TensorType):
+            continue
+        key = parameter.type in returned, alike[parameter.type]
+        dims = [dim for dim, size in enumerate(parameter.type.dims) if size >= n and size % n == 0]
+        groups.setdefault(key, []).extend((parameter, dim) for dim in dims)
+    left, chosen = MOST_CANDIDATES, list[list[tuple[Parameter, int]]]()
+    for key in sorted(groups):
+        chosen.append(groups[key][:left])
+        left -= len(chosen[-1])
+    return chosen
+
+
+def _trial(dataflow: DataflowGraph, parameter: Parameter, dim: int, n: int, links: BatchLinks) -> BatchPropagation:
     """The states with one parameter cut; of a copy of the module where something must be written twice for it."""
     try:
-        return BatchPropagation(dataflow, {_value(dataflow, parameter): dim}, n)
+        return BatchPropagation(dataflow, {_value(dataflow, parameter): dim}, n, links=links)
     except MixedExamples as error:
         if error.combined is None:
             raise
