@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.autodiff import autodiff
+from benchmarks.bubble import bubbles
 from benchmarks.caps import caps
 from benchmarks.diff import differences
 from benchmarks.figures import Figure
@@ -57,13 +58,4 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "remat": remat,
     "oom": out_of_memory,
     "pipeline": pipelines,
-    "fit": fits,
-    "sharding": sharding,
-    "propagation": propagation,
-    "planning": planning,
-    "caps": caps,
-    "ranks": ranks,
-    "startup": startup,
-    "autodiff": autodiff,
-    "functions": functions,
-}
+    "bubble": bubbles,

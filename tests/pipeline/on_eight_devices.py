@@ -211,7 +211,10 @@ def measurement() -> None:
     pipeline = hloom.pipeline(jax.jit(perceptron_step).lower(PERCEPTRON, *ROWS), plan)
     measured = pipeline.measure(PERCEPTRON, *ROWS)
     assert len(measured.times) == 2 and all(times.forward_seconds > 0 for times in measured.times)
-    assert 0 < measured.simulation.bubble < 1 and measured.seconds > 0 and 0 <= measured.bubble < 1
+    assert 0 < measured.simulation.bubble < 1 and measured.seconds > 0 and 0 <= measured.wall_bubble < 1
+    assert [[event.action for event in events] for events in measured.replay.events] == list(map(list, order(plan)))
+    assert 0 < measured.replay.bubble < 1 and measured.replay.live == measured.simulation.live
+    refused(lambda: pipeline.measure(PERCEPTRON, *ROWS, repeats=0), "a step cannot be measured 0 times")
     assert pipeline.record.actions
 
 

@@ -24,11 +24,12 @@ from hloom.text import HloomError
 class StepRecord:
     """What the last step did: actions in the order of their dispatch, and by stage the most live microbatches.
 
-    A microbatch is live in a stage from its forward until nothing of it is held there any more. `sent_bytes` counts
-    what came to a stage's devices from elsewhere.
+    A microbatch is live in a stage from its forward until nothing of it is held there any more. `sources` are by action
+    those whose results it read. `sent_bytes` counts what came to a stage's devices from elsewhere.
     """
 
     actions: list[Action] = field(default_factory=list)
+    sources: dict[Action, frozenset[Action]] = field(default_factory=dict)
     live_microbatches: dict[int, int] = field(default_factory=dict)
     sent_bytes: int = 0
 
@@ -101,6 +102,7 @@ class StepRun:
         self.held_of: list[dict[int, dict[StageValue, Any]]] = [{} for _ in range(count)]
         self.left: list[dict[int, dict[StageValue, int]]] = [{} for _ in range(count)]
         self.started: set[tuple[int, int]] = set()
+        self.made_by: dict[tuple[int, StageValue, int | None], Action] = {}
         self.record = StepRecord(live_microbatches=dict.fromkeys(range(count), 0))
         self._place(arguments)
 
@@ -180,30 +182,41 @@ class StepRun:
         program = self.program.microbatch.get((action.kind, action.stage))
         if action.kind is ActionKind.FORWARD:
             self.started.add((action.stage, action.microbatch))
-        made = self._run_microbatch(program, action.microbatch) if program is not None else []
+        made = self._run_microbatch(program, action) if program is not None else []
         self._count_live(action)
         return made
 
-    def _run_microbatch(self, program: StageProgram, microbatch: int) -> list[Any]:
-        operands = [self._operand(program.stage, operand, microbatch) for operand in program.operands]
+    def _run_microbatch(self, program: StageProgram, action: Action) -> list[Any]:
+        stage, microbatch = program.stage, action.microbatch
+        self.record.sources[action] = self._sources(program, microbatch)
+        operands = [self._operand(stage, operand, microbatch) for operand in program.operands]
         results = self.executor.compiled(program)(*operands)
         for value, array in zip(program.results, results, strict=True):
             if value.scope is ValueScope.STEP:
-                self.held[program.stage][value] = array
+                self.held[stage][value] = array
+                self.made_by[stage, value, None] = action
             else:
-                self._hold(program.stage, value, microbatch, array)
+                self._hold(stage, value, action, array)
         sent = []
-        for number, stage in program.sends:
+        for number, target in program.sends:
             value = program.results[number]
-            sent.append(self._sent(results[number], value, stage))
-            self._hold(stage, value, microbatch, sent[-1])
+            sent.append(self._sent(results[number], value, target))
+            self._hold(target, value, action, sent[-1])
         return [*results, *sent]
 
-    def _hold(self, stage: int, value: StageValue, microbatch: int, array: Any) -> None:
+    def _sources(self, program: StageProgram, microbatch: int) -> frozenset[Action]:
+        """The actions whose results a program reads."""
+        numbers = [(value, microbatch if value.scope is ValueScope.MICROBATCH else None) for value in program.operands]
+        makers = (self.made_by.get((program.stage, value, number)) for value, number in numbers)
+        return frozenset(maker for maker in makers if maker is not None)
+
+    def _hold(self, stage: int, value: StageValue, maker: Action, array: Any) -> None:
         readers = self.executor.readers.get((stage, value), 0)
         if readers:
+            microbatch = maker.microbatch
             self.held_of[stage].setdefault(microbatch, {})[value] = array
             self.left[stage].setdefault(microbatch, {})[value] = readers
+            self.made_by[stage, value, microbatch] = maker
 
     def _operand(self, stage: int, value: StageValue, microbatch: int) -> Any:
         """What a program reads; a value of the microbatch is dropped with its last reader."""

@@ -48,6 +48,8 @@ def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module
         if not isinstance(node.type, TensorType):
             raise HloomError(f"{node.name} ({node.opcode}) is {node.type}: only arrays pass between pipeline stages")
     module = Module(name)
+    if outputs:  # what the metadata of its instructions refers to
+        module.stack_tables = outputs[0].graph.module.stack_tables
     mapping: dict[Any, Any] = {}
     ordered = [node for node in (outputs[0].graph.nodes if outputs else ()) if node in needed]
     copy_callees(module, ordered, mapping)
