@@ -160,9 +160,7 @@ def inference() -> None:
             inputs = jnp.tanh(inputs @ weight + bias)
         return inputs
 
-    pipeline = hloom.pipeline(
-        jax.jit(predict).lower(PERCEPTRON, ROWS[0]), plan_of(4, 4), batch={"inputs.1": 0}
-    )
+    pipeline = hloom.pipeline(jax.jit(predict).lower(PERCEPTRON, ROWS[0]), plan_of(4, 4), batch={"inputs.1": 0})
     np.testing.assert_allclose(pipeline.step(PERCEPTRON, ROWS[0]), predict(PERCEPTRON, ROWS[0]), rtol=1e-5, atol=1e-6)
 
 
@@ -186,6 +184,50 @@ def arguments_that_nothing_uses_and_random_keys() -> None:
     (_, expected_key), expected = jax.jit(step)(state, *batch)
     assert key == expected_key
     np.testing.assert_allclose(np.asarray(slope), np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
+def accumulated_gradients() -> None:
+    """A step that is a loop over microbatches itself, and clips the sum of their gradients by its norm."""
+
+    def step(weights: Any, inputs: Any, targets: Any) -> Any:
+        def add(sums: Any, rows: Any) -> Any:
+            value, slopes = jax.value_and_grad(perceptron_loss)(weights, *rows)
+            return jax.tree.map(jnp.add, sums, (value, slopes)), value
+
+        start = jnp.zeros(()), jax.tree.map(jnp.zeros_like, weights)
+        rows = inputs.reshape(4, -1, WIDTH), targets.reshape(4, -1, WIDTH)
+        (value, slopes), values = lax.scan(add, start, rows)
+        norm = jnp.sqrt(sum(jnp.sum(slope * slope) for slope in jax.tree.leaves(slopes)))
+        scale = 0.1 * jnp.minimum(1, 1 / norm)
+        return jax.tree.map(lambda weight, slope: weight - scale * slope, weights, slopes), (value / 4, values)
+
+    for schedule in (Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE):
+        plan = plan_of(4, 2, schedule=schedule)
+        assert_order(assert_steps(step, PERCEPTRON, ROWS, plan), plan)
+    lowered = jax.jit(step).lower(PERCEPTRON, *ROWS)
+    refused(lambda: hloom.pipeline(lowered, plan_of(4, 2, 2)), "is a loop over 4 microbatches already: the step cannot")
+
+
+def batch_normalization() -> None:
+    """Statistics of microbatches are others than those of the batch: the instruction that mixes examples is named."""
+
+    def loss(weights: Any, inputs: Any, targets: Any) -> Any:
+        for weight, bias in weights:
+            inputs = inputs @ weight
+            means = inputs.mean(0)
+            inputs = jnp.tanh((inputs - means) * lax.rsqrt(inputs.var(0) + 1e-5) + bias)
+        return ((inputs - targets) ** 2).mean()
+
+    def step(weights: Any, inputs: Any, targets: Any) -> Any:
+        slopes = jax.grad(loss)(weights, inputs, targets)
+        return jax.tree.map(lambda weight, slope: weight - 0.1 * slope, weights, slopes)
+
+    lowered = jax.jit(step).lower(PERCEPTRON, *ROWS)
+    for batch in (None, {"inputs.1": 0, "targets.1": 0}):
+        message = "mixes the examples of the batch: it needs what all examples make together, for each example"
+        refused(lambda batch=batch: hloom.pipeline(lowered, plan_of(4, 2), batch=batch), message)
+        refused(lambda batch=batch: hloom.pipeline(lowered, plan_of(4, 2), batch=batch), ": inputs.1 -> dot_general")
+    refused(lambda: hloom.pipeline(lowered, plan_of(4, 2, 3)), "16 examples are no 3 equal slices")
 
 
 def refused(call: Any, message: str) -> None:
@@ -423,6 +465,8 @@ CASES = {
         several_devices_in_a_stage,
         inference,
         arguments_that_nothing_uses_and_random_keys,
+        accumulated_gradients,
+        batch_normalization,
         wrong_arguments,
         measurement,
         language_model_by_adam,

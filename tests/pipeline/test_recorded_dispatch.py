@@ -21,7 +21,6 @@ from hloom.ir import Module
 from hloom.pipeline import (
     Action,
     ActionKind,
-
     PipelineExecutor,
     PipelinePlan,
     Schedule,
@@ -73,7 +72,11 @@ def gpt() -> Any:
 
 def scan() -> Any:
     weights = language_model(4)
-    return language_loss, weights | {"layers": jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])}, (TOKENS,)
+    return (
+        language_loss,
+        weights | {"layers": jax.tree.map(lambda *rows: np.stack(rows), *weights["layers"])},
+        (TOKENS,),
+    )
 
 
 def convolutions() -> Any:

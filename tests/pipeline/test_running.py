@@ -1,6 +1,6 @@
 """Pipelines that run: the numbers of the whole step, the order of work of the schedule, and what is refused.
 
-Covers `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `measurement.py`, `program.py`,
+Covers `accumulation.py`, `dispatch.py`, `executor.py`, `extraction.py`, `layers.py`, `loop_cut.py`, `measurement.py`, `program.py`,
 `row_slices.py`,
 `stage_programs.py`, `stage_sharding.py`, `step.py`, `update_programs.py`, `pipeline.py`, `runtime/array_rows.py`,
 `runtime/device_group.py`, `runtime/program_trees.py`; see
@@ -61,7 +61,8 @@ def test_on_two_processes() -> None:
     command = [sys.executable, "-m", "tests.pipeline.on_two_processes"]
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     running = [
-        subprocess.Popen([*command, number, str(port)], cwd=ROOT, env=environment, text=True, **pipes) for number in "01"
+        subprocess.Popen([*command, number, str(port)], cwd=ROOT, env=environment, text=True, **pipes)
+        for number in "01"
     ]
     try:
         outputs = [process.communicate(timeout=180) for process in running]
@@ -119,9 +120,7 @@ def test_modules_of_the_stages():
     assert shapes["FORWARD 0"] == ["microbatch", "inputs", "first"]
     assert shapes["FORWARD 1"] == ["active", "second"]
     sent = {
-        (made.stage, made.results[result].name, to)
-        for made in program.microbatch.values()
-        for result, to in made.sends
+        (made.stage, made.results[result].name, to) for made in program.microbatch.values() for result, to in made.sends
     }
     assert sent == {(0, "active", 1), (1, "slope", 0)}
     assert program.placements == ((0,), (1,), (0,))
@@ -146,7 +145,8 @@ def test_batch_that_is_not_divisible():
 
 def test_examples_that_mix():
     text = TWO_LAYERS.replace("tanh(hidden)", "sort(hidden), dimensions={0}, to_apply=less").replace(
-        "ENTRY", "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }\nENTRY"
+        "ENTRY",
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }\nENTRY",
     )
     with pytest.raises(MixedExamples, match="active"):
         pipeline_program(hloom.parse(text), two_stages(), batch=BATCH)

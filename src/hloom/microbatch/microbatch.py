@@ -32,7 +32,8 @@ MOST_WHOLE = 16
 MOST_CANDIDATES = 64
 """How many dimensions are tried as the batch: each takes one propagation through the program.
 
-Those of state (parameters of a type that the program returns too), and of types that many parameters have, come last.
+Those of state (of each type as many parameters as the program returns), and of types that many parameters have, come
+last.
 """
 
 
@@ -113,7 +114,7 @@ def microbatch_in_place(
 class MicrobatchLoop:
     """A program over a batch as a loop over `count` slices.
 
-    `loop` is the while in the entry of `module`; the first element of its state counts the slices. `batch` are the
+    `loop` is the while in the entry of `module`; the element `counter` of its state counts the slices. `batch` are the
     dimensions that are cut, by the name of the parameter; `batch_dims` has for nodes of the loop's body the dimension
     that is a slice of the batch. `share` is the share of the work that is done slice by slice.
     """
@@ -124,6 +125,7 @@ class MicrobatchLoop:
     batch_dims: dict[Node, int]
     count: int
     share: float
+    counter: int = 0
 
     @property
     def body(self) -> Graph:
@@ -185,15 +187,14 @@ def _read_batch(text: str) -> Batch:
     return batch
 
 
-def _write(
-    module: Module, n: int, batch: Batch | None, accumulate: DType | None
-) -> tuple[dict[int, int], WrittenLoop]:
+def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None) -> tuple[dict[int, int], WrittenLoop]:
     """Rewrite a module, in place; by number the parameters that are cut and their dimensions, and the loop."""
     _prepare(module)
     dataflow = DataflowGraph(module)
     if batch is None:
         proposals = _proposals(dataflow, n)
         if not proposals:
+            _check_likeliest(dataflow, n)
             raise HloomError(
                 f"{module.name}: no dimension of a parameter can be cut into {n} slices without mixing examples",
                 hint="say which is the batch: the error then says where its examples mix",
@@ -264,7 +265,7 @@ def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> 
 
 
 def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
-    """The dimensions that may be cut, the most work cut first; where nearly all work is, no less likely ones are tried."""
+    """The dimensions that may be cut, the most work cut first; where most work is cut, no less likely ones are tried."""
     links = BatchLinks(dataflow)
     total = BatchPropagation(dataflow, {}, n, links=links).all_work
     proposals: list[Proposal] = []
@@ -289,13 +290,13 @@ def _candidates(module: Module, n: int) -> list[list[tuple[Parameter, int]]]:
 
     A program returns its state, and layers have weights of equal types: a batch is neither.
     """
-    returned = set(module.entry.root.type.leaves()) if module.entry.root.type else set()
+    state = _state(module)
     alike = Counter(parameter.type for parameter in module.entry.parameters)
     groups: dict[tuple[bool, int], list[tuple[Parameter, int]]] = {}
     for parameter in module.entry.parameters:
         if not isinstance(parameter.type, TensorType):
             continue
-        key = parameter.type in returned, alike[parameter.type]
+        key = parameter in state, alike[parameter.type]
         dims = [dim for dim, size in enumerate(parameter.type.dims) if size >= n and size % n == 0]
         groups.setdefault(key, []).extend((parameter, dim) for dim in dims)
     left, chosen = MOST_CANDIDATES, list[list[tuple[Parameter, int]]]()
@@ -303,6 +304,37 @@ def _candidates(module: Module, n: int) -> list[list[tuple[Parameter, int]]]:
         chosen.append(groups[key][:left])
         left -= len(chosen[-1])
     return chosen
+
+
+def _state(module: Module) -> set[Parameter]:
+    """The parameters that a program returns: of each type the first ones, as many as it has results of that type."""
+    results = Counter(module.entry.root.type.leaves() if module.entry.root.type is not None else ())
+    state: set[Parameter] = set()
+    for parameter in sorted(module.entry.parameters, key=lambda parameter: parameter.number):
+        if parameter.type is not None and results[parameter.type] > 0:
+            results[parameter.type] -= 1
+            state.add(parameter)
+    return state
+
+
+def check_likeliest_batch(module: Module, n: int) -> None:
+    """Raise MixedExamples or HloomError where the likeliest batch of a training step cannot be cut into `n` slices."""
+    _check(module)
+    copy = module.clone()
+    _prepare(copy)
+    _check_likeliest(DataflowGraph(copy), n)
+
+
+def _check_likeliest(dataflow: DataflowGraph, n: int) -> None:
+    """As `check_likeliest_batch`: that is the first dimension of the largest array that is no state."""
+    module, state = dataflow.module, _state(dataflow.module)
+    arrays = [p for p in module.entry.parameters if isinstance(p.type, TensorType) and p.type.rank]
+    given = [parameter for parameter in arrays if parameter not in state]
+    if not given or len(given) == len(arrays):
+        return
+    likeliest = max(given, key=lambda parameter: parameter.type.byte_count if parameter.type is not None else 0)
+    _parameter(module, likeliest.number, 0, n)
+    _propagation(DataflowGraph(module.clone()), {likeliest.number: 0}, n)
 
 
 def _trial(dataflow: DataflowGraph, parameter: Parameter, dim: int, n: int, links: BatchLinks) -> BatchPropagation:

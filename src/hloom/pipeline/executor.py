@@ -243,4 +243,3 @@ class StepRun:
         live = sum(bool(held) and (stage, microbatch) in self.started for microbatch, held in held_of.items())
         is_alone = action.kind is ActionKind.FORWARD and not held_of.get(action.microbatch)
         self.record.live_microbatches[stage] = max(self.record.live_microbatches[stage], live + is_alone)
-

@@ -92,4 +92,3 @@ def result_types(module: Module) -> list[TensorType]:
     root_type = module.entry.root.type
     assert isinstance(root_type, TupleType)
     return [element for element in root_type.elements if isinstance(element, TensorType)]
-

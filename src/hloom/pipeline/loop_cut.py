@@ -71,9 +71,7 @@ class CutLoops:
     results: tuple[ArrayPart, ...]
 
 
-def cut_loops(
-    module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int] = ()
-) -> CutLoops:
+def cut_loops(module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int] = ()) -> CutLoops:
     """A copy of a module whose loops over layers are cut.
 
     `boundaries(family, rows)` says at which rows the loops of a family are cut, whose stacked arrays have so many.
@@ -84,10 +82,10 @@ def cut_loops(
     copy.attributes = copy.attributes.changed(
         dict.fromkeys(("input_output_alias", "buffer_donor", "entry_computation_layout"))
     )
-    for node in list(copy.entry.nodes):
-        if node.opcode == GET and node.inputs[0].opcode == "tuple":
-            copy.entry.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
     for graph in copy.graphs:
+        for node in list(graph.nodes):
+            if node.opcode == GET and node.inputs[0].opcode == "tuple":
+                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
         _merge_elements(graph)
     dce(copy)
     return _LoopCut(copy, boundaries, batch).result()
@@ -125,9 +123,7 @@ class _Loop:
 
 
 class _LoopCut:
-    def __init__(
-        self, module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int]
-    ) -> None:
+    def __init__(self, module: Module, boundaries: Callable[[int, int], Sequence[int]], batch: Container[int]) -> None:
         self.module, self.entry = module, module.entry
         self.ranges: dict[str, LoopRange] = {}
         self.slices = RowSlices(self.entry)
@@ -511,4 +507,3 @@ def _narrow(body: Graph, loop: _Loop, first_row: int, state_type: TupleType) -> 
 def _has_rows(node: Node, ranges: Sequence[Rows]) -> bool:
     value_type = node.type
     return isinstance(value_type, TensorType) and bool(value_type.rank) and value_type.dims[0] == ranges[-1][1]
-

@@ -1,4 +1,4 @@
-"""What a pipeline's actions and its step take, measured: the bubble of the schedule, beside that of what was dispatched.
+"""What a pipeline's actions and its step take, measured: the schedule's bubble, beside that of what was dispatched.
 
 The actions are run one by one, so that none waits for a core that another has: what they take is the same on a machine
 of fewer cores than devices. When each would run is replayed from the recorded dispatch.
@@ -25,7 +25,7 @@ class StepMeasurement:
 
     `times` are by stage the medians over microbatches, with the transfers that follow an action; `simulation` is the
     schedule with these: what is predicted. `replay` has what was recorded, each action with its own seconds: it begins
-    when its group has ended the action that was dispatched to it before, and the actions are done whose results it read.
+    when its group has ended what was dispatched to it before, and the actions are done whose results it read.
     `seconds` is what all microbatches took, dispatched as in a step.
     """
 

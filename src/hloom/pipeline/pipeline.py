@@ -50,9 +50,7 @@ class Pipeline:
     `program` holds the stages' modules; `executor.record` says what the last step did.
     """
 
-    def __init__(
-        self, program: PipelineProgram, executor: PipelineExecutor, trees: ProgramTrees | None
-    ) -> None:
+    def __init__(self, program: PipelineProgram, executor: PipelineExecutor, trees: ProgramTrees | None) -> None:
         self.program, self.executor = program, executor
         self._trees = trees
 

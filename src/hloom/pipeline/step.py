@@ -1,8 +1,8 @@
 """A step over a batch in three parts: what comes before its microbatches, what is done with each, what comes after.
 
-`hloom.microbatch` writes a step as a loop over slices of its batch. What its entry holds before the loop is the same
-for all microbatches (weights converted, masks), its body is the program of one microbatch, and what follows the loop
-needs the sums over all of them (the optimizer).
+`hloom.microbatch` writes a step as a loop over slices of its batch; a step that accumulates gradients has such a loop
+(`accumulation.py`). What its entry holds before the loop is the same for all microbatches (weights converted, masks),
+its body is the program of one microbatch, and what follows the loop needs the sums over all of them (the optimizer).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from hloom.analysis import ELEMENTWISE, called_computations
 from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType, verify
-from hloom.microbatch import Batch, microbatch_loop
+from hloom.microbatch import Batch, check_likeliest_batch, microbatch_loop
 from hloom.ops import OPS, effect_of, may_merge
+from hloom.pipeline.accumulation import accumulation_loop
 from hloom.text import HloomError
 
 GET = "get-tuple-element"
@@ -48,9 +49,11 @@ class BatchedStep:
     def __init__(self, module: Module, microbatches: int, batch: Batch | str | None = None) -> None:
         """Cut the batch of a step; raises HloomError, or MixedExamples, naming the instruction that forbids it."""
         check_effects(module)
-        written = microbatch_loop(module, microbatches, batch=batch)
+        own = accumulation_loop(module, microbatches)
+        written = own if own is not None else microbatch_loop(module, microbatches, batch=batch)
         self.microbatches, self.batch = microbatches, written.batch
         if batch is None and written.share < LEAST_SHARE:
+            check_likeliest_batch(module, microbatches)
             names = ", ".join(f"{name} along dimension {dim}" for name, dim in written.batch.items())
             raise HloomError(
                 f"{module.name}: with the batch that is proposed, {names}, only {written.share:.0%} of the work is "
@@ -61,19 +64,19 @@ class BatchedStep:
         self.entry, self.body = self.module.entry, written.body
         _drop_annotations(self.module)
         self.module.index_users()
-        self._take_apart()
+        self._take_apart(written.counter)
 
-    def _take_apart(self) -> None:
-        """Tell the elements of the loop's state apart."""
+    def _take_apart(self, counter: int) -> None:
+        """Tell the elements of the loop's state apart, of which one counts."""
         (state,) = self.body.parameters
         inside = {user.attributes["index"]: user for user in state.users}
         outside = {user.attributes["index"]: user for user in self.loop.users}
         initial = self.loop.inputs[0].inputs
-        self.counter: Node | None = inside.get(0)
+        self.counter: Node | None = inside.get(counter)
         self.captured: dict[Node, Node] = {}
         self.accumulators: list[Accumulator] = []
         for index, after in enumerate(self.body.root.inputs):
-            if index == 0:
+            if index == counter:
                 continue
             before = inside.get(index)
             if before is not None and after is before:

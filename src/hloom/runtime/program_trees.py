@@ -17,9 +17,9 @@ from hloom.text import HloomError
 def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
     """An argument as an array of a type, converted as jax does; raises HloomError where it is another.
 
-    Where jax has no 64-bit types, numpy's arrays of these become 32 bits wide: s64 becomes s32, f64 becomes f32. Python's
-    numbers take the type that is expected. What would lose an integer's
-    high digits, a fraction or an imaginary part is refused.
+    Where jax has no 64-bit types, numpy's arrays of these become 32 bits wide: s64 becomes s32, f64 becomes f32.
+    Python's numbers take the type that is expected. What would lose an integer's high digits, a fraction or an
+    imaginary part is refused.
     """
     is_array = isinstance(argument, (ArrayRows, jax_internals().jax.Array))
     array = argument if is_array else _converted(argument, expected.dtype.numpy)
