@@ -15,6 +15,7 @@ from hloom.pipeline import (
     Stage,
     StageCosts,
     evaluate_plan,
+    plan_merged_pipeline,
     plan_pipeline,
 )
 
@@ -48,8 +49,29 @@ def test_small_models_are_data_parallel():
 def test_a_link_between_machines_is_crossed_once_and_by_the_smallest_output():
     slow = Interconnect("slow", "slow", "ring", 10.0, 0.0)
     layers = [LayerCost(str(number), 1, 2, 1, 80 if number != 2 else 8, 40) for number in range(6)]
-    planned = plan_pipeline(Chain(tuple(layers), 8), Machine(4, 1e9, (Interconnect("near", "near", "ring", 1e9, 0.0, 2), slow)), 8)
-    assert [(stage.first, stage.last, stage.devices) for stage in planned.plan.stages] == [(0, 2, (0, 1)), (3, 5, (2, 3))]
+    planned = plan_pipeline(
+        Chain(tuple(layers), 8), Machine(4, 1e9, (Interconnect("near", "near", "ring", 1e9, 0.0, 2), slow)), 8
+    )
+    assert [(stage.first, stage.last, stage.devices) for stage in planned.plan.stages] == [
+        (0, 2, (0, 1)),
+        (3, 5, (2, 3)),
+    ]
+
+
+def test_long_chains_are_planned_merged():
+    layers = tuple(LayerCost(f"{n}", 1 + n % 3, 2 + n % 2, 8, 0, 50, weight_seconds=1) for n in range(90))
+    long, small = Chain(layers, 8), machine(4, memory=3000)
+    merged, whole = plan_merged_pipeline(long, small, 8, most_layers=16), plan_pipeline(long, small, 8)
+    stages = merged.plan.stages
+    assert [stage.first for stage in stages] == [0, *(stage.last + 1 for stage in stages[:-1])]
+    assert stages[-1].last == 89 and merged.simulation.plan == merged.plan and len(stages) == len(whole.plan.stages) > 1
+    assert whole.step_seconds <= merged.step_seconds < 1.1 * whole.step_seconds
+    assert evaluate_plan(StageCosts(long, small, 8 // merged.plan.microbatches), merged.plan).step_seconds == (
+        pytest.approx(merged.step_seconds)
+    )
+    assert plan_merged_pipeline(chain(3), machine(4), 8) == plan_pipeline(chain(3), machine(4), 8)
+    with pytest.raises(InvalidPlan, match="91 stages of a chain of 90 layers"):
+        plan_merged_pipeline(long, machine(100), 8, stage_counts=[91])
 
 
 def test_what_schedules_are_worth():

@@ -35,7 +35,7 @@ from hloom.pipeline import (
     Schedule,
     StageProgram,
     pipeline_program,
-    plan_pipeline,
+    plan_merged_pipeline,
     step_chain,
 )
 from hloom.text import HloomError
@@ -129,7 +129,7 @@ def _planned(
     results: list[ScheduleResult] = []
     for schedule in schedules:
         try:
-            planned = plan_pipeline(
+            planned = plan_merged_pipeline(
                 chain,
                 machine,
                 chain.batch * (microbatches or 1),

@@ -265,7 +265,7 @@ def _propagation(dataflow: DataflowGraph, chosen: Mapping[int, int], n: int) -> 
 
 
 def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
-    """The dimensions that may be cut, the most work cut first; where most work is cut, no less likely ones are tried."""
+    """The dimensions that may be cut, the most work cut first; where most work is cut, no less likely one is tried."""
     links = BatchLinks(dataflow)
     total = BatchPropagation(dataflow, {}, n, links=links).all_work
     proposals: list[Proposal] = []

@@ -34,6 +34,7 @@ from hloom.pipeline.plan_json import plan_from_json as plan_from_json
 from hloom.pipeline.planner import DoesNotFit as DoesNotFit
 from hloom.pipeline.planner import PlannedPipeline as PlannedPipeline
 from hloom.pipeline.planner import evaluate_plan as evaluate_plan
+from hloom.pipeline.planner import plan_merged_pipeline as plan_merged_pipeline
 from hloom.pipeline.planner import plan_pipeline as plan_pipeline
 from hloom.pipeline.profile import Profile as Profile
 from hloom.pipeline.profile import parse_profile as parse_profile

@@ -89,15 +89,22 @@ def merge_layers(chain: Chain, count: int) -> Chain:
     >>> [layer.name for layer in merge_layers(chain, 3).layers]
     ['0 to 1', '2 to 3', '4 to 5']
     """
+    runs = layer_runs(chain, count)
+    if len(runs) == len(chain.layers):
+        return chain
+    merged = [_merged(chain.layers[first : last + 1]) for first, last in runs]
+    return Chain(tuple(merged), chain.batch, chain.input_bytes)
+
+
+def layer_runs(chain: Chain, count: int) -> list[tuple[int, int]]:
+    """The first and the last of the neighbours that become one layer each where a chain is merged to `count` layers."""
     if count < 1:
         raise InvalidChain(f"{count} layers", hint="a chain has one or more")
     if count >= len(chain.layers):
-        return chain
+        return [(number, number) for number in range(len(chain.layers))]
     seconds = [layer.forward_seconds + layer.backward_seconds for layer in chain.layers]
     ends = min_max_partition(seconds, count)
-    firsts = [0, *(end + 1 for end in ends[:-1])]
-    merged = [_merged(chain.layers[first : end + 1]) for first, end in zip(firsts, ends, strict=True)]
-    return Chain(tuple(merged), chain.batch, chain.input_bytes)
+    return list(zip([0, *(end + 1 for end in ends[:-1])], ends, strict=True))
 
 
 def min_max_partition(weights: Sequence[float], parts: int) -> list[int]:

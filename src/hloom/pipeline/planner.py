@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hloom.pipeline.chain import Chain, min_max_partition
+from hloom.pipeline.chain import Chain, layer_runs, merge_layers, min_max_partition
 from hloom.pipeline.machine import Machine
 from hloom.pipeline.plan import InvalidPlan, PipelinePlan, Schedule, Stage
 from hloom.pipeline.refinement import refine_cuts
@@ -21,6 +21,8 @@ REFINED_SLACK = 1.3
 """How many times as long as the fastest a plan's step may be for its cuts to be refined."""
 MOST_REFINED = 8
 """How many plans are refined."""
+MERGED_LAYERS = 64
+"""To how many layers long chains are merged."""
 MICROBATCHES_PER_DEVICE = 16
 """Unless the user says which, at most so many times the devices are tried: more leave hardly any bubble to fill."""
 
@@ -93,6 +95,31 @@ def plan_pipeline(
     return min(planned, key=lambda pipeline: pipeline.step_seconds)
 
 
+def plan_merged_pipeline(
+    chain: Chain,
+    machine: Machine,
+    batch: int,
+    *,
+    most_layers: int = MERGED_LAYERS,
+    microbatches: Sequence[int] | None = None,
+    schedules: Sequence[Schedule] = (Schedule.ONE_F_ONE_B,),
+    stage_counts: Iterable[int] | None = None,
+) -> PlannedPipeline:
+    """As `plan_pipeline`, of a chain that is merged to `most_layers` layers if it has more; stages are of all layers.
+
+    Stages then end where merged layers do, which are as equal as can be.
+    """
+    counts = None if stage_counts is None else _stage_counts(chain, machine, stage_counts)
+    runs = layer_runs(chain, max([most_layers, *(counts or ())]))
+    merged = merge_layers(chain, len(runs))
+    planned = plan_pipeline(merged, machine, batch, microbatches=microbatches, schedules=schedules, stage_counts=counts)
+    if merged is chain:
+        return planned
+    stages = [replace(stage, first=runs[stage.first][0], last=runs[stage.last][1]) for stage in planned.plan.stages]
+    plan = replace(planned.plan, stages=tuple(stages))
+    return replace(planned, plan=plan, simulation=replace(planned.simulation, plan=plan), searched=None)
+
+
 def evaluate_plan(costs: StageCosts, plan: PipelinePlan) -> PlannedPipeline:
     """What a plan of one's own takes. Raises IndivisibleBatch where a stage's devices do not divide a microbatch."""
     if plan.stages[-1].last != len(costs.chain.layers) - 1:
@@ -149,9 +176,7 @@ def _planned(
     return replace(min(refined, key=lambda pipeline: pipeline.step_seconds), searched=least)
 
 
-def _interleaved(
-    costs: StageCosts, microbatches: int, counts: Sequence[int], below: float
-) -> Iterator[PipelinePlan]:
+def _interleaved(costs: StageCosts, microbatches: int, counts: Sequence[int], below: float) -> Iterator[PipelinePlan]:
     """Interleaved stages on each possible number of groups, without recomputation where that fits, or with.
 
     Left out are those in which a group alone works as long as a limit.

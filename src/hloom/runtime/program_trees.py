@@ -43,7 +43,7 @@ def _converted(argument: Any, wanted: np.dtype) -> np.ndarray | None:
     if not is_number and jax_internals().jax.dtypes.canonicalize_dtype(array.dtype) != wanted:
         return array
     with np.errstate(all="ignore"):
-        made = array.real.astype(wanted) if wanted.kind != "c" else array.astype(wanted)
+        made = (array if wanted.kind == "c" else np.real(array)).astype(wanted)
         back = made.astype(array.dtype)
     if wanted.kind in "biu":
         return made if bool((back == array).all()) else array
