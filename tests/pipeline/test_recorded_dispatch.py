@@ -54,7 +54,7 @@ class IdleGroup:
         return array
 
     def compiled(self, module: Module, splits: object, donated: object) -> Callable[..., tuple[np.ndarray, ...]]:
-        arrays = tuple(np.zeros(each.dims, each.dtype.numpy) for each in result_types(module))
+        arrays = tuple(np.zeros(result.dims, result.dtype.numpy) for result in result_types(module))
         return lambda *operands: arrays
 
 

@@ -188,8 +188,10 @@ ENTRY step {
 }"""
     less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }"
     plan = PipelinePlan((Stage(0, 0, (0,)),), 8)
-    with pytest.raises(HloomError, match=r"weights along dimension 0, only \d+% of the work is done microbatch"):
+    with pytest.raises(HloomError, match=r"inputs is f32\[7,64\]: 7 examples are no 8 equal slices"):
         pipeline_program(hloom.parse(less + text), plan)
+    with pytest.raises(MixedExamples, match=r"(?s)sorted .*the way from the batch to it: inputs -> product"):
+        pipeline_program(hloom.parse(less + text.replace("[7,", "[16,")), plan)
 
 
 def test_fewer_devices_than_planned():

@@ -291,12 +291,12 @@ def _candidates(module: Module, n: int) -> list[list[tuple[Parameter, int]]]:
     A program returns its state, and layers have weights of equal types: a batch is neither.
     """
     state = _state(module)
-    alike = Counter(parameter.type for parameter in module.entry.parameters)
+    counts = Counter(parameter.type for parameter in module.entry.parameters)
     groups: dict[tuple[bool, int], list[tuple[Parameter, int]]] = {}
     for parameter in module.entry.parameters:
         if not isinstance(parameter.type, TensorType):
             continue
-        key = parameter in state, alike[parameter.type]
+        key = parameter in state, counts[parameter.type]
         dims = [dim for dim, size in enumerate(parameter.type.dims) if size >= n and size % n == 0]
         groups.setdefault(key, []).extend((parameter, dim) for dim in dims)
     left, chosen = MOST_CANDIDATES, list[list[tuple[Parameter, int]]]()
