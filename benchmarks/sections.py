@@ -59,3 +59,13 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "oom": out_of_memory,
     "pipeline": pipelines,
     "bubble": bubbles,
+    "fit": fits,
+    "sharding": sharding,
+    "propagation": propagation,
+    "planning": planning,
+    "caps": caps,
+    "ranks": ranks,
+    "startup": startup,
+    "autodiff": autodiff,
+    "functions": functions,
+}
