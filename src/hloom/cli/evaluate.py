@@ -66,7 +66,7 @@ def command(
     check_output(output, json_output)
     program = read_program(source)
     verify(program)
-    arrays = _drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(load_arrays(inputs))
+    arrays = drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(load_arrays(inputs))
     with progress(f"evaluating {source.file}"):
         outputs = evaluate(program, arrays, steps=steps, memory=most_bytes)
     if output is not None:
@@ -87,7 +87,7 @@ def _bytes(size: str) -> int:
         raise click.BadParameter(str(problem), param_hint="--memory") from None
 
 
-def _drawn(module: Module, seed: int, most_bytes: int) -> list[np.ndarray]:
+def drawn(module: Module, seed: int, most_bytes: int, hint: str = "--memory allows more") -> list[np.ndarray]:
     """Random inputs; raises HloomError where they would take more memory than allowed."""
     types = _input_types(module)
     largest = max((array_type.element_count for array_type in types), default=0)
@@ -95,7 +95,7 @@ def _drawn(module: Module, seed: int, most_bytes: int) -> list[np.ndarray]:
     if need > most_bytes:
         raise HloomError(
             f"to draw the inputs may take {need:,} bytes: more than the {most_bytes:,} allowed",
-            hint="--memory allows more",
+            hint=hint,
         )
     return random_inputs(types, seed)
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hloom.analysis import Device, device
 from hloom.cli.cost import trip
+from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
 from hloom.cli.output import check_folder, write_text
 from hloom.cli.profile_tables import profile_option
+from hloom.cli.run import arrays_in_order
+from hloom.evaluate import MOST_BYTES
+from hloom.ir import Module
 from hloom.page import VIEWER_HINT, has_viewer, page_text
+from hloom.runtime import load_arrays
 
+RANDOM = "random"
+"""What stands for random inputs, in place of a file."""
+NUMPY_HINT = "numpy runs small programs: give a smaller one"
 NO_VIEWER = f"note: without a graph: Model Explorer is not installed; {VIEWER_HINT}"
 
 
@@ -30,6 +39,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
         click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
         click.option("--unknown-trips", type=click.IntRange(min=0), default=1, help="Other loops run so."),
+        click.option("--numerics", metavar="X.npz|random", help="Run it on these inputs; show the values' ranges."),
         click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Of Model Explorer."),
         profile_option(),
     )
@@ -45,6 +55,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         unknown_trips: int,
         viewer: Path | None,
         profile: Path | None,
+        numerics: str | None,
         **options: Any,
     ) -> None:
         chosen: Device = device(name, listed)
@@ -63,6 +74,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
                     viewer=viewer,
                     before=before,
                     profile=profile,
+                    numerics=None if numerics is None else _arrays(program, numerics),
                 )
             if viewer is None and not has_viewer():
                 click.echo(NO_VIEWER, err=True)
@@ -97,6 +109,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
       hloom page step.hlo -o page.html --device tpu-v5e
       hloom page old.hlo new.hlo -o changes.html
       hloom page step.hlo --profile trace/
+      hloom page step.hlo --numerics random
       hloom page step.hlo --source-url 'vscode://file{path}:{line}'
       hloom page step.hlo --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
     """
@@ -106,6 +119,15 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     write_text(text, target)
     if target != STDOUT:
         click.echo(f"{target}: {len(text.encode('utf-8', 'surrogateescape')) / 1e6:.1f} MB", err=True)
+
+
+def _arrays(program: Module, numerics: str) -> Sequence[np.ndarray]:
+    """The inputs of a run: random ones of seed 0, or those of a file."""
+    return (
+        drawn(program, 0, MOST_BYTES, NUMPY_HINT)
+        if numerics == RANDOM
+        else arrays_in_order(load_arrays(Path(numerics)))
+    )
 
 
 def _stem(file: str) -> str:

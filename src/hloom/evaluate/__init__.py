@@ -17,6 +17,7 @@ from hloom.evaluate.limits import MOST_STEPS as MOST_STEPS
 from hloom.evaluate.limits import LimitReached as LimitReached
 from hloom.evaluate.runner import CannotEvaluate as CannotEvaluate
 from hloom.evaluate.runner import GraphRunner as GraphRunner
+from hloom.evaluate.runner import Observer as Observer
 from hloom.evaluate.runner import evaluate as evaluate
 from hloom.evaluate.runner import evaluate_graph as evaluate_graph
 from hloom.evaluate.runner import evaluate_node as evaluate_node

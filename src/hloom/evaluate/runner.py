@@ -8,7 +8,7 @@ loop runs them from a stack of its own, so that calls nest to any depth.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -60,6 +60,7 @@ def evaluate(
     limit: int | None = None,
     steps: int | None = MOST_STEPS,
     memory: int | None = MOST_BYTES,
+    observe: Observer | None = None,
 ) -> tuple[np.ndarray, ...]:
     """The outputs of a module on these inputs, computed with numpy as one device computes them.
 
@@ -67,9 +68,11 @@ def evaluate(
     (`pair.0`). Outputs are arrays, tuples flattened and tokens left out. `steps` is how many instructions may be
     executed, `limit` how many elements computed and graphs called in all, `memory` how many bytes the values in use
     and an instruction's temporaries may take (inputs and outputs included; an estimate from above, made before the
-    instruction is executed); None sets no bound. Raises CannotEvaluate naming the first instruction that cannot be,
-    LimitReached naming the instruction and the loops around it, and HloomError for inputs that do not fit and for
-    elided constants.
+    instruction is executed); None sets no bound. `observe` is told every value, each time that it is computed, but for
+    those of computations that are applied to whole arrays element by element.
+
+    Raises CannotEvaluate naming the first instruction that cannot be, LimitReached naming the instruction and the loops
+    around it, and HloomError for inputs that do not fit and for elided constants.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
@@ -77,7 +80,8 @@ def evaluate(
     (array([-1., -2.], dtype=float32),)
     """
     arguments = arguments_of(module.entry, inputs)
-    value = evaluate_graph(module.entry, arguments, limit=limit, steps=steps, memory=memory)
+    with np.errstate(all="ignore"):
+        value = GraphRunner(limit, steps, memory, observe).call(module.entry, arguments)
     return tuple(leaves_of(value))
 
 
@@ -133,6 +137,8 @@ class EvaluationPlan:
     steps: tuple[EvaluationStep, ...]
 
 
+Observer: TypeAlias = Callable[[Node, Value], None]
+"""Is told an instruction and its value."""
 _Frame: TypeAlias = Generator[Any, Value, Value]
 """A graph or node that is being run: it yields the frames that it waits for, and is sent their values."""
 
@@ -141,8 +147,13 @@ class GraphRunner:
     """Runs graphs; remembers their plans, how deep calls nest, and what is left of the limits."""
 
     def __init__(
-        self, limit: int | None = None, steps: int | None = MOST_STEPS, memory: int | None = MOST_BYTES
+        self,
+        limit: int | None = None,
+        steps: int | None = MOST_STEPS,
+        memory: int | None = MOST_BYTES,
+        observe: Observer | None = None,
     ) -> None:
+        self._observe = observe
         self._limits = EvaluationLimits(limit, steps, memory)
         self._depth = 0
         self._active: Counter[Graph] = Counter()
@@ -256,11 +267,17 @@ class GraphRunner:
         apply = self._apply_mapped if is_mapped else self._apply
         self._active[graph] += 1
         self._limits.hold(values.values())
+        observe = None if is_mapped else self._observe
+        if observe is not None:
+            for node, value in values.items():
+                observe(node, value)
         try:
             for step in plan.steps:
                 node = cast(Apply, step.node)
                 value = apply(node, tuple([values[operand] for operand in node.inputs]))
                 values[node] = (yield value) if isinstance(value, Generator) else value
+                if observe is not None:
+                    observe(node, values[node])
                 self._limits.hold((values[node],))
                 self._limits.release([values.pop(member) for member in step.forgotten])
         finally:

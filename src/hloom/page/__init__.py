@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hloom.analysis import Device
+from hloom.evaluate import Inputs
 from hloom.ir import Module
 from hloom.page.comparison import COLOURS as COLOURS
 from hloom.page.document import page as page
@@ -21,6 +22,8 @@ from hloom.page.figures import Figures as Figures
 from hloom.page.figures import figures as figures
 from hloom.page.graphs import GraphExport as GraphExport
 from hloom.page.graphs import export_graphs as export_graphs
+from hloom.page.numerics import ValueStatistics as ValueStatistics
+from hloom.page.numerics import value_statistics as value_statistics
 from hloom.page.overlays import overlays as overlays
 from hloom.page.page_file import PageFile as PageFile
 from hloom.page.page_file import open_page as open_page
@@ -44,6 +47,7 @@ class _CallablePackage(ModuleType):
         unknown_trips: int = 1,
         viewer: str | Path | None = None,
         before: Module | None = None,
+        numerics: Inputs | None = None,
     ) -> None:
         page(
             module,
@@ -54,6 +58,7 @@ class _CallablePackage(ModuleType):
             unknown_trips=unknown_trips,
             viewer=viewer,
             before=before,
+            numerics=numerics,
         )
 
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from hloom.analysis import Device, device
 from hloom.diff import diff
+from hloom.evaluate import Inputs
 from hloom.hlo import write_whole
 from hloom.ir import Module
 from hloom.page.comparison import graphs_of_both, overlay_of_changes, panel_of_changes
 from hloom.page.figures import add_measured, figures
 from hloom.page.graphs import MOST_EXPORTED, export_graphs
+from hloom.page.numerics import value_statistics
 from hloom.page.overlays import overlays
 from hloom.page.page_file import PageFile, open_page
 from hloom.page.panels import panels
@@ -45,6 +47,7 @@ def page(
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
     before: Module | None = None,
+    numerics: Inputs | None = None,
 ) -> None:
     """Write a page that shows a module into a file, whole or not at all; see `page_text`."""
     text = page_text(
@@ -55,6 +58,7 @@ def page(
         unknown_trips=unknown_trips,
         viewer=viewer,
         before=before,
+        numerics=numerics,
     )
     write_whole(Path(path), text)
 
@@ -69,6 +73,7 @@ def view(
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
     before: Module | None = None,
+    numerics: Inputs | None = None,
 ) -> PageFile:
     """Write a page, into a folder for temporary files unless told where, and open it; see `page_text`.
 
@@ -83,6 +88,7 @@ def view(
         unknown_trips=unknown_trips,
         viewer=viewer,
         before=before,
+        numerics=numerics,
     )
     return open_page(text, module.name, path)
 
@@ -97,6 +103,7 @@ def page_text(
     viewer: str | Path | None = None,
     before: Module | None = None,
     profile: str | Path | None = None,
+    numerics: Inputs | None = None,
 ) -> str:
     """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
 
@@ -105,6 +112,8 @@ def page_text(
     has everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that
     one to this, and the changes as tables; costs, memory and the rest are of this one. `profile` is a trace of this
     one, whose measured times become an overlay: where it was compiled to what ran, the optimised one is shown.
+    With `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range of their
+    values.
 
     Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a loop that there is
     none of, a wheel of another version, a trace of other programs, and where one of two modules has no entry.
@@ -118,6 +127,8 @@ def page_text(
     numbers = figures(module, chosen, **counts)
     if measured is not None:
         add_measured(numbers, measured)
+    if numerics is not None:
+        numbers.numerics = value_statistics(module, numerics)
     size = module.node_count + (before.node_count if before is not None else 0)
     if size > MOST_EXPORTED:
         parts = None
@@ -128,7 +139,7 @@ def page_text(
         )
     export = export_graphs(module, numbers, links)
     graphs, shown = export.graphs, panels(numbers, export.scopes)
-    coloured = overlays(export, numbers.collectives)
+    coloured = overlays(export, numbers.collectives, numbers.numerics)
     if before is not None:
         difference = diff(before, module, device=chosen)
         other = export_graphs(before, figures(before, chosen), SourceLinks(before, source_url))

@@ -17,6 +17,7 @@ from hloom.analysis import (
     roofline,
 )
 from hloom.ir import Graph, Module, Node
+from hloom.page.numerics import ValueStatistics
 from hloom.profile import Measurement
 from hloom.text import HloomError
 from hloom.xla_cpu import memory
@@ -42,6 +43,7 @@ class Figures:
     memory: MemoryReport | None = None
     peak_nodes: list[Node | None] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    numerics: dict[Node, ValueStatistics] = field(default_factory=dict)
 
 
 def figures(

@@ -242,6 +242,8 @@ class _Exporter:
             if link:
                 texts["source_link"] = link
         texts |= self._number_texts(node)
+        if node in self.numbers.numerics:
+            texts["numerics"] = str(self.numbers.numerics[node])
         if "sharding" in node.attributes:
             texts["sharding"] = attribute_text(node.attributes["sharding"])
         applied = [clean(graph.name) for graph in node.called_graphs if graph not in self._shown_names]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hloom.analysis import CollectiveCost
 from hloom.ir import Node, TensorType, TupleType
 from hloom.page.figures import MEASURED
 from hloom.page.graphs import GraphExport
+from hloom.page.numerics import ValueStatistics
 from hloom.viz import attribute_text, shorten
 
 NUMBERS = {
@@ -42,17 +44,28 @@ PALETTE = (
     "#99f6e4",
 )
 LONGEST_TEXT = 60
+EMPTY: Mapping[Node, ValueStatistics] = MappingProxyType({})
 
 NodeData = dict[str, Any]
 
 
-def overlays(export: GraphExport, collectives: Mapping[Node, CollectiveCost]) -> dict[str, NodeData]:
+def overlays(
+    export: GraphExport,
+    collectives: Mapping[Node, CollectiveCost],
+    numerics: Mapping[Node, ValueStatistics] = EMPTY,
+) -> dict[str, NodeData]:
     """Every overlay that has something to show: by its name, for each graph the values and their colours.
 
     The most frequent element type has no colour: the overlay's name says it.
     """
     result = {
         name: _numbers(export, export.values.get(figure, {}), factor) for name, (figure, factor) in NUMBERS.items()
+    }
+    magnitudes = {node: statistics.largest_magnitude for node, statistics in numerics.items()}
+    wrong = {
+        node: "NaN" if statistics.not_a_number else "infinite"
+        for node, statistics in numerics.items()
+        if (statistics.not_a_number or statistics.infinite) and node in export.graph_ids
     }
     texts: dict[str, dict[Node, str]] = {"sharding": {}}
     element_types: dict[Node, str] = {}
@@ -64,6 +77,8 @@ def overlays(export: GraphExport, collectives: Mapping[Node, CollectiveCost]) ->
     if common:
         others = {node: name for node, name in element_types.items() if name and name != common[0][0]}
         texts[f"element type, not {common[0][0]}"] = others
+    result["largest magnitude"] = _numbers(export, magnitudes, 1.0)
+    texts["not finite"] = wrong
     texts["collective"] = {node: node.opcode for node in collectives if node in export.graph_ids}
     result |= {name: _categories(export, values) for name, values in texts.items()}
     return {name: data for name, data in result.items() if data}
