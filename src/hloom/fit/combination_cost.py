@@ -1,7 +1,7 @@
 """What a pipeline takes, by the model of sharded programs: the roofline of what a device runs, then what it sends.
 
-Programs of stages are priced as they run (`stage_cost.py`), the order of work is simulated, then come the gradients'
-all-reduces, then the updates.
+Programs of stages are priced as they run (`stage_cost.py`), gradients are summed up over a stage's devices with each
+microbatch, the order of work is simulated, then come the updates.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class PipelineCosts:
     def cost(self, plan: PipelinePlan, examples: int) -> DeviceCost:
         """What a plan takes for a step of so many examples.
 
-        Its work is the mean of all devices', and the bubble what they wait, for transfers too; then comes what the
-        gradients' all-reduce takes longer. Updates of stages run side by side: the longest counts.
+        Its work is the mean of all devices', and the bubble what they wait, for transfers too. Updates of stages run
+        side by side: the longest counts.
         """
         stages = stage_costs(self.module, plan, self.device, self.batch)
         run = _Run(self, plan, stages, examples)
@@ -75,11 +75,12 @@ class _Run:
 
     def _times(self, stage: StageCost) -> StageTimes:
         seconds = {work: cost.total_seconds for work in WORK if (cost := stage.action_cost(work)) is not None}
+        summing = self._all_reduce(stage)
         weight = seconds.get(ActionKind.BACKWARD_WEIGHT, 0.0)
+        weight += summing if weight else 0.0
         backward = seconds.get(ActionKind.BACKWARD, 0.0) + seconds.get(ActionKind.BACKWARD_INPUT, 0.0) + weight
-        return StageTimes(
-            seconds.get(ActionKind.FORWARD, 0.0), backward, weight, self._transfer(stage), self._all_reduce(stage)
-        )
+        backward += 0.0 if weight else summing
+        return StageTimes(seconds.get(ActionKind.FORWARD, 0.0), backward, weight, self._transfer(stage), 0.0)
 
     def _transfer(self, stage: StageCost) -> float:
         """Seconds from a stage to the next; what a mesh holds several copies of is sent to each."""
@@ -106,7 +107,10 @@ class _Run:
         return local * len(self.plan.stages[stage.stage].devices) / whole if whole else 1.0
 
     def _all_reduce(self, stage: StageCost) -> float:
-        """Seconds of the gradients' all-reduces, one after the other; a mesh's are in its programs."""
+        """Seconds of the gradients' all-reduces of one microbatch, one after the other; a mesh's are in its programs.
+
+        A stage's programs are compiled alone, so a sum over microbatches is whole on each of its devices.
+        """
         own = self.plan.stages[stage.stage]
         if stage.sharding is not None or len(own.devices) == 1:
             return 0.0
@@ -125,6 +129,7 @@ class _Run:
                 cost = stage.action_cost(work)
                 for cause, seconds in cost.seconds.items() if cost is not None else ():
                     total[cause] = total.get(cause, 0.0) + share * seconds
+            total["links"] = total.get("links", 0.0) + share * self._all_reduce(stage)
         return total
 
     def sent(self) -> float:
@@ -138,7 +143,7 @@ class _Run:
             sent += count * sum(cost.comm_bytes for work in WORK if (cost := stage.action_cost(work)) is not None)
             sent += sum(cost.comm_bytes for cost in stage.once)
             if stage.sharding is None:
-                sent += self.tables.gradients[own.first, own.last] * comm_factor("all-reduce", width)
+                sent += count * self.tables.gradients[own.first, own.last] * comm_factor("all-reduce", width)
             most = max(most, float(sent))
         return most
 

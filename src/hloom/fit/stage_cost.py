@@ -1,7 +1,7 @@
 """What a stage of a pipeline takes on each of its devices: seconds of its programs by cause, bytes sent, bytes held.
 
 A stage on one device runs its programs as they are. On several without a mesh it splits each microbatch, so its devices
-run the programs of smaller microbatches, and sum up the gradients in the end. With a mesh they run what the planner
+run the programs of smaller microbatches, and sum up the gradients of each. With a mesh they run what the planner
 makes of the programs (`hloom.pipeline.shard_stage`), with the partitioner's collectives.
 
 What is held is what the executor holds (`pipeline/executor.py`): parameters, sums and constants of the step, the values
