@@ -23,6 +23,7 @@ from benchmarks.passes import passes
 from benchmarks.pipeline import pipelines
 from benchmarks.planning import planning
 from benchmarks.printing import printing
+from benchmarks.profile import traces
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
 from benchmarks.ranks import ranks
@@ -57,6 +58,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "microbatch": microbatches,
     "remat": remat,
     "oom": out_of_memory,
+    "profile": traces,
     "pipeline": pipelines,
     "bubble": bubbles,
     "fit": fits,
