@@ -30,7 +30,7 @@ from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, so
 
 WORK = 240_000
 """How many instructions are simulated at most: ninety choices of a program of some thousands."""
-MOST, FEWEST = 500, 24
+MOST, FEWEST = 700, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
 STAGES = 40
 """How often the search begins anew from another choice of the front."""
@@ -57,6 +57,8 @@ FLAT = 0.002
 """What holds more than the least by less than this share is looked around as well in the end, the cheapest first."""
 DESCENT = 3
 """One part in so many of the simulations may go there at a time."""
+MOST_CHEAPER = 96
+"""So many cheaper choices around one of the front are looked at."""
 PEAKS, NEAR = 6, 0.9
 """So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
 SPACING = 8
@@ -203,13 +205,14 @@ class _Search:
         return min((point.cost for point in self.points.values() if point.bytes <= budget), default=math.inf)
 
     def run(self) -> None:
-        """Stages until nothing is gained, and single changes of the smallest choices, in turn."""
+        """Stages until nothing is gained, single changes of the smallest choices, and cheaper ones along the front."""
         uses: dict[bytes, int] = {}
         self._price_front()
         while self.has_work:
             self._stages(uses)
             before = self.front()
             self._descend()
+            self._cheapen()
             if not self._has_gained(before):
                 return
 
@@ -234,6 +237,48 @@ class _Search:
             < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes * (1 + GAIN)), default=math.inf)
             for point in self.front()
         )
+
+    def _cheapen(self) -> None:
+        """Look for cheaper choices around each one of the front that hold no more than it, first where most is left
+        open above: the product of the shares that the next larger one costs less and holds more.
+
+        Changes that promise not to hold more are simulated before others, the cheapest first.
+        """
+        exhausted: set[bytes] = set()
+        most = len(self.points) + self.allowed // DESCENT
+        while self.has_work and len(self.points) < most:
+            front = self._shared_front()
+            larger = [point for point, _, _ in front[1:]]
+            left = [
+                ((1 - point.bytes / other.bytes) * (1 - other.cost / point.cost), key, point, base)
+                for (point, base, _), other in zip(front, larger, strict=False)
+                if (key := choice_key(point.choice)) not in exhausted
+            ]
+            if not left:
+                break
+            _, key, point, base = max(left, key=lambda entry: entry[:2])
+            for choice in self._cheaper(point, base):
+                if not self.has_work or len(self.points) >= most:
+                    break
+                if self.add(choice).bytes <= point.bytes:
+                    break
+            else:
+                exhausted.add(key)
+            self._price_front()
+
+    def _cheaper(self, point: Point, base: dict[int, int]) -> list[dict[int, int]]:
+        """The cheaper choices around one that were not simulated, in the order in which they are tried."""
+        footprint = self.profiler.footprint(point.choice)
+        held = held_at_peak(self.problem, point.choice, footprint)
+        limit = point.cost * (1 - GAIN)
+        ranked: list[tuple[bool, float, int, dict[int, int]]] = []
+        around = moves(self.problem, self.graph, base, footprint, limit, frozenset[tuple[int, int]]())
+        for number, move in enumerate(itertools.islice(around, MOST_CHEAPER)):
+            choice = self.graph.named(self.problem, move.choice)
+            if not self.profiler.is_known(choice):
+                is_larger = expected_change(self.problem, held, point.choice, choice) > FLAT * point.bytes
+                ranked.append((is_larger, move.cost, number, choice))
+        return [choice for *_, choice in sorted(ranked, key=lambda entry: entry[:3])]
 
     def _descend(self) -> None:
         """Make single changes of the choices that hold hardly more than the least, the cheapest first, until none saves
@@ -290,6 +335,19 @@ class _Search:
         the shares that it costs less than the next smaller one and that it holds more. The solution without a budget
         comes first, also where another is forecast to be a little cheaper. None where all were looked around.
         """
+        front = self._shared_front()
+        if not uses:
+            return self._shared(next(iter(self.points.values())).choice) or front[-1][1]
+        used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
+        if min(used) >= STAGES:
+            return None
+        fresh = [entry for entry, count in zip(front, used, strict=True) if count == min(used)]
+        return fresh[0][1] if is_smallest else max(fresh[1:] or fresh, key=lambda entry: entry[2])[1]
+
+    def _shared_front(self) -> list[tuple[Point, dict[int, int], float]]:
+        """The front of choices in which isomorphic clusters have one strategy, the smallest first; these by node, and
+        what is left open below each one.
+        """
         front: list[tuple[Point, dict[int, int], float]] = []
         smaller: Point | None = None
         for point in sorted(self.points.values(), key=lambda point: (point.bytes, point.cost)):
@@ -301,13 +359,7 @@ class _Search:
                 left_open = (1 - smaller.bytes / point.bytes) * (1 - point.cost / smaller.cost)
             front.append((point, choice, left_open))
             smaller = point
-        if not uses:
-            return self._shared(next(iter(self.points.values())).choice) or front[-1][1]
-        used = [uses.get(choice_key(point.choice), 0) for point, _, _ in front]
-        if min(used) >= STAGES:
-            return None
-        fresh = [entry for entry, count in zip(front, used, strict=True) if count == min(used)]
-        return fresh[0][1] if is_smallest else max(fresh[1:] or fresh, key=lambda entry: entry[2])[1]
+        return front
 
     def _shared(self, choice: Choice) -> dict[int, int] | None:
         """A choice by node; None where isomorphic clusters have several strategies."""
