@@ -458,15 +458,19 @@ class _Search:
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
         stage = _Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
         waiting = dict.fromkeys(self._targets(), 0.0)
+        is_cut = False
         for _ in range(ROUNDS):
             for target, margin in list(waiting.items()):
-                if not self.has_work:
+                is_cut = not self.has_work
+                if is_cut:
                     break
                 more = self._aim(stage, target, margin)
                 if more is None:
                     del waiting[target]
                 else:
                     waiting[target] = more
+        if is_cut and self.models:
+            return  # its answers were not all simulated, so its rows were not corrected
         rows = sorted(stage.peaks)
         use = stage.savings.use(base, point.profile, kept, rows)
         self.models.append(MomentModel(stage.graph, use, point.cost, self._counts()))
