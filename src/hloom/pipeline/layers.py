@@ -305,7 +305,7 @@ class LayerAssignment:
             return False
         return value_type.element_count in self._parameter_sizes
 
-    @property
+    @cached_property
     def _parameter_sizes(self) -> set[int]:
         batches = {self.step.captured[batch] for batch in self.step.batches}
         return {

@@ -243,6 +243,18 @@ def byte_count(node: Node) -> int:
 
 def entry_ancestors(graph: Graph, outputs: list[Node]) -> list[Node]:
     """The nodes that some nodes of a graph are made of, in order, with these."""
+    needed = _ancestors(outputs)
+    return [node for node in graph.nodes if node in needed]
+
+
+def parameters_of(node: Node) -> list[Parameter]:
+    """The parameters of the entry that a value is made of, by number."""
+    made_of = (other for other in _ancestors([node]) if isinstance(other, Parameter))
+    return sorted(made_of, key=lambda parameter: parameter.number)
+
+
+def _ancestors(outputs: list[Node]) -> set[Node]:
+    """The nodes that some nodes are made of, with these."""
     needed: set[Node] = set()
     pending = list(outputs)
     while pending:
@@ -250,9 +262,4 @@ def entry_ancestors(graph: Graph, outputs: list[Node]) -> list[Node]:
         if node not in needed:
             needed.add(node)
             pending += node.inputs
-    return [node for node in graph.nodes if node in needed]
-
-
-def parameters_of(node: Node) -> list[Parameter]:
-    """The parameters of the entry that a value is made of."""
-    return [other for other in entry_ancestors(node.graph, [node]) if isinstance(other, Parameter)]
+    return needed
