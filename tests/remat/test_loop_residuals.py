@@ -278,3 +278,19 @@ def test_random_loops_keep_their_numbers(body: list[tuple[str, int, int]], share
     if made is not None:
         for value, other in zip(hloom.evaluate(module, ARGUMENTS), hloom.evaluate(made, ARGUMENTS), strict=True):
             np.testing.assert_allclose(other, value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_is_paired_with_the_loop_that_reads_most_of_its_stacks():
+    """The next layer's loop reads the outputs of the one before, the backward loop all residuals."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        for w in weights:
+            _, x = lax.scan(lambda h, v, w=w: (jnp.tanh(jnp.sin(h @ w) + v), jnp.cos(h)), x[0], x)
+        return (x * x).mean()
+
+    shapes = [jax.ShapeDtypeStruct((16, 16), jnp.float32)] * 2, jax.ShapeDtypeStruct((8, 4, 16), jnp.float32)
+    module = parse(jax.jit(jax.grad(loss)).lower(*shapes).as_text("hlo"))
+    _prepare(module)
+    loops = [node for node in module.entry.nodes if node.opcode == "while"]
+    pairs = {(loops.index(pair.forward), loops.index(pair.backward)) for pair in find_loop_residuals(module)}
+    assert pairs == {(0, 3), (1, 2)}

@@ -81,16 +81,13 @@ def find_loop_residuals(module: Module) -> list[LoopResiduals]:
     entry, tracer = module.entry, ScalarEvolution({})
     loops = [node for node in entry.nodes if isinstance(node, Apply) and _is_simple_loop(node)]
     courses = {loop: _Counting(loop, tracer) for loop in loops}
+    pairs = [_pair(forward, backward, courses) for forward in loops for backward in loops if backward is not forward]
     residuals: list[LoopResiduals] = []
     taken: set[Apply] = set()
-    for forward in loops:
-        for backward in loops:
-            if backward in taken or backward is forward or forward in taken:
-                continue
-            pair = _pair(forward, backward, courses)
-            if pair is not None:
-                residuals.append(pair)
-                taken |= {forward, backward}
+    for pair in sorted(filter(None, pairs), key=lambda pair: -len(pair.reads)):  # the next layer's loop reads one stack
+        if pair.forward not in taken and pair.backward not in taken:
+            residuals.append(pair)
+            taken |= {pair.forward, pair.backward}
     if residuals:
         builder = _ValuesBuilder(module)
         for pair in residuals:
