@@ -12,7 +12,7 @@ from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 
-PASSES = ("simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline")
+PASSES = ("simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots")
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""
 SORT = AtMost(3)

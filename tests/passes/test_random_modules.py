@@ -29,7 +29,7 @@ ROUNDED = frozenset(
 EXACT_RULES = rules_pass("exact rules", [rule for rule in PASSES["simplify"].rules if rule.name not in ROUNDED])
 STRICT = {
     "exact rules": [fixpoint("exact", [EXACT_RULES, "dce"])],
-    "one by one": ["cse", "dce", "fold", "inline", "unroll", "hoist", "sink", "outline"],
+    "one by one": ["cse", "dce", "fold", "inline", "unroll", "hoist", "sink", "merge-dots", "outline"],
     "loops first": [
         "sink",
         "cse",

@@ -11,13 +11,13 @@ from hloom.runtime import compare, run
 from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
-PASSES_HERE = ("cse", "dce", "fold", "hoist", "inline", "inline-fusions", "outline", "sink", "unroll")
+PASSES_HERE = ("cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "outline", "sink", "unroll")
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",
     "models.transformer", "random.random_rejection",
 )  # fmt: skip
 NOT_COMPARED = ("control.mapped_while", "models.transformer_scanned_with_remat", "random.rng_uniform")
-PIPELINE = ["inline", WHILE_LOOP, CONDITIONAL, "hoist", "sink", "fold", "unroll", "cse", "dce"]
+PIPELINE = ["inline", WHILE_LOOP, CONDITIONAL, "hoist", "sink", "fold", "unroll", "cse", "merge-dots", "dce"]
 
 
 def changed(text: str, passes):

@@ -1,0 +1,360 @@
+"""The pass `merge-dots`: products that share an operand become one product, and slices of it.
+
+    dot(x, a), dot(x, b)   ->   both = dot(x, concatenate(a, b)), slice(both), slice(both)
+
+So the projections to queries, keys and values are one product. Operands are shared through transposes, and through
+reshapes that add or drop dimensions of size 1; the products need not write their dimensions in the same order, nor have
+the shared operand on the same side. Follows XLA's xla/hlo/transforms/simplifiers/dot_merger.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies
+from hloom.passes.outline import CALLERS
+from hloom.passes.pipeline import register_pass
+from hloom.rewrite import Builder, Report
+from hloom.text import HloomError
+
+MOST_BYTES = 32 << 20
+"""A larger product, its operands counted, is merged with smaller ones only, as in XLA's pipeline for GPUs."""
+MOST_STEPS = 50
+"""How many instructions are looked at for dependences, for each one of a graph."""
+MOST_VIEWS = 8
+"""How many transposes and reshapes one above the other a shared operand is looked for under."""
+Label = int | None
+"""The dimension of the shared value that a dimension stands for; None for those of size 1, which mean nothing."""
+
+
+def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
+    """Merge products that share an operand, and of which none needs another.
+
+    Of those merged, one at most takes more than `bytes`, its operands counted. Raises HloomError for what is no number.
+    """
+    limit = _limit(bytes)
+    report = Report("merge-dots")
+    if module.has_closures:
+        return report
+    module.index_users()
+    for graph in list(module.graphs):
+        if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
+            merger = _Merger(graph, limit)
+            merger.run(report)
+            if merger.steps < 0:
+                report.notes.append(f"{graph.name}: too many dependences to look at, some products stay apart")
+    return report
+
+
+def _limit(given: int | str) -> int:
+    try:
+        limit = int(given)
+    except ValueError:
+        limit = -1
+    if limit < 0:
+        raise HloomError(
+            f"merge-dots takes a number of bytes, not '{given}'", hint="as in -p 'merge-dots(bytes=1000000)'"
+        )
+    return limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Product:
+    """A dot, seen from one of its operands: the value that this is a view of, and what its dimensions are for.
+
+    `shared` are the labels of the operand's dimensions, `other` those of the other operand's; free dimensions of the
+    latter have none, as have those of size 1. `is_batch` and `is_contracted` say by dimension of the shared operand.
+    """
+
+    dot: Apply
+    side: int
+    source: Node
+    shared: tuple[Label, ...]
+    other: tuple[Label, ...]
+    batch: tuple[int, ...]
+    contracted: tuple[int, ...]
+    free: tuple[int, ...]
+
+    @property
+    def operand(self) -> Node:
+        return self.dot.inputs[self.side]
+
+    @property
+    def partner(self) -> Node:
+        return self.dot.inputs[1 - self.side]
+
+    @property
+    def key(self) -> object:
+        """What products that can be merged have in common."""
+        labels = [frozenset(self.shared[dim] for dim in dims) - {None} for dims in (self.batch, self.contracted)]
+        kept = tuple((name, value) for name, value in self.dot.attributes.items() if not name.endswith("_dims"))
+        return self.source, *labels, _dtype(self.partner), _dtype(self.dot), kept
+
+    @property
+    def byte_count(self) -> int:
+        return sum(node.type.byte_count for node in (self.dot, *self.dot.inputs) if node.type is not None)
+
+
+class _Merger:
+    """The products of one graph, by what they share."""
+
+    def __init__(self, graph: Graph, limit: int) -> None:
+        self.graph = graph
+        self.limit = limit
+        self.steps = MOST_STEPS * (len(graph.nodes) + 100)
+        self.merged: set[Node] = set()
+
+    def run(self, report: Report) -> None:
+        waited = control_predecessors(self.graph)
+        groups: dict[object, list[_Product]] = {}
+        for node in self.graph.nodes:
+            if isinstance(node, Apply) and _is_plain(node) and node not in waited:
+                for side in (0, 1):
+                    product = _product(node, side)
+                    groups.setdefault(product.key, []).append(product)
+        for products in groups.values():
+            for members in self.independent([product for product in products if product.dot not in self.merged]):
+                for node in self.needed(members):
+                    self.graph.move_before(node, members[0].dot)
+                _merge(members)
+                self.merged.update(member.dot for member in members)
+                report.changes += len(members) - 1
+                names = ", ".join(member.dot.name for member in members)
+                report.notes.append(f"{names} of {self.graph.name}: one product")
+        for dot in self.merged:
+            self.graph.erase(dot)
+
+    def independent(self, products: Sequence[_Product]) -> Iterator[list[_Product]]:
+        """Sets of products of which none needs another: those that need as many of them, one after another.
+
+        What is merged of one set changes no such number of another's products.
+        """
+        if len(products) < 2:
+            return
+        ordered = sorted(products, key=lambda product: _Position(product.dot))
+        depths = self.depths(ordered)
+        if self.steps < 0:
+            return
+        sets: dict[int, list[_Product]] = {}
+        for product in ordered:
+            sets.setdefault(depths[product.dot], []).append(product)
+        for members in sets.values():
+            chosen: dict[Node, _Product] = {}
+            large = 0
+            for product in members:
+                is_large = product.byte_count > self.limit
+                if product.dot in self.merged or product.partner in chosen or (is_large and large):
+                    continue
+                if all(product.dot is not other.dot for other in chosen.values()):
+                    chosen[product.partner] = product
+                    large += is_large
+            if len(chosen) > 1:
+                yield list(chosen.values())
+
+    def depths(self, products: Sequence[_Product]) -> dict[Node, int]:
+        """Of products in order, how many of them it needs at most, one after another."""
+        dots = {product.dot for product in products}
+        first = products[0].dot
+        depths: dict[Node, int] = {first: 0}
+        for product in products:
+            pending: list[Node] = [product.dot]
+            while pending and self.steps >= 0:
+                node = pending[-1]
+                before = [operand for operand in _needs(node) if not self.graph.comes_before(operand, first)]
+                waiting = [operand for operand in before if operand not in depths] if node not in depths else []
+                self.steps -= 1 + len(before)
+                pending += waiting
+                if not waiting:
+                    pending.pop()
+                    depths[node] = max((depths[operand] + (operand in dots) for operand in before), default=0)
+        return depths
+
+    def needed(self, members: Sequence[_Product]) -> list[Node]:
+        """What products need of what stands after the first of them, in order."""
+        first = members[0].dot
+        visited: dict[Node, None] = {}
+        pending: list[Node] = [member.dot for member in members[1:]]
+        while pending:
+            for operand in _needs(pending.pop()):
+                if operand not in visited and self.graph.comes_before(first, operand):
+                    visited[operand] = None
+                    pending.append(operand)
+        return sorted(visited, key=_Position)
+
+
+def _needs(node: Node) -> tuple[Node, ...]:
+    return (*node.inputs, *(node.attributes.get("control-predecessors") or ()))
+
+
+class _Position:
+    """A node's position in its graph, to sort by."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __lt__(self, other: _Position) -> bool:
+        return self.node.graph.comes_before(self.node, other.node)
+
+
+def _is_plain(node: Apply) -> bool:
+    """Whether a node is a product of two arrays that nothing ties to where and how it is computed."""
+    if node.opcode != "dot" or len(node.inputs) != 2 or "sharding" in node.attributes or has_control_dependencies(node):
+        return False
+    arrays = (node, *node.inputs)
+    return all(isinstance(array.type, TensorType) and array.type.dynamic is None for array in arrays)
+
+
+def _product(dot: Apply, side: int) -> _Product:
+    batch, contracted = _numbers(dot, side)
+    partner = [dim for dims in _numbers(dot, 1 - side) for dim in dims]
+    source, shared = _view(dot.inputs[side])
+    other: list[Label] = [None] * len(_dims(dot.inputs[1 - side]))
+    for mine, its in zip((*batch, *contracted), partner, strict=True):
+        other[its] = shared[mine]
+    free = tuple(dim for dim in range(len(other)) if dim not in partner)
+    return _Product(dot, side, source, shared, tuple(other), batch, contracted, free)
+
+
+def _numbers(dot: Apply, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The batch and the contracted dimensions of an operand."""
+    name = ("lhs", "rhs")[side]
+    return dot.attribute(f"{name}_batch_dims"), dot.attribute(f"{name}_contracting_dims")
+
+
+def _view(node: Node) -> tuple[Node, tuple[Label, ...]]:
+    """The value that a node is a view of, and by dimension of the node the value's dimension."""
+    labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(_dims(node))]
+    order: list[Label] = list(labels)
+    for _ in range(MOST_VIEWS):
+        if node.opcode == "transpose":
+            inner = node.inputs[0]
+            moved = node.attributes["dimensions"]
+            order = [None if label is None else moved[label] for label in order]
+        elif node.opcode == "reshape" and _large(node) == _large(node.inputs[0]):
+            inner = node.inputs[0]
+            numbers = [dim for dim, size in enumerate(_dims(inner)) if size != 1]
+            outer = [dim for dim, size in enumerate(_dims(node)) if size != 1]
+            below = dict(zip(outer, numbers, strict=True))
+            order = [None if label is None else below[label] for label in order]
+        else:
+            break
+        node = inner
+    return node, tuple(order)
+
+
+def _merge(members: Sequence[_Product]) -> None:
+    """Put one product in place of several, before the first; their users get slices of it."""
+    first = members[0]
+    build = Builder(first.dot)
+    axes = _target(first)
+    pieces = [_arranged(build, member, first, axes) for member in members]
+    joined = axes.index(None)
+    operand = build.op("concatenate", *pieces, dimensions=(joined,))
+    sides = [first.operand, operand] if first.side == 0 else [operand, first.operand]
+    named = {}
+    for name, dims in (("batch", first.batch), ("contracting", first.contracted)):
+        own = "lhs" if first.side == 0 else "rhs"
+        its = "rhs" if first.side == 0 else "lhs"
+        named[f"{own}_{name}_dims"] = dims
+        named[f"{its}_{name}_dims"] = tuple(axes.index(dim) for dim in dims)
+    attributes = {name: value for name, value in first.dot.attributes.items() if not name.endswith("_dims")} | named
+    assert isinstance(first.dot.type, TensorType)
+    size = sum(_dims(piece)[joined] for piece in pieces)
+    order = _result_axes(first)
+    free = [_dims(first.operand)[dim] if dim is not None else size for dim in order]
+    product = build.op("dot", *sides, type=TensorType(first.dot.type.dtype, tuple(free)), attributes=attributes)
+    start = 0
+    for member, piece in zip(members, pieces, strict=True):
+        limit = start + _dims(piece)[joined]
+        bounds = [
+            SliceDimension(start, limit) if dim is None else SliceDimension(0, extent)
+            for dim, extent in zip(order, free, strict=True)
+        ]
+        part = build.op("slice", product, slice=tuple(bounds))
+        result = _restored(build, part, member, first, order)
+        member.dot.graph.replace_uses(member.dot, result)
+        start = limit
+
+
+def _target(first: _Product) -> list[int | None]:
+    """The order of the dimensions of what is concatenated: the shared operand's own, None where the pieces differ."""
+    own: list[int | None] = [None] * len(first.other)
+    partner = [dim for dims in _numbers(first.dot, 1 - first.side) for dim in dims]
+    for mine, its in zip((*first.batch, *first.contracted), partner, strict=True):
+        own[its] = mine
+    rest: list[int | None] = [dim for dim in own if dim is not None]
+    start = own.index(None) if None in own else len(own)
+    together = all(dim is None for dim in own[start : start + len(first.free)])
+    return [*rest[:start], None, *rest[start:]] if together else [*rest, None]
+
+
+def _arranged(build: Builder, member: _Product, first: _Product, axes: Sequence[int | None]) -> Node:
+    """The other operand of a product, its dimensions in the target's order and the free ones as one."""
+    position = {label: dim for dim, label in enumerate(member.other) if label is not None}
+    order: list[int] = []
+    for axis in axes:
+        if axis is None:
+            order += member.free
+        elif first.shared[axis] is not None:
+            order.append(position[first.shared[axis]])
+    order += [dim for dim in range(len(member.other)) if dim not in order]
+    assert isinstance(member.partner.type, TensorType)
+    size = prod(_dims(member.partner)[dim] for dim in member.free)
+    dims = tuple(size if axis is None else _dims(first.operand)[axis] for axis in axes)
+    return build.reshape(build.transpose(member.partner, order), TensorType(member.partner.type.dtype, dims))
+
+
+def _result_axes(first: _Product) -> list[int | None]:
+    """The dimensions of the merged product: those of the shared operand, and None for what was concatenated."""
+    free = [dim for dim in range(len(first.shared)) if dim not in (*first.batch, *first.contracted)]
+    return [*first.batch, *free, None] if first.side == 0 else [*first.batch, None, *free]
+
+
+def _restored(build: Builder, part: Node, member: _Product, first: _Product, order: Sequence[int | None]) -> Node:
+    """The result of a product, from its slice of the merged one."""
+    given: list[tuple[str, int]] = []
+    for axis in order:
+        label = None if axis is None else first.shared[axis]
+        given += (
+            [("free", dim) for dim in member.free] if axis is None else [] if label is None else [("shared", label)]
+        )
+    kept = [dim for dim in range(len(member.shared)) if dim not in (*member.batch, *member.contracted)]
+    batch = [("shared", member.shared[dim]) for dim in member.batch]
+    sides = [[("shared", member.shared[dim]) for dim in kept], [("free", dim) for dim in member.free]]
+    wanted = [*batch, *sides[member.side], *sides[1 - member.side]]
+    sizes = {("free", dim): _dims(member.partner)[dim] for dim in member.free}
+    sizes |= {
+        ("shared", label): size
+        for label, size in zip(member.shared, _dims(member.operand), strict=True)
+        if label is not None
+    }
+    given = [axis for axis in given if sizes[axis] != 1]
+    places = [given.index(axis) for axis in wanted if axis in given]
+    assert isinstance(member.dot.type, TensorType)
+    element = member.dot.type.dtype
+    if places != sorted(places):
+        part = build.reshape(part, TensorType(element, tuple(sizes[axis] for axis in given)))
+        part = build.transpose(part, places)
+    return build.reshape(part, member.dot.type)
+
+
+def _dims(node: Node) -> tuple[int, ...]:
+    assert isinstance(node.type, TensorType)
+    return node.type.dims
+
+
+def _large(node: Node) -> list[int]:
+    return [size for size in _dims(node) if size != 1]
+
+
+def _dtype(node: Node) -> object:
+    assert isinstance(node.type, TensorType)
+    return node.type.dtype
+
+
+register_pass("merge-dots", "products that share an operand become one product and its slices", merge_dots, ("bytes",))
