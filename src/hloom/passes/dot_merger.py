@@ -298,10 +298,11 @@ def _arranged(build: Builder, member: _Product, first: _Product, axes: Sequence[
     position = {label: dim for dim, label in enumerate(member.other) if label is not None}
     order: list[int] = []
     for axis in axes:
+        label = None if axis is None else first.shared[axis]
         if axis is None:
             order += member.free
-        elif first.shared[axis] is not None:
-            order.append(position[first.shared[axis]])
+        elif label is not None:
+            order.append(position[label])
     order += [dim for dim in range(len(member.other)) if dim not in order]
     assert isinstance(member.partner.type, TensorType)
     size = prod(_dims(member.partner)[dim] for dim in member.free)

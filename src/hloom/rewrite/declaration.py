@@ -191,7 +191,7 @@ class PatternBuilder:
         )  # fmt: skip
         check_operation(term, self.terms, self.rows)
         handle = self._term(term)
-        asked = {"op_name": scope, "source_file": source_file}
+        asked = {"scope": scope, "source_file": source_file}
         self.where(*[getattr(handle, name).matches(text) for name, text in asked.items() if text is not None])
         if results == 1:
             return handle

@@ -13,7 +13,7 @@ from hloom.ir import Apply, Node, TensorType, TupleType, Type
 from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match import Match
 from hloom.rewrite.matchers import literal_value, splat_of
-from hloom.rewrite.origins import op_name, source_file, source_line
+from hloom.rewrite.origins import scope, source_file, source_line
 from hloom.rewrite.registry import RuleError, registered
 from hloom.text import HloomError, compile_pattern
 
@@ -248,7 +248,7 @@ _FEATURES: dict[str, Callable[[Type | None, Node], Any]] = {
     "slice_starts": lambda value_type, node: tuple(part.start for part in node.attributes["slice"]),
     "slice_limits": lambda value_type, node: tuple(part.limit for part in node.attributes["slice"]),
     "slice_strides": lambda value_type, node: tuple(part.stride for part in node.attributes["slice"]),
-    "op_name": lambda value_type, node: op_name(node),
+    "scope": lambda value_type, node: scope(node),
     "source_file": lambda value_type, node: source_file(node),
     "source_line": lambda value_type, node: source_line(node),
 }

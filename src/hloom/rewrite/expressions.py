@@ -193,11 +193,11 @@ FEATURES = frozenset(
     {
         *("type", "dtype", "shape", "rank", "element_count", "elements", "value", "literal", "opcode", "name"),
         *("operand_count", "user_count", "byte_count", "slice_starts", "slice_limits", "slice_strides"),
-        *("op_name", "source_file", "source_line"),
+        *("scope", "source_file", "source_line"),
     }
 )
 """What can be asked of a value of the pattern, beside its attributes."""
-METADATA_FEATURES = frozenset({"op_name", "source_file", "source_line"})
+METADATA_FEATURES = frozenset({"scope", "source_file", "source_line"})
 """Those that the framework said, and no type or value depends on."""
 
 

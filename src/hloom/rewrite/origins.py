@@ -6,7 +6,7 @@ from hloom.ir import Metadata, Node
 from hloom.text import HloomError
 
 
-def op_name(node: Node) -> str:
+def scope(node: Node) -> str:
     """The name with its scopes, as `jit(step)/layer_3/attention/dot_general`; empty where nothing is said."""
     metadata = _metadata(node)
     return "" if metadata is None else metadata.op_name
