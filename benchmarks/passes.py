@@ -12,7 +12,10 @@ from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 
-PASSES = ("simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots")
+PASSES = (
+    "simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots", "sink-slices",
+    "move-converts",
+)  # fmt: skip
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""
 SORT = AtMost(3)

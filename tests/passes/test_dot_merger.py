@@ -203,6 +203,15 @@ APART = {
         f"f32[6,6] dot(a, x), {SQUARE}", f"f32[6,6] dot(b, x), {SQUARE}, control-predecessors={{p}}",
         "f32[6,6]", "f32[6,6]", "f32[6,6]", root="(f32[6,6], f32[6,6]) tuple(p, q)",
     ),
+    "operands of less than a byte an element": shared(
+        f"f32[6,6] dot(c, x), {SQUARE}", f"f32[6,6] dot(d, x), {SQUARE}", "f32[6,6]", "s4[6,6]", "s4[6,6]",
+        root="(f32[6,6], f32[6,6]) tuple(p, q)", more=["c = f32[6,6] convert(a)", "d = f32[6,6] convert(b)"],
+    ),
+    "other configurations": shared(
+        f"f32[6,6] dot(a, x), {SQUARE}, backend_config={{\"operation_queue_id\":\"0\"}}",
+        f"f32[6,6] dot(b, x), {SQUARE}, backend_config={{\"operation_queue_id\":\"1\"}}",
+        "f32[6,6]", "f32[6,6]", "f32[6,6]", root="(f32[6,6], f32[6,6]) tuple(p, q)",
+    ),
     "nothing is shared": shared(
         f"f32[4,4] dot(x, a), {MATMUL}", f"f32[4,4] dot(a, b), {MATMUL}", "f32[4,4]", "f32[4,4]", "f32[4,4]",
         root="(f32[4,4], f32[4,4]) tuple(p, q)",
@@ -237,13 +246,33 @@ def test_what_a_later_product_needs_comes_first():
     )  # fmt: skip
 
 
-def test_large_products_are_merged_with_small_ones_only():
-    """Of 10, 30 and 50 rows, one at most may be above the limit."""
-    first = 4 * (10 * 5 + 10 * 20 + 20 * 5)
-    merged(LEFT, 2, bytes=first)
-    merged(LEFT, 1, bytes=4 * (30 * 5 + 30 * 20 + 20 * 5))
-    merged(LEFT, 3, bytes=first - 1)
+def test_what_is_merged_with_the_largest_product_takes_so_many_bytes():
+    """Of 10, 30 and 50 rows, a row of an operand and of its product being 100 bytes."""
+    merged(LEFT, 2, bytes=1000)
+    merged(LEFT, 1, bytes=4000)
+    merged(LEFT, 3, bytes=999)
     merged(LEFT, 3, bytes="0")
+
+
+def test_multiples_of_greater_powers_of_two_come_first():
+    sizes = (10, 50, 64, 24)
+    lines = ["x = f32[8,6] parameter(0)"]
+    lines += [f"w{size} = f32[6,{size}] parameter({number})" for number, size in enumerate(sizes, 1)]
+    lines += [f'd{size} = f32[8,{size}] dot(x, w{size}), {MATMUL}, metadata={{op_name="of_{size}"}}' for size in sizes]
+    types, names = ", ".join(f"f32[8,{size}]" for size in sizes), ", ".join(f"d{size}" for size in sizes)
+    module = merged(entry(*lines, root=f"({types}) tuple({names})"), 1)
+    (product,) = dots(module)
+    assert [operand.name for operand in product.inputs[1].inputs] == ["w64", "w24", "w50", "w10"]
+    assert product.metadata.op_name == "of_64"
+
+
+def test_transposes_that_are_not_needed_any_more_go():
+    text = shared(
+        f"f32[7,5] dot(c, x), {MATMUL}", f"f32[9,5] dot(d, x), {MATMUL}", "f32[6,5]", "f32[6,7]", "f32[6,9]",
+        root="(f32[7,5], f32[9,5]) tuple(p, q)",
+        more=["c = f32[7,6] transpose(a), dimensions={1,0}", "d = f32[9,6] transpose(b), dimensions={1,0}"],
+    )  # fmt: skip
+    assert not {"c", "d"} & {node.name for node in merged(text, 1).entry.nodes}
 
 
 @pytest.mark.parametrize("limit", ["many", -1, "1.5"])
@@ -270,6 +299,15 @@ ENTRY main {
     merged(text, 1)
     alone = entry("x = f32[4,4] parameter(0)", root=f"f32[4,4] dot(x, x), {MATMUL}")
     merged(alone, 1)
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+def test_layouts_stay(layout: str):
+    text = RIGHT.replace("f32[20,3]", f"f32[20,3]{layout}").replace("f32[10,3]", f"f32[10,3]{layout}")
+    for array in ("f32[20,10]", "f32[10,5]", "f32[20,5]"):
+        text = text.replace(array, f"{array}{{1,0}}")
+    module = merged(text, 1)
+    assert str(module.entry.root.inputs[0].type) == f"f32[20,3]{layout}"
 
 
 def test_nothing_to_merge():

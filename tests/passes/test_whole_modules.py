@@ -11,7 +11,10 @@ from hloom.runtime import compare, run
 from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
-PASSES_HERE = ("cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "outline", "sink", "unroll")
+PASSES_HERE = (
+    "cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "move-converts", "outline", "sink",
+    "sink-slices", "unroll",
+)  # fmt: skip
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",
     "models.transformer", "random.random_rejection",

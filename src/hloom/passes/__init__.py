@@ -13,6 +13,7 @@ from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.computation_order import sort_topologically as sort_topologically
+from hloom.passes.convert_mover import move_converts as move_converts
 from hloom.passes.cse import ValueNumbering as ValueNumbering
 from hloom.passes.cse import cse as cse
 from hloom.passes.cse import merge_key as merge_key
@@ -44,4 +45,5 @@ from hloom.passes.simplify import INEXACT as INEXACT
 from hloom.passes.simplify import SIMPLIFY_BEFORE_DOTS as SIMPLIFY_BEFORE_DOTS
 from hloom.passes.simplify import SIMPLIFY_STRICTLY_BEFORE_DOTS as SIMPLIFY_STRICTLY_BEFORE_DOTS
 from hloom.passes.simplify import STRICT as STRICT
+from hloom.passes.slice_sinker import sink_slices as sink_slices
 from hloom.passes.unroll import unroll as unroll

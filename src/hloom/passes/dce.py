@@ -6,7 +6,9 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
+from collections.abc import Iterable
+
+from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
@@ -36,6 +38,18 @@ def dce(module: Module) -> Report:
     if not report.changes:
         report.touched = {node for node in touched if node.user_count <= 1 or isinstance(node.type, TupleType)}
     return report
+
+
+def erase_dead(nodes: Iterable[Node]) -> None:
+    """Erase those of some nodes that nothing uses and that do nothing else, then likewise what they were given."""
+    pending = list(nodes)
+    gone: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        if node not in gone and not node.is_used and not isinstance(node, (Parameter, Missing)) and may_drop(node):
+            gone.add(node)
+            pending += node.inputs
+            node.graph.erase(node)
 
 
 def erase_unused(module: Module) -> None:

@@ -15,13 +15,16 @@ from math import prod
 
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
+from hloom.passes.dce import erase_dead
 from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.dimensions import same_layout
 from hloom.rewrite import Builder, Report
 from hloom.text import HloomError
 
 MOST_BYTES = 32 << 20
-"""A larger product, its operands counted, is merged with smaller ones only, as in XLA's pipeline for GPUs."""
+"""How many bytes what is merged with the largest product may take, as in XLA's pipeline for GPUs: all are in memory
+until the last is used."""
 MOST_STEPS = 50
 """How many instructions are looked at for dependences, for each one of a graph."""
 MOST_VIEWS = 8
@@ -33,7 +36,8 @@ Label = int | None
 def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
     """Merge products that share an operand, and of which none needs another.
 
-    Of those merged, one at most takes more than `bytes`, its operands counted. Raises HloomError for what is no number.
+    Results and operands that are not shared take no more than `bytes`, those of the largest product not counted. Raises
+    HloomError for what is no number.
     """
     limit = _limit(bytes)
     report = Report("merge-dots")
@@ -65,15 +69,18 @@ def _limit(given: int | str) -> int:
 class _Product:
     """A dot, seen from one of its operands: the value that this is a view of, and what its dimensions are for.
 
-    `shared` are the labels of the operand's dimensions, `other` those of the other operand's; free dimensions of the
-    latter have none, as have those of size 1. `is_batch` and `is_contracted` say by dimension of the shared operand.
+    `given` is the other operand, or what that is transposed from. `shared` are the labels of the shared operand's
+    dimensions, `other` those of what is given; its free dimensions have none, as have those of size 1. `matched` are,
+    by dimension of what is given, those of the shared operand. The free dimensions are in the order of the result.
     """
 
     dot: Apply
     side: int
     source: Node
+    given: Node
     shared: tuple[Label, ...]
     other: tuple[Label, ...]
+    matched: tuple[int | None, ...]
     batch: tuple[int, ...]
     contracted: tuple[int, ...]
     free: tuple[int, ...]
@@ -95,7 +102,13 @@ class _Product:
 
     @property
     def byte_count(self) -> int:
-        return sum(node.type.byte_count for node in (self.dot, *self.dot.inputs) if node.type is not None)
+        """The bytes of the result and of what is not shared."""
+        return sum(node.type.byte_count for node in (self.dot, self.partner) if node.type is not None)
+
+    @property
+    def size(self) -> int:
+        """The elements of the free dimensions of what is not shared."""
+        return prod(_dims(self.given)[dim] for dim in self.free)
 
 
 class _Merger:
@@ -114,7 +127,8 @@ class _Merger:
             if isinstance(node, Apply) and _is_plain(node) and node not in waited:
                 for side in (0, 1):
                     product = _product(node, side)
-                    groups.setdefault(product.key, []).append(product)
+                    if not _is_unpacked(product.partner):
+                        groups.setdefault(product.key, []).append(product)
         for products in groups.values():
             for members in self.independent([product for product in products if product.dot not in self.merged]):
                 for node in self.needed(members):
@@ -125,7 +139,7 @@ class _Merger:
                 names = ", ".join(member.dot.name for member in members)
                 report.notes.append(f"{names} of {self.graph.name}: one product")
         for dot in self.merged:
-            self.graph.erase(dot)
+            erase_dead([dot])
 
     def independent(self, products: Sequence[_Product]) -> Iterator[list[_Product]]:
         """Sets of products of which none needs another: those that need as many of them, one after another.
@@ -143,14 +157,16 @@ class _Merger:
             sets.setdefault(depths[product.dot], []).append(product)
         for members in sets.values():
             chosen: dict[Node, _Product] = {}
-            large = 0
+            dots: set[Node] = set()
+            total = largest = 0
             for product in members:
-                is_large = product.byte_count > self.limit
-                if product.dot in self.merged or product.partner in chosen or (is_large and large):
+                size = product.byte_count
+                if product.dot in self.merged or product.partner in chosen or product.dot in dots:
                     continue
-                if all(product.dot is not other.dot for other in chosen.values()):
+                if not chosen or total + size - max(largest, size) <= self.limit:
                     chosen[product.partner] = product
-                    large += is_large
+                    dots.add(product.dot)
+                    total, largest = total + size, max(largest, size)
             if len(chosen) > 1:
                 yield list(chosen.values())
 
@@ -209,15 +225,35 @@ def _is_plain(node: Apply) -> bool:
     return all(isinstance(array.type, TensorType) and array.type.dynamic is None for array in arrays)
 
 
+def _is_unpacked(node: Node) -> bool:
+    """Whether it is converted from a type of less than a byte, which products read as it is: it is not written out."""
+    source = node.inputs[0].type if node.opcode == "convert" else None
+    return isinstance(source, TensorType) and source.dtype.bits < 8
+
+
 def _product(dot: Apply, side: int) -> _Product:
     batch, contracted = _numbers(dot, side)
-    partner = [dim for dims in _numbers(dot, 1 - side) for dim in dims]
     source, shared = _view(dot.inputs[side])
-    other: list[Label] = [None] * len(_dims(dot.inputs[1 - side]))
+    given, moved = _untransposed(dot.inputs[1 - side])
+    partner = [moved[dim] for dims in _numbers(dot, 1 - side) for dim in dims]
+    matched: list[int | None] = [None] * len(moved)
     for mine, its in zip((*batch, *contracted), partner, strict=True):
-        other[its] = shared[mine]
-    free = tuple(dim for dim in range(len(other)) if dim not in partner)
-    return _Product(dot, side, source, shared, tuple(other), batch, contracted, free)
+        matched[its] = mine
+    other = tuple(None if mine is None else shared[mine] for mine in matched)
+    free = tuple(dim for dim in moved if dim not in partner)
+    return _Product(dot, side, source, given, shared, other, tuple(matched), batch, contracted, free)
+
+
+def _untransposed(node: Node) -> tuple[Node, list[int]]:
+    """What a node is transposed from, and by dimension of the node the dimension there."""
+    order = list(range(len(_dims(node))))
+    for _ in range(MOST_VIEWS):
+        if node.opcode != "transpose" or "sharding" in node.attributes:
+            break
+        moved = node.attributes["dimensions"]
+        order = [moved[dim] for dim in order]
+        node = node.inputs[0]
+    return node, order
 
 
 def _numbers(dot: Apply, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -248,11 +284,15 @@ def _view(node: Node) -> tuple[Node, tuple[Label, ...]]:
 
 
 def _merge(members: Sequence[_Product]) -> None:
-    """Put one product in place of several, before the first; their users get slices of it."""
+    """Put one product in place of several, before the first; their users get slices of it.
+
+    Those come first whose sizes are multiples of greater powers of two, so that more slices are aligned.
+    """
     first = members[0]
     build = Builder(first.dot)
     axes = _target(first)
-    pieces = [_arranged(build, member, first, axes) for member in members]
+    ordered = sorted(members, key=lambda member: (-(member.size & -member.size), -member.size))
+    pieces = [_arranged(build, member, first, axes) for member in ordered]
     joined = axes.index(None)
     operand = build.op("concatenate", *pieces, dimensions=(joined,))
     sides = [first.operand, operand] if first.side == 0 else [operand, first.operand]
@@ -268,8 +308,9 @@ def _merge(members: Sequence[_Product]) -> None:
     order = _result_axes(first)
     free = [_dims(first.operand)[dim] if dim is not None else size for dim in order]
     product = build.op("dot", *sides, type=TensorType(first.dot.type.dtype, tuple(free)), attributes=attributes)
+    first.dot.graph.set_metadata(product, ordered[0].dot.raw_metadata)
     start = 0
-    for member, piece in zip(members, pieces, strict=True):
+    for member, piece in zip(ordered, pieces, strict=True):
         limit = start + _dims(piece)[joined]
         bounds = [
             SliceDimension(start, limit) if dim is None else SliceDimension(0, extent)
@@ -277,16 +318,15 @@ def _merge(members: Sequence[_Product]) -> None:
         ]
         part = build.op("slice", product, slice=tuple(bounds))
         result = _restored(build, part, member, first, order)
+        if not same_layout(result.type, member.dot.type):
+            result = build.op("copy", result, type=member.dot.type)
         member.dot.graph.replace_uses(member.dot, result)
         start = limit
 
 
 def _target(first: _Product) -> list[int | None]:
     """The order of the dimensions of what is concatenated: the shared operand's own, None where the pieces differ."""
-    own: list[int | None] = [None] * len(first.other)
-    partner = [dim for dims in _numbers(first.dot, 1 - first.side) for dim in dims]
-    for mine, its in zip((*first.batch, *first.contracted), partner, strict=True):
-        own[its] = mine
+    own = first.matched
     rest: list[int | None] = [dim for dim in own if dim is not None]
     start = own.index(None) if None in own else len(own)
     together = all(dim is None for dim in own[start : start + len(first.free)])
@@ -304,10 +344,9 @@ def _arranged(build: Builder, member: _Product, first: _Product, axes: Sequence[
         elif label is not None:
             order.append(position[label])
     order += [dim for dim in range(len(member.other)) if dim not in order]
-    assert isinstance(member.partner.type, TensorType)
-    size = prod(_dims(member.partner)[dim] for dim in member.free)
-    dims = tuple(size if axis is None else _dims(first.operand)[axis] for axis in axes)
-    return build.reshape(build.transpose(member.partner, order), TensorType(member.partner.type.dtype, dims))
+    assert isinstance(member.given.type, TensorType)
+    dims = tuple(member.size if axis is None else _dims(first.operand)[axis] for axis in axes)
+    return build.reshape(build.transpose(member.given, order), TensorType(member.given.type.dtype, dims))
 
 
 def _result_axes(first: _Product) -> list[int | None]:
@@ -328,7 +367,7 @@ def _restored(build: Builder, part: Node, member: _Product, first: _Product, ord
     batch = [("shared", member.shared[dim]) for dim in member.batch]
     sides = [[("shared", member.shared[dim]) for dim in kept], [("free", dim) for dim in member.free]]
     wanted = [*batch, *sides[member.side], *sides[1 - member.side]]
-    sizes = {("free", dim): _dims(member.partner)[dim] for dim in member.free}
+    sizes = {("free", dim): _dims(member.given)[dim] for dim in member.free}
     sizes |= {
         ("shared", label): size
         for label, size in zip(member.shared, _dims(member.operand), strict=True)

@@ -1,0 +1,161 @@
+"""The pass `move-converts`: data are moved in the narrower of two element types.
+
+    concatenate(convert(x), convert(y)), from f16 to f32   ->   convert(concatenate(x, y))
+    convert(transpose(x)), from f32 to f16                 ->   transpose(convert(x))
+
+Follows XLA's xla/hlo/transforms/simplifiers/convert_mover.cc (MoveConvertPrecisionOps).
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from hloom.ir import Apply, Constant, DType, Graph, Literal, Module, Node, TensorType
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies
+from hloom.passes.dce import erase_dead
+from hloom.passes.outline import CALLERS
+from hloom.passes.pipeline import register_pass
+from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
+
+MOVERS = frozenset(("concatenate", "pad", "reshape", "slice", "transpose"))
+"""What moves elements and looks at none."""
+
+
+def move_converts(module: Module) -> Report:
+    """Widen after data are moved, narrow before.
+
+    A conversion moves where nothing but the move uses it, and past constants only where the narrow type has their
+    values. Every bit is kept.
+    """
+    report = Report("move-converts")
+    if module.has_closures:
+        return report
+    module.index_users()
+    for graph in list(module.graphs):
+        if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
+            mover = _Mover(graph)
+            report.changes += mover.widen_late() + mover.narrow_early()
+    return report
+
+
+class _Mover:
+    """The conversions of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.awaited = control_predecessors(graph)
+
+    def widen_late(self) -> int:
+        """Let what moves data take the values that are converted, and convert what it yields; how often."""
+        count = 0
+        for node in self.graph.nodes:
+            if isinstance(node, Apply) and self.is_mover(node):
+                narrow = self.narrow_type(node)
+                operands = [] if narrow is None else self.narrow_operands(node, narrow)
+                if narrow is not None and operands:
+                    self.replace(node, self.wide(node, operands, narrow))
+                    count += 1
+        return count
+
+    def narrow_type(self, node: Apply) -> DType | None:
+        """The one narrower type from which the operands that are no constants are converted."""
+        converted = [operand for operand in node.inputs if not isinstance(operand, Constant)]
+        types = {_element(operand.inputs[0]) for operand in converted if self.is_convert(operand)}
+        if len(types) != 1 or not all(self.is_convert(operand) and used_once(operand) for operand in converted):
+            return None
+        (narrow,) = types
+        wide = _element(node)
+        return narrow if narrow is not None and wide is not None and _is_narrower(narrow, wide) else None
+
+    def narrow_operands(self, node: Apply, narrow: DType) -> list[Node]:
+        """What a node would be given in a narrower type; nothing where a constant has no such value."""
+        literals = [_narrowed(operand, narrow) for operand in node.inputs if isinstance(operand, Constant)]
+        if None in literals:
+            return []
+        build, waiting = Builder(node), iter(literals)
+        return [
+            build.constant(next(waiting)) if isinstance(operand, Constant) else operand.inputs[0]
+            for operand in node.inputs
+        ]
+
+    def wide(self, node: Apply, operands: list[Node], narrow: DType) -> Node:
+        build = Builder(node)
+        moved = build.apply(node.op, operands, _type(node).with_dtype(narrow), node.attributes)
+        return build.apply(build.row("convert"), [moved], _type(node))
+
+    def narrow_early(self) -> int:
+        """Convert to narrower types what is given to what moves data; how often."""
+        count = 0
+        pending: list[Node] = list(self.graph.nodes)
+        while pending:
+            node = pending.pop()
+            if not isinstance(node, Apply) or not self.is_convert(node):
+                continue
+            moved, narrow = node.inputs[0], _element(node)
+            if not isinstance(moved, Apply) or not self.is_mover(moved) or not used_once(moved) or narrow is None:
+                continue
+            wide = _element(moved)
+            if wide is not None and _is_narrower(narrow, wide):
+                build = Builder(node)
+                operands = [build.op("convert", given, type=_type(given).with_dtype(narrow)) for given in moved.inputs]
+                made = build.apply(moved.op, operands, _type(moved).with_dtype(narrow), moved.attributes)
+                self.replace(node, made)
+                pending += operands
+                count += 1
+        return count
+
+    def is_mover(self, node: Apply) -> bool:
+        return node.opcode in MOVERS and self.is_free(node) and all(map(tensor_type, node.inputs))
+
+    def is_convert(self, node: Node) -> bool:
+        return node.opcode == "convert" and self.is_free(node) and tensor_type(node.inputs[0]) is not None
+
+    def is_free(self, node: Node) -> bool:
+        """Whether nothing says where an array is computed, or when, or how its elements are packed."""
+        array_type = tensor_type(node)
+        if array_type is None or "sharding" in node.attributes or node in self.awaited:
+            return False
+        is_packed = array_type.layout is not None and bool(array_type.layout.tiles)
+        return not is_packed and not has_control_dependencies(node)
+
+    def replace(self, node: Apply, made: Node) -> None:
+        """Put what was made in place of a node, and take out what nothing uses any more."""
+        self.graph.replace_uses(node, made)
+        erase_dead([node])
+
+
+def _is_narrower(narrow: DType, wide: DType) -> bool:
+    """Whether a type takes fewer bits, and whole bytes, which is what most ops can be given."""
+    return narrow.bits < wide.bits and (narrow.bits >= 8 or narrow.name == "pred")
+
+
+def _narrowed(constant: Constant, narrow: DType) -> Literal | None:
+    """A constant in a narrower type; None where that has not all of its values."""
+    literal, array_type = literal_value(constant), tensor_type(constant)
+    if literal is None or array_type is None or (array_type.dtype.is_complex and not narrow.is_complex):
+        return None
+    is_splat = literal.is_splat and array_type.element_count > 0
+    array = np.asarray(literal.numpy().flat[0] if is_splat else literal.numpy())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        converted = np.asarray(array.astype(narrow.numpy))
+        back = converted.astype(array_type.dtype.numpy)
+    if array.tobytes() != back.tobytes():
+        return None
+    narrow_type = TensorType(narrow, array_type.dims)
+    return Literal.splat(narrow_type, converted) if is_splat else Literal.array(narrow_type, converted)
+
+
+def _element(node: Node) -> DType | None:
+    array_type = tensor_type(node)
+    return None if array_type is None else array_type.dtype
+
+
+def _type(node: Node) -> TensorType:
+    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    return node.type
+
+
+register_pass("move-converts", "move data in the narrower of two element types", move_converts)
