@@ -7,8 +7,10 @@ import re
 from random import Random
 
 import numpy as np
+import pytest
 
 import hloom
+from hloom import HloomError
 from hloom.evaluate import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
@@ -145,3 +147,58 @@ def test_what_leaves_an_inner_loop_may_leave_the_outer_one_too():
     arrays = [np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)]
     for left, right in zip(evaluate(module, arrays), evaluate(result, arrays), strict=True):
         assert (left == right).all()
+
+
+TWICE = """
+cond {{ s = (f32[2], f32[2], s32[]) parameter(0)  c = s32[] get-tuple-element(s), index=2  l = s32[] constant(42)
+  ROOT p = pred[] compare(c, l), direction={direction} }}
+body {{
+  s = (f32[2], f32[2], s32[]) parameter(0)
+  x = f32[2] get-tuple-element(s), index=0
+  y = f32[2] tanh(x)
+  k = s32[] constant({after})
+  ROOT t = (f32[2], f32[2], s32[]) tuple(x, y, k)
+}}
+ENTRY e {{
+  i = (f32[2], f32[2], s32[]) parameter(0)
+  ROOT w = (f32[2], f32[2], s32[]) while(i), condition=cond, body=body
+}}"""
+
+
+@pytest.mark.parametrize(("direction", "after"), [("EQ", -1), ("LT", 50), ("NE", 42)])
+def test_a_loop_that_runs_at_most_once_stays(direction: str, after: int):
+    assert_kept(TWICE.format(direction=direction, after=after))
+
+
+@pytest.mark.parametrize(("direction", "after"), [("EQ", 42), ("LT", 5)])
+def test_a_loop_that_may_go_on_does_not(direction: str, after: int):
+    assert hoisted(TWICE.format(direction=direction, after=after))[1].changed
+
+
+CONSTANT = text("  k = f32[2,2] constant({{1,2},{3,4}})\n  y = f32[2,2] add(x, k)")
+
+
+def test_constants_come_out_when_asked():
+    assert_kept(CONSTANT)
+    result, _ = apply(module_of(CONSTANT), "hoist(constants=1)")
+    verify(result)
+    assert [node.opcode for node in result.entry.nodes].count("constant") == 3
+    (loop,) = [node for node in result.entry.nodes if node.opcode == "while"]
+    assert not any(node.opcode == "constant" for node in loop.attributes["body"].nodes)
+
+
+def test_what_is_larger_than_its_operands_stays_when_asked():
+    grown = text("  b = f32[2,2,9] broadcast(m), dimensions={0,1}\n  v = f32[2,2,9] tanh(b)\n  u = f32[2,2] slice(v)")
+    grown = grown.replace("slice(v)", "reshape(h)").replace(
+        "  u =", "  h = f32[2,2,1] slice(v), slice={[0:2], [0:2], [0:1]}\n  u ="
+    )
+    grown = grown.replace("reshape(h)", "reshape(h)\n  y = f32[2,2] add(u, x)")
+    assert hoisted(grown)[1].changed
+    assert not apply(module_of(grown), "hoist(inflation=1.5)")[1].changed
+    assert apply(module_of(grown), "hoist(inflation=9)")[1].changed
+
+
+@pytest.mark.parametrize("options", ["constants=some", "inflation=-1", "inflation=inf"])
+def test_options_that_are_no_numbers(options: str):
+    with pytest.raises(HloomError, match="hoist: "):
+        apply(module_of(CONSTANT), f"hoist({options})")

@@ -16,7 +16,7 @@ from tests.passes.rule_assertions import assert_same_numbers
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1e30, 1e-30, 2.5)
 PIPELINES = (
-    ["hoist"], ["sink"], ["unroll"], [WHILE_LOOP], [unrolled(2)], ["hoist", WHILE_LOOP, "cse", "dce"],
+    ["hoist"], ["simplify-loops"], ["hoist(constants=1)", "simplify-loops"], ["sink"], ["unroll"], [WHILE_LOOP], [unrolled(2)], ["hoist", WHILE_LOOP, "cse", "dce"],
     ["sink", "hoist", "unroll"], [unrolled(3), WHILE_LOOP, "fold"], ["hoist", "sink", "fold", WHILE_LOOP, CONDITIONAL, "cse"],
 )  # fmt: skip
 

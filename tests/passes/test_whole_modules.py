@@ -12,8 +12,8 @@ from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
 PASSES_HERE = (
-    "cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "move-converts", "outline", "sink",
-    "sink-slices", "unroll",
+    "cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "move-converts", "outline",
+    "simplify-loops", "sink", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",

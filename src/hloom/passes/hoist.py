@@ -6,9 +6,12 @@ xla/service/while_loop_constant_sinking.cc.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import operator
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import may_merge
@@ -24,8 +27,10 @@ from hloom.passes.rules.while_loop import (
     constant_elements,
     dead_elements,
     element_that_a_loop_passes_on,
+    trip_count,
 )
-from hloom.rewrite import Report
+from hloom.rewrite import Report, splat_of
+from hloom.text import HloomError
 
 CHEAP = frozenset(
     (
@@ -37,25 +42,86 @@ CHEAP = frozenset(
 STAYING = frozenset(("call", "conditional", "custom-call", "while"))
 """What may cost anything, or never end, where the loop would not run at all."""
 _GET = "get-tuple-element"
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+}  # fmt: skip
 
 
-def hoist(module: Module, cheap: Collection[str] = CHEAP, needs_unchanged: bool = False) -> Report:
+def hoist(
+    module: Module,
+    cheap: Collection[str] = CHEAP,
+    needs_unchanged: bool = False,
+    constants: int | str = 0,
+    inflation: float | int | str | None = None,
+) -> Report:
     """Compute before a loop what its body computes the same in every round.
 
     It becomes a further element of the loop's state, which the body passes on; results of `cheap` opcodes do only as
-    operands of others. Inner loops come first, so that what leaves them may leave the outer ones too. Effects stay
-    where they are. With `needs_unchanged`, loops are left alone whose state has no element that the body passes on.
+    operands of others, and constants only where `constants` is 1. Inner loops come first, so that what leaves them may
+    leave the outer ones too. Effects stay where they are, and so does all in loops that run at most once. With
+    `needs_unchanged`, loops are left alone whose state has no element that the body passes on. With `inflation`, what
+    has more than so many times the bytes of its operands is computed in the loop. Raises HloomError for options that
+    are no such numbers.
     """
+    limits = _Limits(cheap, _number(constants, "constants", "0 or 1") != 0, _inflation(inflation))
     report = Report("hoist")
     module.index_users()
     for graph in [] if module.has_closures else callees_first(module):
         for loop in [node for node in graph.nodes if node.opcode == "while"]:
             assert isinstance(loop, Apply)
-            count = 0 if needs_unchanged and not _has_unchanged(loop) else _hoist_from(loop, cheap)
+            is_left = (needs_unchanged and not _has_unchanged(loop)) or runs_at_most_once(loop)
+            count = 0 if is_left else _hoist_from(loop, limits)
             report.changes += count
             if count:
                 report.notes.append(f"{count:,} values of {loop.name} in {graph.name} computed before it")
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What is not hoisted: results of cheap opcodes by themselves, constants, and what grows too much."""
+
+    cheap: Collection[str]
+    takes_constants: bool
+    inflation: float | None
+
+
+def _inflation(given: float | int | str | None) -> float | None:
+    return None if given is None else _number(given, "inflation", "a number, as 1.5")
+
+
+def _number(given: float | int | str, name: str, wanted: str) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise HloomError(f"hoist: {name} is {wanted}, not '{given}'")
+    return number
+
+
+def runs_at_most_once(loop: Apply) -> bool:
+    """Whether a loop's condition is false for the constants that its body yields, or it is known to run once.
+
+    Follows ComputeWhileLoopTripCountUpperBound of XLA's xla/service/while_loop_analysis.cc.
+    """
+    condition, body = loop.attributes["condition"], loop.attributes["body"]
+    if condition.output is None or body.output is None or len(condition.parameters) != 1:
+        return False
+    state, root = condition.parameters[0], body.output
+
+    def after_one(node: Node) -> np.generic | None:
+        if node.opcode == _GET and node.inputs[0] is state and root.opcode == "tuple":
+            node = root.inputs[node.attributes["index"]]
+        return splat_of(node)
+
+    asked = condition.output
+    if asked.opcode == "compare" and asked.attributes["direction"] in _COMPARISONS:
+        left, right = (after_one(operand) for operand in asked.inputs)
+        if left is not None and right is not None:
+            return not _COMPARISONS[asked.attributes["direction"]](left, right)
+    value = after_one(asked)
+    return (value is not None and not value) or trip_count(loop) == 1
 
 
 def _has_unchanged(loop: Apply) -> bool:
@@ -68,25 +134,25 @@ class _Found:
     """The nodes of a body that can be computed before the loop, in order, and those whose values go in."""
 
     invariant: list[Node]
-    passed: list[Apply]
+    passed: list[Node]
 
 
-def _hoist_from(loop: Apply, cheap: Collection[str]) -> int:
+def _hoist_from(loop: Apply, limits: _Limits) -> int:
     """Hoist out of one loop; how many values go in as new elements."""
     body, condition = loop.attributes["body"], loop.attributes["condition"]
-    plan = _find(body, elements_of(loop.type), cheap)
+    plan = _find(body, elements_of(loop.type), limits)
     if plan is None or not plan.passed or len(condition.parameters) != 1:
         return 0
     copy = own_copy(body, loop)
     own_copy(condition, loop)
     if copy is not body:
-        plan = _find(copy, elements_of(loop.type), cheap)
+        plan = _find(copy, elements_of(loop.type), limits)
         assert plan, "a copy has the same invariants"
     _carry_out(loop, copy, plan)
     return len(plan.passed)
 
 
-def _find(body: Graph, types: Sequence[Any] | None, cheap: Collection[str]) -> _Found | None:
+def _find(body: Graph, types: Sequence[Any] | None, limits: _Limits) -> _Found | None:
     root = body.output
     if types is None or root is None or root.opcode != "tuple" or len(body.parameters) != 1 or body.missing:
         return None
@@ -97,9 +163,19 @@ def _find(body: Graph, types: Sequence[Any] | None, cheap: Collection[str]) -> _
         if node.opcode == _GET and node.inputs[0] is state:
             if node.attributes["index"] in unchanged and node not in awaited:
                 invariant[node] = None
-        elif isinstance(node, Constant) or (node not in awaited and _can_go(node, invariant)):
+        elif isinstance(node, Constant) or (
+            node not in awaited and _can_go(node, invariant) and not _is_inflated(node, limits.inflation)
+        ):
             invariant[node] = None
-    return _Found(list(invariant), _values_that_go_in(state, invariant, cheap))
+    return _Found(list(invariant), _values_that_go_in(state, invariant, limits))
+
+
+def _is_inflated(node: Node, inflation: float | None) -> bool:
+    """Whether a node has more bytes than so many times those of its operands."""
+    if inflation is None or node.type is None:
+        return False
+    given = sum(operand.type.byte_count for operand in node.inputs if operand.type is not None)
+    return node.type.byte_count > inflation * given
 
 
 def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
@@ -116,28 +192,29 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
     return isinstance(node.type, TupleType) and ((node.opcode == "tuple" and not node.is_output) or only_taken_apart)
 
 
-def _values_that_go_in(state: Node, invariant: dict[Node, None], cheap: Collection[str]) -> list[Apply]:
+def _values_that_go_in(state: Node, invariant: dict[Node, None], limits: _Limits) -> list[Node]:
     """Those worth an element of their own that what stays in the body uses, directly or through cheap ops."""
-    passed: list[Apply] = []
+    passed: list[Node] = []
     stays: set[Node] = set()
     for node in reversed(list(invariant)):
         is_needed = node.is_output or any(user not in invariant or user in stays for user in node.users)
         if not is_needed:
             continue
-        if _is_worth(node, state, cheap):
-            assert isinstance(node, Apply), f"{node!r} is computed"
+        if _is_worth(node, state, limits):
             passed.append(node)
         else:
             stays.add(node)
     return passed[::-1]
 
 
-def _is_worth(node: Node, state: Node, cheap: Collection[str]) -> bool:
-    if not isinstance(node.type, TensorType) or node.opcode == "constant":
+def _is_worth(node: Node, state: Node, limits: _Limits) -> bool:
+    if not isinstance(node.type, TensorType):
         return False
+    if node.opcode == "constant":
+        return limits.takes_constants
     if node.opcode == _GET:
         return node.inputs[0] is not state and node.inputs[0].opcode != "tuple"
-    return node.opcode not in cheap
+    return node.opcode not in limits.cheap
 
 
 def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
@@ -183,5 +260,7 @@ SUNK = (
 )
 """The rules by which constants and what is cheap go into loops and branches."""
 
-register_pass("hoist", "compute before a loop what each of its rounds computes the same", hoist)
+register_pass(
+    "hoist", "compute before a loop what each of its rounds computes the same", hoist, ("constants", "inflation")
+)
 register_pass("sink", "compute constants and what is cheap inside loops and branches", rules_pass("sink", SUNK).run)

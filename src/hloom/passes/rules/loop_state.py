@@ -100,7 +100,8 @@ def rebuild_loop(
     for index in range(len(node_type.elements)):
         position = positions.get(same.get(index, index))
         parts.append(element(build, start, index) if position is None else element(build, made, position))
-    return tuple_of(build, parts)
+    sharding = loop.attributes.get("sharding") if loop.is_output else None
+    return tuple_of(build, parts, sharding=sharding)
 
 
 class _StateGraph:

@@ -31,6 +31,8 @@ def select_sharding(sharding: Sharding | None, tuple_type: TupleType, kept: Sequ
     """The sharding of a tuple of some of the elements; numbers beyond the old elements are left unsharded."""
     if not isinstance(sharding, TupleSharding):
         return sharding
+    if not kept:
+        return None
     starts = [0]
     for element in tuple_type.elements:
         starts.append(starts[-1] + len(list(element.leaves())))

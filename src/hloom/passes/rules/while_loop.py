@@ -15,7 +15,7 @@ from hloom.passes.computation_order import has_control_dependencies, tracer
 from hloom.passes.rules.loop_state import element, invariant_elements, is_small_constant, rebuild_loop
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of, only_elements, written_trip_count
-from hloom.rewrite import Builder, Family
+from hloom.rewrite import Builder, Family, literal_value
 
 WHILE_LOOP = Family("while-loop", formerly="looping")
 WHILE_SINKING = Family("while-sinking", formerly="sinking")
@@ -87,15 +87,17 @@ def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
 def dead_elements(build: Builder, node: Apply) -> Node | None:
     """while(tuple(x, y)) -> while(tuple(x)), where nothing needs the second element
 
-    Needed is what is used after the loop, by the condition, by effects of the body, and for elements that are needed.
+    Needed is what is used after the loop and not passed on as it was before, and what the condition, effects of the
+    body and elements that are needed use. A loop of which nothing is needed goes.
     """
     types, used = elements_of(node.type), only_elements(node)
-    if types is None or used is None or len(used) == len(types):
-        return build.decline("all elements are used after the loop")
-    live = _live_elements(node, used)
-    if live is None or not live or len(live) == len(types):
+    if not types:
+        return build.decline("it has no elements")
+    asked = set(range(len(types))) if used is None else used
+    live = _live_elements(node, asked - invariant_elements(node.attributes["body"]))
+    if live is None or len(live) == len(types):
         return build.decline("all elements are needed")
-    return rebuild_loop(build, node, sorted(live), {}, {})
+    return _without_elements(build, node, sorted(live), {})
 
 
 @WHILE_LOOP.rewrites("while", benefit=3, depth=2, effects=True)
@@ -123,7 +125,10 @@ def repeated_elements(build: Builder, node: Apply) -> Node | None:
 
 @WHILE_LOOP.rewrites("while", benefit=2, depth=2, effects=True)
 def constant_elements(build: Builder, node: Apply) -> Node | None:
-    """while(tuple(x, constant)) -> while(tuple(x)), the constant copied inside, where the body leaves it as it is"""
+    """while(tuple(x, constant)) -> while(tuple(x)), the constant copied inside, where the body leaves it as it is
+
+    So too where the body yields a constant that is the same.
+    """
     return _sink(build, node, is_small_constant)
 
 
@@ -140,17 +145,38 @@ def _sink(build: Builder, node: Apply, wanted) -> Node | None:
     start, types = node.inputs[0], elements_of(node.type)
     if types is None or start.opcode != "tuple":
         return None
+    body = node.attributes["body"]
     values = {
         index: start.inputs[index]
-        for index in invariant_elements(node.attributes["body"])
+        for index in invariant_elements(body) | _constants_restored(body, start)
         if wanted(start.inputs[index])
     }
     kept = [index for index in range(len(types)) if index not in values]
     if not values:
         return build.decline("no constant goes through unchanged")
-    if not kept:
-        return build.decline("nothing would be left of the state")
-    return rebuild_loop(build, node, kept, {}, values)
+    return _without_elements(build, node, kept, values)
+
+
+def _constants_restored(body: Graph, start: Node) -> set[int]:
+    """The numbers of the elements that begin as a constant, and that the body yields as the same constant."""
+    root = body.output
+    if root is None or root.opcode != "tuple" or len(root.inputs) != len(start.inputs):
+        return set()
+    pairs = enumerate(zip(start.inputs, root.inputs, strict=True))
+    return {index for index, (before, after) in pairs if _is_same_constant(before, after)}
+
+
+def _is_same_constant(one: Node, other: Node) -> bool:
+    value = literal_value(one)
+    return value is not None and one.type == other.type and value == literal_value(other)
+
+
+def _without_elements(build: Builder, node: Apply, kept: list[int], values: dict[int, Node]) -> Node:
+    """The loop with some elements only; what it begins with, where none is left and it does nothing else."""
+    if kept or not may_drop(node):
+        return rebuild_loop(build, node, kept, {}, values)
+    build.consumed.append(node)
+    return node.inputs[0]
 
 
 def _live_elements(loop: Apply, used: set[int]) -> set[int] | None:
