@@ -45,8 +45,14 @@ def loop(
     numbers = count(outside.count("parameter("))
     begins = [f"parameter({next(numbers)})" if begin.startswith("parameter") else begin for begin in begins]
     state = f"({', '.join(types)})"
-    gets = "".join(f" g{number} = {kind} get-tuple-element(s), index={number}\n" for number, kind in enumerate(types))
-    made = [f"  i{number} = {kind} {begin}" for number, (kind, begin) in enumerate(zip(types, begins, strict=True))]
+    gets = "".join(
+        f" g{number} = {element_type} get-tuple-element(s), index={number}\n"
+        for number, element_type in enumerate(types)
+    )
+    made = [
+        f"  i{number} = {element_type} {begin}"
+        for number, (element_type, begin) in enumerate(zip(types, begins, strict=True))
+    ]
     names = ", ".join(f"i{number}" for number in range(len(types)))
     is_root = "" if after else "ROOT "
     return "\n".join([

@@ -173,7 +173,7 @@ def _counting_graph(build: Builder, graph: Graph, counter: _Counter, first: int,
     build.copy_nodes(graph.nodes, mapping, made)
     output = mapping[graph.output]
     if graph.output.opcode == "tuple":
-        inputs = [unchanged.get(index, operand) for index, operand in enumerate(output.inputs)]
+        inputs = [unchanged[index] if index in unchanged else operand for index, operand in enumerate(output.inputs)]
         made.set_inputs(output, inputs)
     made.set_output(output)
     return made
