@@ -171,10 +171,9 @@ def _counting_graph(build: Builder, graph: Graph, counter: _Counter, first: int,
             value = apply("add", unchanged[index], apply("multiply", apart, constant(step)))
             mapping |= dict.fromkeys(gets[index], value)
     build.copy_nodes(graph.nodes, mapping, made)
-    output = mapping[graph.output]
+    output: Node = mapping[graph.output]
     if graph.output.opcode == "tuple":
-        inputs = [unchanged[index] if index in unchanged else operand for index, operand in enumerate(output.inputs)]
-        made.set_inputs(output, inputs)
+        made.set_inputs(output, [unchanged.get(index, operand) for index, operand in enumerate(output.inputs)])
     made.set_output(output)
     return made
 
