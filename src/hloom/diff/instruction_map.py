@@ -9,9 +9,10 @@ similar instructions, which looks at few neighbours of matched ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from hloom.diff.alignment import align
+from hloom.diff.insertions import Side, better_pairs
 from hloom.diff.labels import Exactness, Labels
 from hloom.diff.similarity import similar_pairs
 from hloom.diff.value_graph import ValueGraph
@@ -38,7 +39,8 @@ class InstructionMap:
         self._context = [0] * len(left.nodes), [0] * len(right.nodes)
         self._labels = Labels()
         self._hints = self._labels.hints(left), self._labels.hints(right)
-        self._by_level = {level: (self._labels.of(left, level), self._labels.of(right, level)) for level in Exactness}
+        labels = self._labels.of(left), self._labels.of(right)
+        self._by_level = {level: (labels[0][level], labels[1][level]) for level in Exactness}
         self._fresh: list[tuple[int, int]] = []
         self._edges = left.values(), right.values()
         self._label = self._by_level[Exactness.EXACT]
@@ -53,6 +55,7 @@ class InstructionMap:
             self._edges = self.graphs[0].instructions(), self.graphs[1].instructions()
             self._match_edges()
             self._match_hints()
+        self._settle_insertions()
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """The pairs, in the order of the left module."""
@@ -129,7 +132,7 @@ class InstructionMap:
             if self._is_complete():
                 break
             prints = [{n: hash((key, hints[s][n])) for n, key in prints_of(s).items()} for s in (0, 1)]
-            self._match_classes(prints[0].get, prints[1].get, unless_supported=True, propagates=False)
+            self._match_classes(*prints, unless_supported=True, propagates=False)
         self._fresh.clear()
 
     def _match_edges(self) -> None:
@@ -158,24 +161,26 @@ class InstructionMap:
         """Expressions of matched values, uses that lead to matched results, both together, and neighbourhoods."""
         is_exact = level is Exactness.EXACT
         up = self._operand_prints(0), self._operand_prints(1)
-        self._match_classes(up[0].get, up[1].get, unless_supported=is_exact)
+        self._match_classes(*up, unless_supported=is_exact)
         down = self._user_prints(0), self._user_prints(1)
-        self._match_classes(down[0].get, down[1].get, unless_supported=is_exact)
+        self._match_classes(*down, unless_supported=is_exact)
         up = self._operand_prints(0), self._operand_prints(1)
         down = self._user_prints(0), self._user_prints(1)
         both = [{n: hash((up[s][n], down[s][n])) for n in up[s]} for s in (0, 1)]
-        hints = self._hints
-        hinted = [{n: hash((key, hints[s][n])) for n, key in both[s].items()} for s in (0, 1)]
-        self._match_classes(hinted[0].get, hinted[1].get, unless_supported=is_exact, in_order=is_exact)
-        self._match_classes(both[0].get, both[1].get, unless_supported=is_exact, in_order=is_exact)
+        self._match_classes(*self._hinted(both), unless_supported=is_exact, in_order=is_exact)
+        self._match_classes(*both, unless_supported=is_exact, in_order=is_exact)
         for radius in RADII:
             near = [self._neighbourhoods(s, radius) for s in (0, 1)]
-            self._match_classes(near[0].get, near[1].get, unless_supported=False)
-        near = [
-            {n: hash((key, hints[s][n])) for n, key in self._neighbourhoods(s, 1).items() if hints[s][n]}
-            for s in (0, 1)
+            self._match_classes(*near, unless_supported=False)
+        near = [self._neighbourhoods(s, 1) for s in (0, 1)]
+        self._match_classes(*self._hinted(near), unless_supported=False, in_order=is_exact)
+
+    def _hinted(self, prints: Sequence[Mapping[int, int]]) -> list[dict[int, int]]:
+        """Fingerprints together with op_names, of the instructions that have one."""
+        return [
+            {number: hash((key, hints[number])) for number, key in own.items() if hints[number]}
+            for own, hints in zip(prints, self._hints, strict=True)
         ]
-        self._match_classes(near[0].get, near[1].get, unless_supported=False, in_order=is_exact)
 
     def _unmatched(self, side: int) -> list[int]:
         partner = (self.forward, self.backward)[side]
@@ -183,44 +188,55 @@ class InstructionMap:
         edges.order = [number for number in edges.order if partner[number] == UNMATCHED]
         return edges.order
 
-    def _operand_prints(self, side: int) -> dict[int, int]:
-        """Fingerprints of the unmatched: what they compute from matched values."""
-        prints, operands, labels = self._context[side].copy(), self._edges[side].operands, self._label[side]
+    def _candidates(self, side: int) -> tuple[list[int], list[int]]:
+        """The unmatched that something unmatched of the other side looks like, and their fingerprints so far.
+
+        The fingerprint of an unmatched instruction that is no candidate is its label: as no other module's instruction
+        has it, nothing whose fingerprint is made of it has an equal.
+        """
+        labels = self._label
+        prints = self._context[side].copy()
         order = self._unmatched(side)
+        for number in order:
+            prints[number] = labels[side][number]
+        others = {labels[1 - side][number] for number in self._unmatched(1 - side)}
+        return [number for number in order if labels[side][number] in others], prints
+
+    def _operand_prints(self, side: int) -> dict[int, int]:
+        """Fingerprints of the candidates: what they compute from matched values."""
+        operands, labels = self._edges[side].operands, self._label[side]
+        order, prints = self._candidates(side)
         for number in order:
             prints[number] = hash((labels[number], *[prints[operand] for operand in operands[number]]))
         return {number: prints[number] for number in order}
 
     def _user_prints(self, side: int) -> dict[int, int]:
-        """Fingerprints of the unmatched: for what of matched results they are used."""
-        prints, users, labels = self._context[side].copy(), self._edges[side].users, self._label[side]
-        order = self._unmatched(side)
+        """Fingerprints of the candidates: for what of matched results they are used."""
+        users, labels = self._edges[side].users, self._label[side]
+        order, prints = self._candidates(side)
         for number in reversed(order):
             used = sum([hash((index, prints[user])) for user, index in users[number]])
             prints[number] = hash((labels[number], used))
         return {number: prints[number] for number in order}
 
     def _neighbourhoods(self, side: int, radius: int) -> dict[int, int]:
-        """Fingerprints of the unmatched with their operands and users, theirs, and so on."""
-        order = self._unmatched(side)
+        """Fingerprints of the candidates with their operands and users, theirs, and so on."""
         edges, labels = self._edges[side], self._label[side]
-        prints = self._context[side].copy()
-        for number in order:
-            prints[number] = labels[number]
+        order, prints = self._candidates(side)
         for _ in range(radius):
-            fresh: dict[int, int] = {}
+            fresh: list[int] = []
             for number in order:
                 users = edges.users[number]
                 used = sum([hash((index, prints[user])) for user, index in users]) if len(users) <= MOST_USERS else 0
-                fresh[number] = hash((labels[number], *[prints[n] for n in edges.operands[number]], used))
-            for number, value in fresh.items():
+                fresh.append(hash((labels[number], *[prints[n] for n in edges.operands[number]], used)))
+            for number, value in zip(order, fresh, strict=True):
                 prints[number] = value
         return {number: prints[number] for number in order}
 
     def _match_classes(
         self,
-        left_key: Callable[[int], int | None],
-        right_key: Callable[[int], int | None],
+        left_prints: Mapping[int, int],
+        right_prints: Mapping[int, int],
         *,
         unless_supported: bool,
         in_order: bool = False,
@@ -232,15 +248,13 @@ class InstructionMap:
         op_name must agree. With `propagates`, what neighbours a pair follows at once.
         """
         classes: dict[int, list[int]] = {}
-        for number in self._unmatched(1):
-            key = right_key(number)
-            if key is not None:
+        for number, key in right_prints.items():
+            if self.backward[number] == UNMATCHED:
                 classes.setdefault(key, []).append(number)
         ours: dict[int, list[int]] = {}
-        for number in reversed(self._unmatched(0)):
-            key = left_key(number)
-            if key in classes:
-                ours.setdefault(key, []).append(number)  # type: ignore[arg-type]
+        for number, key in reversed(left_prints.items()):
+            if key in classes and self.forward[number] == UNMATCHED:
+                ours.setdefault(key, []).append(number)
         for key, members in ours.items():
             others = classes[key]
             if len(members) != len(others) or (len(members) > 1 and not in_order):
@@ -270,7 +284,7 @@ class InstructionMap:
         """Let pairs with unmatched neighbours be looked at again."""
         edges = self._edges[0]
         around: dict[int, None] = {}
-        for number in self._unmatched(0):
+        for number in self._candidates(0)[0]:
             around.update(dict.fromkeys(edges.operands[number]))
             around.update(dict.fromkeys(user for user, _ in edges.users[number]))
         self._fresh += [(left, self.forward[left]) for left in around if self.forward[left] != UNMATCHED]
@@ -344,11 +358,40 @@ class InstructionMap:
     def _match_hints(self) -> None:
         """Pair what has the same op_name, opcode and type, and nothing else has."""
         labels = self._by_level[Exactness.TYPED]
-        keys = [
-            {n: hash((labels[s][n], self._hints[s][n])) for n in self._unmatched(s) if self._hints[s][n]}
-            for s in (0, 1)
+        keys = self._hinted([{number: labels[side][number] for number in self._unmatched(side)} for side in (0, 1)])
+        self._match_classes(*keys, unless_supported=False)
+
+    def _settle_insertions(self) -> None:
+        """Match with the other of two equal stretches where that is better, then what follows from it."""
+        labels = self._by_level[Exactness.EXACT]
+        partners = self.forward, self.backward
+        self._edges = self.graphs[0].values(), self.graphs[1].values()
+        pinned = [
+            frozenset(graph.number[parameter] for parameter in graph.module.entry.parameters) for graph in self.graphs
         ]
-        self._match_classes(keys[0].get, keys[1].get, unless_supported=False)
+        moved: list[tuple[int, int]] = []
+        for side in (0, 1):
+            kept, other = (
+                Side(self._edges[s], labels[s], self._hints[s], partners[s], pinned[s]) for s in (side, 1 - side)
+            )
+            for pairs in better_pairs(kept, other):
+                moved += [(one, instead) if side == 0 else (instead, one) for one, instead in pairs]
+                self._move(pairs, side)
+        if moved:
+            self._edges = self.graphs[0].instructions(), self.graphs[1].instructions()
+            for level in Exactness:
+                self._label = self._by_level[level]
+                self._refresh()
+
+    def _move(self, pairs: Iterable[tuple[int, int]], side: int) -> None:
+        """Take instructions of one side from their partners, and match them with others."""
+        partners = self.forward, self.backward
+        for one, instead in pairs:
+            partner = partners[side][one]
+            if partner != UNMATCHED:
+                partners[1 - side][partner] = UNMATCHED
+                self._context[1 - side][partner] = 0
+            self._match(*((one, instead) if side == 0 else (instead, one)))
 
 
 def match(left: ValueGraph, right: ValueGraph) -> InstructionMap:

@@ -30,11 +30,20 @@ class Labels:
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._attributes: dict[int, tuple[Attributes, Hashable]] = {}
+        self._coarser: dict[int, tuple[int, int]] = {}
 
-    def of(self, graph: ValueGraph, level: Exactness) -> list[int]:
-        """The numbers of a module's instructions."""
-        numbers = self._numbers
-        return [numbers.setdefault(self._label(node, level), len(numbers)) for node in graph.nodes]
+    def of(self, graph: ValueGraph) -> dict[Exactness, list[int]]:
+        """The numbers of a module's instructions, at every level; equal ones are equal at all coarser levels."""
+        numbers, coarser = self._numbers, self._coarser
+        exact: list[int] = []
+        for node in graph.nodes:
+            number = numbers.setdefault(self._label(node, Exactness.EXACT), len(numbers))
+            exact.append(number)
+            if number not in coarser:
+                typed, plain = (self._label(node, level) for level in (Exactness.TYPED, Exactness.OPCODE))
+                coarser[number] = numbers.setdefault(typed, len(numbers)), numbers.setdefault(plain, len(numbers))
+        typed, plain = ([coarser[number][part] for number in exact] for part in (0, 1))
+        return {Exactness.EXACT: exact, Exactness.TYPED: typed, Exactness.OPCODE: plain}
 
     def hints(self, graph: ValueGraph) -> list[int]:
         """Numbers of op_name and source line; 0 where an instruction has none."""
