@@ -52,8 +52,10 @@ def test_json(call: Call, dump: Path):
 
 def test_differences(call: Call, dump: Path):
     result = call("passes", dump, "--diff", 0, 2)
-    assert result.exit_code == 0 and "slice" in result.stdout
-    assert call("passes", dump, "--diff", 0, 1).stdout.startswith("no differences")
+    assert result.exit_code == 1 and "slice" in result.stdout
+    same = call("passes", dump, "--diff", 0, 1)
+    assert same.exit_code == 0 and same.stdout.startswith("no differences")
+    assert call("passes", dump, "--diff", 1, 2, "--json").exit_code == 1
     assert json.loads(call("passes", dump, "--diff", 0, 2, "--json").stdout)["counts"]["changed"] == 1
 
 
@@ -65,12 +67,19 @@ def test_bad_input(call: Call, dump: Path, tmp_path: Path, step: Path):
         ((step,), "not a directory"),
         ((tmp_path / "absent",), "no such file"),
         ((dump, "--module", "jit_x"), "no states of a module 'jit_x'"),
-        ((dump, "--diff", 0, 9), "no state is called '9'"),
         ((dump, "-o", tmp_path / "none" / "x"), "no such file or directory"),
         (("/dev/zero",), "/dev/zero"),
     ):
         result = call("passes", *arguments)
         assert (result.exit_code, result.stdout) == (1, "") and result.stderr.startswith("error: ")
+        assert message in result.stderr
+    for arguments, message in (  # 1 says here that the states differ
+        ((dump, "--diff", 0, 9), "no state is called '9'"),
+        ((dump, "--diff", 0, 2, "-o", tmp_path / "none" / "x"), "no such file or directory"),
+        ((empty, "--diff", 0, 1), "--xla_dump_hlo_pass_re"),
+    ):
+        result = call("passes", *arguments)
+        assert (result.exit_code, result.stdout) == (2, "") and result.stderr.startswith("error: ")
         assert message in result.stderr
     assert call("passes").exit_code == 2
     assert call("passes", dump, "--diff", 0).exit_code == 2

@@ -72,7 +72,14 @@ def edit(module: Module, pairs: dict[Node, Node], seed: int, count: int) -> dict
     """Exchange opcodes, put instructions between, bypass others; the pairs that are still to be matched."""
     draw, pairs = random.Random(seed), dict(pairs)
     before = {copy: original for original, copy in pairs.items()}
-    simple = [n for n in module.entry.nodes if isinstance(n, Apply) and isinstance(n.type, TensorType) and n.inputs and n.opcode in ("tanh", "add", "multiply")]
+    simple = [
+        n
+        for n in module.entry.nodes
+        if isinstance(n, Apply)
+        and isinstance(n.type, TensorType)
+        and n.inputs
+        and n.opcode in ("tanh", "add", "multiply")
+    ]
     for node in draw.sample(simple, count):
         match draw.randrange(3):
             case 0:
@@ -119,7 +126,9 @@ def test_where_it_is_strict_names_and_order_are_differences():
     assert hloom.diff(module, copy).is_equal
     result = hloom.diff(module, copy, strict=True)
     assert result.header == [("name", "blocks", "other"), ("computation", "sum", "total")]
-    assert [(c.before.name, [(d.what, d.after) for d in c.differences]) for c in result.changed] == [("t", [("name", "active")])]
+    assert [(c.before.name, [(d.what, d.after) for d in c.differences]) for c in result.changed] == [
+        ("t", [("name", "active")])
+    ]
     assert [(m.before.name, m.what, m.origin, m.destination) for m in result.moved] == [("zero", "order", "w", "s")]
     assert not result.added and not result.removed
 
@@ -146,8 +155,8 @@ def test_where_it_is_strict_the_fewest_are_moved():
 
 
 def test_what_changed_is_said():
-    changed = BLOCK.replace("tanh(d)", "cosine(d)").replace("constant(0)", "constant(1)").replace(
-        "add(t, x)", "add(x, t)"
+    changed = (
+        BLOCK.replace("tanh(d)", "cosine(d)").replace("constant(0)", "constant(1)").replace("add(t, x)", "add(x, t)")
     )
     result = diff(hloom.parse(BLOCK), hloom.parse(changed))
     said = {(change.before.name, d.what, d.before, d.after) for change in result.changed for d in change.differences}
@@ -170,7 +179,8 @@ def test_layouts_attributes_and_headers():
 
 def test_a_fusion_is_looked_into():
     fused = BLOCK.replace(
-        "ENTRY main", "fused { a = f32[8,16] parameter(0) b = f32[8,16] parameter(1) u = f32[8,16] tanh(a) v = f32[8,16] add(u, b) ROOT w = f32[8,16] exponential(v) }\nENTRY main"
+        "ENTRY main",
+        "fused { a = f32[8,16] parameter(0) b = f32[8,16] parameter(1) u = f32[8,16] tanh(a) v = f32[8,16] add(u, b) ROOT w = f32[8,16] exponential(v) }\nENTRY main",
     )
     start, end = fused.index("  t = "), fused.index("  r = ")
     fused = fused[:start] + "  e = f32[8,16] fusion(d, x), kind=kLoop, calls=fused\n" + fused[end:]
@@ -195,7 +205,9 @@ def test_changes_of_costs():
 
 
 def test_unrelated_modules_and_fragments():
-    other = hloom.parse("ENTRY f { a = s32[5] parameter(0) b = s32[5] negate(a) c = s32[5] not(b) ROOT d = s32[5] popcnt(c) }")
+    other = hloom.parse(
+        "ENTRY f { a = s32[5] parameter(0) b = s32[5] negate(a) c = s32[5] not(b) ROOT d = s32[5] popcnt(c) }"
+    )
     assert diff(layers(4), other).is_unrelated
     fragment = hloom.parse("ENTRY f { a = s32[5] negate(gone) ROOT b = s32[5] negate(a) }")
     assert diff(fragment, fragment.clone()).is_equal

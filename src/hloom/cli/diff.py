@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,7 @@ def command(
     module. Instructions are matched by
     what they compute and are used for; op_name helps. Calls and fusions are looked into, so that modules before and
     after optimisation can be compared. The exit status is 0 where there is no difference, 1 where there is one, 2
-    where a module cannot be read.
+    where modules could not be compared.
 
     \b
     Examples:
@@ -75,26 +77,43 @@ def command(
       hloom diff old.hlo new.hlo --profile old_trace new_trace
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
-    try:
+    with trouble_apart(context):
         if output is not None:
             check_folder(output)
         modules = [read_program(_source(file, name)) for file in (before, after)]
         with progress("comparing"):
             result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth, strict=strict)
             measured = _measured(modules, profile, device) if profile is not None else None
-    except HloomError as problem:
-        click.echo(f"error: {problem}", err=True)
-        context.exit(TROUBLE)
-    if json_output:
-        is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
-        write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
-    elif measured is not None:
-        times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
-        write_tables([*tables(result, limit), *times], output)
-    else:
-        write_tables(tables(result, limit), output)
+        if json_output:
+            is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+            write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
+        elif measured is not None:
+            times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
+            write_tables([*tables(result, limit), *times], output)
+        else:
+            write_tables(tables(result, limit), output)
     if not result.is_equal:
         context.exit(DIFFERENT)
+
+
+@contextmanager
+def trouble_apart(context: click.Context) -> Iterator[None]:
+    """End with the status of trouble on what other subcommands end on with 1, which here says that modules differ."""
+    try:
+        yield
+    except HloomError as problem:
+        _fail(context, str(problem))
+    except OSError as problem:
+        if problem.errno == errno.EPIPE:  # click ends quietly when the reader of a pipe is gone
+            raise
+        _fail(context, str(problem))
+    except MemoryError:
+        _fail(context, "out of memory")
+
+
+def _fail(context: click.Context, message: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    context.exit(TROUBLE)
 
 
 def _measured(

@@ -9,6 +9,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from hloom.cli.diff import DIFFERENT, trouble_apart
 from hloom.cli.diff import tables as diff_tables
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
@@ -30,7 +31,9 @@ SHOWN_CHANGES = 3
 )
 @json_option()
 @output_option("Write into this file, whole or not at all.")
+@click.pass_context
 def command(
+    context: click.Context,
     directory: Path,
     module: str | None,
     changed: bool,
@@ -44,7 +47,8 @@ def command(
     DIR is what XLA writes with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*'. XLA
     writes the module when a pipeline starts, and after each pass that changed it. A row says what the state has, and of
     which opcodes there are more or fewer than in the row before. States are named by XLA's numbers, or `before` and
-    `after` all optimisations. A file that cannot be read has a row that says why.
+    `after` all optimisations. A file that cannot be read has a row that says why. With --diff the exit status is that
+    of `hloom diff`: 0 where there is no difference, 1 where there is one, 2 where states could not be compared.
 
     \b
     Examples:
@@ -53,23 +57,42 @@ def command(
       hloom passes dump --module jit_step --diff 12 after
       hloom passes dump --module module_0010 --json | jq '.states[].instructions'
     """
+    if pair is not None:
+        _compare(context, directory, module, pair, limit, json_output, output)
+        return
     if output is not None:
         check_folder(output)
     timeline = pass_timeline(directory, module)
-    if pair is not None:
-        with progress("comparing"):
-            difference = timeline.diff(*pair)
-        if json_output:
-            write_json(difference.to_json(None), output)
-        else:
-            write_tables(diff_tables(difference, limit), output)
-        return
     with progress("reading"):
         rows = [row for row in timeline.rows() if row.is_changed or not changed]
     if json_output:
         write_json({"module": timeline.name, "states": [row.to_json() for row in rows]}, output)
     else:
         write_tables(tables(timeline, rows), output)
+
+
+def _compare(
+    context: click.Context,
+    directory: Path,
+    module: str | None,
+    pair: tuple[str, str],
+    limit: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Show what differs between two states, with the exit statuses of `hloom diff`."""
+    with trouble_apart(context):
+        if output is not None:
+            check_folder(output)
+        timeline = pass_timeline(directory, module)
+        with progress("comparing"):
+            difference = timeline.diff(*pair)
+        if json_output:
+            write_json(difference.to_json(None), output)
+        else:
+            write_tables(diff_tables(difference, limit), output)
+    if not difference.is_equal:
+        context.exit(DIFFERENT)
 
 
 def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[RenderableType]:

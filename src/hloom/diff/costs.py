@@ -38,10 +38,19 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
     times = Roofline(report, device)
     buffers = memory(module, schedule=None if module.is_scheduled else "list")
     groups: dict[str, Row] = {}
-    nodes = {(graph.name, node.name): node for graph in module.graphs for node in graph.nodes}
+    graphs = {graph.name: graph for graph in module.graphs}
 
     def add(node: Node | None, column: int, amount: float) -> None:
-        groups.setdefault(name_of(node) if node is not None else NO_SCOPE, [0] * len(FIGURES))[column] += amount
+        if amount:
+            name = name_of(node) if node is not None else NO_SCOPE
+            row = groups.get(name)
+            if row is None:
+                row = groups[name] = [0] * len(FIGURES)
+            row[column] += amount
+
+    def node_of(computation: str, name: str) -> Node | None:
+        graph = graphs.get(computation)
+        return graph[name] if graph is not None and name in graph else None
 
     for counted in report.per_node:
         spent = counted.total
@@ -50,10 +59,10 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
     for timing in times.timings:
         add(timing.node, 2, timing.total)
     for buffer in buffers.at_peak:
-        add(nodes.get((buffer.computation, buffer.name)), 3, buffer.bytes)
+        add(node_of(buffer.computation, buffer.name), 3, buffer.bytes)
     runs: dict[str, int] = {}
     for transfer in report.collective_costs:
-        add(nodes.get((transfer.computation, transfer.name)), 4, transfer.comm_bytes * transfer.times)
+        add(node_of(transfer.computation, transfer.name), 4, transfer.comm_bytes * transfer.times)
         opcode = transfer.opcode.removesuffix("-start")
         runs[opcode] = runs.get(opcode, 0) + transfer.times
     sent = sum(row[4] for row in groups.values())
@@ -69,7 +78,16 @@ def _namer(module: Module, by: str, depth: int | None) -> Callable[[Node], str]:
     if by == "source":
         return lambda node: source_of(node, module.stack_tables)
     paths = scopes(module)
-    return lambda node: "/".join(paths[node][:depth]) or NO_SCOPE
+    names: dict[tuple[str, ...], str] = {}
+
+    def scope_of(node: Node) -> str:
+        path = paths[node]
+        name = names.get(path)
+        if name is None:
+            name = names[path] = "/".join(path[:depth]) or NO_SCOPE
+        return name
+
+    return scope_of
 
 
 @dataclass(frozen=True, slots=True)

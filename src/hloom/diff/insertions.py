@@ -89,12 +89,12 @@ def _stretch(first: int, number: int, kept: Side, other: Side, entered: set[int]
         if len(operands[0]) == len(operands[1]):
             for operand, candidate in zip(*operands, strict=True):
                 add(operand, candidate)
-        for user, candidate in _equal_users(one, instead, kept, other):
+        for user, candidate in _following(one, instead, kept, other):
             add(user, candidate)
     return stretch
 
 
-def _equal_users(one: int, instead: int, kept: Side, other: Side) -> Iterator[tuple[int, int]]:
+def _following(one: int, instead: int, kept: Side, other: Side) -> Iterator[tuple[int, int]]:
     """Users of both with the same label and operand index, where either has one such user that is not settled."""
     theirs: dict[tuple[int, int], int] = {}
     for user, index in other.users(instead):
@@ -156,19 +156,19 @@ class _Choice:
                 return self._add_cost(value, is_moved)
             if stays != moves and needed.setdefault(user, moves) != moves:
                 return self._add_cost(value, is_moved)
-        unlike = [self._node[user] for user, moves in needed.items() if moves != is_moved]
-        alike = [self._node[user] for user, moves in needed.items() if moves == is_moved]
-        if unlike and value in self._stretch:  # users that must do what the value does not: no cut says so
+        opposed = [self._node[user] for user, moves in needed.items() if moves != is_moved]
+        following = [self._node[user] for user, moves in needed.items() if moves == is_moved]
+        if opposed and value in self._stretch:  # users that must do what the value does not: no cut says so
             return self._add_cost(value, is_moved)
         own = self._node.get(value, SOURCE)
-        if alike:
-            self._add_torn(own, alike, is_moved)
-        if unlike:
-            self._add_torn(SINK, unlike, True)
+        if following:
+            self._add_torn(own, following, is_moved)
+        if opposed:
+            self._add_torn(SINK, opposed, True)
         return None
 
     def _add_torn(self, value: int, users: list[int], is_behind: bool) -> None:
-        """A value costs one that is behind the cut, or before it, and one of whose users is not."""
+        """One is the cost of a value that is behind the cut, or before it, where one of its users is not."""
         torn = self._network.add_node()
         self._network.add_arc(*((torn, value) if is_behind else (value, torn)), 1)
         for user in users:

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hloom.diff.alignment import align
+from hloom.diff.duplicates import first_of_equals
 from hloom.diff.insertions import Side, better_pairs
 from hloom.diff.labels import Exactness, Labels
 from hloom.diff.similarity import similar_pairs
-from hloom.diff.value_graph import ValueGraph
+from hloom.diff.value_graph import Edges, ValueGraph
 
 UNMATCHED = -1
 MOST_ROUNDS = 4
@@ -55,7 +56,10 @@ class InstructionMap:
             self._edges = self.graphs[0].instructions(), self.graphs[1].instructions()
             self._match_edges()
             self._match_hints()
-        self._settle_insertions()
+        if UNMATCHED in self.forward or UNMATCHED in self.backward:
+            values = self.graphs[0].values(), self.graphs[1].values()
+            self._settle_insertions(values)
+            self._settle_duplicates(values)
 
     def pairs(self) -> Iterable[tuple[int, int]]:
         """The pairs, in the order of the left module."""
@@ -252,7 +256,7 @@ class InstructionMap:
             if self.backward[number] == UNMATCHED:
                 classes.setdefault(key, []).append(number)
         ours: dict[int, list[int]] = {}
-        for number, key in reversed(left_prints.items()):
+        for number, key in reversed(list(left_prints.items())):
             if key in classes and self.forward[number] == UNMATCHED:
                 ours.setdefault(key, []).append(number)
         for key, members in ours.items():
@@ -361,20 +365,11 @@ class InstructionMap:
         keys = self._hinted([{number: labels[side][number] for number in self._unmatched(side)} for side in (0, 1)])
         self._match_classes(*keys, unless_supported=False)
 
-    def _settle_insertions(self) -> None:
+    def _settle_insertions(self, edges: tuple[Edges, Edges]) -> None:
         """Match with the other of two equal stretches where that is better, then what follows from it."""
-        labels = self._by_level[Exactness.EXACT]
-        partners = self.forward, self.backward
-        self._edges = self.graphs[0].values(), self.graphs[1].values()
-        pinned = [
-            frozenset(graph.number[parameter] for parameter in graph.module.entry.parameters) for graph in self.graphs
-        ]
         moved: list[tuple[int, int]] = []
         for side in (0, 1):
-            kept, other = (
-                Side(self._edges[s], labels[s], self._hints[s], partners[s], pinned[s]) for s in (side, 1 - side)
-            )
-            for pairs in better_pairs(kept, other):
+            for pairs in better_pairs(*(self._side(s, edges[s]) for s in (side, 1 - side))):
                 moved += [(one, instead) if side == 0 else (instead, one) for one, instead in pairs]
                 self._move(pairs, side)
         if moved:
@@ -383,15 +378,30 @@ class InstructionMap:
                 self._label = self._by_level[level]
                 self._refresh()
 
+    def _settle_duplicates(self, edges: tuple[Edges, Edges]) -> None:
+        """Match the first of equal instructions with what is left of them."""
+        for side in (0, 1):
+            if UNMATCHED in (self.forward, self.backward)[side]:
+                kept, other = (self._side(s, edges[s]) for s in (side, 1 - side))
+                for pair in first_of_equals(kept, other, self.graphs[side].own_graphs(), other.edges.order):
+                    self._move([pair], side)
+
+    def _side(self, side: int, edges: Edges) -> Side:
+        graph = self.graphs[side]
+        pinned = frozenset(graph.number[parameter] for parameter in graph.module.entry.parameters)
+        partner = (self.forward, self.backward)[side]
+        return Side(edges, self._by_level[Exactness.EXACT][side], self._hints[side], partner, pinned)
+
     def _move(self, pairs: Iterable[tuple[int, int]], side: int) -> None:
-        """Take instructions of one side from their partners, and match them with others."""
-        partners = self.forward, self.backward
+        """Match instructions of one side with others, and take all of them from the partners that they have."""
         for one, instead in pairs:
-            partner = partners[side][one]
-            if partner != UNMATCHED:
-                partners[1 - side][partner] = UNMATCHED
-                self._context[1 - side][partner] = 0
-            self._match(*((one, instead) if side == 0 else (instead, one)))
+            pair = (one, instead) if side == 0 else (instead, one)
+            for own, partners, others in ((0, self.forward, self.backward), (1, self.backward, self.forward)):
+                partner = partners[pair[own]]
+                if partner != UNMATCHED:
+                    others[partner] = UNMATCHED
+                    self._context[1 - own][partner] = 0
+            self._match(*pair)
 
 
 def match(left: ValueGraph, right: ValueGraph) -> InstructionMap:

@@ -1,4 +1,4 @@
-"""The minimum cut of a small flow network: which of its nodes lie behind the cheapest cut."""
+"""The minimum cut of a small flow network: which of its nodes are behind the cheapest cut."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FlowNetwork:
             self._left.append(left)
 
     def behind(self, most_paths: int) -> set[int] | None:
-        """The fewest nodes that lie behind a cheapest cut, SINK among them; None where more paths have to be filled.
+        """The fewest nodes that are behind a cheapest cut, SINK among them; None where more paths have to be filled.
 
         Source: L. R. Ford and D. R. Fulkerson, Maximal flow through a network, shortest paths first (J. Edmonds and
         R. M. Karp).

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hloom.analysis import Device
@@ -156,6 +157,17 @@ def diff(
     names are changed, and the fewest pairs without which the order is the same are moved.
     """
     on = device_named(device) if isinstance(device, str) else device
+    was_collecting = gc.isenabled()
+    gc.disable()  # what is made here stays to the end: looking for garbage among it costs a quarter of the time
+    try:
+        matched = _matched(before, after, strict)
+        return replace(matched, costs=cost_difference(before, after, on, by, depth)) if costs else matched
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def _matched(before: Module, after: Module, strict: bool) -> ModuleDiff:
     graphs = ValueGraph(before), ValueGraph(after)
     matching = match(*graphs)
     left, right = graphs[0].nodes, graphs[1].nodes
@@ -168,7 +180,7 @@ def diff(
         changed(matching, strict),
         moved(matching) + (reordered(matching) if strict else []),
         _header(before, after) + (_names(matching) if strict else []),
-        cost_difference(before, after, on, by, depth) if costs else None,
+        None,
     )
 
 

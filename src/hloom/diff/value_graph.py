@@ -78,6 +78,11 @@ class ValueGraph:
                 operands[number[parameter]] = (number[operand],)
         return self._edges(operands, [True] * len(self.nodes))
 
+    def own_graphs(self) -> list[Graph | None]:
+        """The computation of each instruction, where it computes a value of the entry's; None in loops and reducers."""
+        looked_into = {graph for graph in self.module.graphs if graph in self.caller or self.module.is_entry(graph)}
+        return [node.graph if node.graph in looked_into else None for node in self.nodes]
+
     def _edges(self, operands: list[tuple[int, ...]], counted: list[bool]) -> Edges:
         users: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
         for number, used in enumerate(operands):

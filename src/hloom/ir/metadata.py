@@ -13,6 +13,8 @@ from hloom.text import Cursor, Source, escape, unescape
 _FIELD = re.compile(r"([a-z_]+)=")
 _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'', re.DOTALL)
 _INTEGER = re.compile(r"-?[0-9]++")
+_PLAIN_FIELD = re.compile(r'([a-z_]++)=(?:"([^"\\]*+)"|([0-9]{1,18}+))(?:, ?| |$)')
+"""A field without escapes, lists or signs, and what ends it: nearly all are such."""
 _INTEGERS = re.compile(r"\{([0-9, ]*)\}")
 
 
@@ -51,7 +53,25 @@ def parse_metadata(text: str) -> Metadata:
 
     Raises ParseError with the place inside that text.
     """
-    return read_metadata(Cursor(Source(text, "metadata")))
+    plain = _plain_metadata(text)
+    return read_metadata(Cursor(Source(text, "metadata"))) if plain is None else plain
+
+
+def _plain_metadata(text: str) -> Metadata | None:
+    """Read the text of plain fields; None where there is anything else in it."""
+    values: dict[str, str | int] = {}
+    position = 0
+    while position < len(text):
+        match = _PLAIN_FIELD.match(text, position)
+        if match is None:
+            return None
+        name, string, digits = match.groups()
+        value = int(digits) if string is None else string
+        if name in values or METADATA_FIELDS.get(name).__class__ is not value.__class__:
+            return None
+        values[name] = value
+        position = match.end()
+    return Metadata(**values)  # type: ignore[arg-type]
 
 
 def read_metadata(cursor: Cursor) -> Metadata:
