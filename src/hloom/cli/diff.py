@@ -116,9 +116,7 @@ def _fail(context: click.Context, message: str) -> None:
     context.exit(TROUBLE)
 
 
-def _measured(
-    modules: Sequence[Module], profiles: tuple[Path, Path], device: str
-) -> tuple[Measurement, Measurement]:
+def _measured(modules: Sequence[Module], profiles: tuple[Path, Path], device: str) -> tuple[Measurement, Measurement]:
     """What the modules' traces say of them."""
     before, after = (measurement(*pair, device_of(device)) for pair in zip(modules, profiles, strict=True))
     return before, after
