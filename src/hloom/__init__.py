@@ -78,6 +78,8 @@ if TYPE_CHECKING:
     from hloom.page import page as page
     from hloom.page import view as view
     from hloom.pipeline import pipeline as pipeline
+    from hloom.quantization import Quantization as Quantization
+    from hloom.quantization import quantize as quantize
     from hloom.query import query as query
     from hloom.query import table as table
     from hloom.remat import remat as remat
@@ -150,6 +152,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "ops": ("OPS",),
     "page": ("page", "view"),
     "pipeline": ("pipeline",),
+    "quantization": ("Quantization", "quantize"),
     "query": ("query", "table"),
     "remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),

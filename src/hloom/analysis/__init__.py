@@ -102,6 +102,7 @@ from hloom.analysis.schedule import post_order as post_order
 from hloom.analysis.scopes import NO_SCOPE as NO_SCOPE
 from hloom.analysis.scopes import ScopePath as ScopePath
 from hloom.analysis.scopes import ScopePaths as ScopePaths
+from hloom.analysis.scopes import pytree_path as pytree_path
 from hloom.analysis.scopes import scope_of_name as scope_of_name
 from hloom.analysis.scopes import scopes as scopes
 from hloom.analysis.sizes import elements as elements

@@ -34,6 +34,7 @@ COMMANDS = {
     "minimize": "The smallest module in which a fault still shows.",
     "fit": "Find the best sharding, microbatches, recomputation, stages.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
+    "quantize": "Store weights in narrow types: the program, checkpoints, errors.",
     "grad": "Differentiate a module: gradients, products with Jacobians.",
     "evaluate": "Compute a module with numpy, without XLA.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",

@@ -1,0 +1,207 @@
+"""`hloom quantize`: a program whose weights come in a narrow type, and the checkpoint that it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from hloom.cli.completion import complete_device
+from hloom.cli.input import progress, read_program
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.run import arrays_in_order
+from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
+from hloom.hlo import save, to_text
+from hloom.quantization import (
+    FORMATS,
+    GRANULARITIES,
+    OPCODES,
+    Noise,
+    Quantization,
+    QuantizationReport,
+    check_suffix,
+    inputs_in_order,
+    load_checkpoint,
+    quantize,
+    random_arrays,
+    report,
+    save_checkpoint,
+)
+
+MOST_ROWS = 40
+"""How many weights, and how many products, the tables show."""
+
+
+@click.command("quantize")
+@file_argument
+@click.option("--format", "number_format", type=click.Choice([*FORMATS]), default="int8", show_default=True)
+@click.option("--per", type=click.Choice(GRANULARITIES), help="What shares a scale.  [default: channel]")
+@click.option("--group", type=click.IntRange(min=1), metavar="N", help="Elements that share a scale: per group.")
+@click.option("--asymmetric", is_flag=True, help="With zero points.")
+@click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
+@click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
+@click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
+@click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
+@click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="All arrays that --check takes.")
+@click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
+@click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
+@click.option(
+    "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="For times."
+)
+@json_option("Write JSON: weights, products, outputs, times.")
+@output_option("Write the program into this file, whole or not at all.", keeps_stdout=True)
+def command(
+    source: ModuleSource,
+    number_format: str,
+    per: str | None,
+    group: int | None,
+    asymmetric: bool,
+    opcodes: str,
+    scope: str | None,
+    only: str | None,
+    least: int,
+    check: bool,
+    inputs: Path | None,
+    seed: int | None,
+    checkpoints: tuple[Path, Path] | None,
+    device: str,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Store a program's weights in a narrow type.
+
+    Weights are parameters that dots, convolutions and gathers read, also in loops. They become parameters of the
+    narrow type, followed by parameters for their scales; --convert makes a checkpoint that fits. --check needs jax.
+
+    \b
+    Examples:
+      hloom quantize model.hlo -o small.hlo --convert model.safetensors small.safetensors
+      hloom quantize model.hlo --format int4 --group 64 --check
+      hloom quantize model.hlo --format mxfp8 --scope mlp --json
+    """
+    _check_usage(per, group, check=check, has_inputs=inputs is not None, has_seed=seed is not None)
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to the standard output: give one")
+    if output is not None:
+        check_folder(output)
+    if checkpoints is not None:
+        check_suffix(checkpoints[1])
+        check_folder(checkpoints[1])
+    program = read_program(source)
+    with progress("quantising"):
+        made = quantize(
+            program,
+            number_format,
+            per="group" if group is not None else per or "channel",
+            group=group,
+            symmetric=not asymmetric,
+            opcodes=_names(opcodes) or [],
+            scope=scope,
+            only=_names(only),
+            least=least,
+        )
+    with progress("comparing"):
+        result = report(made, _arrays(made, inputs, seed or 0) if check else None, device=device)
+    if checkpoints is not None:
+        with progress("converting"):
+            save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0])))
+    if output not in (None, STDOUT):
+        save(made.module, output)
+    if json_output:
+        write_json(result.to_json(), None)
+    elif output == STDOUT:
+        note_tables(tables(result))
+        write_text(to_text(made.module), None)
+    else:
+        write_tables(tables(result), None)
+
+
+def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs: bool, has_seed: bool) -> None:
+    if per not in (None, "group") and group is not None:
+        raise click.UsageError(f"--group is for scales per group, not per {per}")
+    if not check and (has_inputs or has_seed):
+        raise click.UsageError("--inputs and --seed are for --check")
+    if has_inputs and has_seed:
+        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name for name in map(str.strip, text.split(",")) if name]
+
+
+def _arrays(made: Quantization, inputs: Path | None, seed: int) -> Sequence[Any]:
+    if inputs is None:
+        return random_arrays(made, seed)
+    arrays = arrays_in_order(load_checkpoint(inputs))
+    return arrays if isinstance(arrays, list) else inputs_in_order(made.original, arrays)
+
+
+def tables(result: QuantizationReport) -> Iterator[RenderableType]:
+    """The weights, the products that read them, the outputs, and what was left."""
+    made = result.quantization
+    before, after = result.weight_bytes
+    count = f"{len(made.weights):,} weight{'s' if len(made.weights) != 1 else ''}"
+    table = new_table(f"{count} as {made.recipe.number_format}", "weight", "type", "quantised", ">bytes", ">after", ">")
+    for weight in made.weights[:MOST_ROWS]:
+        table.add_row(
+            Text(weight.name),
+            str(weight.type),
+            str(weight.quantized_type.with_layout(None)),
+            byte_text(weight.bytes_before),
+            byte_text(weight.bytes_after),
+            _ratio(weight.bytes_after, weight.bytes_before),
+        )
+    add_rest(table, len(made.weights), MOST_ROWS, "; --json has them all")
+    yield table
+    yield from _product_table(result)
+    if result.outputs is not None:
+        outputs = new_table("outputs, computed by XLA", ">output", ">SNR, dB", ">error", ">greatest difference")
+        for number, noise in enumerate(result.outputs[:MOST_ROWS]):
+            outputs.add_row(str(number), *_noise_cells(noise), f"{noise.greatest:.3g}")
+        add_rest(outputs, len(result.outputs), MOST_ROWS, "; --json has them all")
+        yield outputs
+    for left in made.exclusions[:MOST_ROWS]:
+        yield Text(f"left: {left.name}: {left.reason}")
+    if len(made.exclusions) > MOST_ROWS:
+        yield Text(f"and {len(made.exclusions) - MOST_ROWS:,} more that are left")
+    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {_ratio(after, before)}")
+    one, two = result.seconds
+    yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
+
+
+def _product_table(result: QuantizationReport) -> Iterator[RenderableType]:
+    if not result.products:
+        return
+    is_measured = any(product.noise is not None for product in result.products)
+    columns = ["product", ">FLOPs", ">after", ">bytes", ">after", ">time", ">after"]
+    table = new_table(
+        "dots and convolutions, with what dequantises their weights",
+        *columns,
+        *([">SNR, dB", ">error"] if is_measured else []),
+    )
+    for product in result.products[:MOST_ROWS]:
+        cells = [
+            *(f"{flops:,}" for flops in product.flops),
+            *(byte_text(size) for size in product.bytes),
+            *(time_text(seconds) for seconds in product.seconds),
+        ]
+        table.add_row(Text(product.name), *cells, *(_noise_cells(product.noise) if is_measured else ()))
+    add_rest(table, len(result.products), MOST_ROWS, "; --json has them all")
+    yield table
+
+
+def _noise_cells(noise: Noise | None) -> tuple[str, str]:
+    if noise is None:
+        return "", ""
+    return f"{noise.snr:.1f}" if math.isfinite(noise.snr) else str(noise.snr), f"{noise.error:.2e}"
+
+
+def _ratio(after: int, before: int) -> str:
+    return f"{after / before:.3f}" if before else ""

@@ -1,0 +1,29 @@
+"""Quantisation: programs whose weights are parameters of narrow types, and the conversion of checkpoints for them.
+
+    quantized = hloom.quantize(module, "int8")
+    outputs = hloom.run(quantized.module, quantized.convert(arrays)).outputs
+
+To add a number format, give it a row in `formats.py`; to let values pass through a further opcode in their narrow type,
+write its movement in `quantized_value.py`; to let a weight be recognised through one, in `movement.py`.
+"""
+
+from hloom.quantization.accuracy import Noise as Noise
+from hloom.quantization.accuracy import ProductReport as ProductReport
+from hloom.quantization.accuracy import QuantizationReport as QuantizationReport
+from hloom.quantization.accuracy import inputs_in_order as inputs_in_order
+from hloom.quantization.accuracy import random_arrays as random_arrays
+from hloom.quantization.accuracy import report as report
+from hloom.quantization.arithmetic import QuantizedArray as QuantizedArray
+from hloom.quantization.arithmetic import quantize_array as quantize_array
+from hloom.quantization.checkpoint import check_suffix as check_suffix
+from hloom.quantization.checkpoint import load_checkpoint as load_checkpoint
+from hloom.quantization.checkpoint import save_checkpoint as save_checkpoint
+from hloom.quantization.formats import FORMATS as FORMATS
+from hloom.quantization.formats import NumberFormat as NumberFormat
+from hloom.quantization.quantize import Quantization as Quantization
+from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
+from hloom.quantization.quantize import quantize as quantize
+from hloom.quantization.recipe import GRANULARITIES as GRANULARITIES
+from hloom.quantization.recipe import OPCODES as OPCODES
+from hloom.quantization.recipe import Recipe as Recipe
+from hloom.quantization.weights import Exclusion as Exclusion

@@ -1,0 +1,292 @@
+"""How far a quantised program is from its original: outputs as XLA computes them, products as numpy does.
+
+The signal-to-noise ratio is 10 log10(sum |x|^2 / sum |x - x'|^2), in decibels, over all elements, and for products in
+loops over all rounds; the error is the square root of the inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.analysis import Roofline, Timing, roofline
+from hloom.evaluate import Value, evaluate
+from hloom.ir import Graph, Module, Node, TensorType
+from hloom.passes import canonicalize
+from hloom.quantization.parameter_names import ParameterNames
+from hloom.quantization.quantize import Quantization
+from hloom.runtime import random_inputs, run
+from hloom.text import HloomError
+
+PRODUCTS = ("dot", "convolution")
+MOST_BYTES = 2 << 30
+"""How many bytes of products may be held to compare them."""
+
+
+@dataclass(slots=True)
+class Noise:
+    """Sums of squares: of the original's values, and of the differences from them; and the greatest difference."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    greatest: float = 0.0
+
+    def add(self, original: np.ndarray, quantized: np.ndarray) -> None:
+        """Count two arrays' values; raises HloomError where they are not of one shape."""
+        if original.shape != quantized.shape:
+            raise HloomError(f"a value of shape {original.shape} cannot be compared with one of {quantized.shape}")
+        wide = np.complex128 if original.dtype.kind == "c" else np.float64
+        with np.errstate(all="ignore"):
+            one, other = original.astype(wide), quantized.astype(wide)
+            same = (one == other) | (np.isnan(one) & np.isnan(other))
+            difference = np.abs(np.where(same, 0, one - other))
+        self.signal += float(np.sum(np.abs(np.where(np.isfinite(one), one, 0)) ** 2))
+        self.noise += float(np.sum(np.where(np.isnan(difference), math.inf, difference) ** 2))
+        self.greatest = max(self.greatest, float(np.max(difference, initial=0.0)))
+
+    @property
+    def error(self) -> float:
+        """The norm of the differences over that of the values; 0 where nothing differs."""
+        if not self.noise:
+            return 0.0
+        return math.sqrt(self.noise / self.signal) if self.signal else math.inf
+
+    @property
+    def snr(self) -> float:
+        """In decibels; infinite where nothing differs."""
+        error = self.error
+        return -20 * math.log10(error) if 0 < error < math.inf else (math.inf if not error else -math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductReport:
+    """A dot or convolution whose weight is quantised: what it takes before and after, and its error where measured.
+
+    After, what dequantises its operands counts with it.
+    """
+
+    name: str
+    opcode: str
+    weights: tuple[str, ...]
+    flops: tuple[int, int]
+    bytes: tuple[int, int]
+    seconds: tuple[float, float]
+    noise: Noise | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationReport:
+    """What quantisation gives and costs. `outputs` and the products' noise are there where arrays were run."""
+
+    quantization: Quantization
+    device: str
+    products: tuple[ProductReport, ...]
+    outputs: tuple[Noise, ...] | None
+    seconds: tuple[float, float]
+
+    @property
+    def weight_bytes(self) -> tuple[int, int]:
+        """Of the weights that are quantised, before and after, scales included."""
+        weights = self.quantization.weights
+        return sum(weight.bytes_before for weight in weights), sum(weight.bytes_after for weight in weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; infinite ratios are null."""
+        return {
+            "format": self.quantization.recipe.number_format.name,
+            "device": self.device,
+            "weights": [
+                {
+                    "name": weight.name,
+                    "type": str(weight.type),
+                    "quantized_type": str(weight.quantized_type.with_layout(None)),
+                    "blocks": list(weight.blocks),
+                    "bytes": [weight.bytes_before, weight.bytes_after],
+                    "used_by": list(weight.uses),
+                }
+                for weight in self.quantization.weights
+            ],
+            "products": [
+                {
+                    "name": product.name,
+                    "opcode": product.opcode,
+                    "weights": list(product.weights),
+                    "flops": list(product.flops),
+                    "bytes": list(product.bytes),
+                    "seconds": list(product.seconds),
+                    **_noise_json(product.noise),
+                }
+                for product in self.products
+            ],
+            "outputs": None
+            if self.outputs is None
+            else [{"number": number, **_noise_json(noise)} for number, noise in enumerate(self.outputs)],
+            "exclusions": [{"name": left.name, "reason": left.reason} for left in self.quantization.exclusions],
+            "weight_bytes": list(self.weight_bytes),
+            "seconds": list(self.seconds),
+        }
+
+
+def report(
+    quantization: Quantization, inputs: Sequence[Any] | None = None, *, device: str = "h100", products: bool = True
+) -> QuantizationReport:
+    """What a quantised program costs beside its original and, on these inputs of the original, how far it is from it.
+
+    Costs and seconds are the roofline model's. Without `products` only outputs are compared, which XLA computes; numpy
+    computes the products, and raises HloomError where it cannot.
+    """
+    before, after = canonicalize(quantization.original), quantization.module
+    times = roofline(before, device), roofline(after, device)
+    noises: dict[Node, Noise] = {}
+    outputs = None
+    if inputs is not None:
+        converted = quantization.convert(inputs)
+        outputs = compare_outputs(quantization.original, inputs, after, converted)
+        if products:
+            noises = compare_products(before, inputs, after, converted)
+    readers: dict[str, list[str]] = {}
+    for weight in quantization.weights:
+        for use in weight.uses:
+            readers.setdefault(use, []).append(weight.name)
+    timings = _by_node(times[0]), _by_node(times[1])
+    made = tuple(
+        _product_report(node, before[graph.name], readers[node.name], timings, noises.get(node))
+        for graph in after.graphs
+        for node in graph.nodes
+        if node.opcode in PRODUCTS and node.name in readers
+    )
+    seconds = times[0].seconds, times[1].seconds
+    return QuantizationReport(quantization, device, made, outputs, seconds)
+
+
+def random_arrays(quantization: Quantization, seed: int = 0) -> list[np.ndarray]:
+    """Random inputs of the original; weights are scaled so that sums keep their size."""
+    entry = quantization.original.entry
+    types = [parameter.type for parameter in entry.parameters]
+    plain = [type_ for type_ in types if isinstance(type_, TensorType) and type_.is_static]
+    if len(plain) != len(types):
+        raise HloomError("the program takes values that are no arrays of known sizes: give inputs")
+    arrays = random_inputs(plain, seed)
+    for weight in quantization.weights:
+        array = arrays[weight.number]
+        summed = math.prod(size for size, block in zip(array.shape, weight.blocks, strict=True) if block > 1)
+        arrays[weight.number] = (array.astype(np.float64) / math.sqrt(max(summed, 1))).astype(array.dtype)
+    return arrays
+
+
+def inputs_in_order(module: Module, arrays: dict[str, Any]) -> list[Any]:
+    """Arrays by any of their names as the inputs of a program, in order."""
+    from_names = {}
+    names = ParameterNames(module.entry.parameters)
+    for key, array in arrays.items():
+        parameter = names.get(key)
+        if parameter is None:
+            raise HloomError(f"the program has no parameter '{key}'")
+        from_names[parameter.number] = array
+    missing = [p.name for p in module.entry.parameters if p.number not in from_names]
+    if missing:
+        raise HloomError(f"no input is given for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}")
+    return [from_names[parameter.number] for parameter in module.entry.parameters]
+
+
+def compare_outputs(
+    original: Module, inputs: Sequence[Any], quantized: Module, converted: Sequence[Any]
+) -> tuple[Noise, ...]:
+    """The outputs of both programs, compared; XLA computes them."""
+    noises: list[Noise] = []
+    before, after = run(original, list(inputs)).outputs, run(quantized, list(converted)).outputs
+    for one, other in zip(before, after, strict=True):
+        noise = Noise()
+        noise.add(one, other)
+        noises.append(noise)
+    return tuple(noises)
+
+
+def compare_products(
+    before: Module, inputs: Sequence[Any], after: Module, converted: Sequence[Any]
+) -> dict[Node, Noise]:
+    """By product of the quantised program how far it is from that of the original, which is in canonical form.
+
+    Raises HloomError where numpy cannot compute the programs, or where the products are too many bytes to hold.
+    """
+    held: dict[tuple[str, str], list[np.ndarray]] = {}
+    left = MOST_BYTES
+
+    def hold(node: Node, value: Value) -> None:
+        nonlocal left
+        if node.opcode in PRODUCTS and isinstance(value, np.ndarray):
+            left -= value.nbytes
+            if left < 0:
+                raise HloomError(
+                    f"the products of {before.name} are more than {MOST_BYTES:,} bytes: they are not compared",
+                    hint="compare outputs only",
+                )
+            held.setdefault((node.graph.name, node.name), []).append(value.copy())
+
+    noises: dict[Node, Noise] = {}
+
+    def compare(node: Node, value: Value) -> None:
+        rounds = held.get((node.graph.name, node.name))
+        if rounds and isinstance(value, np.ndarray):
+            noises.setdefault(node, Noise()).add(rounds.pop(0), value)
+
+    evaluate(before, list(inputs), observe=hold)
+    evaluate(after, list(converted), observe=compare)
+    return noises
+
+
+def _by_node(model: Roofline) -> dict[Node, list[Timing]]:
+    timings: dict[Node, list[Timing]] = {}
+    for timing in model.timings:
+        timings.setdefault(timing.node, []).append(timing)
+    return timings
+
+
+def _product_report(
+    node: Node,
+    original: Graph,
+    weights: Sequence[str],
+    timings: tuple[dict[Node, list[Timing]], dict[Node, list[Timing]]],
+    noise: Noise | None,
+) -> ProductReport:
+    one = timings[0].get(original[node.name], [])
+    two = [timing for made in (node, *_written_for(node, original)) for timing in timings[1].get(made, [])]
+    return ProductReport(
+        node.name,
+        node.opcode,
+        tuple(weights),
+        (sum(t.cost.flops * t.times for t in one), sum(t.cost.flops * t.times for t in two)),
+        (sum(t.cost.bytes_accessed * t.times for t in one), sum(t.cost.bytes_accessed * t.times for t in two)),
+        (sum(t.total for t in one), sum(t.total for t in two)),
+        noise,
+    )
+
+
+def _written_for(node: Node, original: Graph) -> set[Node]:
+    """What quantisation wrote to make a product's operands: instructions that the original does not have."""
+    made: set[Node] = set()
+    pending = [*node.inputs]
+    while pending:
+        operand = pending.pop()
+        if operand.name not in original and operand not in made and operand.inputs:
+            made.add(operand)
+            pending += operand.inputs
+    return made
+
+
+def _noise_json(noise: Noise | None) -> dict[str, float | None]:
+    if noise is None:
+        return {}
+    return {
+        "error": _finite(noise.error),
+        "snr": _finite(noise.snr),
+        "greatest": _finite(noise.greatest),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,185 @@
+"""Programs whose weights come in a narrow type: dequantised where they are needed, and not before.
+
+ENTRY { w = f32[3,64,64] parameter(1) ... while(tuple(..., w)) }       body { ... dot(h, dynamic-slice(w, i)) }
+  ->
+ENTRY { w = s8[3,64,64] parameter(1)  w.scale = f32[3,1,64] parameter(2) ... while(tuple(..., w, w.scale)) }
+body { ... dot(h, multiply(convert(dynamic-slice(w, i)), broadcast(dynamic-slice(w.scale, i)))) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hloom.ir import (
+    Apply,
+    DType,
+    FunctionType,
+    Module,
+    Node,
+    Parameter,
+    TensorType,
+    TupleType,
+    Type,
+    default_layout,
+    map_leaves,
+    without_layout,
+)
+from hloom.ops import OPS
+from hloom.passes import widen_loop
+from hloom.quantization.insertion_point import array_type, packed
+from hloom.quantization.quantized_value import QuantizedValue, companion_type, dequantize, move
+from hloom.quantization.weights import elements, invariant_indices, loop_of
+
+
+def add_companions(
+    parameter: Parameter, element: DType, companions: Mapping[str, tuple[DType, tuple[int, ...]]]
+) -> dict[str, Parameter]:
+    """Give a parameter another element type, and the entry a further parameter for each companion, of these shapes."""
+    entry = parameter.graph
+    first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
+    entry.set_type(parameter, packed(array_type(parameter).with_dtype(element)))
+    made: dict[str, Parameter] = {}
+    for name, (companion_element, dims) in companions.items():
+        type_ = companion_type(dims, companion_element)
+        made[name] = entry.add_parameter(type_, f"{parameter.name}.{name}")
+        if first is not None:
+            entry.move_before(made[name], first)
+    return made
+
+
+def push_down(value: QuantizedValue) -> dict[Node, QuantizedValue]:
+    """Move a value in its narrow type as far as that goes, and dequantise it there.
+
+    Returns, by the nodes that are dequantised, the values that they are.
+    """
+    dequantized: dict[Node, QuantizedValue] = {}
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        node, rest = current.node, list[Apply]()
+        for user in node.users:
+            if not isinstance(user, Apply) or node not in user.inputs:
+                continue
+            if user.opcode == "tuple":
+                further = _through_loop(current, user)
+                pending += further or ()
+                if further is None and not _is_passed(node, user):
+                    rest.append(user)
+                continue
+            following = _moved_on(current, user)
+            if following is None:
+                rest.append(user)
+            else:
+                pending.append(following)
+        if rest or node.is_output:
+            made = _dequantize_for(current, rest)
+            dequantized[made] = current
+    return dequantized
+
+
+def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
+    """What a user that only moves elements makes of a value, under the user's name; None where it does more."""
+    if not user.has_row or user.inputs[0] is not value.node or user.inputs.count(value.node) != 1:
+        return None
+    made = move(value, user)
+    if made is not None:
+        graph, name = user.graph, user.name
+        graph.replace_uses(user, made.node)
+        graph.erase(user)
+        graph.rename(made.node, name)
+    return made
+
+
+def _dequantize_for(value: QuantizedValue, users: list[Apply]) -> Node:
+    """Dequantise a value for some users, in front of the first, and for its graph, where that yields it."""
+    node, graph = value.node, value.node.graph
+    first: Apply | None = None
+    for user in users:
+        if first is None or graph.comes_before(user, first):
+            first = user
+    made = dequantize(value, first)
+    for user in users:
+        graph.set_inputs(user, [made if operand is node else operand for operand in user.inputs])
+    if node.is_output:
+        graph.set_output(made)
+    return made
+
+
+def _is_passed(node: Node, root: Node) -> bool:
+    """Whether a tuple is what a loop's body yields, and a node the element that it passes on, and no other."""
+    graph = node.graph
+    if not root.is_output or node.opcode != "get-tuple-element" or node.inputs[0] not in graph.parameters:
+        return False
+    positions = [index for index, element in enumerate(root.inputs) if element is node]
+    types = root.type.elements if isinstance(root.type, TupleType) else ()
+    assert node.type is not None, "it is an array"
+    return positions == [node.attributes["index"]] and without_layout(types[positions[0]]) is without_layout(node.type)
+
+
+def _through_loop(value: QuantizedValue, state: Apply) -> list[QuantizedValue] | None:
+    """The value inside a loop and behind it, which carries it in its narrow type; None where it cannot.
+
+    The loop's state gets the companions as further elements.
+    """
+    loop = loop_of(state)
+    if loop is None:
+        return None
+    body, condition = loop.attributes["body"], loop.attributes["condition"]
+    indices = invariant_indices(value.node, state, body)
+    if len(indices) != state.inputs.count(value.node) or not indices:
+        return None
+    taken = body.parameters[0]
+    for index in indices:
+        yielded = body.root.inputs
+        if any(yielded.count(element) > (element is yielded[index]) for element in elements(taken, index)):
+            return None
+    width = len(state.inputs)
+    loop, inner = widen_loop(loop, list(value.companions.values()))
+    narrow = value.node.type
+    assert narrow is not None, "it is an array"
+    for holder in (loop.inputs[0], loop, taken, body.root, condition.parameters[0]):
+        assert isinstance(holder.type, TupleType), "widen_loop makes tuples"
+        types: list[Type] = list(holder.type.elements)
+        for index in indices:
+            types[index] = narrow
+        holder.graph.set_type(holder, TupleType(types))
+    inside = dict(zip(value.companions, inner, strict=True))
+    values: list[QuantizedValue] = []
+    for index in indices:
+        for whole, companions in ((taken, inside), (loop, value.companions), (condition.parameters[0], None)):
+            for element in elements(whole, index):
+                whole.graph.set_type(element, narrow)
+                if not element.is_used:
+                    continue
+                held = companions if companions is not None else _tested(element, value, width)
+                values.append(QuantizedValue(element, held, value.blocks, value.type))
+    return values
+
+
+def _tested(element: Apply, value: QuantizedValue, width: int) -> dict[str, Node]:
+    """The companions as a loop's condition takes them out of the state."""
+    graph, state = element.graph, element.inputs[0]
+    return {
+        name: graph.add_apply(OPS["get-tuple-element"], [state], companion.type, {"index": index}, before=element)
+        for index, (name, companion) in enumerate(value.companions.items(), width)
+    }
+
+
+def write_entry_layout(module: Module, former: tuple[Parameter, ...]) -> None:
+    """Make the header's layouts of parameters fit: `former` are the parameters that there were."""
+    layout = module.attributes.get("entry_computation_layout")
+    if layout is None:
+        return
+    written: list[Type | None] = []
+    for parameter in module.entry.parameters:
+        old = layout.parameters[parameter.number] if parameter in former else None
+        assert parameter.type is not None, "the module is whole"
+        is_same = old is not None and without_layout(old) is without_layout(parameter.type)
+        written.append(old if is_same else map_leaves(parameter.type, _laid_out))
+    module.attributes = module.attributes.changed(entry_computation_layout=FunctionType(written, layout.result))
+
+
+def _laid_out(type_: Type) -> Type:
+    if not isinstance(type_, TensorType) or type_.layout is not None:
+        return type_
+    return type_.with_layout(default_layout(type_.rank))

@@ -1,0 +1,71 @@
+"""Number formats that weights are stored in: HLO's element type, the range that is used of it, and the type of scales.
+
+Sources: the ranges of int8 and int4 as in AQT and ONNX (symmetric ones leave the least integer out); OCP Microscaling
+Formats (MX) Specification 1.0, section 5, for `mxfp8`, `mxfp4` and `mxint8`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from hloom.ir import DType, dtype
+from hloom.text import HloomError
+
+MX_GROUP = 32
+"""How many elements share a scale in the MX formats."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFormat:
+    """One format. `largest` is the greatest magnitude that symmetric quantisation uses.
+
+    `exponent` is given for MX formats, whose scales are powers of two: that of the largest power of two in the format.
+    """
+
+    name: str
+    dtype: DType
+    largest: float
+    exponent: int | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype.is_integer
+
+    @property
+    def is_block_scaled(self) -> bool:
+        """Whether groups of MX_GROUP elements share a power of two."""
+        return self.exponent is not None
+
+    @property
+    def integer_range(self) -> tuple[int, int]:
+        """The least and the greatest integer, as asymmetric quantisation uses them."""
+        return -(1 << (self.dtype.bits - 1)), (1 << (self.dtype.bits - 1)) - 1
+
+
+_ROWS = (
+    NumberFormat("int8", dtype("s8"), 127),
+    NumberFormat("int4", dtype("s4"), 7),
+    NumberFormat("int2", dtype("s2"), 1),
+    NumberFormat("e4m3", dtype("f8e4m3fn"), 448),
+    NumberFormat("e5m2", dtype("f8e5m2"), 57344),
+    NumberFormat("mxfp8", dtype("f8e4m3fn"), 448, 8),
+    NumberFormat("mxfp4", dtype("f4e2m1fn"), 6, 2),
+    NumberFormat("mxint8", dtype("s8"), 127, 6),
+)
+FORMATS: dict[str, NumberFormat] = {row.name: row for row in _ROWS}
+"""Every format by name."""
+
+
+def number_format(name: str) -> NumberFormat:
+    """The format of this name; raises HloomError, with near misses, where there is none."""
+    if name not in FORMATS:
+        near = get_close_matches(name, FORMATS, 3)
+        raise HloomError(
+            f"there is no number format '{name}'",
+            hint=f"near: {', '.join(near)}" if near else f"there are {', '.join(FORMATS)}",
+        )
+    return FORMATS[name]

@@ -1,0 +1,89 @@
+"""Where the dimensions of a weight go, through instructions that only move its elements.
+
+A dimension of a moved value is a product of pieces, major to minor, each of some dimensions of the weight. Converts
+count as movement here, since a weight stays a weight at another precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloom.ir import Apply, TensorType
+
+COPIES = frozenset({"copy", "optimization-barrier"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A factor of a dimension: how large it is, and of which of the weight's dimensions (none where it repeats)."""
+
+    dims: frozenset[int]
+    size: int
+
+
+MovedDims = tuple[tuple[Piece, ...], ...]
+"""The pieces of every dimension of a value."""
+
+
+def unmoved(type_: TensorType) -> MovedDims:
+    """The dimensions of the weight itself."""
+    return tuple((Piece(frozenset((dim,)), size),) for dim, size in enumerate(type_.dims))
+
+
+def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
+    """The dimensions of what a node makes of a moved weight; None where it does more than move elements."""
+    if operand_index != 0 or not isinstance(node.type, TensorType):
+        return None
+    sizes = node.type.dims
+    match node.opcode:
+        case "copy":
+            return dims
+        case "convert":
+            return dims if node.type.dtype.is_float else None
+        case "transpose":
+            return tuple(dims[dim] for dim in node.attributes["dimensions"])
+        case "broadcast":
+            into = node.attributes.get("dimensions") or ()
+            repeated: list[tuple[Piece, ...]] = [(Piece(frozenset(), size),) for size in sizes]
+            for dim, target in enumerate(into):
+                repeated[target] = dims[dim]
+            return tuple(repeated)
+        case "slice" | "dynamic-slice":
+            return tuple(_cut(pieces, size) for pieces, size in zip(dims, sizes, strict=True))
+        case "reshape":
+            return _reshaped(dims, sizes)
+    return None
+
+
+def _cut(pieces: tuple[Piece, ...], size: int) -> tuple[Piece, ...]:
+    if prod(piece.size for piece in pieces) == size:
+        return pieces
+    return (Piece(frozenset().union(*(piece.dims for piece in pieces)), size),)
+
+
+def _reshaped(dims: MovedDims, sizes: tuple[int, ...]) -> MovedDims:
+    """Pieces divided anew, major to minor; where sizes do not divide, all is of all."""
+    waiting = [piece for pieces in dims for piece in pieces if piece.size != 1][::-1]
+    result: list[tuple[Piece, ...]] = []
+    for size in sizes:
+        pieces: list[Piece] = []
+        left = size
+        while left > 1 and waiting:
+            piece = waiting.pop()
+            if left % piece.size == 0:
+                pieces.append(piece)
+                left //= piece.size
+            elif piece.size % left == 0:
+                pieces.append(Piece(piece.dims, left))
+                waiting.append(Piece(piece.dims, piece.size // left))
+                left = 1
+            else:
+                return _mixed(dims, sizes)
+        result.append(tuple(pieces))
+    return tuple(result)
+
+
+def _mixed(dims: MovedDims, sizes: tuple[int, ...]) -> MovedDims:
+    everything = frozenset().union(*(piece.dims for pieces in dims for piece in pieces))
+    return tuple((Piece(everything, size),) for size in sizes)

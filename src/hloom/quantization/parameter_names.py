@@ -1,0 +1,61 @@
+"""The names that a parameter of the entry goes by: HLO's, its number, and the path in the pytree that JAX says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from hloom.analysis import pytree_path
+from hloom.ir import Node, Parameter
+from hloom.text import HloomError
+
+
+def path_of(parameter: Node) -> tuple[str, ...]:
+    """Its keys, from the argument on: ('params', 'layers', '0', 'w'); the name alone where JAX says none."""
+    op_name = parameter.metadata.op_name if parameter.metadata is not None else None
+    return pytree_path(op_name or parameter.name)
+
+
+def names_of(parameter: Parameter) -> dict[str, None]:
+    """The names by which it may be called, the most exact first."""
+    op_name = parameter.metadata.op_name if parameter.metadata is not None else None
+    path = path_of(parameter)
+    names = [parameter.name, *([op_name] if op_name else []), str(parameter.number)]
+    for keys in (path, path[1:]):
+        if keys:
+            names += [".".join(keys), "/".join(keys)]
+    return dict.fromkeys(names)
+
+
+class ParameterNames:
+    """Parameters by any of their names."""
+
+    def __init__(self, parameters: Iterable[Parameter]) -> None:
+        self._by_name: dict[str, list[Parameter]] = {}
+        for parameter in parameters:
+            for name in names_of(parameter):
+                self._by_name.setdefault(name, []).append(parameter)
+
+    def get(self, name: str | int) -> Parameter | None:
+        """The parameter of a name or number, or None; raises HloomError where several have the name."""
+        key = str(name).removeprefix("%")
+        candidates = self._by_name.get(key, [])
+        exact = [parameter for parameter in candidates if parameter.name == key]
+        if len(exact or candidates) > 1:
+            called = ", ".join(parameter.name for parameter in candidates)
+            raise HloomError(f"'{name}' may be any of the parameters {called}", hint="give one of these names")
+        return (exact or candidates or [None])[0]
+
+    def __getitem__(self, name: str | int) -> Parameter:
+        """The parameter of a name or number; raises HloomError, with near misses, where there is none."""
+        parameter = self.get(name)
+        if parameter is None:
+            near = get_close_matches(str(name), self._by_name, 3)
+            raise HloomError(
+                f"the program has no parameter '{name}'", hint=f"near: {', '.join(near)}" if near else None
+            )
+        return parameter
+
+    def all(self, names: Sequence[str | int]) -> list[Parameter]:
+        """The parameters of some names."""
+        return [self[name] for name in names]

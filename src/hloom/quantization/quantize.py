@@ -1,0 +1,257 @@
+"""`quantize`: a program whose weights are parameters of a narrow type, and the conversion of weights that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.analysis import leaf_bytes
+from hloom.ir import DTYPES, Constant, DType, Literal, Module, Parameter, TensorType, verify
+from hloom.passes import canonicalize_in_place
+from hloom.quantization.arithmetic import MX_SCALE, QuantizedArray, quantize_array, scale_dims
+from hloom.quantization.dequantization import add_companions, push_down, write_entry_layout
+from hloom.quantization.parameter_names import ParameterNames
+from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
+from hloom.quantization.recipe import OPCODES, Recipe, read_recipe
+from hloom.quantization.weights import Exclusion, Weight, choose_weights
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedWeight:
+    """A parameter that has a narrow type now, and the parameters that tell its meaning.
+
+    Elements of a block of `blocks` share a scale. `uses` are the instructions that read it, by name.
+    """
+
+    name: str
+    number: int
+    type: TensorType
+    quantized_type: TensorType
+    blocks: tuple[int, ...]
+    uses: tuple[str, ...]
+    companions: Mapping[str, int]
+    """The numbers of the further parameters: `scale`, and `zero_point` where there is one."""
+    companion_types: Mapping[str, TensorType]
+
+    @property
+    def bytes_before(self) -> int:
+        return leaf_bytes(self.type)
+
+    @property
+    def bytes_after(self) -> int:
+        return leaf_bytes(self.quantized_type) + sum(map(leaf_bytes, self.companion_types.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """A quantised program.
+
+    `module` takes what the original took, weights in their narrow types, and after it the scales (and zero points):
+    `convert` makes these of the original's. `exclusions` says what the recipe means and leaves, and why.
+    """
+
+    module: Module
+    original: Module
+    recipe: Recipe
+    weights: tuple[QuantizedWeight, ...]
+    exclusions: tuple[Exclusion, ...]
+
+    def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """The quantised program's arrays, of the original's.
+
+        A sequence holds all inputs of the original in order, and all of the quantised program's are returned. A mapping
+        may hold any of them, by parameters' names, numbers or paths (`params.layers.w`), the weights among them: they
+        are converted, with `NAME.scale` beside NAME, and the others stay. Raises HloomError for a weight that is
+        missing, of another shape or type, or not finite.
+        """
+        if isinstance(arrays, Mapping):
+            return self._convert_by_name(arrays)
+        given = list(arrays)
+        if len(given) != len(self.original.entry.parameters):
+            raise HloomError(f"the program takes {len(self.original.entry.parameters)} arrays, {len(given)} are given")
+        result = [*given, *([None] * (len(self.module.entry.parameters) - len(given)))]
+        for weight in self.weights:
+            made = self.quantized(weight, given[weight.number])
+            result[weight.number] = made.values
+            for name, number in weight.companions.items():
+                result[number] = companion_of(made, name)
+        return result
+
+    def quantized(self, weight: QuantizedWeight, array: Any) -> QuantizedArray:
+        """One weight's array in its narrow type."""
+        return quantize_array(
+            checked_weight(weight, array),
+            self.recipe.number_format,
+            weight.blocks,
+            is_symmetric=self.recipe.is_symmetric,
+            name=weight.name,
+        )
+
+    def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
+        """The original's inputs with weights that are what the quantised program computes with."""
+        result = list(arrays)
+        for weight in self.weights:
+            made = self.quantized(weight, result[weight.number])
+            result[weight.number] = made.dequantized(weight.type.dtype.numpy)
+        return result
+
+    def _convert_by_name(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        names = ParameterNames(self.original.entry.parameters)
+        weights = {weight.number: weight for weight in self.weights}
+        result: dict[str, Any] = {}
+        converted: dict[int, str] = {}
+        for key, array in arrays.items():
+            parameter = names.get(key)
+            weight = None if parameter is None else weights.get(parameter.number)
+            if weight is None:
+                result[key] = array
+                continue
+            if weight.number in converted:
+                raise HloomError(f"'{converted[weight.number]}' and '{key}' both name the parameter {weight.name}")
+            converted[weight.number] = key
+            made = self.quantized(weight, array)
+            result[key] = made.values
+            for name in weight.companions:
+                result[f"{key}.{name}"] = companion_of(made, name)
+        missing = [weight.name for weight in self.weights if weight.number not in converted]
+        if missing:
+            raise HloomError(
+                f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
+                hint=f"arrays are named as parameters are, or by their paths; there are {', '.join([*arrays][:5])}",
+            )
+        return result
+
+
+def quantize(
+    module: Module,
+    weights: str = "int8",
+    *,
+    per: str = "channel",
+    group: int | None = None,
+    symmetric: bool = True,
+    opcodes: Sequence[str] = OPCODES,
+    scope: str | None = None,
+    only: Sequence[str | int] | None = None,
+    least: int = 0,
+) -> Quantization:
+    """A program whose weights come in a narrow type and are dequantised where they are used.
+
+    `weights` is the format: int8, int4, int2, e4m3, e5m2, or with blocks of 32 that share a power of two mxfp8, mxfp4,
+    mxint8. Scales are `per` tensor, channel (of what is summed up for one element of the result) or group (of `group`
+    of these). Quantised are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is
+    found in, of `least` elements or more; or `only` those named. Raises HloomError where there is nothing to
+    quantise, where it is not clear what is a weight, and for elided constants.
+
+    >>> import hloom
+    >>> layer = hloom.parse('''ENTRY layer {
+    ...   x = f32[2,64] parameter(0)
+    ...   h = f32[2,64] tanh(x)
+    ...   w = f32[64,8] parameter(1)
+    ...   ROOT y = f32[2,8] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ... }''')
+    >>> quantized = hloom.quantize(layer)
+    >>> [f"{p.name}: {p.type}" for p in quantized.module.entry.parameters]
+    ['x: f32[2,64]', 'w: s8[64,8]', 'w.scale: f32[1,8]']
+    """
+    recipe = read_recipe(
+        weights, per=per, group=group, symmetric=symmetric, opcodes=opcodes, scope=scope, only=only, least=least
+    )
+    return quantize_by(module, recipe)
+
+
+def quantize_by(module: Module, recipe: Recipe) -> Quantization:
+    """As `quantize`, with a recipe that was read before."""
+    check_program(module)
+    copy = module.clone()
+    canonicalize_in_place(copy)
+    former = tuple(copy.entry.parameters)
+    weights, exclusions = choose_weights(copy, recipe)
+    if not weights:
+        why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
+        raise HloomError(
+            f"{module.name} has no weight to quantise{why}",
+            hint=f"weights are parameters that a {', '.join(recipe.opcodes)} reads",
+        )
+    _check_donations(copy, weights)
+    made = tuple(_quantize_weight(weight, recipe) for weight in weights)
+    write_entry_layout(copy, former)
+    copy.attributes = copy.attributes.changed(is_scheduled=None)
+    verify(copy)
+    return Quantization(copy, module, recipe, made, tuple(exclusions))
+
+
+def check_program(module: Module) -> None:
+    """Raise HloomError for what is not whole: fragments, and constants whose values a text left out."""
+    gaps = verify(module).unresolved
+    if gaps:
+        raise HloomError(f"{module.name} is a fragment, and cannot be quantised: the {gaps[0]} is not known")
+    for node in module.nodes():
+        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_elided:
+            raise HloomError(
+                f"{node.name} in {node.graph.name} is an elided constant: its values are not known",
+                hint="dump with --xla_dump_large_constants, or print_large_constants in XLA's print options",
+            )
+
+
+def checked_weight(weight: QuantizedWeight, array: Any) -> np.ndarray:
+    """A weight's array; raises HloomError where it is of another shape or type."""
+    values = np.asarray(array)
+    if values.shape != weight.type.dims or values.dtype != weight.type.dtype.numpy:
+        raise HloomError(
+            f"{weight.name} is {values.dtype}[{','.join(map(str, values.shape))}], the program takes {weight.type}"
+        )
+    return values
+
+
+def companion_of(array: QuantizedArray, name: str) -> np.ndarray:
+    """The scales of a quantised array, or its zero points."""
+    companion = array.scale if name == SCALE else array.zero
+    assert companion is not None, "asymmetric arrays have zero points"
+    return companion
+
+
+def _check_donations(module: Module, weights: Sequence[Weight]) -> None:
+    """Raise HloomError where a weight's buffer is that of an output: the program updates it."""
+    by_number = {weight.parameter.number: weight for weight in weights}
+    for alias in module.attributes.get("input_output_alias") or ():
+        weight = by_number.get(getattr(alias, "parameter", -1))
+        if weight is not None:
+            raise HloomError(
+                f"{weight.name} shares its buffer with an output: the program updates it, in its own type",
+                hint="quantise the program that only reads it",
+            )
+
+
+def _quantize_weight(weight: Weight, recipe: Recipe) -> QuantizedWeight:
+    parameter = weight.parameter
+    type_ = weight.type.with_layout(None)
+    shape = scale_dims(type_.dims, weight.blocks)
+    companions = {SCALE: (scale_type(recipe, type_.dtype), shape)}
+    if not recipe.is_symmetric:
+        companions[ZERO] = (recipe.number_format.dtype, shape)
+    uses = tuple(dict.fromkeys(use.node.name for use in weight.uses))
+    made: dict[str, Parameter] = add_companions(parameter, recipe.number_format.dtype, companions)
+    blocks = dict.fromkeys(made, weight.blocks)
+    push_down(QuantizedValue(parameter, made, blocks, type_))
+    assert isinstance(parameter.type, TensorType), "it was given one"
+    return QuantizedWeight(
+        parameter.name,
+        parameter.number,
+        type_,
+        parameter.type,
+        weight.blocks,
+        uses,
+        {name: companion.number for name, companion in made.items()},
+        {name: companion.type for name, companion in made.items() if isinstance(companion.type, TensorType)},
+    )
+
+
+def scale_type(recipe: Recipe, element: DType) -> DType:
+    """The element type of a weight's scales."""
+    if recipe.number_format.is_block_scaled:
+        return MX_SCALE
+    return F64 if element is DTYPES["f64"] else F32

@@ -1,0 +1,90 @@
+"""What is to be quantised, and how: checked once, before anything is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloom.ir import Node
+from hloom.quantization.formats import MX_GROUP, NumberFormat, number_format
+from hloom.text import HloomError
+
+OPCODES = ("dot", "convolution", "gather")
+"""The instructions whose weights may be quantised."""
+GRANULARITIES = ("tensor", "channel", "group")
+"""What shares a scale: a whole weight, what is summed up for one element of the result, or so many elements of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How weights are quantised, and which.
+
+    `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `weights` are
+    parameters' names or numbers, where not all are meant; `scope` is searched in the instructions' op_names; weights
+    of fewer than `least` elements are left.
+    """
+
+    number_format: NumberFormat
+    granularity: str
+    group: int | None
+    is_symmetric: bool
+    opcodes: tuple[str, ...]
+    scope: re.Pattern[str] | None
+    weights: tuple[str | int, ...] | None
+    least: int
+
+    def chooses(self, node: Node) -> bool:
+        """Whether the weights of an instruction are to be quantised."""
+        if node.opcode not in self.opcodes:
+            return False
+        return self.scope is None or self.scope.search(_op_name(node)) is not None
+
+
+def read_recipe(
+    weights: str,
+    *,
+    per: str = "channel",
+    group: int | None = None,
+    symmetric: bool = True,
+    opcodes: Sequence[str] = OPCODES,
+    scope: str | None = None,
+    only: Sequence[str | int] | None = None,
+    least: int = 0,
+) -> Recipe:
+    """The recipe that a user's options say; raises HloomError for what makes none."""
+    chosen = number_format(weights)
+    if chosen.is_block_scaled:
+        if group not in (None, MX_GROUP):
+            raise HloomError(f"{chosen} has groups of {MX_GROUP} elements, not of {group}")
+        per, group = "group", MX_GROUP
+    if per not in GRANULARITIES:
+        raise HloomError(f"there are no scales per '{per}'", hint=f"scales are per {', '.join(GRANULARITIES)}")
+    if (per == "group") != (group is not None):
+        raise HloomError(
+            "scales per group need the size of a group" if group is None else f"group={group} is for scales per group",
+            hint="per='group', group=64",
+        )
+    if group is not None and group < 1:
+        raise HloomError(f"a group cannot have {group} elements", hint="give a size from 1 on")
+    if not symmetric and (not chosen.is_integer or chosen.is_block_scaled):
+        raise HloomError(f"{chosen} is symmetric about zero: it has no zero points", hint="int8 and int4 may have")
+    unknown = [opcode for opcode in opcodes if opcode not in OPCODES]
+    if unknown or not opcodes:
+        raise HloomError(
+            f"weights of {unknown[0]} cannot be quantised" if unknown else "no opcode is given",
+            hint=f"those of {', '.join(OPCODES)} can",
+        )
+    names = None if only is None else tuple(only)
+    return Recipe(chosen, per, group, symmetric, tuple(opcodes), _pattern(scope), names, max(least, 0))
+
+
+def _pattern(scope: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if scope is None else re.compile(scope)
+    except re.error as error:
+        raise HloomError(f"'{scope}' is no regular expression: {error}") from None
+
+
+def _op_name(node: Node) -> str:
+    return (node.metadata.op_name if node.metadata is not None else None) or ""

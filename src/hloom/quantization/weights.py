@@ -1,0 +1,309 @@
+"""Which parameters of the entry are weights, which instructions read them, and what shares a scale.
+
+A weight is a parameter that a dot or a convolution reads, as it is or moved (transposed, reshaped, converted, cut out
+of a stack in a loop), or the table of a gather. Where a dot multiplies two parameters, one is an input of the program:
+that of which no relative (another leaf of the same argument of the function) is a weight for certain. Where that does
+not tell them apart it is an error, and the user says which. Tables are weights where a relative is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from hloom.analysis import is_loop
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.quantization.movement import MovedDims, moved, unmoved
+from hloom.quantization.parameter_names import ParameterNames, path_of
+from hloom.quantization.recipe import Recipe
+from hloom.text import HloomError
+
+LEAST_BITS = 16
+"""Floats narrower than this are left as they are."""
+_GET = "get-tuple-element"
+
+
+@dataclass(frozen=True, slots=True)
+class WeightUse:
+    """A dot, convolution or gather that reads a weight, and where the weight's dimensions are in its operand."""
+
+    node: Apply
+    operand_index: int
+    dims: MovedDims
+    contracting: frozenset[int]
+    """The weight's dimensions that are summed up, or looked up as a whole."""
+    selected: frozenset[int]
+    """The weight's dimensions of which the operand has one element: the layer, in a loop over layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A parameter that is to be quantised; elements of a block of `blocks` share a scale."""
+
+    parameter: Parameter
+    uses: tuple[WeightUse, ...]
+    blocks: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.parameter.name
+
+    @property
+    def type(self) -> TensorType:
+        assert isinstance(self.parameter.type, TensorType), "weights are arrays"
+        return self.parameter.type
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """What is not quantised, though the recipe names its opcode, and why."""
+
+    name: str
+    reason: str
+
+
+def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[Exclusion]]:
+    """The weights of a module in canonical form that a recipe means, and what it leaves out.
+
+    Raises HloomError where a parameter may be a weight or an input, and where a weight is used in two ways that do not
+    go together.
+    """
+    entry = module.entry
+    names = ParameterNames(entry.parameters)
+    uses = {p: uses_of(p) for p in entry.parameters if isinstance(p.type, TensorType)}
+    uses = {parameter: found_uses for parameter, found_uses in uses.items() if found_uses}
+    if recipe.weights is not None:
+        wanted = names.all(recipe.weights)
+        for parameter in wanted:
+            _check_named(parameter, uses.get(parameter, []), recipe)
+    else:
+        wanted = [parameter for parameter in _not_inputs(uses, recipe) if _is_chosen(uses[parameter], recipe)]
+    weights: list[Weight] = []
+    exclusions: list[Exclusion] = []
+    for parameter in dict.fromkeys(wanted):
+        assert isinstance(parameter.type, TensorType), "only arrays have uses"
+        reason = _reason_against(parameter.type, recipe)
+        if reason is None:
+            weights.append(_weight(parameter, uses[parameter], recipe))
+        elif recipe.weights is None:
+            exclusions.append(Exclusion(parameter.name, reason))
+        else:
+            raise HloomError(f"{parameter.name} cannot be quantised: {reason}")
+    read = {use.node for weight in weights for use in weight.uses}
+    if recipe.weights is None:
+        exclusions += [
+            Exclusion(parameter.name, "it may be a table or an input, and no other weight belongs to the same argument")
+            for parameter, many in uses.items()
+            if parameter not in wanted and all(use.node.opcode == "gather" for use in many) and _is_chosen(many, recipe)
+        ]
+    exclusions += [
+        Exclusion(node.name, "none of its operands is a parameter, moved or not")
+        for graph in module.graphs
+        for node in graph.nodes
+        if node.opcode in ("dot", "convolution") and recipe.chooses(node) and node not in read
+        and not any(use.node is node for many in uses.values() for use in many)
+    ]  # fmt: skip
+    return weights, exclusions
+
+
+def uses_of(parameter: Parameter) -> list[WeightUse]:
+    """The dots, convolutions and gathers that read a parameter, moved or not, also inside loops."""
+    assert isinstance(parameter.type, TensorType), "only arrays are weights"
+    origin = parameter.type
+    uses: list[WeightUse] = []
+    seen: set[Node] = {parameter}
+    pending: list[tuple[Node, MovedDims]] = [(parameter, unmoved(origin))]
+    while pending:
+        node, dims = pending.pop()
+        for user in node.users:
+            if not isinstance(user, Apply) or not user.has_row:
+                continue
+            if user.opcode == "tuple":
+                following = [(element, dims) for element in passed_on(node, user)]
+            else:
+                uses += _uses_by(user, node, dims, origin)
+                further = moved(user, user.inputs.index(node), dims)
+                following = [] if further is None else [(user, further)]
+            for value, further in following:
+                if value not in seen:
+                    seen.add(value)
+                    pending.append((value, further))
+    return uses
+
+
+def passed_on(node: Node, state: Apply) -> Iterator[Apply]:
+    """The elements, in the bodies of loops and behind them, that are always the element of a tuple that a node is.
+
+    Empty where the tuple is not the initial state of one loop alone.
+    """
+    loop = loop_of(state)
+    if loop is None:
+        return
+    body = loop.attributes["body"]
+    for index in invariant_indices(node, state, body):
+        for whole in (body.parameters[0], loop):
+            yield from elements(whole, index)
+
+
+def loop_of(state: Node) -> Apply | None:
+    """The loop whose initial state a tuple is, where nothing else uses the tuple."""
+    users = state.users
+    if len(users) != 1 or not isinstance(users[0], Apply) or not is_loop(users[0]) or state.is_output:
+        return None
+    return users[0] if users[0].opcode == "while" and isinstance(users[0].type, TupleType) else None
+
+
+def invariant_indices(node: Node, state: Node, body: Graph) -> list[int]:
+    """The elements of a loop's initial state that a node is, and that the body yields as it takes them."""
+    root, taken = body.root, body.parameters[0]
+    if root.opcode != "tuple":
+        return []
+    return [
+        index
+        for index, element in enumerate(state.inputs)
+        if element is node
+        and root.inputs[index].opcode == _GET
+        and root.inputs[index].inputs[0] is taken
+        and root.inputs[index].attributes["index"] == index
+    ]
+
+
+def elements(whole: Node, index: int) -> list[Apply]:
+    """The instructions that take an element out of a tuple."""
+    return [
+        user
+        for user in whole.users
+        if isinstance(user, Apply) and user.opcode == _GET and user.attributes["index"] == index
+    ]
+
+
+def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> Iterator[WeightUse]:
+    for operand_index, operand in enumerate(user.inputs):
+        summed = _summed_dims(user, operand_index) if operand is node else None
+        if summed is not None:
+            contracting = [piece for dim in summed for piece in dims[dim]]
+            sizes = dict.fromkeys(range(origin.rank), 1)
+            for pieces in dims:
+                for piece in pieces:
+                    sizes.update({dim: sizes[dim] * piece.size for dim in piece.dims})
+            yield WeightUse(
+                user,
+                operand_index,
+                dims,
+                frozenset().union(*(piece.dims for piece in contracting)),
+                frozenset(dim for dim, size in sizes.items() if size == 1 < origin.dims[dim]),
+            )
+
+
+def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
+    """The dimensions of an operand over which a user sums; None where the user is no product, or the operand no weight.
+
+    Those of a gather are the dimensions that it takes as a whole.
+    """
+    match user.opcode, operand_index:
+        case "dot", 0:
+            return tuple(user.attribute("lhs_contracting_dims") or ())
+        case "dot", 1:
+            return tuple(user.attribute("rhs_contracting_dims") or ())
+        case "convolution", 1:
+            labels = user.attributes["dim_labels"].rhs
+            return tuple(dim for dim, letter in enumerate(labels) if letter != "o")
+        case "gather", 0:
+            looked_up = {*user.attributes["start_index_map"], *(user.attribute("operand_batching_dims") or ())}
+            table = user.inputs[0].type
+            assert isinstance(table, TensorType), "a gather reads an array"
+            return tuple(dim for dim in range(table.rank) if dim not in looked_up)
+    return None
+
+
+def _not_inputs(uses: dict[Parameter, list[WeightUse]], recipe: Recipe) -> list[Parameter]:
+    """The parameters that are weights: of two that are multiplied with each other, not the one that is an input."""
+    readers: dict[tuple[Node, int], Parameter] = {
+        (use.node, use.operand_index): parameter for parameter, many in uses.items() for use in many
+    }
+    pairs = [
+        (first, readers[node, 1])
+        for (node, operand_index), first in readers.items()
+        if operand_index == 0 and node.opcode in ("dot", "convolution") and (node, 1) in readers
+    ]
+    undecided = {parameter for first, second in pairs for parameter in (first, second) if first is not second}
+    images = {
+        operand
+        for node, _ in readers
+        if node.opcode == "convolution" and isinstance(operand := node.inputs[0], Parameter)
+    }
+    multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
+    certain = [parameter for parameter in multiplied if parameter not in undecided | images]
+    relatives = {path_of(parameter)[0] for parameter in certain}
+    weights = {*certain, *(parameter for parameter in uses if path_of(parameter)[0] in relatives)}
+    for first, second in pairs:
+        both = {first, second}
+        if not both & weights and (_is_chosen(uses[first], recipe) or _is_chosen(uses[second], recipe)):
+            raise HloomError(
+                f"of the parameters {first.name} and {second.name}, which are multiplied with each other, one is a "
+                "weight and one an input: the program does not say which",
+                hint=f"name the weights: only=['{second.name}'], or --only {second.name}",
+            )
+    return [parameter for parameter in uses if parameter in weights]
+
+
+def _is_chosen(uses: Iterable[WeightUse], recipe: Recipe) -> bool:
+    return any(recipe.chooses(use.node) for use in uses)
+
+
+def _check_named(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> None:
+    if not _is_chosen(uses, recipe):
+        what = "reads it" if not uses else "that the recipe chooses reads it"
+        raise HloomError(f"{parameter.name} is no weight: no {', '.join(recipe.opcodes)} {what}")
+
+
+def _reason_against(type_: TensorType, recipe: Recipe) -> str | None:
+    """Why a parameter of a type is not to be quantised; None where it is."""
+    if not type_.is_static:
+        return f"it is {type_}: its size is not known"
+    if not type_.dtype.is_float:
+        return f"it is {type_}: only floats are quantised"
+    if type_.dtype.bits < LEAST_BITS:
+        return f"it is {type_}: it is narrow already"
+    if type_.element_count < recipe.least:
+        return f"it has {type_.element_count:,} elements, fewer than {recipe.least:,}"
+    return None
+
+
+def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> Weight:
+    """A weight and its blocks; raises HloomError where its uses do not go together."""
+    chosen = [use for use in uses if recipe.chooses(use.node)]
+    products = [use for use in uses if use.node.opcode != "gather"]
+    other = next((use for use in products if use not in chosen), None)
+    if other is not None and other.node.opcode in recipe.opcodes:
+        raise HloomError(
+            f"{parameter.name} is read by {chosen[0].node.name}, which is to be quantised, and by {other.node.name}, "
+            "which is not: it can have one type only",
+            hint="choose both by their scope, or neither",
+        )
+    if parameter.is_output:
+        raise HloomError(f"{parameter.name} is an output of the program: it cannot have another type")
+    assert isinstance(parameter.type, TensorType), "only arrays are weights"
+    dims = parameter.type.dims
+    selected = frozenset.intersection(*(use.selected for use in chosen))
+    if recipe.granularity == "tensor":
+        return Weight(parameter, tuple(uses), tuple(1 if d in selected else max(n, 1) for d, n in enumerate(dims)))
+    first = chosen[0]
+    for use in chosen:
+        if use.contracting != first.contracting:
+            raise HloomError(
+                f"{parameter.name} is used in two ways: {first.node.name} sums over its dimensions "
+                f"{sorted(first.contracting)}, {use.node.name} over {sorted(use.contracting)}: no scales fit both",
+                hint="take scales per tensor, or choose one of them by its scope",
+            )
+    blocks = [max(size, 1) if dim in first.contracting else 1 for dim, size in enumerate(dims)]
+    grouped = [dim for dim in first.contracting if dims[dim] > 1]
+    if recipe.group is not None and grouped:
+        blocks[max(grouped)] = min(recipe.group, dims[max(grouped)])
+    return Weight(parameter, tuple(uses), tuple(blocks))
+
+
+def element_count(weights: Iterable[Weight]) -> int:
+    """How many elements some weights have together."""
+    return sum(prod(weight.type.dims) for weight in weights)

@@ -1,0 +1,137 @@
+"""`hloom quantize`: programs and checkpoints with weights in narrow types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.quantization import load_checkpoint, save_checkpoint
+from tests.cli.conftest import Call
+
+MODEL = """HloModule model
+ENTRY model {
+  x = f32[16,64] parameter(0)
+  up = f32[64,128] parameter(1), metadata={op_name="params['up']"}
+  h = f32[16,128] dot(x, up), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="mlp/up/dot"}
+  a = f32[16,128] tanh(h)
+  down = f32[128,8] parameter(2), metadata={op_name="params['down']"}
+  ROOT y = f32[16,8] dot(a, down), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="mlp/down/dot"}
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.hlo"
+    path.write_text(MODEL)
+    return path
+
+
+def arrays() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    shapes = {"x": (16, 64), "up": (64, 128), "down": (128, 8)}
+    return {name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "int3"), "'int3' is not one of"),
+        (("--per", "channel", "--group", 4), "--group is for scales per group, not per channel"),
+        (("--seed", 1), "--inputs and --seed are for --check"),
+        (("--check", "--seed", 1, "--inputs", "x.npz"), "--seed chooses random inputs"),
+        (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
+    ],
+)
+def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
+    result = call("quantize", model, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--scope", "("), "'(' is no regular expression"),
+        (("--scope", "attention"), "model has no weight to quantise"),
+        (("--only", "v"), "the program has no parameter 'v'"),
+        (("--per", "group"), "scales per group need the size of a group"),
+        (("--asymmetric", "--format", "e4m3"), "e4m3 is symmetric about zero"),
+        (("--opcodes", "add"), "weights of add cannot be quantised"),
+        (("--opcodes", ""), "no opcode is given"),
+        (("--device", "abacus"), "abacus"),
+        (("-o", "nowhere/x.hlo"), "cannot write nowhere/x.hlo: no such file or directory"),
+        (("--convert", "old.npz", "new.txt"), "'new.txt' does not end in .npz or .safetensors"),
+        (("--convert", "old.npz", "new.npz"), "old.npz"),
+        (("--check", "--inputs", "x.npz"), "x.npz"),
+    ],
+)
+def test_errors(call: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple, message: str):
+    monkeypatch.chdir(tmp_path)
+    result = call("quantize", model, *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ") and message in result.stderr
+    assert not (tmp_path / "new.npz").exists()
+
+
+def test_tables(call: Call, model: Path):
+    result = call("quantize", model, "--check")
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "up f32[64,128] s8[64,128] 32.0 KiB 8.5 KiB 0.266" in lines
+    assert "weights: 36.0 KiB -> 9.5 KiB, 0.265" in lines
+    assert any(line.startswith("time by the model on h100: ") for line in lines)
+
+
+def test_the_module_is_written(call: Call, model: Path, tmp_path: Path):
+    small = tmp_path / "small.hlo"
+    result = call("quantize", model, "--format", "int4", "--group", 32, "--scope", "up", "-o", small)
+    assert result.exit_code == 0 and "1 weight as int4" in result.stdout
+    types = [str(p.type).partition("{")[0] for p in hloom.load(small).entry.parameters]
+    assert types == ["f32[16,64]", "s4[64,128]", "f32[128,8]", "f32[2,128]"]
+    dashed = call("quantize", model, "--format", "int4", "--group", 32, "--scope", "up", "-o", "-")
+    assert dashed.stdout == small.read_text() and "1 weight as int4" in dashed.stderr
+
+
+def test_json(call: Call, model: Path):
+    record = json.loads(call("quantize", model, "--check", "--seed", 3, "--json").stdout)
+    assert [weight["bytes"] for weight in record["weights"]] == [[32768, 8704], [4096, 1056]]
+    assert [product["name"] for product in record["products"]] == ["h", "y"]
+    assert all(30 < product["snr"] < 60 for product in record["products"])
+    assert record["outputs"][0]["error"] < 0.05 and record["exclusions"] == []
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_checkpoints(call: Call, model: Path, tmp_path: Path, suffix: str):
+    old, new, small = tmp_path / f"old.{suffix}", tmp_path / f"new.{suffix}", tmp_path / "small.hlo"
+    save_checkpoint(old, {name: array for name, array in arrays().items() if name != "x"})
+    result = call("quantize", model, "--format", "int4", "--convert", old, new, "-o", small)
+    assert result.exit_code == 0
+    inputs = {**load_checkpoint(new), "x": arrays()["x"]}
+    outputs = hloom.run(hloom.load(small), inputs).outputs
+    made = hloom.quantize(hloom.load(model), "int4")
+    expected = hloom.run(made.module, made.convert([*arrays().values()])).outputs
+    assert (outputs[0] == expected[0]).all()
+
+
+def test_given_inputs(call: Call, model: Path, tmp_path: Path):
+    save_checkpoint(tmp_path / "x.npz", arrays())
+    record = json.loads(call("quantize", model, "--check", "--inputs", tmp_path / "x.npz", "--json").stdout)
+    assert 20 < record["outputs"][0]["snr"] < 60
+    save_checkpoint(tmp_path / "y.npz", {name: array for name, array in arrays().items() if name != "up"})
+    result = call("quantize", model, "--check", "--inputs", tmp_path / "y.npz")
+    assert (result.exit_code, result.stderr) == (1, "error: no input is given for up\n")
+
+
+def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):
+    broken = arrays()
+    broken["up"][3, 3] = np.inf
+    save_checkpoint(tmp_path / "old.npz", broken)
+    result = call("quantize", model, "--convert", tmp_path / "old.npz", tmp_path / "new.npz")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: up cannot be quantised: 1 of its 8,192 values are NaN or infinite\n"
+    assert not (tmp_path / "new.npz").exists()
