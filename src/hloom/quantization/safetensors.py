@@ -1,7 +1,7 @@
 """Arrays in .safetensors files, with types narrower than a byte packed.
 
-The format (huggingface/safetensors, README.md, "Format"): the header's length in 8 bytes, little-endian; the header, as JSON
-{name: {"dtype", "shape", "data_offsets"}}; the data. An array of s4, s2 or f4e2m1fn is written as bytes, its
+The format (huggingface/safetensors, README.md, "Format"): the header's length in 8 bytes, little-endian; the header,
+JSON {name: {"dtype", "shape", "data_offsets"}}; the data. An array of s4, s2 or f4e2m1fn is written as bytes, its
 elements packed from the low bits on, and its type and shape stand in the header's `__metadata__`, under PACKED.
 """
 
