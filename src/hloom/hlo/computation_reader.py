@@ -15,11 +15,11 @@ from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
 from hloom.hlo.type_reader import read_type
 from hloom.ir import (
-    COMMON,
     EMPTY,
     Apply,
     Attributes,
     Constant,
+    Graph,
     Literal,
     Node,
     Op,
@@ -39,7 +39,8 @@ LINE = re.compile(
 """A whole line that is one instruction: ROOT, name, type and opcode, operands, the rest."""
 
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
-_BEFORE_METADATA = re.compile(r'(?:[^"\'\n]++|"(?:[^"\\\n]++|\\.)*+")*?(?=, metadata=\{)')
+_BEFORE_METADATA = re.compile(r'(?:[^"\',\n]++|,(?! metadata=\{)|"(?:[^"\\\n]++|\\.)*+")*+(?=, metadata=\{)')
+_REFERENCE = re.compile(r", (to_apply|calls|condition|body)=%?([A-Za-z_][A-Za-z0-9_.-]*+)")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _TYPED = re.compile(r"\s*(\((?:[^()]++|\([^()]*+\))*+\)|[a-z][^ ]*+) ([A-Za-z_][A-Za-z0-9_.-]*+)\s*(?:,|$)")
 _BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
@@ -48,6 +49,8 @@ LARGE = 1 << 16
 """How many characters the fast way looks ahead at most: some hundreds of instructions in one match."""
 SMALL = 1 << 8
 """The same just after something stopped it, as the next line may too: it grows fourfold each time that nothing does."""
+INDENTATION = 64
+"""How many blanks before an instruction are looked back over."""
 MEMORABLE = 256
 """Texts longer than this are not remembered: they hardly repeat."""
 
@@ -76,10 +79,14 @@ class ComputationReader(ComputationState):
         self._finish(cursor, opening)
 
     def _to_line_start(self, cursor: Cursor) -> None:
-        """Where only blanks stand between here and the next line, go there."""
+        """Where only blanks stand between here and the next line, or this line's start, go there."""
         match = _REST_OF_LINE.match(self.text, cursor.position)
         if match:
             cursor.position = match.end()
+            return
+        start = self.text.rfind("\n", max(0, cursor.position - INDENTATION), cursor.position) + 1
+        if start and not self.text[start : cursor.position].strip(" \t"):
+            cursor.position = start
 
     def _skip_blank_lines(self, cursor: Cursor) -> bool:
         """From a line's start, move over lines that hold nothing but a comment; whether there were any."""
@@ -205,13 +212,12 @@ class ComputationReader(ComputationState):
         return type_
 
     def _attributes(self, row: Op, rest: str) -> Attributes | None:
-        head, _, name = rest.rpartition(", to_apply=")
-        called = self.reader.graphs.get(name.removeprefix("%"))
-        if called is not None and not self.reader.strict:
-            others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
-            if others is not None and "to_apply" in row.attributes and "to_apply" not in others:
-                values = {**others, "to_apply": called}
-                return Attributes(values) if others.keys().isdisjoint(COMMON) else arranged(row, values)
+        if not self.reader.strict:
+            head, called = self._split_references(rest)
+            if called and called.keys() <= row.attributes.keys():
+                others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
+                if others is not None and others.keys().isdisjoint(called):
+                    return arranged(row, {**others, **called})
         cursor = Cursor(Source(rest))
         try:
             notes = len(self.reader.notes)
@@ -224,6 +230,23 @@ class ComputationReader(ComputationState):
         if len(rest) < MEMORABLE and "control-predecessors" not in attributes:
             self.reader.attribute_memos[row][rest] = attributes
         return attributes
+
+    def _split_references(self, rest: str) -> tuple[str, dict[str, Graph]]:
+        """Part the references to known computations, which differ from line to line, from the attributes around them."""
+        if not (first := _REFERENCE.search(rest)) or first.start() > rest.find('"') > -1:
+            return rest, {}
+        called: dict[str, Graph] = {}
+        match: re.Match[str] | None = first
+        while match:
+            graph = self.reader.graphs.get(match[2])
+            if graph is None or match[1] in called:
+                return rest, {}
+            called[match[1]] = graph
+            last, match = match, _REFERENCE.match(rest, match.end())
+        before, behind = rest[: first.start()], rest[last.end() :]
+        if before.count("{") != before.count("}") or (behind and not behind.startswith(", ")):
+            return rest, {}
+        return before + behind, called
 
     def _operands(self, text: str) -> tuple[Node, ...] | None:
         names = self.names
@@ -294,10 +317,13 @@ def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
 
 def _split_metadata(rest: str) -> tuple[str, str] | None:
     """Part metadata from the attributes around it; None where a string makes that unclear."""
-    before = _BEFORE_METADATA.match(rest)
-    if before is None:
-        return None
-    match = _METADATA.match(rest, before.end())
+    start = rest.index(", metadata={")
+    if '"' in rest[:start] or "'" in rest[:start]:
+        before = _BEFORE_METADATA.match(rest)
+        if before is None:
+            return None
+        start = before.end()
+    match = _METADATA.match(rest, start)
     if match is None or ", metadata={" in rest[match.end() :]:
         return None
     return rest[: match.start()] + rest[match.end() :], match[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from hloom.hlo.reserved_words import check_word
@@ -37,6 +38,12 @@ _ALIAS_KIND = re.compile(r"may-alias|must-alias")
 _PLAIN_ALIAS = re.compile(r",?+ ?\{([0-9]{1,9})\}: \(([0-9]{1,9}), \{\}, (may-alias|must-alias)\)")
 _NEWER = frozenset(("debug_attributes",))
 """Header attributes that XLA's parser of today does not know yet."""
+_NAME_ROW = r'([0-9]{1,9}) "([^"\\\n]*+)"'
+_LOCATION_ROW, _FRAME_ROW = (
+    r"([0-9]{1,9}) \{" + " ".join(f"{field.name}=(-?[0-9]{{1,9}})" for field in fields(row)) + r"\}"
+    for row in (FileLocation, StackFrame)
+)
+"""Rows of the stack tables as XLA prints them."""
 _FIELD = re.compile(r"([a-z_]+)\s*=")
 
 
@@ -67,12 +74,10 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
     """The sections FileNames, FunctionNames, FileLocations and StackFrames; None where there are none."""
     tables = StackTables()
     sections: dict[str, Callable[[Cursor], None]] = {
-        "FileNames": lambda c: _read_rows(c, tables.file_names, read_string),
-        "FunctionNames": lambda c: _read_rows(c, tables.function_names, read_string),
-        "FileLocations": lambda c: _read_rows(
-            c, tables.file_locations, lambda d: FileLocation(**_fields(d, FileLocation))
-        ),
-        "StackFrames": lambda c: _read_rows(c, tables.stack_frames, _read_frame),
+        "FileNames": lambda c: _read_names(c, tables.file_names),
+        "FunctionNames": lambda c: _read_names(c, tables.function_names),
+        "FileLocations": lambda c: _read_locations(c, tables.file_locations),
+        "StackFrames": lambda c: _read_frames(c, tables.stack_frames),
     }
     has_section = False
     start = cursor.skip()
@@ -92,8 +97,31 @@ def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor]
         rows[number] = read_row(cursor)
 
 
+def _plain_rows(cursor: Cursor, row: str) -> list[tuple[str, ...]]:
+    """The rows that come next as XLA prints them, one to a line, all matched at once."""
+    block = cursor.match(re.compile(f"(?:{row}\n)*+"))
+    return re.findall(row, block[0]) if block else []
+
+
+def _read_names(cursor: Cursor, rows: dict[int, str]) -> None:
+    rows.update({int(number): name for number, name in _plain_rows(cursor, _NAME_ROW)})
+    _read_rows(cursor, rows, read_string)
+
+
+def _read_locations(cursor: Cursor, rows: dict[int, FileLocation]) -> None:
+    plain = _plain_rows(cursor, _LOCATION_ROW)
+    rows.update({int(number): FileLocation(*map(int, values)) for number, *values in plain})
+    _read_rows(cursor, rows, lambda inner: FileLocation(**_fields(inner, FileLocation)))
+
+
+def _read_frames(cursor: Cursor, rows: dict[int, StackFrame]) -> None:
+    """The frames; the text counts parents from one more than everything else, so that 1 means none."""
+    plain = _plain_rows(cursor, _FRAME_ROW)
+    rows.update({int(number): StackFrame(int(location), int(parent) - 1) for number, location, parent in plain})
+    _read_rows(cursor, rows, _read_frame)
+
+
 def _read_frame(cursor: Cursor) -> StackFrame:
-    """A frame; the text counts parents from one more than everything else, so that 1 means none."""
     fields = _fields(cursor, StackFrame)
     return StackFrame(fields.get("file_location_id", 0), fields.get("parent_frame_id", 1) - 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
@@ -368,7 +368,7 @@ def _print_tables(tables: StackTables) -> str:
     sections = (
         ("FileNames", {number: write_string(name) for number, name in tables.file_names.items()}),
         ("FunctionNames", {number: write_string(name) for number, name in tables.function_names.items()}),
-        ("FileLocations", {number: _fields(row) for number, row in tables.file_locations.items()}),
+        ("FileLocations", {number: _location(row) for number, row in tables.file_locations.items()}),
         ("StackFrames", {number: _frame(row) for number, row in tables.stack_frames.items()}),
     )
     titled = (
@@ -377,13 +377,17 @@ def _print_tables(tables: StackTables) -> str:
     return "".join(titled) + "\n"
 
 
+def _location(row: FileLocation) -> str:
+    file, function = row.file_name_id, row.function_name_id
+    return (
+        f"{{file_name_id={file} function_name_id={function} line={row.line} end_line={row.end_line} "
+        f"column={row.column} end_column={row.end_column}}}"
+    )
+
+
 def _frame(row: StackFrame) -> str:
     """A frame; the text counts parents from one more than everything else, so that 1 means none."""
-    return _fields(replace(row, parent_frame_id=row.parent_frame_id + 1))
-
-
-def _fields(row: FileLocation | StackFrame) -> str:
-    return "{" + " ".join(f"{name}={getattr(row, name)}" for name in row.__dataclass_fields__) + "}"
+    return f"{{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
 
 
 _WRITERS: dict[str, Callable[[Any], str]] = {
