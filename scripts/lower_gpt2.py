@@ -109,11 +109,20 @@ def training_step(config: Config, state: Tree, tokens: jax.Array, targets: jax.A
 
 def lower(config: Config, metadata: bool = True) -> str:
     """The training step's HLO text, before XLA optimises it; the state is donated."""
+    return _lowered(config).as_text("hlo", debug_info=metadata)
+
+
+def compiled(config: Config) -> str:
+    """The training step's HLO text as XLA's CPU compiler leaves it."""
+    return _lowered(config).compile().as_text()
+
+
+def _lowered(config: Config) -> jax.stages.Lowered:
     shapes = parameter_shapes(config)
     step = jax.ShapeDtypeStruct((), jnp.float32)
     tokens = jax.ShapeDtypeStruct((config.batch, config.sequence), jnp.int32)
     jitted = jax.jit(lambda state, x, y: training_step(config, state, x, y), donate_argnums=0)
-    return jitted.lower((shapes, shapes, shapes, step), tokens, tokens).as_text("hlo", debug_info=metadata)
+    return jitted.lower((shapes, shapes, shapes, step), tokens, tokens)
 
 
 def main() -> None:
