@@ -16,7 +16,7 @@ from hloom.text import HloomWarning
 
 
 def reading(plan: Plan) -> Iterator[Figure]:
-    """Against XLA's parser: training steps, optimised modules, texts on which the reader's memos help always and never."""
+    """Against XLA's parser: training steps, optimised modules, texts where the reader's memos help always and never."""
     for program in training_steps(plan):
         yield _against_xla(program, plan, AtLeast(1.3))
     for program in compiled_programs(plan):

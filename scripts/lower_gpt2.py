@@ -114,7 +114,7 @@ def lower(config: Config, metadata: bool = True) -> str:
 
 def compiled(config: Config) -> str:
     """The training step's HLO text as XLA's CPU compiler leaves it."""
-    return _lowered(config).compile().as_text()
+    return str(_lowered(config).compile().as_text())
 
 
 def _lowered(config: Config) -> jax.stages.Lowered:

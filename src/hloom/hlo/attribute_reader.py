@@ -25,7 +25,11 @@ def read_attributes(cursor: Cursor, op: Op, body: ComputationState) -> tuple[Att
     metadata: str | None = None
     while cursor.accept(","):
         start = cursor.skip()
-        name = cursor.read(ATTRIBUTE_NAME, "an attribute's name and '='")[1]
+        match = ATTRIBUTE_NAME.match(cursor.text, start, cursor.end)
+        if match is None:
+            raise cursor.error(f"expected an attribute's name and '=', found {cursor.next_token()}")
+        name = match[1]
+        cursor.position = match.end()
         if name in values or (name == METADATA and metadata is not None):
             raise cursor.error(f"attribute '{name}' is given twice", start)
         if name == METADATA:
@@ -45,11 +49,7 @@ def arranged(op: Op, values: dict[str, Any]) -> Attributes:
     if len(values) > 1:
         known = [name for name in rows if name in values]
         values = {name: values[name] for name in (*known, *values)}
-    kept = {
-        name: value
-        for name, value in values.items()
-        if name in _SAID or not _says_nothing(op, name, value)
-    }
+    kept = {name: value for name, value in values.items() if name in _SAID or not _says_nothing(op, name, value)}
     return Attributes(kept)
 
 

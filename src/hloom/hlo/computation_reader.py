@@ -13,7 +13,7 @@ from hloom.hlo.attribute_reader import arranged, read_attributes
 from hloom.hlo.instruction_reader import read_instruction, static_type
 from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
-from hloom.hlo.type_reader import read_type
+from hloom.hlo.type_reader import read_type, simple_type
 from hloom.ir import (
     EMPTY,
     Apply,
@@ -32,7 +32,7 @@ from hloom.text import Cursor, HloomError, Source
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
     r"((?:\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) [a-z][a-z0-9-]*+)"
-    r"\(([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+)\)"
+    r"\(([^()\n]*+(?:\((?:[^()\n]++|\([^()\n]*+\))*+\)[^()\n]*+)*+)\)"
     r"(.*+)$",
     re.MULTILINE,
 )
@@ -42,7 +42,10 @@ _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0
 _BEFORE_METADATA = re.compile(r'(?:[^"\',\n]++|,(?! metadata=\{)|"(?:[^"\\\n]++|\\.)*+")*+(?=, metadata=\{)')
 _REFERENCE = re.compile(r", (to_apply|calls|condition|body)=%?([A-Za-z_][A-Za-z0-9_.-]*+)")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_TYPED = re.compile(r"\s*(\((?:[^()]++|\([^()]*+\))*+\)|[a-z][^ ]*+) ([A-Za-z_][A-Za-z0-9_.-]*+)\s*(?:,|$)")
+_TYPED = re.compile(
+    r"\s*(?:/\*[^*]*\*/)?(\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|[a-z][^ ]*+) "
+    r"([A-Za-z_][A-Za-z0-9_.-]*+)\s*(?:,|$)"
+)
 _BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
 _REST_OF_LINE = re.compile(r"[ \t\r]*+\n")
 LARGE = 1 << 16
@@ -200,13 +203,15 @@ class ComputationReader(ComputationState):
         return known
 
     def _type(self, text: str) -> Type | None:
-        cursor = Cursor(Source(text))
-        try:
-            type_ = read_type(cursor)
-        except HloomError:
-            return None
-        if cursor.peek():
-            return None
+        type_: Type | None = simple_type(text)
+        if type_ is None:
+            cursor = Cursor(Source(text))
+            try:
+                type_ = read_type(cursor)
+            except HloomError:
+                return None
+            if cursor.peek():
+                return None
         if len(text) < MEMORABLE:
             self.reader.types[text] = type_
         return type_
@@ -232,8 +237,9 @@ class ComputationReader(ComputationState):
         return attributes
 
     def _split_references(self, rest: str) -> tuple[str, dict[str, Graph]]:
-        """Part the references to known computations, which differ from line to line, from the attributes around them."""
-        if not (first := _REFERENCE.search(rest)) or first.start() > rest.find('"') > -1:
+        """Part the references to known computations, which hardly repeat, from the attributes around them."""
+        first = _REFERENCE.search(rest)
+        if first is None or first.start() > rest.find('"') > -1:
             return rest, {}
         called: dict[str, Graph] = {}
         match: re.Match[str] | None = first
@@ -252,24 +258,27 @@ class ComputationReader(ComputationState):
         names = self.names
         if not text:
             return ()
-        if "/*" in text:
-            text = _COMMENT.sub("", text)
-        try:
-            return tuple([names[name] for name in text.split(", ")])
-        except KeyError:
-            pass
+        if "[" not in text:
+            bare = _COMMENT.sub("", text) if "/*" in text else text
+            try:
+                return tuple([names[name] for name in bare.split(", ")])
+            except KeyError:
+                return None
         inputs: list[Node] = []
         position = 0
         for match in _TYPED.finditer(text):
             node = names.get(match[2])
             if match.start() != position or node is None:
                 return None
-            given = self.reader.types.get(match[1]) or self._type(match[1])
-            if given is None or (given is not node.type and not compatible(given, node.type)):
+            if (node.type is None or node.type._text != match[1]) and not self._is_type_of(match[1], node):
                 return None
             inputs.append(node)
             position = match.end()
         return tuple(inputs) if position == len(text) and not text.endswith(",") else None
+
+    def _is_type_of(self, text: str, node: Node) -> bool:
+        given = self.reader.types.get(text) or self._type(text)
+        return given is not None and (given is node.type or compatible(given, node.type))
 
     def _leaf(
         self, name: str, kind_text: str, type_: Type, text: str, attributes: Attributes, metadata: str | None

@@ -73,7 +73,7 @@ def _read_plain_elements(cursor: Cursor, elements: list[Type]) -> bool:
     """Move over plain elements and the commas behind them; whether the tuple's last element was among them."""
     position = cursor.position
     while match := _TUPLE_ELEMENT.match(cursor.text, position, cursor.end):
-        type_ = _simple_type(match[1])
+        type_ = simple_type(match[1])
         if type_ is None:
             break
         elements.append(type_)
@@ -98,7 +98,7 @@ def _read_leaf(cursor: Cursor) -> Type:
     position = cursor.skip()
     simple = _SIMPLE.match(cursor.text, position, cursor.end)
     if simple:
-        fast = _simple_type(simple[0])
+        fast = simple_type(simple[0])
         cursor.position = simple.end()
         if fast is not None and (simple[3] or not cursor.at("{") or not _layout_follows(cursor)):
             return fast
@@ -124,7 +124,7 @@ def _read_leaf(cursor: Cursor) -> Type:
 
 
 @lru_cache(maxsize=8192)
-def _simple_type(text: str) -> TensorType | None:
+def simple_type(text: str) -> TensorType | None:
     """The type of a plain text such as f32[2,3]{1,0}; None where the careful way must look at it."""
     match = _SIMPLE.fullmatch(text)
     if match is None or match[1] not in DTYPES:

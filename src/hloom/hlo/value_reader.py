@@ -44,6 +44,7 @@ from hloom.text import Cursor
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _DIMENSION_LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
+_PLAIN_SLICES = re.compile(r"\{\[([0-9]{1,18}(?::[0-9]{1,18}){1,2}+(?:\], \[[0-9]{1,18}(?::[0-9]{1,18}){1,2}+)*+)\]\}")
 _PADDING = re.compile(r"-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?)*")
 _WINDOW_KEY = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=")
 _WINDOW_VALUE = re.compile(r"-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+(?:_-?[0-9]+)?)*")
@@ -124,6 +125,9 @@ def read_padding(cursor: Cursor) -> tuple[PaddingDimension, ...]:
 
 def read_slices(cursor: Cursor) -> tuple[SliceDimension, ...]:
     """`{[0:4], [0:8:2]}`."""
+    plain = cursor.match(_PLAIN_SLICES)
+    if plain:
+        return tuple([SliceDimension(*map(int, part.split(":"))) for part in plain[1].split("], [")])
     return read_list(cursor, _read_slice)
 
 

@@ -1,0 +1,108 @@
+"""Reading after a careful line: `computation_reader.py` and `header_reader.py` go on matching many lines at once."""
+
+import pytest
+
+from hloom.hlo import parse, print_module
+from hloom.hlo.computation_reader import ComputationReader
+from hloom.ir import equal
+
+LINES = "\n".join(f"  %a.{row} = f32[2]{{0}} add(%x, %x)" for row in range(50))
+LONG_TYPE = f"(s32[], ({', '.join(['f32[32,8,64]{2,1,0}'] * 20)}))"
+
+
+def _module(line: str) -> str:
+    return f"HloModule m\n\nENTRY %e (x: f32[2]) -> f32[2] {{\n  %x = f32[2]{{0}} parameter(0)\n{line}\n{LINES}\n  ROOT %r = f32[2]{{0}} negate(%x)\n}}\n"
+
+
+CAREFUL = {
+    "two to a line": "  %p = f32[2]{0} negate(%x) %q = f32[2]{0} negate(%x)",
+    "a line broken after a comma": "  %p = f32[2]{0} broadcast(%x),\n    dimensions={0}",
+    "nested": "  %p = f32[2]{0} add(f32[2]{0} negate(%x), %x)",
+}
+
+
+@pytest.mark.parametrize("line", CAREFUL.values(), ids=CAREFUL)
+def test_one_careful_line_does_not_make_those_behind_it_careful(line: str, monkeypatch: pytest.MonkeyPatch):
+    careful: list[str] = []
+    monkeypatch.setattr("hloom.hlo.computation_reader.read_instruction", _counted(careful))
+    assert parse(_module(line)).node_count >= 53
+    assert len(careful) <= 2
+
+
+def test_what_stands_behind_metadata_is_read_fast(monkeypatch: pytest.MonkeyPatch):
+    """before: a careful line; after: the same attributes, at once."""
+    careful: list[str] = []
+    monkeypatch.setattr("hloom.hlo.computation_reader.read_instruction", _counted(careful))
+    line = '  %c = f32[2]{0} copy(%x), metadata={op_name="a{b}"}, backend_config={"outer_dimension_partitions":["4"]}'
+    node = parse(_module(line)).entry["c"]
+    assert node.attributes["backend_config"] == '{"outer_dimension_partitions":["4"]}'
+    assert node.raw_metadata == 'op_name="a{b}"'
+    assert not careful
+
+
+def test_operands_with_long_types_are_read_fast(monkeypatch: pytest.MonkeyPatch):
+    careful: list[str] = []
+    monkeypatch.setattr("hloom.hlo.computation_reader.read_instruction", _counted(careful))
+    text = f"ENTRY %e {{\n  %t = {LONG_TYPE} parameter(0)\n  ROOT %g = s32[] get-tuple-element({LONG_TYPE} %t), index=0\n}}\n"
+    assert str(parse(text).entry["g"].inputs[0].type) == str(parse(text).entry["t"].type)
+    assert not careful
+
+
+@pytest.mark.parametrize(
+    "value", ["{[0:4], [0:8:2]}", "{[0:4],[0:8:2]}", "{ [0:4], [0:8:2] }", "{[0 : 4], [0:8:2]}", "{[0:4], [0:8:2:1]}"]
+)
+def test_slices_in_every_spelling(value: str):
+    text = f"ENTRY %e {{ %x = f32[4,8] parameter(0) ROOT %s = f32[4,4] slice(%x), slice={value} }}"
+    if value.count(":") > 3:
+        with pytest.raises(Exception, match="start:limit"):
+            parse(text)
+    else:
+        assert print_module(parse(text)).count("slice={[0:4:1], [0:8:2]}") == 1
+
+
+TABLES = """HloModule m
+
+FileNames
+1 "a.py"
+{name}
+
+FunctionNames
+1 "f"
+
+FileLocations
+1 {{file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=9}}
+{location}
+
+StackFrames
+1 {{file_location_id=1 parent_frame_id=1}}
+{frame}
+
+ENTRY %e {{ ROOT %x = f32[2] parameter(0) }}
+"""
+
+
+def test_rows_of_the_stack_tables_in_other_spellings():
+    """XLA's own spelling is matched at once; what differs from it is read field by field, with the same result."""
+    plain = TABLES.format(
+        name='2 "b.py"',
+        location="2 {file_name_id=2 function_name_id=0 line=5 end_line=0 column=0 end_column=0}",
+        frame="2 {file_location_id=2 parent_frame_id=2}",
+    )
+    other = TABLES.format(
+        name='2 "\\142.py"', location="2 {line = 5, file_name_id=2}", frame="2 {parent_frame_id=2 file_location_id=2}"
+    )
+    first, second = parse(plain), parse(other)
+    assert first.stack_tables == second.stack_tables
+    assert [str(frame) for frame in first.stack_tables.trace(2)] == ["b.py:5 (?)", "a.py:3 (f)"]
+    assert equal(parse(print_module(first)), first)
+    assert print_module(first) == print_module(second)
+
+
+def _counted(texts: list[str]):
+    from hloom.hlo.instruction_reader import read_instruction
+
+    def read(cursor, body: ComputationReader) -> None:
+        texts.append(cursor.text[cursor.position :].split("\n")[0])
+        read_instruction(cursor, body)
+
+    return read
