@@ -11,6 +11,7 @@ cost, `collective_cost.py`.
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE
 from hloom.analysis.alias_info import AliasInfo as AliasInfo
 from hloom.analysis.call_graph import MALFORMED as MALFORMED
+from hloom.analysis.call_graph import CallGraph as CallGraph
 from hloom.analysis.call_graph import build_call_graph as build_call_graph
 from hloom.analysis.collective_cost import HOST as HOST
 from hloom.analysis.collective_cost import CollectiveCost as CollectiveCost

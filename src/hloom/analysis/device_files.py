@@ -21,11 +21,12 @@ MOST_DOTS = 200
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
     *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
-    "devices_per_host",
+    *("devices_per_host", "thread_registers", "block_shared_bytes"),
 )
+BACKENDS = ("cpu", "gpu", "tpu")
 RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
-FIELDS = ("title", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
+FIELDS = ("title", "backend", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
 FORMER_LINK_FIELDS = {"kind": "technology"}
 """Fields of links under the names that they had in earlier versions, which are still read."""
 LINK_FIELDS = ("name", "technology", "topology", "bandwidth", "latency", "devices", "sources")
@@ -97,6 +98,8 @@ class _Checker:
                 self.fail(f"the device '{name}' has no {field}", name, "")
         if not isinstance(table["title"], str):
             self.fail(f"the title of '{name}' should be a string", name, "title")
+        if table.get("backend", BACKENDS[0]) not in BACKENDS:
+            self.fail(f"no backend is called {table['backend']!r}", name, "backend", ", ".join(BACKENDS))
         for field in (*NUMBERS, *OPTIONAL_NUMBERS):
             if field in table:
                 self.number(name, field, table[field])

@@ -51,6 +51,9 @@ class Device:
     the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
     instruction takes beside its work, `start_seconds` what a run of a program takes once.
 
+    `backend` is which of XLA's compiles for it: `cpu`, `gpu` or `tpu`. A GPU's thread has `thread_registers` (32 bits),
+    a block of threads `block_shared_bytes` of shared memory; 0 says that nothing limits either.
+
     Three things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
     first has to give memory, at `fresh_bandwidth` beside the writing. What moves `spread_bytes` and more, element
     by element, is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than
@@ -74,6 +77,9 @@ class Device:
     spread_seconds: float = 0.0
     small_loop_bytes: float = 0.0
     devices_per_host: int = 1
+    backend: str = "cpu"
+    thread_registers: float = 0.0
+    block_shared_bytes: float = 0.0
     sources: Mapping[str, str] | None = None
 
     def matrix_rate(self, dtype: DType, is_fast: bool = True) -> float:

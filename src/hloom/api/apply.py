@@ -49,6 +49,7 @@ provide_lowering(_lowering_by_jax)
 def load_packages() -> None:
     """Import the packages above `passes` that register passes."""
     import_module("hloom.fit")
+    import_module("hloom.fusion")
     import_module("hloom.microbatch")
     import_module("hloom.remat")
     import_module("hloom.saturation")

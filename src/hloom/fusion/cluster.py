@@ -1,0 +1,180 @@
+"""The pass `cluster`: which instructions run as one kernel, chosen by the time that the kernels take.
+
+What is stored of each component of instructions that kernels may hold, `frontier_search.py` decides; which of the
+kernels become one, `kernel_merger.py`. Neither takes a step that costs time by `kernel_model.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hloom.analysis import ComputeTime, CostReport, Device, cost, device
+from hloom.analysis.cost_analysis import MATHEMATICAL
+from hloom.fusion.frontier_search import FrontierSearch, StoredValues, kernels_of
+from hloom.fusion.fusion_writer import FusionWriter
+from hloom.fusion.kernel_merger import KernelMerger
+from hloom.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
+from hloom.fusion.target import FusionTarget, fusion_target
+from hloom.ir import Graph, Module
+from hloom.passes import register_pass, sort_topologically
+from hloom.passes.outline import CALLERS
+from hloom.rewrite import Report
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """The kernels of one computation, in the order of execution, and the seconds that they take without fusion."""
+
+    model: KernelModel
+    kernels: tuple[tuple[Kernel, KernelCost], ...]
+    unfused: float
+    is_exact: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long the kernels take; what no kernel holds is not counted."""
+        return sum(kernel_cost.seconds for _, kernel_cost in self.kernels)
+
+
+def cluster(module: Module, target: Device | str = "cpu") -> Report:
+    """Make fusions of instructions, for as long as that saves time on a device, which is given or named.
+
+    Computations that loops, branches and calls run are clustered too; fusions that are there stay. What has effects,
+    control dependences, a sharding or a configuration of a backend's is in no kernel. Raises HloomError for a device
+    that nobody knows, and for a module without an entry.
+    """
+    on = device(target) if isinstance(target, str) else target
+    report = Report("cluster")
+    if module.has_closures:
+        raise HloomError("cluster takes HLO: a graph uses values of another", hint="run closure conversion first")
+    module.index_users()
+    graphs = list(running_graphs(module))
+    for graph in graphs:
+        _sort(graph)
+    costs = cost(module)
+    before = after = 0.0
+    exact = True
+    for graph, times in runs_of(costs, graphs):
+        clustering = clustered(graph, costs, fusion_target(on))
+        report.changes += FusionWriter(module, clustering.model).write([kernel for kernel, _ in clustering.kernels])
+        before, after = before + clustering.unfused * times, after + clustering.seconds * times
+        exact &= clustering.is_exact
+    if report.changes:
+        saved = f"{before:.3g} s without, {after:.3g} s with them"
+        report.notes.append(
+            f"{report.changes:,} fusions; what kernels may hold takes {saved} on {on.name} by the model"
+        )
+        report.notes.append("what is stored is " + ("the best choice" if exact else "the best of those looked at"))
+    return report
+
+
+def running_graphs(module: Module) -> Iterator[Graph]:
+    """The computations whose instructions run one by one: the entry, and those of loops, branches and calls."""
+    for graph in list(module.graphs):
+        if graph is module.entry or (graph.callers and all(caller.opcode in CALLERS for caller in graph.callers)):
+            yield graph
+
+
+def runs_of(costs: CostReport, graphs: Sequence[Graph]) -> list[tuple[Graph, int]]:
+    """Computations with how often they run in a run of the module; those that never do are left out."""
+    times: dict[Graph, int] = {}
+    for graph, _, runs, _ in costs.contexts():
+        times[graph] = times.get(graph, 0) + runs.bytes_accessed
+    return [(graph, times[graph]) for graph in graphs if graph in times]
+
+
+def clustered(graph: Graph, costs: CostReport, target: FusionTarget) -> Clustering:
+    """The kernels of a computation that take least time, as far as is searched."""
+    computing = ComputeTime(target.device, costs.analysis(MATHEMATICAL))
+    model = KernelModel(graph, target, computing, costs.call_graph)
+    search = FrontierSearch(model)
+    alone = _alone(model)
+    unfused = sum(kernel_cost.seconds for kernel_cost in alone.values())
+    chosen: dict[int, tuple[Kernel, KernelCost]] = {}
+    exact = True
+    for component in _components(model):
+        values = search.stored_values(component)
+        kernels = _costed(model, values)
+        exact &= values.is_exact
+        singles = sum(alone[number].seconds for number in component if not model.is_leaf[number])
+        if sum(kernel_cost.seconds for _, kernel_cost in kernels) > singles:
+            kernels = [(Kernel((number,), (number,)), alone[number]) for number in component]
+        chosen.update({kernel.roots[0]: (kernel, kernel_cost) for kernel, kernel_cost in kernels})
+    for number, kernel_cost in alone.items():
+        if model.is_leaf[number] and model.is_stored[number]:
+            chosen.setdefault(number, (Kernel((number,), (number,)), kernel_cost))
+    kernels = KernelMerger(model, [chosen[root] for root in sorted(chosen)]).merge()
+    return Clustering(model, tuple(kernels), unfused, exact)
+
+
+def _sort(graph: Graph) -> None:
+    """Put operands before their users, where a text does not."""
+    seen = set()
+    for node in graph.nodes:
+        if any(
+            operand.graph is graph and operand not in seen for operand in node.inputs if operand.opcode != "missing"
+        ):
+            sort_topologically(graph)
+            return
+        seen.add(node)
+
+
+def _alone(model: KernelModel) -> dict[int, KernelCost]:
+    """What instructions take that kernels may hold, if each is a kernel."""
+    costs: dict[int, KernelCost] = {}
+    for number, is_fusible in enumerate(model.is_fusible):
+        if is_fusible:
+            kernel_cost = model.cost(Kernel((number,), (number,)))
+            assert kernel_cost is not None, "an instruction alone is a kernel"
+            costs[number] = kernel_cost
+    return costs
+
+
+def _components(model: KernelModel) -> list[list[int]]:
+    """Instructions that may be in one kernel, directly or not; leaves are in all components that read them."""
+    parents = list(range(len(model.nodes)))
+
+    def top(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    leaves: dict[int, dict[int, None]] = {}
+    for number, edges in enumerate(model.edges):
+        for edge in edges:
+            operand = edge.operand
+            if edge.mode == READ or not model.is_fusible[operand]:
+                continue
+            if model.is_leaf[operand]:
+                leaves.setdefault(number, {})[operand] = None
+            else:
+                parents[top(operand)] = top(number)
+    members: dict[int, set[int]] = {}
+    for number, is_fusible in enumerate(model.is_fusible):
+        if is_fusible and not model.is_leaf[number]:
+            members.setdefault(top(number), set()).update((number, *leaves.get(number, ())))
+    return [sorted(component) for component in members.values()]
+
+
+def _costed(model: KernelModel, values: StoredValues) -> list[tuple[Kernel, KernelCost]]:
+    """The kernels that follow from what is stored; those beyond a limit are cut in two, again and again."""
+    kept = set(values.roots)
+    pending = kernels_of(model, values)
+    costed: list[tuple[Kernel, KernelCost]] = []
+    while pending:
+        kernel = pending.pop()
+        kernel_cost = model.cost(kernel)
+        if kernel_cost is not None:
+            costed.append((kernel, kernel_cost))
+            continue
+        inner = [number for number in kernel.members if number not in kernel.roots and not model.is_leaf[number]]
+        cut = inner[len(inner) // 2] if inner else kernel.members[0]
+        kept.add(cut)
+        values.computed.discard(cut)
+        pending += [Kernel((root,), model.members(root, kept, values.computed)) for root in (kernel.roots[0], cut)]
+    return costed
+
+
+register_pass("cluster", "kernels chosen by their time on a device, as fusions", cluster, ("target",))

@@ -1,0 +1,125 @@
+"""Kernels written as HLO: a `fusion` that calls a computation of the kernel's instructions.
+
+a = tanh(x); b = negate(a)   ->   fused = fusion(x), kind=kLoop, calls=fused_computation; b = get-tuple-element(fused)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.analysis import VIEWS
+from hloom.fusion.kernel_model import PRODUCTS, Kernel, KernelModel
+from hloom.ir import Constant, Graph, Module, Node, TensorType, TupleType
+from hloom.ops import OPS
+from hloom.passes import sort_topologically
+
+LEAST_MEMBERS = 2
+"""A kernel of fewer instructions, views aside, stays as it is."""
+
+
+class FusionWriter:
+    """Puts fusions in place of the kernels of one computation."""
+
+    def __init__(self, module: Module, model: KernelModel) -> None:
+        self.module = module
+        self.model = model
+        self.graph = model.graph
+        self._results: dict[Node, Node] = {}
+
+    def write(self, kernels: Sequence[Kernel]) -> int:
+        """Write those kernels that are more than an instruction; how many."""
+        worth = [kernel for kernel in kernels if self._is_worth_it(kernel)]
+        if not worth:
+            return 0
+        graphs = self.module.graphs
+        known = len(graphs)
+        fused = [self._fused(kernel) for kernel in worth]
+        made = graphs[known:]
+        del graphs[known:]
+        position = graphs.index(self.graph)
+        graphs[position:position] = made
+        for kernel, computation in zip(worth, fused, strict=True):
+            self._put(kernel, computation)
+        members = {self.model.nodes[number] for kernel in worth for number in kernel.members}
+        self._replace_uses(members)
+        inside = {number for kernel in worth for number in (*kernel.members, *self._immediates(kernel))}
+        for number in sorted(inside, reverse=True):
+            if not self.model.nodes[number].is_used:
+                self.graph.erase(self.model.nodes[number])
+        sort_topologically(self.graph)
+        return len(worth)
+
+    def _is_worth_it(self, kernel: Kernel) -> bool:
+        nodes = self.model.nodes
+        return sum(nodes[number].opcode not in VIEWS for number in kernel.members) >= LEAST_MEMBERS
+
+    def _fused(self, kernel: Kernel) -> Graph:
+        """The computation of a kernel."""
+        nodes = self.model.nodes
+        graph = self.module.add_graph("fused_computation")
+        mapping: dict[Any, Any] = {}
+        for number in self._parameters(kernel):
+            mapping[nodes[number]] = graph.add_parameter(nodes[number].type, f"param_{len(graph.parameters)}")
+        copied = [*self._immediates(kernel), *kernel.members]
+        graph.copy_nodes([nodes[number] for number in copied], mapping)
+        roots = [mapping[nodes[root]] for root in kernel.roots]
+        if len(roots) > 1:
+            result = TupleType([_array(root) for root in roots])
+            graph.set_output(graph.add_apply(OPS["tuple"], roots, result))
+        else:
+            graph.set_output(roots[0])
+        return graph
+
+    def _parameters(self, kernel: Kernel) -> list[int]:
+        """What a kernel is given: all that it reads, but constants of one element, which it has itself."""
+        return [number for number in self.model.reads(kernel) if not self._is_immediate(self.model.nodes[number])]
+
+    def _immediates(self, kernel: Kernel) -> list[int]:
+        return [number for number in self.model.reads(kernel) if self._is_immediate(self.model.nodes[number])]
+
+    def _is_immediate(self, node: Node) -> bool:
+        is_array = isinstance(node.type, TensorType) and node.type.element_count == 1
+        return isinstance(node, Constant) and is_array and not node.attributes and not node.called_graphs
+
+    def _put(self, kernel: Kernel, fused: Graph) -> None:
+        """Put a fusion in place of a kernel's results."""
+        model, graph = self.model, self.graph
+        nodes = [model.nodes[root] for root in kernel.roots]
+        last = nodes[-1]
+        has_product = any(model.nodes[number].opcode in PRODUCTS for number in kernel.members)
+        has_reduction = any(model.is_input_root(root) for root in kernel.roots)
+        attributes = {"kind": model.target.fusion_kind(has_reduction, has_product), "calls": fused}
+        operands = [model.nodes[number] for number in self._parameters(kernel)]
+        metadata = last.raw_metadata
+        fusion = graph.add_apply(
+            OPS["fusion"], operands, fused.root.type, attributes, _name(nodes), before=last, metadata=metadata
+        )
+        for position, node in enumerate(nodes):
+            result: Node = fusion
+            if len(nodes) > 1:
+                result = graph.add_apply(
+                    OPS["get-tuple-element"], [fusion], node.type, {"index": position}, before=last,
+                    metadata=node.raw_metadata,
+                )  # fmt: skip
+            self._results[node] = result
+
+    def _replace_uses(self, members: set[Node]) -> None:
+        """Let all that reads a kernel's result, but for the instructions that go, read what the fusion yields."""
+        graph, results = self.graph, self._results
+        for user in dict.fromkeys(user for node in results for user in node.users if user not in members):
+            graph.set_inputs(user, [results.get(operand, operand) for operand in user.inputs])
+            if user.attributes.refers:
+                graph.set_attributes(user, user.attributes.mapped(results))
+        if graph.output in results:
+            graph.set_output(results[graph.output])
+
+
+def _name(roots: Sequence[Node]) -> str:
+    opcodes = [root.opcode for root in roots]
+    return f"{opcodes[0]}_fusion" if len(opcodes) == 1 else "fusion"
+
+
+def _array(node: Node) -> Any:
+    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    return node.type

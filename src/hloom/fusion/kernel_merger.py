@@ -1,0 +1,210 @@
+"""Kernels that become one with several results: producers and consumers, siblings, and independent ones.
+
+    a = tanh(x); b = negate(a)       a is stored, and read again: one kernel stores both
+    a = x + 1; b = x * 2             x is read once
+    a = x + 1; b = y + 1             one launch for both
+
+The pair that saves most is merged first. Two kernels are never merged if a third one needs what the first makes and
+makes what the second needs: from the first kernel on, what depends on it is searched up to the second in an order in
+which every kernel comes after what it needs; after a merge that order is repaired between the two alone (Pearce and
+Kelly, J. Experimental Algorithmics 11, 2006). Searches that grow too long count as such a third kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
+
+MAX_VISITS = 400
+"""How many kernels a search for dependences visits at most."""
+MAX_PARTNERS = 3
+"""With how many of the kernels that read a value, or come next with the same dimensions, one is compared."""
+MAX_CANDIDATES = 15
+"""How many pairs are looked at for each kernel, all in all."""
+LEAST_SAVING = 1e-12
+"""Seconds: less is rounding."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A kernel, or an instruction that is in none, in the order of execution."""
+
+    position: int
+    reads: list[int]
+    roots: list[int]
+    kernel: Kernel | None = None
+    cost: KernelCost | None = None
+    version: int = 0
+
+
+class KernelMerger:
+    """The kernels of one computation, and what they wait for."""
+
+    def __init__(self, model: KernelModel, kernels: Sequence[tuple[Kernel, KernelCost]]) -> None:
+        self.model = model
+        self.units: dict[int, _Unit] = {}
+        self._unit_of: dict[int, int] = {}
+        self._readers: dict[int, list[int]] = {}
+        fused = {number for kernel, _ in kernels for number in kernel.members}
+        for number in range(len(model.nodes)):
+            if number not in fused:
+                self._enter(_Unit(number, model.needs(number), [number]))
+        for kernel, cost in kernels:
+            self._enter(_Unit(kernel.roots[0], model.reads(kernel), list(kernel.roots), kernel, cost))
+        self._queue: list[tuple[float, int, int, int, int]] = []
+        self._seen: set[tuple[int, int, int, int]] = set()
+        self._partners: dict[int, list[int]] = {}
+        self.budget = MAX_CANDIDATES * len(kernels)
+
+    def _enter(self, unit: _Unit) -> None:
+        number = unit.position
+        self.units[number] = unit
+        self._unit_of[number] = number
+        for used in unit.reads:
+            self._readers.setdefault(used, []).append(number)
+
+    def merge(self) -> list[tuple[Kernel, KernelCost]]:
+        """Merge for as long as that saves time; the kernels then, in the order of execution."""
+        for first, second in self._candidates():
+            self._partners.setdefault(first, []).append(second)
+            self._partners.setdefault(second, []).append(first)
+            self._consider(first, second)
+        while self._queue:
+            _, first, second, *versions = heappop(self._queue)
+            pair = self.units.get(first), self.units.get(second)
+            if pair[0] is None or pair[1] is None or [unit.version for unit in pair if unit] != versions:
+                continue
+            self._merge(first, second)
+        ordered = sorted(self.units.values(), key=lambda unit: unit.position)
+        return [(unit.kernel, unit.cost) for unit in ordered if unit.kernel is not None and unit.cost is not None]
+
+    def _candidates(self) -> Iterable[tuple[int, int]]:
+        """Pairs that may be worth it: of kernels that read the same value, or each other, or are alike."""
+        last_of: dict[int, list[int]] = {}
+        for name, unit in sorted(self.units.items()):
+            if unit.kernel is None:
+                continue
+            for root in unit.roots:
+                for reader in self._kernels_among(self._readers.get(root, ())):
+                    yield name, reader
+            alike = last_of.setdefault(self.model.root_keys[unit.roots[0]], [])
+            for earlier in alike:
+                yield earlier, name
+            alike.append(name)
+            del alike[:-2]
+        for _, readers in sorted(self._readers.items()):
+            known = self._kernels_among(readers, len(readers))
+            for at, reader in enumerate(known):
+                for other in known[at + 1 : at + 1 + MAX_PARTNERS]:
+                    yield reader, other
+
+    def _kernels_among(self, names: Sequence[int], most: int = MAX_PARTNERS) -> list[int]:
+        current = dict.fromkeys(self._current(name) for name in names[: 4 * most])
+        return [name for name in current if self.units[name].kernel is not None][:most]
+
+    def _current(self, name: int) -> int:
+        """The unit that an instruction's unit has become part of."""
+        current = name
+        while current not in self.units:
+            current = self._unit_of[current]
+        while name != current:
+            self._unit_of[name], name = current, self._unit_of[name]
+        return current
+
+    def _consider(self, first: int, second: int) -> None:
+        """Put a pair into the queue if it saves time."""
+        if first == second or self.budget <= 0:
+            return
+        if self.units[first].position > self.units[second].position:
+            first, second = second, first
+        pair = first, second, self.units[first].version, self.units[second].version
+        keys = self.model.root_keys
+        if pair in self._seen or keys[self.units[first].roots[0]] != keys[self.units[second].roots[0]]:
+            return
+        self._seen.add(pair)
+        self.budget -= 1
+        merged = self._merged(first, second)
+        if merged is None:
+            return
+        a, b = self.units[first], self.units[second]
+        assert a.cost is not None and b.cost is not None
+        saving = a.cost.seconds + b.cost.seconds - merged[1].seconds
+        if saving > LEAST_SAVING:
+            heappush(self._queue, (-saving, first, second, a.version, b.version))
+
+    def _merged(self, first: int, second: int) -> tuple[Kernel, KernelCost] | None:
+        """The kernel of two, and what it takes; None where the target has none."""
+        a, b = self.units[first].kernel, self.units[second].kernel
+        assert a is not None and b is not None
+        roots = tuple(sorted({*a.roots, *b.roots}))
+        kernel = Kernel(roots, tuple(sorted({*a.members, *b.members})))
+        cost = self.model.cost(kernel)
+        return None if cost is None else (kernel, cost)
+
+    def _merge(self, first: int, second: int) -> None:
+        """Make one kernel of two, if nothing between them stands against it."""
+        a, b = self.units[first], self.units[second]
+        if a.position > b.position:
+            first, second, a, b = second, first, b, a
+        after = self._between(first, second, self._following)
+        if after is None or any(second in self._following(name) for name in after):
+            return
+        before = self._between(second, first, self._preceding)
+        merged = self._merged(first, second)
+        if before is None or merged is None:
+            return
+        slots = sorted(self.units[name].position for name in (first, second, *after, *before))
+        a.kernel, a.cost = merged
+        a.roots = list(merged[0].roots)
+        a.reads = self.model.reads(a.kernel)
+        a.version += 1
+        del self.units[second]
+        self._unit_of[second] = first
+        self._partners[first] = self._partners.pop(first, []) + self._partners.pop(second, [])
+        for used in a.reads:
+            self._readers.setdefault(used, []).append(first)
+        order = [*self._in_order(before), first, *self._in_order(after)]
+        for name, position in zip(order, [*slots[: len(before) + 1], *slots[len(before) + 2 :]], strict=True):
+            self.units[name].position = position
+        self._consider_again(first)
+
+    def _between(self, start: int, end: int, neighbours: Callable[[int], Sequence[int]]) -> set[int] | None:
+        """What is reached from one kernel of what stands between it and another; None where that is too much."""
+        bounds = sorted((self.units[start].position, self.units[end].position))
+        reached: set[int] = set()
+        pending = [start]
+        while pending:
+            names = neighbours(pending.pop())
+            if len(names) > MAX_VISITS:
+                return None
+            for name in names:
+                if name not in reached and bounds[0] < self.units[name].position < bounds[1]:
+                    reached.add(name)
+                    pending.append(name)
+            if len(reached) > MAX_VISITS:
+                return None
+        return reached
+
+    def _following(self, name: int) -> list[int]:
+        """The kernels that read what one stores; of very many, more than a search visits."""
+        readers: list[int] = []
+        for root in self.units[name].roots:
+            readers += self._readers.get(root, ())[: MAX_VISITS + 1]
+        return [self._current(reader) for reader in readers]
+
+    def _preceding(self, name: int) -> list[int]:
+        return [self._current(used) for used in self.units[name].reads]
+
+    def _consider_again(self, name: int) -> None:
+        """Compare a merged kernel with those that its parts were compared with."""
+        partners = dict.fromkeys(self._current(other) for other in self._partners.get(name, ()))
+        partners.pop(name, None)
+        self._partners[name] = list(partners)
+        for other in self._partners[name][: 2 * MAX_PARTNERS]:
+            self._consider(name, other)
+
+    def _in_order(self, names: Iterable[int]) -> list[int]:
+        return sorted(names, key=lambda name: self.units[name].position)

@@ -1,0 +1,366 @@
+"""The kernels of a computation, and how long one takes: what it reads and writes, and what it computes, and how often.
+
+A kernel is a set of instructions and those of them that it stores. It takes the longer of moving bytes and computing,
+and its launch, as `analysis/roofline.py` has it for instructions. Its instructions are computed at indices that follow
+from the result's:
+
+    add(a, b)            at the same index: what two instructions read at one index is computed once
+    broadcast(a)         at an index of its own, as often as the broadcast's: an element is computed several times
+    reduce(a)            as often as the reduction's, times the elements that are reduced
+
+As XLA's emitters do it (xla/service/elemental_ir_emitter.cc, xla/service/fusion_node_indexing_evaluation.cc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hloom.analysis import BROADCASTS, DATA_MOVEMENT, ELEMENTWISE, VIEWS, CallGraph, ComputeTime, elements, leaf_bytes
+from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, FusionTarget
+from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType
+
+NOT_FUSED = frozenset(("copy", "stochastic-convert"))
+"""Elementwise opcodes that are no part of kernels: a copy is asked for, random bits are XLA's to draw."""
+FUSED = (
+    ELEMENTWISE | VIEWS | DATA_MOVEMENT | {"slice", "dynamic-slice", "gather", "dynamic-update-slice", "reduce"}
+) - (NOT_FUSED)
+"""Opcodes that kernels hold."""
+PRODUCTS = frozenset(("dot", "convolution"))
+"""Opcodes that a kernel holds where the backend has output fusions."""
+BRANCHING = frozenset(("concatenate", "pad", "reduce"))
+"""Opcodes whose code branches or loops: they are computed at one index only."""
+CARRIED = frozenset(("sharding", "frontend_attributes", "backend_config", "control-predecessors", "statistics"))
+"""Attributes that a fused instruction would lose; one that has some stays outside."""
+MAX_INDICES = 15
+"""At how many indices an instruction is computed in a kernel (`kAllowedCodeDuplication`)."""
+MIN_BITS = 8
+"""Narrower types, but for pred, are packed in memory, and stay outside."""
+
+ONE_ELEMENT, HOISTED = 0, -1
+"""The index of a single element, and of one that loops over many others need: compilers compute it before them, unless
+it takes a loop itself."""
+SAME, SCALAR, MAPPED, READ = range(4)
+"""How an instruction reads an operand: at its own index, as one element, at another index, from memory only."""
+
+
+class Edge(NamedTuple):
+    """How an instruction reads an operand.
+
+    `mapping` tells maps of indices apart, `ratio` says how many elements are read for one of the result. `sliced` are
+    the bytes that are read of an operand in memory, None where it is the whole.
+    """
+
+    operand: int
+    mode: int
+    mapping: int
+    ratio: float
+    sliced: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Instructions that run as one, by their numbers in the computation, in order; the roots are stored."""
+
+    roots: tuple[int, ...]
+    members: tuple[int, ...]
+
+
+class KernelCost(NamedTuple):
+    """What a kernel takes: seconds of computing, bytes read and written, and seconds in all.
+
+    `once` are the seconds of computing if everything were computed once.
+    """
+
+    compute: float
+    read: int
+    written: int
+    seconds: float
+    once: float
+
+
+class KernelModel:
+    """The instructions of one computation by number, in order, and what kernels of them take."""
+
+    def __init__(self, graph: Graph, target: FusionTarget, computing: ComputeTime, call_graph: CallGraph) -> None:
+        self.graph = graph
+        self.target = target
+        self.nodes: Sequence[Node] = graph.nodes
+        self.numbers = {node: number for number, node in enumerate(self.nodes)}
+        self._computing = computing
+        self._type_of = call_graph.type_of
+        self._mappings: dict[object, int] = {}
+        self._keys: dict[tuple[int, int], int] = {}
+        count = len(self.nodes)
+        self.bytes = [0] * count
+        self.elements = [0] * count
+        self.seconds = [0.0] * count
+        self.edges: list[tuple[Edge, ...]] = [()] * count
+        self.is_fusible = [self._may_fuse(node) for node in self.nodes]
+        for number, node in enumerate(self.nodes):
+            self._enter(number, node)
+        self.is_stored = self._stored()
+        self.is_leaf = [
+            self.is_free(number) and not any(self.is_fusible[edge.operand] for edge in edges)
+            for number, edges in enumerate(self.edges)
+        ]
+        self.root_keys = [self._mapping(("root", self.kernel_dims(number))) for number in range(count)]
+
+    def _enter(self, number: int, node: Node) -> None:
+        node_type = self._type_of(node)
+        self.bytes[number] = 0 if isinstance(node, Constant) and elements(node_type) <= 1 else leaf_bytes(node_type)
+        self.elements[number] = elements(node_type)
+        if node.opcode == "dynamic-update-slice" and self.is_fusible[number]:
+            update = self._type_of(node.inputs[1])
+            self.bytes[number], self.elements[number] = leaf_bytes(update), elements(update)
+        if self.is_fusible[number]:
+            assert isinstance(node, Apply)
+            self.seconds[number] = self._computing.seconds(node)[0]
+            self.edges[number] = tuple(
+                self._edge(node, position, operand) for position, operand in enumerate(node.inputs)
+            )
+
+    def _stored(self) -> list[bool]:
+        """The fusible instructions that must be stored: results, and what is read from memory."""
+        stored = [False] * len(self.nodes)
+        for number, node in enumerate(self.nodes):
+            if self.is_fusible[number]:
+                for edge in self.edges[number]:
+                    stored[edge.operand] |= edge.mode == READ
+                stored[number] |= node.opcode == "dynamic-update-slice"
+            for used in self.needs(number):
+                stored[used] |= not self.is_fusible[number]
+        if self.graph.output is not None and self.graph.output in self.numbers:
+            stored[self.numbers[self.graph.output]] = True
+        return [stored[number] and self.is_fusible[number] for number in range(len(stored))]
+
+    def needs(self, number: int) -> list[int]:
+        """The instructions of the computation that one waits for."""
+        node = self.nodes[number]
+        used = node.inputs
+        if node.attributes.refers:
+            used = (*used, *[part for part in node.attributes.referents() if isinstance(part, Node)])
+        return [self.numbers[operand] for operand in used if operand in self.numbers]
+
+    def _may_fuse(self, node: Node) -> bool:
+        if not isinstance(node, Apply) or not isinstance(node.function, Op):
+            return False
+        is_product = self.target.has_output_fusions and node.opcode in PRODUCTS
+        if (node.opcode not in FUSED and not is_product) or not CARRIED.isdisjoint(node.attributes):
+            return False
+        if node.opcode == "reduce" and len(node.inputs) != 2:
+            return False
+        return all(_is_plain_array(value.type) and value in self.numbers for value in (node, *node.inputs))
+
+    def _edge(self, node: Apply, position: int, operand: Node) -> Edge:
+        number = self.numbers[operand]
+        opcode, own, read = node.opcode, self._type_of(node), self._type_of(operand)
+        assert isinstance(own, TensorType) and isinstance(read, TensorType)
+        ratio = elements(read) / max(1, elements(own))
+        sliced = leaf_bytes(own) if position == 0 and opcode in ("slice", "dynamic-slice", "gather") else None
+        if opcode in PRODUCTS or (position == 0 and opcode == "gather"):
+            return Edge(number, READ, 0, ratio, sliced)
+        if opcode == "dynamic-update-slice":
+            if position == 0:
+                return Edge(number, READ, 0, ratio, 0)  # updated in place
+            return Edge(number, SCALAR if not read.dims else SAME, 0, 1.0, None)
+        if elements(read) == 1:
+            return Edge(number, SCALAR, 0, 0.0, sliced)
+        if opcode in ELEMENTWISE and read.dims == own.dims:
+            return Edge(number, SAME, 0, 1.0, None)
+        if opcode in ("concatenate", "pad", "reduce", "gather"):
+            own_attributes = tuple(node.attributes.get(name) for name in ("dimensions", "padding"))
+            mapping = self._mapping((opcode, position, own_attributes, own.dims, read.dims))
+            return Edge(number, MAPPED, mapping, min(1.0, ratio) if opcode == "pad" else ratio, None)
+        described = tuple(node.attributes.get(name) for name in ("dimensions", "slice"))
+        starts = node.inputs[1:] if opcode == "dynamic-slice" else ()
+        mapping = self._mapping((opcode, described, starts, own.dims, read.dims))
+        return Edge(number, MAPPED, mapping, 1.0, sliced)
+
+    def _mapping(self, description: object) -> int:
+        return self._mappings.setdefault(description, len(self._mappings) + 1)
+
+    def kernel_dims(self, root: int) -> tuple[int, ...]:
+        """The dimensions that the kernel of a result goes over: an input fusion goes over what it reduces."""
+        node = self.nodes[root]
+        value = node.inputs[0] if self.is_input_root(root) else node
+        value_type = self._type_of(value)
+        return value_type.dims if isinstance(value_type, TensorType) else ()
+
+    def is_input_root(self, number: int) -> bool:
+        """Whether a result makes its kernel an input fusion."""
+        node = self.nodes[number]
+        return self.target.has_input_fusions and node.opcode == "reduce" and self.is_fusible[number]
+
+    def passed_on(self, edge: Edge, keys: dict[int, float]) -> dict[int, float]:
+        """At which indices, and how often, an operand is computed for an instruction's indices."""
+        if edge.mode == SAME:
+            return keys
+        if edge.mode == SCALAR:
+            return {ONE_ELEMENT if keys.keys() == {ONE_ELEMENT} or sum(keys.values()) <= 1 else HOISTED: 1.0}
+        known, passed = self._keys, dict[int, float]()
+        for key, count in keys.items():
+            mapped = HOISTED if key == HOISTED else known.setdefault((edge.mapping, key), -2 - len(known))
+            passed[mapped] = passed.get(mapped, 0.0) + count * edge.ratio
+        return passed
+
+    def root_demand(self, root: int) -> dict[int, float]:
+        """At which index a result is computed, and how often."""
+        return {self.root_keys[root]: float(self.elements[root])}
+
+    def operand_demand(self, number: int, edge: Edge, keys: dict[int, float], is_root: bool) -> dict[int, float]:
+        """As `passed_on`; an input fusion reads what it reduces at the kernel's own index."""
+        if is_root and edge.mode == MAPPED and self.is_input_root(number):
+            return {self.root_keys[number]: float(self.elements[edge.operand])}
+        return self.passed_on(edge, keys)
+
+    def may_compute(self, number: int, keys: dict[int, float], is_root: bool) -> bool:
+        """Whether a kernel may compute an instruction at these indices.
+
+        No element is reduced to twice: inside another loop a sum goes term by term, far below the vector rate.
+        """
+        if len(keys) > MAX_INDICES:
+            return False
+        opcode = self.nodes[number].opcode
+        if opcode in PRODUCTS:
+            return len(keys) == 1 and (is_root or self.root_keys[number] in keys)
+        is_computed_again = sum(keys.values()) > self.elements[number]
+        if opcode == "reduce" and not is_root and (self.target.has_input_fusions or is_computed_again):
+            return False
+        return opcode not in BRANCHING or (len(keys) == 1 and HOISTED not in keys)
+
+    def compute_seconds(self, number: int, keys: dict[int, float]) -> float:
+        """How long a kernel computes an instruction."""
+        count = self.elements[number]
+        return self.seconds[number] * sum(keys.values()) / count if count else 0.0
+
+    def members(self, root: int, kept: Container[int], computed: Container[int]) -> tuple[int, ...]:
+        """What the kernel of a result computes: back from it up to what is kept and not `computed` all the same."""
+        inside, pending = {root}, [root]
+        while pending:
+            for edge in self.edges[pending.pop()]:
+                number = edge.operand
+                is_computed = self.is_fusible[number] and (number not in kept or number in computed)
+                if is_computed and edge.mode != READ and number not in inside:
+                    inside.add(number)
+                    pending.append(number)
+        return tuple(sorted(inside))
+
+    def cost(self, kernel: Kernel) -> KernelCost | None:
+        """What a kernel takes; None where the target has no such kernel."""
+        roots, inside = set(kernel.roots), set(kernel.members)
+        is_several = len(inside) > 1
+        if len(inside) > MAX_MEMBERS or not self._agree(kernel.roots):
+            return None
+        demands: dict[int, dict[int, float]] = {root: self.root_demand(root) for root in kernel.roots}
+        reads: dict[int, int] = {}
+        compute = once = 0.0
+        for number in reversed(kernel.members):
+            keys = demands[number]
+            is_root = number in roots
+            if not self.may_compute(number, keys, is_root):
+                return None
+            compute += self.compute_seconds(number, keys)
+            once += self.seconds[number]
+            for edge in self.edges[number]:
+                operand = edge.operand
+                if edge.mode == READ and operand in roots:
+                    return None  # it would wait for itself
+                if operand in inside and edge.mode != READ:
+                    passed = self.operand_demand(number, edge, keys, is_root)
+                    demands[operand] = joined(demands.get(operand), passed)
+                else:
+                    whole = self.whole_bytes(operand)
+                    moved = whole if edge.sliced is None else edge.sliced
+                    reads[operand] = min(whole, reads.get(operand, 0) + moved)
+        if is_several and (len(reads) + len(roots) > MAX_OPERANDS_AND_RESULTS or not self._fits(kernel)):
+            return None
+        read, written = sum(reads.values()), sum(self.bytes[root] for root in kernel.roots)
+        seconds = 0.0 if self.is_view(kernel) else self.target.seconds(compute, read + written)
+        return KernelCost(compute, read, written, seconds, once)
+
+    def whole_bytes(self, number: int) -> int:
+        """The bytes of a value that is read; constants of one element are part of the code."""
+        return leaf_bytes(self._type_of(self.nodes[number])) if self.bytes[number] else 0
+
+    def reads(self, kernel: Kernel) -> list[int]:
+        """What a kernel reads, in order of use."""
+        inside = set(kernel.members)
+        used = [
+            edge.operand
+            for number in kernel.members
+            for edge in self.edges[number]
+            if edge.mode == READ or edge.operand not in inside
+        ]
+        return list(dict.fromkeys(used))
+
+    def is_view(self, kernel: Kernel) -> bool:
+        """Whether a kernel only gives another type to the same bytes."""
+        return all(self.nodes[number].opcode in VIEWS for number in kernel.members)
+
+    def is_free(self, number: int) -> bool:
+        """Whether every kernel computes an instruction itself; a leaf's operands are computed by none."""
+        return self.is_fusible[number] and self.nodes[number].opcode in BROADCASTS
+
+    def _agree(self, roots: Sequence[int]) -> bool:
+        """Whether one kernel can have these results: they have equal dimensions, and reductions reduce the same."""
+        if len(roots) == 1:
+            return True
+        updates = any(self.nodes[root].opcode == "dynamic-update-slice" for root in roots)
+        reduced = {self.nodes[root].attributes.get("dimensions") for root in roots if self.is_input_root(root)}
+        if updates or len(reduced) > 1 or any(self.nodes[root].opcode in PRODUCTS for root in roots):
+            return False
+        return len({self.root_keys[root] for root in roots}) == 1
+
+    def _fits(self, kernel: Kernel) -> bool:
+        """Whether registers and shared memory suffice."""
+        device = self.target.device
+        products = sum(self.nodes[number].opcode in PRODUCTS for number in kernel.members)
+        if products and (products > 1 or len(kernel.roots) > 1):
+            return False
+        if device.block_shared_bytes:
+            reduced = sum(_element_bytes(self.nodes[root]) for root in kernel.roots if self.is_input_root(root))
+            if not self.target.has_shared_memory_for(reduced):
+                return False
+        return not device.thread_registers or self.target.has_registers_for(self._live_bytes(kernel))
+
+    def _live_bytes(self, kernel: Kernel) -> int:
+        """The most bytes of values that are alive at once for an element, in the order of the instructions."""
+        last: dict[int, int] = {}
+        for number in kernel.members:
+            for edge in self.edges[number]:
+                last[edge.operand] = number
+        ends: dict[int, int] = {}
+        inside = set(kernel.members)
+        alive = most = 0
+        for number in kernel.members:
+            size = _element_bytes(self.nodes[number])
+            alive += size
+            most = max(most, alive)
+            alive -= ends.pop(number, 0)
+            if number in last and last[number] in inside:
+                ends[last[number]] = ends.get(last[number], 0) + size
+            else:
+                alive -= size
+        return most
+
+
+def joined(known: dict[int, float] | None, passed: dict[int, float]) -> dict[int, float]:
+    """Indices at which an instruction is computed, for one reader and another."""
+    if known is None:
+        return passed
+    both = dict(known)
+    for key, count in passed.items():
+        both[key] = max(both.get(key, 0.0), count)
+    return both
+
+
+def _is_plain_array(value_type: object) -> bool:
+    if not isinstance(value_type, TensorType) or value_type.dynamic is not None:
+        return False
+    return value_type.dtype.bits >= MIN_BITS or value_type.dtype.name == "pred"
+
+
+def _element_bytes(node: Node) -> int:
+    return node.type.dtype.byte_count if isinstance(node.type, TensorType) else 0

@@ -1,0 +1,63 @@
+"""What a backend's kernels may hold: which HLO fusions its compiler takes, and the limits of its devices.
+
+Kinds of fusions as `HloInstruction::FusionKind` has them (xla/hlo/ir/hlo_instruction.h): kLoop computes each element of
+the result by itself, kInput is a reduction with what it reads, kOutput a product with what is done to its result. XLA's
+CPU client takes kLoop alone, of results of equal dimensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloom.analysis import Device
+
+MAX_MEMBERS = 200
+"""How many instructions a kernel has at most: compilers take long over larger ones."""
+MAX_OPERANDS_AND_RESULTS = 96
+"""How many arrays a kernel has at most (`MaxOperandsAndOutputsPerFusion`, xla/service/gpu/gpu_fusible.h)."""
+RESERVED_REGISTERS = 32
+"""Registers of a thread that hold indices and addresses, and no values."""
+ELEMENTS_PER_THREAD = 4
+"""How many elements a thread of a GPU computes at a time (the unroll factor of XLA's loop emitters)."""
+WARP = 32
+"""Rows and columns of the tile that a reduction keeps in shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionTarget:
+    """A device, and what kernels its backend makes.
+
+    `has_input_fusions`: reductions are the results of kernels, never inside; several with the same operand dimensions
+    may be in one, beside results of these dimensions. `has_output_fusions`: a product takes in what is done to its
+    result element by element.
+    """
+
+    device: Device
+    has_input_fusions: bool
+    has_output_fusions: bool
+
+    def seconds(self, compute: float, moved: float) -> float:
+        """How long a kernel takes that computes so many seconds and moves so many bytes."""
+        device = self.device
+        return max(compute, device.memory_seconds(moved)) + device.launch_seconds + device.spreading_seconds(moved)
+
+    def fusion_kind(self, has_reduction_root: bool, has_product: bool) -> str:
+        """The kind of an HLO fusion."""
+        if has_product:
+            return "kOutput"
+        return "kInput" if has_reduction_root and self.has_input_fusions else "kLoop"
+
+    def has_registers_for(self, live_bytes: int) -> bool:
+        """Whether a thread's registers hold so many bytes of values for one element."""
+        limit = self.device.thread_registers
+        return not limit or -(-live_bytes * ELEMENTS_PER_THREAD // 4) <= limit - RESERVED_REGISTERS
+
+    def has_shared_memory_for(self, reduced_bytes: int) -> bool:
+        """Whether a block's shared memory holds the tiles of reductions whose elements have so many bytes together."""
+        limit = self.device.block_shared_bytes
+        return not limit or reduced_bytes * WARP * (WARP + 1) <= limit
+
+
+def fusion_target(device: Device) -> FusionTarget:
+    """What the kernels of a device may hold, by its backend."""
+    return FusionTarget(device, device.backend in ("gpu", "tpu"), device.backend == "tpu")
