@@ -50,6 +50,7 @@ from hloom.analysis.cost import Loop as Loop
 from hloom.analysis.cost import NodeCost as NodeCost
 from hloom.analysis.cost import cost as cost
 from hloom.analysis.cost_analysis import LOOPED as LOOPED
+from hloom.analysis.cost_analysis import MATHEMATICAL as MATHEMATICAL
 from hloom.analysis.cost_analysis import CostAnalysis as CostAnalysis
 from hloom.analysis.cost_groups import CostGroups as CostGroups
 from hloom.analysis.cost_groups import GroupLevel as GroupLevel

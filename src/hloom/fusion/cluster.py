@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import ComputeTime, CostReport, Device, cost, device
-from hloom.analysis.cost_analysis import MATHEMATICAL
-from hloom.fusion.frontier_search import FrontierSearch, StoredValues, kernels_of
+from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, cost, device
+from hloom.fusion.frontier_search import FrontierSearch, MaterializedValues, kernels_of
 from hloom.fusion.fusion_writer import FusionWriter
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
 from hloom.fusion.target import FusionTarget, fusion_target
 from hloom.ir import Graph, Module
-from hloom.passes import register_pass, sort_topologically
-from hloom.passes.outline import CALLERS
+from hloom.passes import CALLERS, register_pass, sort_topologically
 from hloom.rewrite import Report
 from hloom.text import HloomError
 
@@ -158,7 +156,7 @@ def _components(model: KernelModel) -> list[list[int]]:
     return [sorted(component) for component in members.values()]
 
 
-def _costed(model: KernelModel, values: StoredValues) -> list[tuple[Kernel, KernelCost]]:
+def _costed(model: KernelModel, values: MaterializedValues) -> list[tuple[Kernel, KernelCost]]:
     """The kernels that follow from what is stored; those beyond a limit are cut in two, again and again."""
     kept = set(values.roots)
     pending = kernels_of(model, values)

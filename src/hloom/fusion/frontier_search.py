@@ -35,7 +35,7 @@ Choices = tuple[int, bool, "Choices"] | None
 
 
 @dataclass(slots=True)
-class StoredValues:
+class MaterializedValues:
     """What was chosen: the roots of kernels, and what of them other kernels compute all the same.
 
     `is_exact` says that no other choice takes less.
@@ -96,7 +96,7 @@ class FrontierSearch:
         self.target = model.target
         self.spare_steps = SPARE_STEPS
 
-    def stored_values(self, component: Sequence[int]) -> StoredValues:
+    def stored_values(self, component: Sequence[int]) -> MaterializedValues:
         """The best values to store of a component, given in order.
 
         Where not all states could be kept, the best that is left, or what the cheaper choice at each instruction gives.
@@ -111,7 +111,7 @@ class FrontierSearch:
             roots.append(number)
             if is_computed:
                 computed.add(number)
-        return StoredValues(sorted(roots), computed, is_exact)
+        return MaterializedValues(sorted(roots), computed, is_exact)
 
     def _searched(self, component: Sequence[int], steps: int) -> tuple[_State, bool]:
         """The cheapest state after so many steps, and whether none was left out that might be cheaper."""
@@ -122,8 +122,8 @@ class FrontierSearch:
             if number in inside:
                 size = 1 + sum(map(len, states[0].demands.values()))
                 width = min(WIDTH, AHEAD * steps // (remaining * size))
-                states, is_whole = self._decided(states, number, width)
-                is_exact &= is_whole
+                states, is_complete = self._decided(states, number, width)
+                is_exact &= is_complete
                 steps -= size * len(states) if len(states) > 1 else 0
                 remaining -= 1
             else:
@@ -321,7 +321,7 @@ def _beats(better: _State, state: _State) -> bool:
     )
 
 
-def kernels_of(model: KernelModel, values: StoredValues) -> list[Kernel]:
+def kernels_of(model: KernelModel, values: MaterializedValues) -> list[Kernel]:
     """The kernels that follow from what is stored."""
     kept = set(values.roots)
     return [Kernel((root,), model.members(root, kept, values.computed)) for root in values.roots]

@@ -82,7 +82,7 @@ class KernelMerger:
         return [(unit.kernel, unit.cost) for unit in ordered if unit.kernel is not None and unit.cost is not None]
 
     def _candidates(self) -> Iterable[tuple[int, int]]:
-        """Pairs that may be worth it: of kernels that read the same value, or each other, or are alike."""
+        """Pairs that may be worth it: of kernels that read the same value, or each other, or are similar."""
         last_of: dict[int, list[int]] = {}
         for name, unit in sorted(self.units.items()):
             if unit.kernel is None:
@@ -90,11 +90,11 @@ class KernelMerger:
             for root in unit.roots:
                 for reader in self._kernels_among(self._readers.get(root, ())):
                     yield name, reader
-            alike = last_of.setdefault(self.model.root_keys[unit.roots[0]], [])
-            for earlier in alike:
+            similar = last_of.setdefault(self.model.root_keys[unit.roots[0]], [])
+            for earlier in similar:
                 yield earlier, name
-            alike.append(name)
-            del alike[:-2]
+            similar.append(name)
+            del similar[:-2]
         for _, readers in sorted(self._readers.items()):
             known = self._kernels_among(readers, len(readers))
             for at, reader in enumerate(known):
