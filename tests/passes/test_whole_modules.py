@@ -13,7 +13,7 @@ from tests.corpus import lowered
 
 PASSES_HERE = (
     "cse", "dce", "fold", "hoist", "inline", "inline-fusions", "merge-dots", "move-converts", "outline",
-    "simplify-loops", "sink", "sink-slices", "unroll",
+    "simplify-loops", "sink", "sink-reshapes", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",
