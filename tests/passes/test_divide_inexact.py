@@ -20,6 +20,10 @@ def test_divisors_that_have_inverses():
     becomes(DIVIDE_INEXACT, "f32[4]", "divide(x, power(y, z))", "multiply(x, power(y, negate(z)))")
     becomes(DIVIDE_INEXACT, "f32[4]", "divide(x, sqrt(y))", "multiply(x, rsqrt(y))")
     becomes(DIVIDE_INEXACT, "f32[4]", "divide(x, rsqrt(y))", "multiply(x, sqrt(y))")
+    for root, other in (("sqrt", "rsqrt"), ("rsqrt", "sqrt")):
+        broadcast = "r = $E[] {}(s)\nb = $T broadcast(r), dimensions={{}}\n{}(x, b)"
+        becomes(DIVIDE_INEXACT, "f32[4]", broadcast.format(root, "divide"), broadcast.format(other, "multiply"))
+    stays(DIVIDE_INEXACT, "f32[4]", "r = $E[] sqrt(s)\nb = $T broadcast(r), dimensions={}\na = divide(x, b)\nadd(a, b)")
     stays(DIVIDE_INEXACT, "s32[4]", "divide(x, power(y, z))")
     stays(DIVIDE_INEXACT, "f32[4]", "r = sqrt(y)\nadd(r, divide(x, r))")
 

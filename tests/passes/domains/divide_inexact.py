@@ -9,7 +9,12 @@ DOMAINS: dict[str, Domain] = {
     "divide-signed-by-power-of-two": domain(SIGNED, "divide(x, #{c})", **_POWERS),
     "remainder-of-signed-by-power-of-two": domain(SIGNED, "remainder(x, #{c})", **_POWERS),
     "divide-by-power": domain(FLOATS, "divide(x, power(exponential(y), z))"),
-    "divide-by-square-root": domain(FLOATS, "divide(x, sqrt(y))", "divide(x, rsqrt(y))"),
+    "divide-by-square-root": domain(
+        FLOATS,
+        "divide(x, sqrt(y))",
+        "divide(x, rsqrt(y))",
+        "r = $E[] sqrt(s)\nb = $T broadcast(r), dimensions={}\ndivide(x, b)",
+    ),
     "divide-by-constant": domain(FLOATS, "divide(x, #{c})", c=one_of("3", "0.7", "-11", "inf", "0")),
     "divide-quotients": domain(
         FLOATS, "divide(divide(x, y), divide(z, w))", "divide(divide(x, y), z)", "divide(x, divide(y, z))"

@@ -63,13 +63,22 @@ def divide_by_power(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", operand, build.op("power", base, build.op("negate", exponent)))
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+@DIVIDE_INEXACT.rewrites("divide", benefit=2, depth=3)
 def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
-    """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y))."""
-    operand, root = node.inputs
-    if root.opcode not in ("sqrt", "rsqrt") or not used_once(root) or not is_inexact(node):
+    """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y)).
+
+    So too where the root is broadcast.
+    """
+    operand, divisor = node.inputs
+    root = divisor.inputs[0] if divisor.opcode == "broadcast" else divisor
+    if root.opcode not in ("sqrt", "rsqrt") or not is_inexact(node):
         return None
-    return build.op("multiply", operand, build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.inputs[0]))
+    if not used_once(root) or not used_once(divisor):
+        return build.decline("the root is used elsewhere")
+    inverse = build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.inputs[0])
+    if isinstance(divisor, Apply) and divisor is not root:
+        inverse = build.like(divisor, inverse, type=divisor.type)
+    return build.op("multiply", operand, inverse)
 
 
 @DIVIDE_INEXACT.rewrites("divide", depth=1)
