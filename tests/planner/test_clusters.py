@@ -110,6 +110,8 @@ def test_repeated_layers_have_one_representative():
     clusters = clusters_of("ENTRY main {\n" + "\n".join(lines) + "\n}")
     first = representatives(clusters, SpecTables(clusters))
     by_name = {cluster.lead.name: cluster.number for cluster in clusters}
-    assert {name: first[by_name[name]] for name in ("y1", "y2", "y3")} == dict.fromkeys(("y1", "y2", "y3"), by_name["y1"])
+    assert {name: first[by_name[name]] for name in ("y1", "y2", "y3")} == dict.fromkeys(
+        ("y1", "y2", "y3"), by_name["y1"]
+    )
     assert first[by_name["y4"]] == by_name["y4"], "nothing reads the last"
     assert first[by_name["x"]] == by_name["x"]

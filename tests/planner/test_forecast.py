@@ -80,7 +80,11 @@ ENTRY main {{
 
 def perceptron(batch: int, width: int, hidden: int) -> Module:
     """Two layers, the gradients of their weights, and the update."""
-    inner, outer, over_rows = f"f32[{batch},{hidden}]", f"f32[{batch},{width}]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+    inner, outer, over_rows = (
+        f"f32[{batch},{hidden}]",
+        f"f32[{batch},{width}]",
+        "lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    )
     return parse(f"""HloModule perceptron
 
 ENTRY main {{

@@ -91,9 +91,9 @@ class MomentModel:
     known: float
     counts: Mapping[int, int]
 
-    def bound(self, budget: float) -> float:
-        """What none of its choices that keep the budget costs less than; infinite where none does."""
-        answer = solve_within_moments(self.graph, self.use, budget, self.known, self.counts)
+    def bound(self, budget: float, most: float) -> float:
+        """What none of its choices that keep the budget costs less than; infinite where that is more than `most`."""
+        answer = solve_within_moments(self.graph, self.use, budget, self.known, self.counts, most)
         return math.inf if answer is None or answer.missing > 0 else answer.bound
 
 
@@ -117,7 +117,9 @@ class MemoryFront:
     def bound(self, budget: float) -> float:
         """What the linear programs say that no choice within a budget costs less than, and none is known to."""
         known = min((point.cost for point in self.within(budget)), default=math.inf)
-        least = min((known, *(model.bound(budget) for model in self.models)))
+        least = known
+        for model in self.models:
+            least = min(least, model.bound(budget, least))
         return least if math.isfinite(least) else -math.inf
 
 
@@ -490,11 +492,9 @@ class _Search:
         """Simulate the linear program's answer for a budget; how much less to ask for next, None where it is done."""
         rows = sorted(stage.peaks)
         use = stage.savings.use(stage.base, stage.point.profile, stage.kept, rows)
-        answer = solve_within_moments(stage.graph, use, target - margin, stage.point.cost, self._counts())
-        if answer is None:
-            return None
         limit = self.cheapest(target) * (1 - GAIN)
-        if answer.missing > 0 and math.isfinite(limit):
+        answer = solve_within_moments(stage.graph, use, target - margin, stage.point.cost, self._counts(), limit)
+        if answer is None:
             return None
         choice = self._rounded(stage, answer, target + answer.missing, rows)
         if self.problem.cost(choice) > limit:

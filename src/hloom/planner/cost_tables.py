@@ -13,6 +13,7 @@ from hloom.planner.clusters import Cluster, Clusters
 from hloom.planner.cost_model import Rates, itemsize_of
 from hloom.planner.duplicates import Duplicate, put_duplicates
 from hloom.planner.entry_results import aliases, output_at
+from hloom.planner.garbage_collection import paused_collection
 from hloom.planner.isomorphism import representatives
 from hloom.planner.problem import Problem, Read, SharedReshards
 from hloom.planner.reshard_costs import ReshardCosts
@@ -22,6 +23,7 @@ from hloom.planner.strategy_costs import strategy_costs
 from hloom.sharding import Mesh, Spec
 
 
+@paused_collection()
 def build_problem(
     module: Module,
     mesh: Mesh,

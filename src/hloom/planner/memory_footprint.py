@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hloom.analysis import Liveness
 from hloom.ir import Node
 from hloom.planner.device_program import ValueOrigin, device_program
+from hloom.planner.garbage_collection import paused_collection
 from hloom.planner.problem import Problem
 from hloom.sharding import Spec
 from hloom.xla_cpu import simulate_buffers
@@ -43,6 +44,7 @@ def footprint(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, 
     return footprint_of(problem, choice, specs).bytes
 
 
+@paused_collection()
 def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Node, Spec]) -> Footprint:
     """The same, buffer by buffer; `specs` are those of the choice, with reshards hoisted or not."""
     program = device_program(problem, choice, specs)

@@ -28,6 +28,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers import Assignment, Planner
 from hloom.planner.solvers.ilp import plan as plan_apart
+from hloom.planner.solvers.ilp import prove_apart
 from hloom.sharding import Mesh, Spec
 
 Key = TypeVar("Key")
@@ -40,6 +41,8 @@ ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
 SETTLED = 0.005
 """Where less than this share of all bytes comes as a surprise, the tables are taken to be right."""
+SOLVED = 0.01
+"""A solution whose costs have not changed and that is proven to be so near to the best is not looked for again."""
 
 NEARLY = 0.95
 """Where the plan without a budget holds less than this share of it, no other is looked for."""
@@ -81,6 +84,7 @@ class Refinement:
     _candidates: dict[bytes, CandidatePlan] = field(default_factory=dict)
     _offered: set[str] = field(default_factory=set)
     _has_learned: bool = False
+    _is_changed: bool = False
 
     def advance(self, known: float) -> None:
         """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
@@ -175,7 +179,10 @@ class Refinement:
         """
         if self.latest is None:
             return
-        result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        if self._is_changed or self.latest.gap > SOLVED:
+            result = plan_apart(self.problem, self.task.seconds, starts=[self.latest.strategies])
+        else:
+            result = prove_apart(self.problem, self.latest, self.task.seconds)
         self.is_cut = self.is_cut or result.is_cut
         if self.waiting is not None and result.cost < self._cost(self.waiting) * (1 - GAIN):
             better = candidate_of(self.task, self.problem, result, self.name, self.demands)
@@ -209,14 +216,20 @@ class Refinement:
         """Put the forecast of a plan into the tables; the bytes that these did not predict."""
         solution = candidate.solution
         assert solution is not None
-        return correct_costs(self.problem, solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
+        return self._correct(solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
+
+    def _correct(self, choice: dict[int, int], comm_bytes_by_origin: Mapping[str, float]) -> float:
+        """Put bytes into the tables; those that these did not predict."""
+        surprise = correct_costs(self.problem, choice, comm_bytes_by_origin)
+        self._is_changed = self._is_changed or surprise > 0
+        return surprise
 
     def learn(self, candidate: CandidatePlan, measured: Measured) -> bool:
         """Put what was measured of a plan into the tables; whether that changes them much."""
         assert candidate.solution is not None
         self._has_learned = True
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
-        surprise = correct_costs(self.problem, candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
+        surprise = self._correct(candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
         return surprise > SETTLED * measured.comm_bytes
 
     @property
@@ -230,7 +243,7 @@ class Refinement:
         choice, self.first = self.first, None
         if choice is None:
             choice = self.solver(self.problem, seconds=self.task.seconds, starts=starts)
-        self.latest = choice
+        self.latest, self._is_changed = choice, False
         self.bound, self.is_shared = choice.bound, choice.is_shared
         return choice
 

@@ -50,6 +50,21 @@ def test_messages_bound_the_optimum_and_rise(graph: FactorGraph, sweeps: int):
     assert graph.cost(descend(graph, messages.suggested())) >= optimum - 1e-9
 
 
+@given(factor_graphs(), st.integers(1, 4))
+@PROPERTY
+def test_messages_that_are_kept_between_sweeps_are_those_that_would_be_passed(graph: FactorGraph, sweeps: int):
+    kept = MessagePassing(graph)
+    for _ in range(sweeps):
+        kept.sweep()
+    messages = [argument.message.copy() for part in kept.parts for argument in part.arguments]
+    for argument in (argument for part in kept.parts for argument in part.arguments):
+        argument.message[:] = 0.0
+    for _ in range(sweeps):
+        MessagePassing(graph).sweep()  # begins by passing all
+    anew = [argument.message for part in kept.parts for argument in part.arguments]
+    assert all(np.array_equal(*pair) for pair in zip(messages, anew, strict=True))
+
+
 @given(factor_graphs())
 @PROPERTY
 def test_what_messages_rule_out_is_in_no_better_choice(graph: FactorGraph):

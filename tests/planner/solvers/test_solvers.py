@@ -20,7 +20,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers import PLANNERS
 from hloom.planner.solvers.alternatives import alternatives
 from hloom.planner.solvers.decoupled_bound import ENOUGH
-from hloom.planner.solvers.ilp import PROVEN
+from hloom.planner.solvers.ilp import PROVEN, plan_shared, prove_apart
 from hloom.sharding import Mesh, parse_spec
 from tests.propagation.programs import random_program
 
@@ -93,6 +93,16 @@ def test_a_problem_whose_costs_have_changed_is_solved_as_well_as_a_new_one():
     anew = PLANNERS["ilp"](problem)
     assert again.cost == pytest.approx(anew.cost, rel=PROVEN) and again.strategies != first.strategies
     assert again.bound <= anew.cost and anew.bound <= again.cost
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_solution_is_proven_of_layers_that_choose_apart_as_if_it_were_solved_anew(count: int):
+    problem = build_problem(layers(count), Mesh.parse("x=2,y=2"))
+    solution = plan_shared(problem)
+    proven = prove_apart(problem, solution)
+    anew = PLANNERS["ilp"](build_problem(layers(count), Mesh.parse("x=2,y=2")))
+    assert proven.strategies == solution.strategies and not proven.is_shared
+    assert proven.bound <= solution.cost and proven.bound == pytest.approx(anew.bound, rel=ENOUGH)
 
 
 @pytest.mark.parametrize(("case", "mesh"), [("mlp", "x=8"), ("mlp", "a=2,b=4"), ("dlrm", "a=2,b=4")])

@@ -45,11 +45,21 @@ def plan(
 ) -> Assignment:
     """The cheapest choice of strategies, with the bound that is proven: of all choices, unless there was no time."""
     deadline = Deadline(seconds)
-    graph = quotient_graph(problem)
+    graph = _warm_graph(problem)
     result = _solve_shared(problem, graph, deadline, starts)
     bound = decoupled_bound(problem, graph, result.cost, deadline)
     result = result if bound is None else replace(result, bound=bound, is_shared=False)
     return replace(result, is_cut=deadline.has_cut)
+
+
+def prove_apart(problem: Problem, solution: Assignment, seconds: float = math.inf) -> Assignment:
+    """A solution of a problem whose costs are what they were then, with the bound that is proven of all choices."""
+    deadline = Deadline(seconds)
+    graph = _warm_graph(problem)
+    ascend(graph, deadline, [graph.chosen(solution.strategies)], sweeps=EVERY)
+    bound = decoupled_bound(problem, graph, solution.cost, deadline)
+    result = solution if bound is None else replace(solution, bound=bound, is_shared=False)
+    return replace(result, is_cut=solution.is_cut or deadline.has_cut)
 
 
 def plan_shared(
@@ -59,7 +69,7 @@ def plan_shared(
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
-    return _solve_shared(problem, quotient_graph(problem), Deadline(seconds), starts)
+    return _solve_shared(problem, _warm_graph(problem), Deadline(seconds), starts)
 
 
 def plan_roughly(
@@ -69,7 +79,7 @@ def plan_roughly(
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
     """A good choice with less effort where the program is large."""
-    return _solve_shared(problem, quotient_graph(problem), Deadline(seconds), starts, solve_roughly)
+    return _solve_shared(problem, _warm_graph(problem), Deadline(seconds), starts, solve_roughly)
 
 
 def complete(problem: Problem) -> dict[int, int]:
@@ -86,14 +96,20 @@ def _solve_shared(
     starts: Sequence[Mapping[int, int]],
     solver: Solver | None = None,
 ) -> Assignment:
-    if isinstance(problem.solver_state, FactorGraph):
-        warm_start(graph, problem.solver_state)
-    problem.solver_state = graph
     known = [numbered for start in starts if (numbered := graph.numbered(start)) is not None]
     ascent = (solver or solve)(graph, deadline, known)
     strategies = ascent.graph.named(problem, ascent.choice)
     cost = problem.cost(strategies)
     return Assignment(strategies, cost, ascent.bound, shared_bound=ascent.bound, is_cut=deadline.has_cut)
+
+
+def _warm_graph(problem: Problem) -> FactorGraph:
+    """The factor graph of a problem with the messages of the one before it."""
+    graph = quotient_graph(problem)
+    if isinstance(problem.solver_state, FactorGraph):
+        warm_start(graph, problem.solver_state)
+    problem.solver_state = graph
+    return graph
 
 
 def solve(graph: FactorGraph, deadline: Deadline, starts: Sequence[Mapping[int, int]] = ()) -> Ascent:

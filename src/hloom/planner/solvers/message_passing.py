@@ -23,7 +23,12 @@ FactorPosition = tuple[CostFactor, int, Argument]
 
 
 class MessagePassing:
-    """The messages of a factor graph; they stand in the arguments of its factors' parts."""
+    """The messages of a factor graph; they stand in the arguments of its factors' parts.
+
+    On the way forth the messages of factors that a node comes first in are still what they would become: these factors
+    were given nothing on the way back, and since then no other node of theirs was passed. On the way back the same is
+    true of factors that it comes last in.
+    """
 
     def __init__(self, graph: FactorGraph) -> None:
         self.graph = graph
@@ -45,6 +50,9 @@ class MessagePassing:
             for node, positions in self._touching.items()
         }
         self._share = {node: self._share_of(node) for node in self._order}
+        self._changed_forth = {node: self._changed(node, self._earlier[node]) for node in self._order}
+        self._changed_back = {node: self._changed(node, self._later[node]) for node in self._order}
+        self._is_begun = False
 
     def _share_of(self, node: int) -> np.ndarray:
         """What part of its costs each copy of a node gives to each of its factors."""
@@ -55,20 +63,30 @@ class MessagePassing:
                 count += np.bincount(argument.copies, minlength=copies)
         return 1.0 / np.maximum(np.maximum(*counts), 1.0)
 
+    def _changed(self, node: int, others: list[FactorPosition]) -> list[FactorPosition]:
+        """The factors of a node that one of some others or the node itself, at another argument, changes before it."""
+        moved = {id(entry[2]) for entry in others}
+        return [
+            entry
+            for entry in self._touching[node]
+            if id(entry[2]) in moved or sum(argument.node == node for argument in entry[0].arguments) > 1
+        ]
+
     def sweep(self) -> None:
         """Pass once through all nodes and back."""
         for node in self._order:
-            self._pass(node, self._later[node])
+            changed = self._changed_forth if self._is_begun else self._touching
+            self._pass(node, changed[node], self._later[node])
         for node in reversed(self._order):
-            self._pass(node, self._earlier[node])
+            self._pass(node, self._changed_back[node], self._earlier[node])
+        self._is_begun = True
 
-    def _pass(self, node: int, receivers: list[FactorPosition]) -> None:
+    def _pass(self, node: int, changed: list[FactorPosition], receivers: list[FactorPosition]) -> None:
         if not self._touching[node]:
             return
-        costs = self.graph.unary[node].copy()
-        for part, position, argument in self._touching[node]:
+        for part, position, argument in changed:
             argument.message = part.marginal(position)
-            argument.charge(costs)
+        costs = self.charged(node)
         share = self._share[node]
         for _, _, argument in receivers:
             own = share[0] if len(share) == 1 else share[argument.copies][:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -53,14 +54,22 @@ class MixedIntegerProgram:
         self.rows.append(BoundedRow(np.asarray(columns), entries, low, high))
 
     def solve(
-        self, seconds: float, start: Mapping[int, float] | None = None, gap: float = 1e-4, nodes: int = MOST_NODES
+        self,
+        seconds: float,
+        start: Mapping[int, float] | None = None,
+        gap: float = 1e-4,
+        nodes: int = MOST_NODES,
+        most: float = math.inf,
+        options: Mapping[str, bool | float | int] | None = None,
     ) -> MixedIntegerSolution:
         """Minimise, from the known values of some columns if there are any, until the gap is closed.
 
-        It ends after so many nodes, which is the same everywhere, or after so many seconds, which is not.
+        Nothing that costs more than `most` is looked for. It ends after so many nodes, which is the same everywhere, or
+        after so many seconds, which is not. `options` are HiGHS's.
         """
         columns = Columns(np.array(self.costs), np.zeros(len(self.costs)), np.array(self.uppers), self.is_integer)
-        solver = solver_of(columns, self.rows, {"time_limit": seconds, "mip_rel_gap": gap, "mip_max_nodes": nodes})
+        limits = {"time_limit": seconds, "mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most}
+        solver = solver_of(columns, self.rows, {**limits, **(options or {})})
         if start:
             solver.setSolution(len(start), np.array(list(start), np.int32), np.array(list(start.values()), float))
         solver.run()

@@ -23,6 +23,16 @@ CLOSED = 1e-3
 """A choice that is proven to be so near to the best is good enough, for the same reason."""
 MOST_OPTIONS = 1000
 """Of programs with more strategies than this beside one for each node the linear relaxation is solved alone."""
+OPTIONS = {
+    "mip_allow_restart": False,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_rins": False,
+    "mip_heuristic_run_root_reduced_cost": False,
+    "mip_heuristic_run_shifting": False,
+    "mip_heuristic_run_zi_round": False,
+}
+"""Programs of some hundred strategies have trees of some dozen nodes: what is to shorten large ones takes longer."""
 SLACK = 1e-6
 """The share of the budget by which bytes may exceed the least that is possible: the solver's tolerance."""
 
@@ -45,14 +55,20 @@ class FractionalChoice:
 
 
 def solve_within_moments(
-    graph: FactorGraph, use: MomentUse, budget: float, known: float, counts: Mapping[int, int]
+    graph: FactorGraph,
+    use: MomentUse,
+    budget: float,
+    known: float,
+    counts: Mapping[int, int],
+    most: float = math.inf,
 ) -> FractionalChoice | None:
     """The cheapest fractional choice within the budget, or where there is none the cheapest that is least above it.
 
-    `counts` are the clusters of each node. `known` is about what a choice costs. None where the solver finds nothing.
+    `counts` are the clusters of each node. `known` is about what a choice costs. Where `most` is given, None unless one
+    within the budget costs no more. None where the solver finds nothing.
     """
-    result = _solved(graph, use, budget, known, counts)
-    if result is not None:
+    result = _solved(graph, use, budget, known, counts, most)
+    if result is not None or math.isfinite(most):
         return result
     least = _solved(graph, use, budget, known, counts, is_lightest=True)
     if least is None:
@@ -67,6 +83,7 @@ def _solved(
     budget: float,
     known: float,
     counts: Mapping[int, int],
+    most: float = math.inf,
     *,
     is_lightest: bool = False,
 ) -> FractionalChoice | None:
@@ -102,7 +119,7 @@ def _solved(
             np.concatenate([columns[present], excess]),
             np.concatenate([entries[present], -np.ones(len(excess))]),
         )
-    solved = program.solve(math.inf, gap=CLOSED, nodes=MOST_NODES)
+    solved = program.solve(math.inf, gap=CLOSED, nodes=MOST_NODES, most=(most - fixed) * scale, options=OPTIONS)
     if not len(solved.values):
         return None
     shares = {node: np.clip(solved.values[own], 0.0, 1.0) for node, own in chosen.items()}
