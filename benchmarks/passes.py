@@ -14,7 +14,7 @@ from hloom.passes import apply_in_place
 
 PASSES = (
     "simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots", "sink-slices",
-    "move-converts", "simplify-loops", "sink-reshapes",
+    "move-converts", "simplify-loops", "sink-reshapes", "carry-concatenations",
 )  # fmt: skip
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""

@@ -24,6 +24,7 @@ from hloom.passes.hoist import hoist as hoist
 from hloom.passes.inline import MAX_NODES as MAX_NODES
 from hloom.passes.inline import inline as inline
 from hloom.passes.inline import inline_fusions as inline_fusions
+from hloom.passes.loop_concatenation import carry_concatenations as carry_concatenations
 from hloom.passes.loop_simplifier import SIMPLIFY_LOOPS as SIMPLIFY_LOOPS
 from hloom.passes.loop_states import DROP_ELEMENTS as DROP_ELEMENTS
 from hloom.passes.loop_states import widen_loop as widen_loop
