@@ -201,6 +201,21 @@ def test_examples_that_mix_are_refused_with_the_way_to_them(name: str):
     assert print_module(module) == before
 
 
+def test_channels_of_weights_are_not_proposed_where_the_batch_mixes():
+    """before: the kernel's channels were cut, 3 % of the work; after: the batch's refusal, as if it were named."""
+
+    def network(kernels: Any, x: Any) -> Any:
+        for kernel in kernels:
+            x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+            x = jax.nn.relu((x - x.mean((0, 1, 2))) * lax.rsqrt(x.var((0, 1, 2)) + 1e-5))
+        return jnp.sum(x**3)
+
+    kernels = [normal(3, 3, 4, 8), normal(3, 3, 8, 8), normal(3, 3, 8, 8), normal(3, 3, 8, 8), normal(3, 3, 8, 8)]
+    lowered = jax.jit(jax.value_and_grad(network)).lower(kernels, normal(BATCH, 8, 8, 4))
+    with pytest.raises(MixedExamples, match="the way from the batch to it: x"):
+        microbatch(parse(lowered.as_text("hlo")), 4)
+
+
 SUM = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
 
 

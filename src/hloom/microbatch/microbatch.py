@@ -27,6 +27,8 @@ Batch = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
 """By name or number of a parameter the dimension that is the batch."""
 LEAST_SHARE = 0.5
 """What part of a program's work a proposed batch must cut, of that which the best candidate could: less is no batch."""
+LEAST_CUT = 0.5
+"""What part of all of a program's work a proposed batch must cut: examples make most, channels of weights little."""
 MOST_WHOLE = 16
 """How many values that need the whole batch may be computed before the loop."""
 MOST_CANDIDATES = 64
@@ -196,7 +198,8 @@ def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None
         if not proposals:
             _check_likeliest(dataflow, n)
             raise HloomError(
-                f"{module.name}: no dimension of a parameter can be cut into {n} slices without mixing examples",
+                f"{module.name}: no dimension of a parameter that cuts {LEAST_CUT:.0%} of the work can be cut into {n} "
+                "slices without mixing examples",
                 hint="say which is the batch: the error then says where its examples mix",
             )
         batch = {proposals[0].parameter: proposals[0].dimension}
@@ -281,7 +284,8 @@ def _proposals(dataflow: DataflowGraph, n: int) -> list[Proposal]:
             most = max(most, work)
         if most >= LEAST_SHARE * total:
             break
-    able = [proposal for proposal in proposals if proposal.work >= LEAST_SHARE * most]
+    least = max(LEAST_SHARE * most, LEAST_CUT * total)
+    able = [proposal for proposal in proposals if proposal.work >= least]
     return sorted(able, key=lambda proposal: -proposal.work)
 
 
