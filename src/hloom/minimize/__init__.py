@@ -14,11 +14,12 @@ from hloom.minimize.minimization import STEPS as STEPS
 from hloom.minimize.minimization import FaultNotShown as FaultNotShown
 from hloom.minimize.minimization import Minimization as Minimization
 from hloom.minimize.minimization import minimize as minimize
+from hloom.minimize.numeric_predicates import DiffersBetweenFlags as DiffersBetweenFlags
+from hloom.minimize.numeric_predicates import DiffersFromEvaluator as DiffersFromEvaluator
+from hloom.minimize.numeric_predicates import NumericPredicate as NumericPredicate
 from hloom.minimize.predicates import STATUSES as STATUSES
 from hloom.minimize.predicates import TIMEOUT as TIMEOUT
 from hloom.minimize.predicates import CommandPredicate as CommandPredicate
-from hloom.minimize.predicates import DiffersBetweenFlags as DiffersBetweenFlags
-from hloom.minimize.predicates import DiffersFromEvaluator as DiffersFromEvaluator
 from hloom.minimize.predicates import FaultPredicate as FaultPredicate
 from hloom.minimize.predicates import FunctionPredicate as FunctionPredicate
 from hloom.minimize.predicates import SlowerThan as SlowerThan

@@ -28,6 +28,8 @@ GET = "get-tuple-element"
 MOVING = frozenset(("bitcast", "reshape"))
 """Opcodes that do what a reshape does."""
 PREDECESSORS = "control-predecessors"
+VALUE = ".value"
+"""How the names of parameters end that take the place of instructions; those of the instructions come before."""
 
 
 def output_tuple(entry: Graph) -> Node | None:
@@ -64,7 +66,7 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module:
     _keep_pairs(kept)
     if not kept:
         entry.set_output(entry.add_parameter((outputs_of(entry) or [entry.root])[0].type, "p"))
-        _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply))
+        erase_all(node for node in reversed(entry.nodes) if isinstance(node, Apply))
         return tidied(copy, module)
     outputs = [node for node in outputs_of(entry) if node in kept]
     outputs += [node for node in entry.nodes if node in kept and not any(user in kept for user in node.users)]
@@ -73,7 +75,7 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module:
         if users:
             _give(entry, node, users)
     yield_values(entry, list(dict.fromkeys(outputs)))
-    _erase(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
+    erase_all(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
     return tidied(copy, module)
 
 
@@ -121,7 +123,7 @@ def replace_nodes(module: Module, names: Iterable[tuple[str, str]], replacement:
         value = replacement(node)
         if value is not None:
             node.graph.replace_uses(node, value)
-            _erase([node])
+            erase_all([node])
             count += 1
     return tidied(copy, module) if count else None
 
@@ -196,7 +198,7 @@ def first_parameter_alike(node: Node) -> Node | None:
     return None if first is node else first
 
 
-def _erase(nodes: Iterable[Node]) -> None:
+def erase_all(nodes: Iterable[Node]) -> None:
     """Take nodes out that nothing uses, those with effects among them, which are not dead to `dce`."""
     for node in nodes:
         if not node.is_used and not isinstance(node, Parameter):
@@ -210,6 +212,40 @@ def yield_values(entry: Graph, values: list[Node]) -> None:
         return
     types = [value.type for value in values if value.type is not None]
     entry.set_output(entry.add_apply(OPS["tuple"], values, TupleType(types)))
+
+
+def is_plain(node: Node) -> bool:
+    """Whether an instruction can stand alone: it takes and gives arrays of fixed shapes, and waits for nothing."""
+    if not isinstance(node, Apply) or waits_for_start(node) or any(map(waits_for_start, node.users)):
+        return False
+    return not node.attributes.get(PREDECESSORS) and all(map(_is_of_arrays, (node, *node.inputs)))
+
+
+def _is_of_arrays(node: Node) -> bool:
+    leaves = node.type.leaves() if node.type is not None else (None,)
+    return all(isinstance(leaf, TensorType) and leaf.is_static for leaf in leaves)
+
+
+def yield_leaves(module: Module, nodes: Iterable[Node]) -> list[int]:
+    """Let an entry yield these values as one flat tuple, tuples taken apart; how many arrays there are of each."""
+    entry = module.entry
+    values: list[Node] = []
+    counts: list[int] = []
+    for node in nodes:
+        before = len(values)
+        pending = [node]
+        while pending:
+            part = pending.pop()
+            if not isinstance(part.type, TupleType):
+                values.append(part)
+                continue
+            elements = enumerate(part.type.elements)
+            pending += [entry.add_apply(OPS[GET], (part,), leaf, {"index": at}) for at, leaf in elements][::-1]
+        counts.append(len(values) - before)
+    types = [value.type for value in values if value.type is not None]
+    entry.set_output(entry.add_apply(OPS["tuple"], values, TupleType(types)))
+    module.attributes = module.attributes.changed(dict.fromkeys(SIGNATURE_ATTRIBUTES))
+    return counts
 
 
 def tidied(module: Module, original: Module) -> Module:
@@ -233,7 +269,7 @@ def _give(entry: Graph, node: Node, users: Iterable[Node]) -> None:
     if node.type is TOKEN:
         given: Node = entry.add_apply(OPS["after-all"], (), TOKEN, EMPTY, before=entry.nodes[0])
     else:
-        given = entry.add_parameter(node.type, "p")
+        given = entry.add_parameter(node.type, f"{node.name}{VALUE}")
         entry.move_before(given, entry.nodes[0])
     for user in users:
         entry.set_inputs(user, [given if operand is node else operand for operand in user.inputs])

@@ -1,7 +1,8 @@
 """What makes a module worth keeping: a fault that shows, told by a command, by XLA, or by a function of Python's.
 
 A predicate has a name for messages and a method `check(module, text)`, which gives a `Verdict`. To add one, write a
-class here and, for the command line, an option in `hloom.cli.minimize`.
+class here (in `numeric_predicates.py` if it compares numbers) and, for the command line, an option in
+`hloom.cli.minimize`.
 """
 
 from __future__ import annotations
@@ -20,21 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hloom.evaluate import evaluate
 from hloom.hlo import print_module
 from hloom.ir import Module
-from hloom.runtime import (
-    RunResult,
-    XlaCrash,
-    accepts,
-    compare,
-    compiles,
-    legalize,
-    placement_of,
-    printed,
-    run,
-    xla_flags,
-)
+from hloom.runtime import XlaCrash, accepts, compiles, legalize, placement_of, printed, run
 from hloom.text import HloomError
 
 TIMEOUT = 60.0
@@ -57,10 +46,11 @@ _WORD = re.compile(r"(?<![\w.%-])[A-Za-z][A-Za-z_]{2,}(?![\w.-])")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the fault shows, and what was seen."""
+    """Whether the fault shows, and what was seen; `is_checked` is false where that could not be seen."""
 
     shows: bool
     reason: str
+    is_checked: bool = True
 
 
 class FaultPredicate(ABC):
@@ -74,6 +64,9 @@ class FaultPredicate(ABC):
     @abstractmethod
     def check(self, module: Module, text: str) -> Verdict:
         """Whether the fault shows in a module, of which this is the text."""
+
+    def adopt(self, module: Module) -> None:  # noqa: B027 - most predicates need not know
+        """Be told that a module, the one that was checked last, is the one that others are made of from now on."""
 
 
 def as_predicate(
@@ -134,7 +127,7 @@ class FunctionPredicate(FaultPredicate):
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
         if not ready:
-            return Verdict(False, f"it was stopped after {self._timeout:g} s")
+            return Verdict(False, f"it was stopped after {self._timeout:g} s", False)
         if not answer:
             return Verdict(False, f"its process ended with {_status_text(os.waitstatus_to_exitcode(status))}")
         return Verdict(answer == b"1", f"it returned {answer == b'1'}")
@@ -187,7 +180,7 @@ class CommandPredicate(FaultPredicate):
             try:
                 status = process.wait(self._timeout)
             except subprocess.TimeoutExpired:
-                return Verdict(False, f"it was stopped after {self._timeout:g} s")
+                return Verdict(False, f"it was stopped after {self._timeout:g} s", False)
             finally:
                 _end_group(process)
         return Verdict((status != 0) == self._nonzero, f"it ended with {_status_text(status)}{_tail(printed)}")
@@ -256,7 +249,7 @@ class XlaRefuses(FaultPredicate):
                 legal = print_module(legalize(module, placement_of(text).partitions))
                 refusal = compiles(legal, placement_of(legal), self.timeout)
         except HloomError as error:
-            return Verdict(False, str(error))
+            return Verdict(False, str(error), False)
         if refusal is None:
             return Verdict(False, "XLA compiles it")
         return _verdict(refusal, self._message, self.any_message)
@@ -279,7 +272,7 @@ class XlaCrashes(FaultPredicate):
         except XlaCrash as crash:
             return _verdict(str(crash), self._message, self.any_message)
         except HloomError as error:
-            return Verdict(False, str(error))
+            return Verdict(False, str(error), False)
         return Verdict(False, "XLA runs it")
 
 
@@ -287,60 +280,6 @@ def _verdict(message: str, first: FaultMessage, any_message: bool) -> Verdict:
     if any_message or first.is_same(message):
         return Verdict(True, message)
     return Verdict(False, f"another message: {message}")
-
-
-@dataclass(slots=True)
-class DiffersFromEvaluator(FaultPredicate):
-    """XLA's CPU client and numpy compute different numbers on random inputs of a seed, beyond the tolerance.
-
-    Without tolerances, those of `hloom.compare`.
-    """
-
-    seed: int = 0
-    rtol: float | None = None
-    atol: float | None = None
-    timeout: float = TIMEOUT
-    name: str = field(default="XLA differs from the evaluator", init=False)
-
-    def check(self, module: Module, text: str) -> Verdict:
-        try:
-            ours = run(module, seed=self.seed, timeout=self.timeout)
-            expected = evaluate(module, ours.inputs)
-        except HloomError as error:
-            return Verdict(False, str(error))
-        differences = compare(ours.outputs, expected, self.rtol, self.atol)
-        return Verdict(bool(differences), str(differences[0]) if differences else "they agree")
-
-
-@dataclass(slots=True)
-class DiffersBetweenFlags(FaultPredicate):
-    """XLA computes different numbers with two sets of flags, on the same random inputs, beyond the tolerance."""
-
-    first: str
-    second: str
-    seed: int = 0
-    rtol: float | None = None
-    atol: float | None = None
-    timeout: float = TIMEOUT
-    name: str = field(default="", init=False)
-
-    def __post_init__(self) -> None:
-        self.name = f"XLA differs between '{self.first}' and '{self.second}'"
-
-    def check(self, module: Module, text: str) -> Verdict:
-        results: list[RunResult] = []
-        for flags in (self.first, self.second):
-            try:
-                with xla_flags(flags):
-                    results.append(run(module, seed=self.seed, timeout=self.timeout))
-            except XlaCrash as crash:
-                if "flag" in str(crash).lower():
-                    raise HloomError(f"XLA does not take the flags '{flags}'", hint=str(crash)) from None
-                return Verdict(False, str(crash))
-            except HloomError as error:
-                return Verdict(False, f"with '{flags}': {error}")
-        differences = compare(results[0].outputs, results[1].outputs, self.rtol, self.atol)
-        return Verdict(bool(differences), str(differences[0]) if differences else "they agree")
 
 
 @dataclass(slots=True)
@@ -364,5 +303,5 @@ class SlowerThan(FaultPredicate):
             while not self.compiling and len(times) < REPETITIONS and min(times) > self.seconds:
                 times.append(run(module, result.inputs, timeout=self.timeout).seconds)
         except HloomError as error:
-            return Verdict(False, str(error))
+            return Verdict(False, str(error), False)
         return Verdict(min(times) > self.seconds, f"it took {min(times):.3g} s")

@@ -13,6 +13,7 @@ from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, 
 from hloom.minimize.cuts import (
     GET,
     MOVING,
+    VALUE,
     entry_instructions,
     first_operand,
     first_parameter_alike,
@@ -28,6 +29,7 @@ from hloom.minimize.cuts import (
     zero,
 )
 from hloom.minimize.ddmin import minimize_items
+from hloom.minimize.localization import localize_fault
 from hloom.minimize.search import ReductionSearch, attempt
 from hloom.minimize.shape_reduction import reduce_all_shapes, reduce_shapes
 from hloom.ops import OPS
@@ -150,6 +152,7 @@ def drop_attributes(search: ReductionSearch) -> None:
 
 
 REDUCTIONS: dict[str, Callable[[ReductionSearch], None]] = {
+    "the instruction at fault": localize_fault,
     "smaller shapes, all at once": reduce_all_shapes,
     "fewer instructions": reduce_instructions,
     "fewer outputs": reduce_outputs,
@@ -288,7 +291,7 @@ def _is_large(node: Node) -> bool:
 
 def _as_parameter(node: Node) -> Node:
     graph = node.graph
-    parameter = graph.add_parameter(node.type, "p")
+    parameter = graph.add_parameter(node.type, f"{node.name}{VALUE}")
     graph.move_before(parameter, graph.nodes[0])
     return parameter
 

@@ -53,7 +53,7 @@ class ReductionSearch:
         self.module = self.smallest = module
         self.reduction, self.round = "the input", 0
         self.steps = self.refused = self.repeated = self.accepted = 0
-        self._predicate, self._most_steps, self._told = predicate, most_steps, told
+        self.predicate, self._most_steps, self._told = predicate, most_steps, told
         verification = verify(module)
         if verification.level is Level.FUNCTIONAL:
             raise HloomError(f"{module.name} is no HLO: {verification.notes[0]}")
@@ -62,16 +62,22 @@ class ReductionSearch:
         self.size = self.smallest_size = size_of(module, text)
         self._seen = {_digest(text)}
         self.first = self.check(module, text)
+        if self.first.shows:
+            predicate.adopt(module)
 
     def check(self, module: Module, text: str) -> Verdict:
         """Ask the predicate, which is one step; raises OutOfSteps where none is left."""
+        self.count_step()
+        return self.predicate.check(module, text)
+
+    def count_step(self) -> None:
+        """Count one step, and tell of it; raises OutOfSteps where none is left."""
         if self.steps == self._most_steps:
             raise OutOfSteps
         self.steps += 1
         if self._told is not None:
             counts = self.steps, self.accepted, self.smallest_size[0]
             self._told(MinimizationProgress(self.reduction, self.round, *counts, self.smallest))
-        return self._predicate.check(module, text)
 
     def take(self, candidate: Module | None, *, may_grow: bool = False) -> bool:
         """Let a candidate be the module if it is sound, smaller, and shows the fault; whether it is.
@@ -92,6 +98,7 @@ class ReductionSearch:
         if not self.check(candidate, text).shows:
             return False
         self.module, self.size = candidate, size
+        self.predicate.adopt(candidate)
         if size < self.smallest_size:
             self.smallest, self.smallest_size = candidate, size
         self.accepted += 1

@@ -35,6 +35,8 @@ from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.function_lowering import lowered_function as lowered_function
 from hloom.runtime.inputs import Inputs as Inputs
+from hloom.runtime.inputs import check_inputs as check_inputs
+from hloom.runtime.inputs import random_array as random_array
 from hloom.runtime.inputs import random_inputs as random_inputs
 from hloom.runtime.inside_jit import Stage as Stage
 from hloom.runtime.inside_jit import inside_jit as inside_jit
@@ -48,6 +50,7 @@ from hloom.runtime.jax_arrays import result_array as result_array
 from hloom.runtime.jax_shardings import hlo_mesh as hlo_mesh
 from hloom.runtime.jit import jit as jit
 from hloom.runtime.legalization import legalize as legalize
+from hloom.runtime.legalization import parameter_names as parameter_names
 from hloom.runtime.library_calls import JaxTracing as JaxTracing
 from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled

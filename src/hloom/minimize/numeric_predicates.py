@@ -1,0 +1,190 @@
+"""Predicates that compare numbers: a program computed in two ways, on inputs that stay what they were.
+
+A candidate's parameters are given what the module's were, or what the instructions that they stand for have computed
+(`recorded_values.py`). So a part of a program works on numbers as they come up in it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from hloom.evaluate import evaluate
+from hloom.ir import Module, TensorType
+from hloom.minimize.numeric_faults import NumericFault, fault_of
+from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict
+from hloom.minimize.recorded_values import Leaves, RecordedValues, given_inputs
+from hloom.runtime import Inputs, XlaCrash, check_inputs, parameter_names, run, xla_flags
+from hloom.text import HloomError
+
+Sides = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+"""What the two ways compute."""
+
+
+class NumericPredicate(FaultPredicate):
+    """Two ways to compute a module give different numbers, beyond the tolerance, on the same inputs.
+
+    Inputs are given, or random of a seed. Once a module is adopted, smaller ones are given its values, and must differ
+    as it did (`NumericFault.refusal`).
+    """
+
+    def __init__(
+        self, name: str, seed: int, rtol: float | None, atol: float | None, timeout: float, inputs: Inputs | None
+    ) -> None:
+        self.name = name
+        self.seed, self.rtol, self.atol, self.timeout = seed, rtol, atol, timeout
+        self.given = inputs
+        self._current: RecordedValues | None = None
+        self._fault: NumericFault | None = None
+        self._further: dict[str, Leaves] = {}
+        self._starts: dict[int, int] = {}
+        self._takes_any = False
+        self._checked: tuple[Module, dict[str, Leaves], NumericFault] | None = None
+
+    @abstractmethod
+    def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
+        """What the two ways compute of these inputs; raises HloomError where either cannot."""
+
+    def check(self, module: Module, text: str) -> Verdict:
+        self._checked = None
+        try:
+            inputs = self.inputs_of(module)
+            fault = self.fault(module, inputs)
+        except UnknownFlags:
+            raise
+        except HloomError as error:
+            return Verdict(False, str(error), False)
+        if fault is None:
+            return Verdict(False, "they agree")
+        refusal = None if self._fault is None or self._takes_any else self._fault.refusal(fault)
+        if refusal is not None:
+            return Verdict(False, f"another difference, {refusal}: {fault.reason}")
+        self._checked = module, inputs, fault
+        return Verdict(True, fault.reason)
+
+    def adopt(self, module: Module) -> None:
+        if self._checked is None or self._checked[0] is not module:
+            return
+        _, inputs, fault = self._checked
+        self._current = RecordedValues(module, inputs, self._reference)
+        if self._fault is None or self._takes_any:
+            self._fault = fault
+        self._starts = dict(zip(fault.dims, fault.index, strict=False))
+
+    def fault(self, module: Module, inputs: dict[str, Leaves]) -> NumericFault | None:
+        """How the two ways differ on some inputs; raises HloomError where either cannot compute them."""
+        left, right = self.sides(module, [array for leaves in inputs.values() for array in leaves])
+        return fault_of(left, right, self.rtol, self.atol)
+
+    def inputs_of(self, module: Module) -> dict[str, Leaves]:
+        """What a module's parameters are given, by name; raises HloomError for what is no array."""
+        if self._current is None:
+            inputs = self._first_inputs(module)
+        else:
+            inputs = given_inputs(module, self._leaves, self._starts, self.seed)
+        if inputs is None:
+            raise HloomError("a parameter is no array of a fixed shape, and no tuple of such arrays")
+        return inputs
+
+    def values(self) -> dict[str, Leaves] | None:
+        """What the instructions of the module that was adopted last compute; None where nobody can say."""
+        return None if self._current is None else self._current.values()
+
+    def give(self, name: str, leaves: Leaves) -> None:
+        """Let parameters of a name be given these arrays."""
+        self._further[name] = leaves
+
+    @contextmanager
+    def taking_any(self) -> Iterator[None]:
+        """Let any difference be the fault: for instructions that differ of equal operands, where it comes from."""
+        self._takes_any = True
+        try:
+            yield
+        finally:
+            self._takes_any = False
+
+    def shows_on_random_inputs(self, module: Module) -> bool:
+        """Whether the fault shows on random inputs of the seed as well."""
+        try:
+            inputs = given_inputs(module, lambda name: None, {}, self.seed)
+            fault = None if inputs is None else self.fault(module, inputs)
+        except HloomError:
+            return False
+        return fault is not None and (self._fault is None or self._fault.refusal(fault) is None)
+
+    def _leaves(self, name: str) -> Leaves | None:
+        assert self._current is not None
+        return self._further[name] if name in self._further else self._current.leaves(name)
+
+    def _first_inputs(self, module: Module) -> dict[str, Leaves] | None:
+        if self.given is None:
+            return given_inputs(module, lambda name: None, {}, self.seed)
+        leaves = {node.name: list(node.type.leaves()) for node in module.entry.parameters if node.type is not None}
+        types = [leaf for parts in leaves.values() for leaf in parts]
+        arrays = [leaf for leaf in types if isinstance(leaf, TensorType)]
+        if len(arrays) < len(types):
+            return None
+        waiting = iter(check_inputs(self.given, arrays, parameter_names(module)))
+        return {name: [next(waiting) for _ in parts] for name, parts in leaves.items()}
+
+    def _reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return self.sides(module, inputs)[1]
+
+
+class DiffersFromEvaluator(NumericPredicate):
+    """XLA's CPU client and numpy compute different numbers, beyond the tolerance.
+
+    Without tolerances, those of `hloom.compare`.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        rtol: float | None = None,
+        atol: float | None = None,
+        timeout: float = TIMEOUT,
+        inputs: Inputs | None = None,
+    ) -> None:
+        super().__init__("XLA differs from the evaluator", seed, rtol, atol, timeout, inputs)
+
+    def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
+        ours = run(module, inputs, timeout=self.timeout).outputs
+        return ours, evaluate(module, inputs)
+
+
+class DiffersBetweenFlags(NumericPredicate):
+    """XLA computes different numbers with two sets of flags, on the same inputs, beyond the tolerance."""
+
+    def __init__(
+        self,
+        first: str,
+        second: str,
+        seed: int = 0,
+        rtol: float | None = None,
+        atol: float | None = None,
+        timeout: float = TIMEOUT,
+        inputs: Inputs | None = None,
+    ) -> None:
+        super().__init__(f"XLA differs between '{first}' and '{second}'", seed, rtol, atol, timeout, inputs)
+        self.first, self.second = first, second
+
+    def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
+        return self._outputs(self.first, module, inputs), self._outputs(self.second, module, inputs)
+
+    def _outputs(self, flags: str, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        try:
+            with xla_flags(flags):
+                return run(module, inputs, timeout=self.timeout).outputs
+        except XlaCrash as crash:
+            if "flag" in str(crash).lower():
+                raise UnknownFlags(f"XLA does not take the flags '{flags}'", hint=str(crash)) from None
+            raise
+        except HloomError as error:
+            raise HloomError(f"with '{flags}': {error}") from error
+
+
+class UnknownFlags(HloomError):
+    """XLA does not take flags: no candidate would change that."""
