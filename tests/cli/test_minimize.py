@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hloom.cli import minimize as cli_minimize
 from hloom.minimize import MinimizationProgress
+from hloom.runtime import load_arrays, save_arrays
 from tests.cli.conftest import Call
 
 SMALLEST = "HloModule step"
@@ -127,3 +129,74 @@ def test_ctrl_c_before_anything_is_smaller(call: Call, step: Path, tmp_path: Pat
     result = call("minimize", step, "--failing", "grep -q reduce {}", "-o", output)
     assert result.exit_code == 130 and not output.exists()
     assert result.stderr == "interrupted: nothing smaller shows the fault so far, and nothing is written\n"
+
+
+PASSES = """import hloom
+
+
+@hloom.rule
+def drop_negate(p):
+    \"\"\"exp(-x) -> exp(x)\"\"\"
+    x = p.value("x")
+    e = p.op("exponential", p.op("negate", x))
+    with p.rewrite() as r:
+        r.replace({e: r.op("exponential", x)})
+"""
+DECAY = """ENTRY e {
+  x = f32[4] parameter(0)
+  t = f32[4] abs(x)
+  n = f32[4] negate(t)
+  e = f32[4] exponential(n)
+  ROOT y = f32[4] tanh(e)
+}"""
+
+
+@pytest.fixture
+def decay(tmp_path: Path) -> Path:
+    (tmp_path / "my_passes.py").write_text(PASSES)
+    path = tmp_path / "decay.hlo"
+    path.write_text(DECAY)
+    return path
+
+
+def test_a_pass_that_is_wrong(call: Call, decay: Path, tmp_path: Path):
+    options = ("--load", tmp_path / "my_passes.py", "--passes", "cse,drop-negate,dce")
+    saved = tmp_path / "small.npz"
+    result = call("minimize", decay, *options, "--save-inputs", saved, "-o", tmp_path / "small.hlo")
+    assert result.exit_code == 0, result.stderr
+    assert "application 2 of 3, pass drop-negate, rule drop-negate: output 0" in result.stderr
+    text = (tmp_path / "small.hlo").read_text()
+    assert "negate(%t.value)" in text and "abs" not in text and "tanh" not in text
+    assert [array.shape for array in load_arrays(saved).values()] == [(1,)]
+    record = json.loads(call("minimize", decay, *options, "--json").stdout)
+    assert record["pass"] == {"name": "drop-negate", "number": 2, "count": 3, "rules": ["drop-negate"]}
+    assert record["needs_inputs"] is False and "inputs" not in record
+    result = call("minimize", decay, "--passes", "cse,dce")
+    assert result.exit_code == 1 and "the fault does not show in module_e after cse, dce" in result.stderr
+
+
+def test_inputs_that_are_given(call: Call, decay: Path, tmp_path: Path):
+    options = ("--load", tmp_path / "my_passes.py", "--passes", "drop-negate")
+    save_arrays(tmp_path / "x.npz", {"x": np.ones(3, np.float32)})
+    result = call("minimize", decay, *options, "--inputs", tmp_path / "x.npz")
+    assert result.exit_code == 1 and "the program takes f32[4]" in result.stderr
+    save_arrays(tmp_path / "x.npz", {"x": np.ones(4, np.float32)})
+    assert call("minimize", decay, *options, "--inputs", tmp_path / "x.npz").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--failing", "true {}", "--save-inputs", "x.npz"), "--save-inputs is for faults of numbers"),
+        (("--xla-refuses", "--inputs", "x.npz"), "--inputs is for faults of numbers"),
+        (("--xla-refuses", "--load", "x.py"), "--load is for --passes"),
+        (("--failing", "true {}", "--xla-passes"), "--xla-passes is for faults of XLA's"),
+        (("--passes", "cse", "--xla-passes"), "--xla-passes is for faults of XLA's"),
+        (("--xla-refuses", "--passes", "cse", "--xla-passes"), "give one"),
+        (("--passes", "csee"), "there is no pass named 'csee'"),
+        (("--passes", ""), "a pass"),
+    ],
+)
+def test_options_that_do_not_go_together(call: Call, decay: Path, options: tuple[str, ...], message: str):
+    result = call("minimize", decay, *options)
+    assert result.exit_code == 2 and message in result.stderr, result.stderr

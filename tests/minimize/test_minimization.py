@@ -44,8 +44,8 @@ def smallest(text: str, predicate: Callable[[Module], object]) -> Minimization:
 def test_what_the_fault_does_not_need_goes():
     result = smallest(CHAIN, has("tanh"))
     assert result.text == (
-        "HloModule chain\n\nENTRY %main (p.1: f32[1,1]) -> f32[1,1] {\n"
-        "  %p.1 = f32[1,1] parameter(0)\n  ROOT %c = f32[1,1] tanh(%p.1)\n}\n\n"
+        "HloModule chain\n\nENTRY %main (b.value: f32[1,1]) -> f32[1,1] {\n"
+        "  %b.value = f32[1,1] parameter(0)\n  ROOT %c = f32[1,1] tanh(%b.value)\n}\n\n"
     )
     assert (result.instructions_before, result.instructions) == (8, 2)
 

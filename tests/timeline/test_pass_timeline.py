@@ -1,6 +1,6 @@
 """Timelines of XLA's passes: real dumps, made ones, and damaged ones.
 
-Covers `pass_states.py`, `state_figures.py`.
+Covers `pass_states.py`, `state_figures.py`, `compiled_passes.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from hloom.hlo import parse
+from hloom.runtime import close
 from hloom.text import HloomError
-from hloom.timeline import PassState, PassTimeline
+from hloom.timeline import PassState, PassTimeline, changing_passes
 from hloom.timeline import pass_timeline as timeline_of
 
 FIRST = "HloModule jit_f\nENTRY e { x = f32[4] parameter(0) y = f32[4] negate(x) z = f32[4] negate(y) ROOT t = f32[4] tanh(z) }"
@@ -179,3 +181,13 @@ def test_a_real_dump(real: PassTimeline):
     fused = next(row for row in rows if row.state.last_pass == "fusion")
     assert fused.changes["fusion"] > 0
     assert len(real.diff("before", "after").added) > 0
+
+
+def test_the_passes_that_change_a_module():
+    text = "ENTRY e { x = f32[4] parameter(0) y = f32[4] negate(x) z = f32[4] negate(y) t = f32[4] tanh(z) ROOT s = f32[4] sine(t) }"
+    names = changing_passes(parse(text))
+    assert "algsimp" in names and "dce" not in names and len(set(names)) == len(names)
+    unknown = 'ENTRY e { x = f32[4] parameter(0) ROOT z = f32[4] custom-call(x), custom_call_target="no_such_target" }'
+    with pytest.raises(HloomError, match="XLA does not compile module_e: its passes are not known"):
+        changing_passes(parse(unknown))
+    close()

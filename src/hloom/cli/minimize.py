@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hloom.cli.input import progress, read_program
 from hloom.cli.interrupt import INTERRUPTED, MESSAGE
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
-from hloom.hlo import print_module
+from hloom.cli.pass_pipeline import named_passes, pipeline_reader
+from hloom.hlo import print_module, replacing
 from hloom.ir import Module
 from hloom.minimize import (
     STATUSES,
@@ -23,17 +25,30 @@ from hloom.minimize import (
     FaultPredicate,
     Minimization,
     MinimizationProgress,
+    NumericPredicate,
+    PassesChangeNumbers,
+    PassFault,
+    ShowsAfterPasses,
     SlowerThan,
     XlaCrashes,
+    XlaPassFault,
     XlaRefuses,
+    bisect_passes,
+    bisect_xla_passes,
     minimize,
 )
+from hloom.passes import Pass
+from hloom.runtime import load_arrays, save_arrays
+from hloom.timeline import changing_passes
 
 PREDICATES = (
     "--failing", "--xla-refuses", "--xla-crashes", "--differs-from-evaluator", "--differs-between", "--slower-than",
     "--compiles-slower-than",
 )  # fmt: skip
 """The options that say what the fault is; one of them is given."""
+NUMERIC = "--differs-from-evaluator, --differs-between, --passes"
+MOST_SHOWN = 8
+"""How many inputs a note shows, and how many numbers of an array."""
 
 
 @click.command("minimize")
@@ -50,9 +65,19 @@ PREDICATES = (
 )
 @click.option("--slower-than", type=click.FloatRange(min=0), metavar="SECONDS", help="XLA runs it for longer.")
 @click.option("--compiles-slower-than", type=click.FloatRange(min=0), metavar="SECONDS", help="XLA compiles longer.")
+@click.option("--passes", metavar="PASSES", help="The fault comes with one of these passes: which, and its input.")
+@click.option(
+    "--load", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py", help="Of passes: execute it."
+)
+@click.option("--xla-passes", is_flag=True, help="Tell without which of XLA's passes the fault goes away.")
 @click.option("--any-message", is_flag=True, help="Of --xla-refuses and --xla-crashes: whatever XLA says.")
 @click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="Relative tolerance.  [default: by type]")
 @click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="Absolute tolerance.  [default: by type]")
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="What numbers are compared on.")
+@click.option(
+    "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
+    help="Write the inputs that the smallest module differs on into this file.",
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of random inputs.")
 @click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Most candidates checked.")
 @click.option(
@@ -76,6 +101,10 @@ def command(
     not; --status nonzero turns this around, for commands that fail where the fault shows, as for XLA's hlo_bisect. What
     is stopped after --timeout does not show it.
 
+    --passes P,Q runs passes as `hloom opt -p` does, and finds the application of a pass with which the fault comes:
+    numbers that differ, or a pass that fails, if no option says what it is. What is made smaller is what that pass was
+    given. --xla-passes, of a fault of XLA's, finds the fewest passes of XLA's that must not run for it to go away.
+
     Candidates are verified before they are checked, and XLA and commands run in processes of their own. The exit
     status is 1, and nothing is written, where the fault does not show in FILE itself. Ctrl-C writes the smallest module
     that showed the fault so far, which is whole, or nothing if there is none; the exit status is 130 then.
@@ -86,13 +115,22 @@ def command(
       hloom minimize step.hlo --failing 'python -m my_check {}' --status nonzero
       hloom minimize step.hlo --xla-crashes
       hloom minimize step.hlo --differs-from-evaluator --seed 3 --rtol 1e-3
-      hloom minimize step.hlo --differs-between '--xla_cpu_enable_fast_math=true' ''
+      hloom minimize step.hlo --passes simplify,cse
+      hloom minimize step.hlo --load my_passes.py --passes my_passes -o input.hlo
+      hloom minimize step.hlo --differs-from-evaluator --xla-passes
+      hloom minimize step.hlo --differs-between '--xla_cpu_enable_fast_math=true' '' --save-inputs small.npz
     """
     predicate = _predicate(options)
-    if output is not None:
-        check_folder(output)
+    passes = (
+        None if options["passes"] is None else named_passes(pipeline_reader(options["load"], {}), options["passes"])
+    )
+    _check_options(options, predicate)
+    for path in (output, options["save_inputs"]):
+        if path is not None:
+            check_folder(path)
     module = read_program(source)
     smallest: Module | None = None
+    fault: PassFault | None = None
     with progress("minimizing") as describe:
 
         def told(state: MinimizationProgress) -> None:
@@ -101,25 +139,81 @@ def command(
             describe(f"{state.instructions:,} instructions, {state.steps:,} candidates, {state.reduction}")
 
         try:
+            if passes is not None:
+                fault = bisect_passes(module, passes, predicate)
+                module, predicate = fault.module, _of_pass(fault, predicate, options)
+            assert predicate is not None, "options are checked: without passes there is one"
             result = minimize(module, predicate, steps=options["steps"], told=told)
+            xla_passes = _xla_passes(result.module, predicate) if options["xla_passes"] else None
         except KeyboardInterrupt:
             _write_interrupted(module, smallest, json_output, output)
             context.exit(INTERRUPTED)
-    _note(result)
+    _note(result, options["save_inputs"])
+    for told_of in (fault, xla_passes):
+        if told_of is not None:
+            click.echo(str(told_of), err=True)
+    if options["save_inputs"] is not None:
+        with replacing(options["save_inputs"]) as beside:
+            save_arrays(beside, result.inputs or {})
+    record = _to_json(result, output is None)
+    if fault is not None:
+        record["pass"] = {"name": fault.name, "number": fault.number, "count": fault.count, "rules": fault.rules}
+    if xla_passes is not None:
+        record["xla_passes"] = {"names": xla_passes.names, "tried": xla_passes.tried, "steps": xla_passes.steps}
     if json_output:
-        write_json(_to_json(result, output is None), None)
+        write_json(record, None)
     if not json_output or output is not None:
         write_text(result.text, output)
 
 
-def _predicate(options: dict[str, Any]) -> FaultPredicate:
+def _passes(options: dict[str, Any]) -> list[Pass] | None:
+    if options["passes"] is None:
+        return None
+    return named_passes(pipeline_reader(options["load"], {}), options["passes"])
+
+
+def _check_options(options: dict[str, Any], predicate: FaultPredicate | None) -> None:
+    """Raise UsageError for options that do not go with what the fault is."""
+    compares = isinstance(predicate, NumericPredicate) or predicate is None
+    given = [name for name in ("inputs", "save_inputs") if options[name] is not None]
+    if given and not compares:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is for faults of numbers: {NUMERIC}")
+    if options["load"] and options["passes"] is None:
+        raise click.UsageError("--load is for --passes")
+    if options["xla_passes"] and (predicate is None or isinstance(predicate, CommandPredicate)):
+        raise click.UsageError(
+            "--xla-passes is for faults of XLA's: --failing and --passes alone run none of its passes"
+        )
+    if options["xla_passes"] and options["passes"] is not None:
+        raise click.UsageError("--passes and --xla-passes look for two things: give one")
+
+
+def _of_pass(fault: PassFault, predicate: FaultPredicate | None, options: dict[str, Any]) -> FaultPredicate:
+    """What the input of a pass is made smaller by."""
+    if predicate is None:
+        return PassesChangeNumbers(fault.guilty, **_numbers(options))
+    return ShowsAfterPasses(fault.guilty, predicate)
+
+
+def _xla_passes(module: Module, predicate: FaultPredicate) -> XlaPassFault:
+    return bisect_xla_passes(module, predicate, changing_passes(module))
+
+
+def _numbers(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that say how numbers are compared."""
+    arrays = None if options["inputs"] is None else load_arrays(options["inputs"])
+    return {**{name: options[name] for name in ("seed", "rtol", "atol", "timeout")}, "inputs": arrays}
+
+
+def _predicate(options: dict[str, Any]) -> FaultPredicate | None:
     values = {name: options[name[2:].replace("-", "_")] for name in PREDICATES}
     given = [name for name, value in values.items() if value is not None and value is not False]
+    if not given and options["passes"] is not None:
+        return None
     if len(given) != 1:
         said = f", not {' and '.join(given)}" if given else ""
         raise click.UsageError(f"one option says what the fault is{said}: {', '.join(PREDICATES)}")
     seed, timeout = options["seed"], options["timeout"]
-    tolerances = {"rtol": options["rtol"], "atol": options["atol"]}
     match given[0]:
         case "--failing":
             return CommandPredicate(options["failing"], status=options["status"], timeout=timeout)
@@ -128,24 +222,36 @@ def _predicate(options: dict[str, Any]) -> FaultPredicate:
         case "--xla-crashes":
             return XlaCrashes(seed, options["any_message"], timeout)
         case "--differs-from-evaluator":
-            return DiffersFromEvaluator(seed, **tolerances, timeout=timeout)
+            return DiffersFromEvaluator(**_numbers(options))
         case "--differs-between":
             first, second = options["differs_between"]
-            return DiffersBetweenFlags(first, second, seed, **tolerances, timeout=timeout)
+            return DiffersBetweenFlags(first, second, **_numbers(options))
         case "--slower-than":
             return SlowerThan(options["slower_than"], seed=seed, timeout=timeout)
         case _:
             return SlowerThan(options["compiles_slower_than"], compiling=True, seed=seed, timeout=timeout)
 
 
-def _note(result: Minimization) -> None:
+def _note(result: Minimization, saved: Path | None) -> None:
     click.echo(str(result), err=True)
+    if result.needs_inputs and saved is None and result.inputs is not None:
+        shown = ", ".join(f"{name} = {_short(array)}" for name, array in list(result.inputs.items())[:MOST_SHOWN])
+        click.echo(
+            "note: the fault shows on values from the program and not on random ones, --save-inputs X.npz writes them: "
+            f"{shown}",
+            err=True,
+        )
     if not result.shows:
         click.echo(f"note: the fault does not show any more in the text that is written: {result.reason}", err=True)
 
 
+def _short(array: np.ndarray) -> str:
+    """An array's numbers, on one line; its shape where they are many."""
+    return str(array.tolist()) if array.size <= MOST_SHOWN else f"an array of {'x'.join(map(str, array.shape))}"
+
+
 def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
-    fields = {name: getattr(result, name) for name in result.__slots__ if name != "module"}
+    fields = {name: getattr(result, name) for name in result.__slots__ if name not in ("module", "inputs")}
     record = {"module": result.module.name, **fields}
     return record if with_text else {name: value for name, value in record.items() if name != "text"}
 

@@ -17,15 +17,15 @@ import click
 
 from hloom.cli.completion import complete_passes
 from hloom.cli.input import progress
-from hloom.cli.languages import Language, check_name, dialect_ops, read_any, write_any
+from hloom.cli.languages import Language, check_name, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.pass_pipeline import PipelineReader
+from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
-from hloom.passes import PASSES, Pass, Watch, apply_in_place, sequence
+from hloom.passes import Pass, Watch, apply_in_place, sequence
 from hloom.rewrite import Report
-from hloom.text import HloomError, ParseError
+from hloom.text import HloomError
 
 if TYPE_CHECKING:
     from hloom.cli.equivalence import EquivalenceResult
@@ -95,14 +95,14 @@ def command(
       hloom opt step.hlo -p simplify --steps --until 3
       hloom opt before.mlir -p fuse-bias-add-dropout --seed 4920936260932536
     """
-    reader = _reader(load, seed)
-    chosen = _passes(reader, ",".join(passes)) if passes else []
+    reader = pipeline_reader(load, {} if seed is None else {"seed": seed})
+    chosen = named_passes(reader, ",".join(passes)) if passes else []
     if list_passes:
         reader.load_dialects()
         _list_passes(reader.known, json_output, output)
         return
     if list_rules is not None:
-        _list_rules(_passes(reader, list_rules), json_output, output)
+        _list_rules(named_passes(reader, list_rules), json_output, output)
         return
     if source is None:
         raise click.UsageError("Missing argument 'FILE'.")
@@ -211,24 +211,6 @@ def _equivalence(run: _Run, language: Language, seed: int, rtol: float | None) -
     from hloom.cli.equivalence import check_equivalence
 
     return check_equivalence(language.to_hlo(run.before), language.to_hlo(run.after), seed, rtol)
-
-
-def _reader(load: Sequence[Path], seed: int | None) -> PipelineReader:
-    known: dict[str, Pass] = {}
-    for path in load:
-        from hloom.cli.user_passes import load_passes
-
-        for name, loaded in load_passes(path).items():
-            if known.setdefault(name, loaded) is not loaded:
-                raise HloomError(f"{path}: there is a pass named '{name}' already")
-    return PipelineReader(PASSES | known, dialect_ops, {} if seed is None else {"seed": seed})
-
-
-def _passes(reader: PipelineReader, text: str) -> list[Pass]:
-    try:
-        return reader.read(text)
-    except ParseError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | None) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import click
+
 from hloom.api.apply import load_packages
+from hloom.cli.languages import dialect_ops
 from hloom.ir import Op
 from hloom.passes import PASSES, Pass, fixpoint, read_options, rules_pass
 from hloom.rewrite import Rule, RuleError, load_rules
-from hloom.text import Cursor, ParseError, Source
+from hloom.text import Cursor, HloomError, ParseError, Source
 
 FIXPOINT = "fixpoint"
 """`fixpoint(a,b)` runs a and b again and again until neither changes anything."""
@@ -107,3 +110,23 @@ class PipelineReader:
         given = {name: value for name, value in self.options.items() if name in named.options}
         self.taken.update(given)
         return named.with_options(**given)
+
+
+def pipeline_reader(load: Sequence[Path], options: Mapping[str, Any]) -> PipelineReader:
+    """What reads pipelines, of the passes of Python files too, which are executed; options go to their takers."""
+    known: dict[str, Pass] = {}
+    for path in load:
+        from hloom.cli.user_passes import load_passes
+
+        for name, loaded in load_passes(path).items():
+            if known.setdefault(name, loaded) is not loaded:
+                raise HloomError(f"{path}: there is a pass named '{name}' already")
+    return PipelineReader(PASSES | known, dialect_ops, options)
+
+
+def named_passes(reader: PipelineReader, text: str) -> list[Pass]:
+    """The passes of a text; raises UsageError where it does not read."""
+    try:
+        return reader.read(text)
+    except ParseError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,7 +1,8 @@
 """Minimisation: the smallest module in which a fault still shows, by delta debugging on graphs.
 
 To add a reduction, write a function of the search in `reductions.py` (or, if it is of shapes, in `shape_reduction.py`)
-and put it into its table; to add a predicate, write a class in `predicates.py`.
+and put it into its table; to add a predicate, write a class in `predicates.py`, or `numeric_predicates.py` if it
+compares numbers. Which pass brings a fault in is told by `pass_bisection.py`.
 """
 
 import sys
@@ -17,6 +18,13 @@ from hloom.minimize.minimization import minimize as minimize
 from hloom.minimize.numeric_predicates import DiffersBetweenFlags as DiffersBetweenFlags
 from hloom.minimize.numeric_predicates import DiffersFromEvaluator as DiffersFromEvaluator
 from hloom.minimize.numeric_predicates import NumericPredicate as NumericPredicate
+from hloom.minimize.pass_bisection import PassesChangeNumbers as PassesChangeNumbers
+from hloom.minimize.pass_bisection import PassFault as PassFault
+from hloom.minimize.pass_bisection import ShowsAfterPasses as ShowsAfterPasses
+from hloom.minimize.pass_bisection import XlaPassFault as XlaPassFault
+from hloom.minimize.pass_bisection import bisect_passes as bisect_passes
+from hloom.minimize.pass_bisection import bisect_xla_passes as bisect_xla_passes
+from hloom.minimize.pass_bisection import minimize_passes as minimize_passes
 from hloom.minimize.predicates import STATUSES as STATUSES
 from hloom.minimize.predicates import TIMEOUT as TIMEOUT
 from hloom.minimize.predicates import CommandPredicate as CommandPredicate

@@ -1,7 +1,7 @@
 """Localization of numeric faults: instructions that compute different numbers of equal operands.
 
-All instructions of the entry are run at once, each (or each window of neighbours) given recorded values of its operands,
-so that no error spreads from one to another:
+All instructions of the entry are run at once, each (or each window of neighbours) given recorded values of its
+operands, so that no error spreads from one to another:
 
     a = f(p)              a = f(p)
     b = g(a)        ->    b = g(a.value)
@@ -14,9 +14,10 @@ becomes the round of it that differs most, a call what it calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from hloom.evaluate import Value, evaluate, leaves_of
 from hloom.ir import Apply, Graph, Module, Node, TupleType
@@ -110,13 +111,12 @@ def separate(module: Module, size: int, offset: int) -> Separation | None:
     single = size == 1
     nodes = [node for node in entry.nodes if is_plain(node) and not (single and node.opcode in JOINTS)]
     bounds = [0, *range(offset, len(nodes), size), len(nodes)] if offset else [*range(0, len(nodes), size), len(nodes)]
-    windows = [nodes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    windows = [nodes[begin:end] for begin, end in pairwise(bounds)]
     number_of = {node: number for number, window in enumerate(windows) for node in window}
     if len(windows) < 2:
         return None
     operands = _OutsideValues(entry)
-    yielded = [node for node in nodes if single or any(number_of.get(user) != number_of[node] for user in node.users)]
-    yielded = [node for node in yielded if node.opcode != "tuple"]
+    yielded = [node for node in nodes if node.opcode != "tuple" and (single or _leaves_window(node, number_of))]
     for node in nodes:
         number = number_of[node]
         inside = [operand if number_of.get(operand) == number else operands.value(operand) for operand in node.inputs]
@@ -126,6 +126,11 @@ def separate(module: Module, size: int, offset: int) -> Separation | None:
     kept = {entry.root, *entry.root.inputs, *number_of, *operands.tuples}
     erase_all(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
     return Separation(tidied(copy, module), [frozenset(node.name for node in part) for part in windows], outputs)
+
+
+def _leaves_window(node: Node, number_of: Mapping[Node, int]) -> bool:
+    """Whether a value is for others than its window."""
+    return not node.users or any(number_of.get(user) != number_of[node] for user in node.users)
 
 
 class _OutsideValues:

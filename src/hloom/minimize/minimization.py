@@ -6,11 +6,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from hloom.hlo import parse, print_module
 from hloom.ir import Module
+from hloom.minimize.numeric_predicates import NumericPredicate
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predicate
 from hloom.minimize.reductions import REDUCTIONS
 from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
+from hloom.runtime import parameter_names
 from hloom.text import HloomError, HloomWarning
 
 STEPS = 5_000
@@ -28,7 +32,8 @@ class Minimization:
     `text` is the module's; `shows` says whether the fault showed again in the module that was read back from it, with
     `reason`. `steps` are the candidates that were checked, the input and the text among them; `refused` did not verify,
     `repeated` had been checked before, `accepted` showed the fault. `is_finished` is false where the steps ran out
-    before a whole round found nothing more.
+    before a whole round found nothing more. Where the predicate compares numbers, `inputs` are those that the fault
+    shows on, by the names of flattened parameters, and `needs_inputs` says that it does not on random ones of the seed.
     """
 
     module: Module
@@ -43,6 +48,8 @@ class Minimization:
     refused: int
     repeated: int
     is_finished: bool
+    inputs: dict[str, np.ndarray] | None = None
+    needs_inputs: bool = False
 
     def __str__(self) -> str:
         end = "" if self.is_finished else ", stopped when the steps ran out"
@@ -74,9 +81,9 @@ def minimize(
     >>> print(minimize(module, lambda m: any(node.opcode == "tanh" for node in m.nodes())).text.strip())
     HloModule module_e
     <BLANKLINE>
-    ENTRY %e (p: f32[1,1]) -> f32[1,1] {
-      %p = f32[1,1] parameter(0)
-      ROOT %z = f32[1,1] tanh(%p)
+    ENTRY %e (y.value: f32[1,1]) -> f32[1,1] {
+      %y.value = f32[1,1] parameter(0)
+      ROOT %z = f32[1,1] tanh(%y.value)
     }
     """
     if steps < 1:
@@ -94,7 +101,16 @@ def minimize(
     return Minimization(
         search.smallest, text, verdict.shows, verdict.reason, before, search.smallest_size[0], search.round,
         search.steps, search.accepted, search.refused, search.repeated, is_finished,
+        *_inputs_of(named, search.smallest),
     )  # fmt: skip
+
+
+def _inputs_of(predicate: FaultPredicate, module: Module) -> tuple[dict[str, np.ndarray] | None, bool]:
+    """The inputs that numbers are compared on, and whether the fault needs them: it does not show on random ones."""
+    if not isinstance(predicate, NumericPredicate) or not predicate.compares_numbers:
+        return None, False
+    arrays = [array for leaves in predicate.inputs_of(module).values() for array in leaves]
+    return dict(zip(parameter_names(module), arrays, strict=True)), not predicate.shows_on_random_inputs(module)
 
 
 def _reduce(search: ReductionSearch) -> bool:

@@ -44,12 +44,19 @@ class NumericPredicate(FaultPredicate):
         self._takes_any = False
         self._checked: tuple[Module, dict[str, Leaves], NumericFault] | None = None
 
+    @property
+    def compares_numbers(self) -> bool:
+        """Whether the fault is one of numbers, and so shows on some inputs."""
+        return True
+
     @abstractmethod
     def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
         """What the two ways compute of these inputs; raises HloomError where either cannot."""
 
     def check(self, module: Module, text: str) -> Verdict:
         self._checked = None
+        if self._current is None and self.given is not None:
+            self.inputs_of(module)  # what does not fit is the user's
         try:
             inputs = self.inputs_of(module)
             fault = self.fault(module, inputs)
@@ -61,7 +68,7 @@ class NumericPredicate(FaultPredicate):
             return Verdict(False, "they agree")
         refusal = None if self._fault is None or self._takes_any else self._fault.refusal(fault)
         if refusal is not None:
-            return Verdict(False, f"another difference, {refusal}: {fault.reason}")
+            return Verdict(False, f"another difference, {refusal}: {fault.reason}", False)
         self._checked = module, inputs, fault
         return Verdict(True, fault.reason)
 

@@ -32,7 +32,7 @@ class TooLarge(HloomError):
 
 
 class RecordedValues:
-    """What the entry's parameters are given, and what its instructions compute of it, worked out when first asked for."""
+    """What the entry's parameters are given, and what its instructions compute of it, when first asked for."""
 
     def __init__(self, module: Module, inputs: Mapping[str, Leaves], execution: Execution) -> None:
         self.module, self.inputs = module, inputs
@@ -102,7 +102,9 @@ def given_inputs(
     inputs: dict[str, Leaves] = {}
     number = 0
     for parameter in module.entry.parameters:
-        types = [leaf for leaf in parameter.type.leaves() if leaf is not TOKEN] if parameter.type is not None else [None]
+        types = (
+            [leaf for leaf in parameter.type.leaves() if leaf is not TOKEN] if parameter.type is not None else [None]
+        )
         if not all(isinstance(leaf, TensorType) and leaf.is_static for leaf in types):
             return None
         types = [leaf for leaf in types if isinstance(leaf, TensorType)]

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hloom.hlo import print_module
 from hloom.ir import Apply, Level, Module, TensorType, Type, TypeProblem, verify
@@ -13,6 +14,7 @@ from hloom.minimize.cuts import has_whole_pairs
 from hloom.minimize.predicates import FaultPredicate, Verdict
 from hloom.text import HloomError
 
+Made = TypeVar("Made")
 Size = tuple[int, int, int, int]
 """Instructions, those that compute, elements of all values, characters of the text: what counts, in this order."""
 
@@ -130,7 +132,7 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
-def attempt(make: Callable[[], Module | None]) -> Module | None:
+def attempt(make: Callable[[], Made | None]) -> Made | None:
     """What a reduction makes; None where types do not follow or it cannot be done."""
     try:
         return make()

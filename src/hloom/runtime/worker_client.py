@@ -27,6 +27,8 @@ SPARE_DEVICES = 8
 """A worker has at least so many virtual devices; they cost nothing until a program uses them."""
 START_SECONDS = 120.0
 """How long importing jax may take before the first answer, on top of a request's own time."""
+MOST_WORKERS = 4
+"""How many workers are kept, each for its flags: another one ends the one that was used longest ago."""
 TAIL_LINES = 12
 """How many lines of what XLA printed before it crashed an error shows."""
 
@@ -141,7 +143,7 @@ class Worker:
 
 _LOCK = threading.RLock()
 _KEPT: dict[str, Worker] = {}
-"""The worker for each set of further flags."""
+"""The worker for each set of further flags, those used last at the end."""
 _FLAGS: ContextVar[str] = ContextVar("flags", default="")
 
 
@@ -149,9 +151,10 @@ _FLAGS: ContextVar[str] = ContextVar("flags", default="")
 def xla_flags(flags: str) -> Iterator[None]:
     """Let XLA have these flags, behind those of XLA_FLAGS, in whatever the block asks of it: in a worker of its own.
 
-    The first request raises XlaCrash where XLA does not know a flag.
+    Blocks in blocks add theirs in front, so that those of the outer ones count last. The first request raises XlaCrash
+    where XLA does not know a flag.
     """
-    token = _FLAGS.set(flags)
+    token = _FLAGS.set(" ".join(filter(None, (flags, _FLAGS.get()))))
     try:
         yield
     finally:
@@ -191,9 +194,12 @@ def _worker(devices: int) -> Worker:
     flags = _FLAGS.get()
     kept = _KEPT.get(flags)
     if kept is not None and kept.is_usable and kept.devices >= devices:
+        _KEPT[flags] = _KEPT.pop(flags)  # the latest is the last one
         return kept
     if kept is not None:
         _KEPT.pop(flags).close()
+    while len(_KEPT) >= MOST_WORKERS:
+        _KEPT.pop(next(iter(_KEPT))).close()
     xla.check_version()
     _KEPT[flags] = Worker(max(devices, SPARE_DEVICES), flags)
     return _KEPT[flags]

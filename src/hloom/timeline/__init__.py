@@ -4,6 +4,7 @@ To add a figure of each state, add a field to `StateFigures` and work it out in 
 in `pass_states.py`.
 """
 
+from hloom.timeline.compiled_passes import changing_passes as changing_passes
 from hloom.timeline.pass_states import FLAGS as FLAGS
 from hloom.timeline.pass_states import STAGES as STAGES
 from hloom.timeline.pass_states import PassState as PassState
