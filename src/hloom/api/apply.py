@@ -9,7 +9,7 @@ from typing import Any
 from hloom import passes as standard_passes
 from hloom.ir import Module
 from hloom.passes import PassLike
-from hloom.rewrite import FunctionLowering, Report, provide_lowering
+from hloom.rewrite import FunctionGradients, FunctionLowering, Report, provide_gradients, provide_lowering
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
@@ -43,7 +43,13 @@ def _lowering_by_jax() -> FunctionLowering:
     return import_module("hloom.runtime").lowered_function
 
 
+def _gradients_by_jax() -> FunctionGradients:
+    """What differentiates functions in replacements."""
+    return import_module("hloom.runtime").JaxGradients()
+
+
 provide_lowering(_lowering_by_jax)
+provide_gradients(_gradients_by_jax)
 
 
 def load_packages() -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate
 
 from hloom.autodiff.table import is_differentiable
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type
+from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError
 
 PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-reduce-done", "copy-done"})
@@ -247,6 +248,8 @@ def _through(summary: list[int], sources: list[int]) -> list[int]:
 
 
 def _flow_call(activity: Activity, node: Apply, values: Flow) -> list[int]:
+    if has_own_derivative(node):
+        return _combined(activity, node, values)
     graph = next(iter(node.called_graphs))
     return _through(activity.summary(graph), _flow_tuple(activity, node, values))
 
@@ -325,6 +328,8 @@ def _asked(summary: list[int], mask: int) -> int:
 
 
 def _need_call(activity: Activity, node: Apply, mask: int) -> list[int]:
+    if has_own_derivative(node):
+        return [activity.leaves(operand.type) if mask else 0 for operand in node.inputs]
     return _split(node, _asked(activity.summary(next(iter(node.called_graphs))), mask))
 
 

@@ -22,7 +22,9 @@ from hloom.autodiff.linearize import (
     transposed,
     with_tangents,
 )
+from hloom.autodiff.own_derivatives import call_of_function
 from hloom.ir import Apply, Graph, Node, TupleType, Type
+from hloom.rewrite import called_function
 
 MOST_INLINED = 16
 """Computations of at most so many instructions are inlined: a call of them costs more text than they hold, and masks
@@ -33,6 +35,10 @@ def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], nee
     """A call of the graph that yields its residuals too; backward, a call of its transposition."""
     graph = next(iter(node.called_graphs))
     leaves = flattened(node, tangents)
+    own = called_function(node)
+    if own is not None:
+        value, moved = call_of_function(walk, node, operands, leaves, needed, own)
+        return value, _placed(node.type, moved)
     if len(graph.nodes) <= MOST_INLINED:
         return (yield walk.inlined(graph, operands, leaves, needed))
     active = active_leaves(leaves)

@@ -42,6 +42,7 @@ from hloom.ir import (
     verify,
 )
 from hloom.passes import callees_first, dce, erase_unused
+from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError, Unsupported
 
 SMALL = 64
@@ -385,7 +386,7 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
 
 
 def _may_inline(node: Node, but: Container[Graph]) -> bool:
-    if not node.attributes.refers or node.opcode != "call":
+    if not node.attributes.refers or node.opcode != "call" or has_own_derivative(node):
         return False
     if any(not referent.is_graph for referent in node.attributes.referents()):
         return False

@@ -28,9 +28,15 @@ from hloom.rewrite.expressions import Expression as Expression
 from hloom.rewrite.expressions import call as call
 from hloom.rewrite.expressions import choose as choose
 from hloom.rewrite.expressions import text_of as text_of
+from hloom.rewrite.function_calls import CalledFunction as CalledFunction
+from hloom.rewrite.function_calls import FunctionGradients as FunctionGradients
 from hloom.rewrite.function_calls import FunctionLowering as FunctionLowering
+from hloom.rewrite.function_calls import GradientParts as GradientParts
 from hloom.rewrite.function_calls import build_call as build_call
 from hloom.rewrite.function_calls import call_name as call_name
+from hloom.rewrite.function_calls import called_function as called_function
+from hloom.rewrite.function_calls import has_own_derivative as has_own_derivative
+from hloom.rewrite.function_calls import provide_gradients as provide_gradients
 from hloom.rewrite.function_calls import provide_lowering as provide_lowering
 from hloom.rewrite.index import Candidate as Candidate
 from hloom.rewrite.index import RuleIndex as RuleIndex

@@ -8,12 +8,17 @@ that traces (`runtime`, for jax's functions) is above this one, and provides wha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
-from hloom.ir import Graph, Module, Node, TensorType, TupleType
+import numpy as np
+
+from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, TupleType, dtype_of
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.registry import REGISTERED, RuleError, register
 
@@ -39,6 +44,44 @@ class FunctionLowering(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class GradientParts:
+    """A function's gradient as two modules.
+
+    `forward` yields `results` and, behind them, `residuals` further arrays; `backward` takes these, and a cotangent for
+    each result of floating point, and yields the cotangents of the `moving` operands, by number.
+    """
+
+    forward: Module
+    backward: Module
+    results: int
+    residuals: int
+    moving: tuple[int, ...]
+
+
+class FunctionGradients(Protocol):
+    """Derivatives of functions of arrays, for types and values of other arguments; raises HloomError for none."""
+
+    def has_own(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> bool:
+        """Whether a function brings a derivative of its own along."""
+        ...
+
+    def parts(
+        self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]
+    ) -> GradientParts:
+        """Its gradient."""
+        ...
+
+    def forward(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
+        """Of arrays, and tangents of those of floating point: the results, and the tangents of such results."""
+        ...
+
+
+MARK, KEYWORDS = "hloom_function", "hloom_keywords"
+"""The frontend attributes of a call of a function with a derivative of its own: its name, and the keywords as JSON."""
+_FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
+"""By name the functions that had it, in the order in which they were registered."""
+_GRADIENTS: list[Callable[[], FunctionGradients]] = []
 _LOWERINGS: list[Callable[[], FunctionLowering]] = []
 _COMPUTATIONS: WeakKeyDictionary[Module, dict[Module, Graph]] = WeakKeyDictionary()
 """By module and traced program, the computation that calls have in common."""
@@ -47,6 +90,11 @@ _COMPUTATIONS: WeakKeyDictionary[Module, dict[Module, Graph]] = WeakKeyDictionar
 def provide_lowering(get: Callable[[], FunctionLowering]) -> None:
     """Say what gives the lowering of functions, when one is first needed; the latest that was said counts."""
     _LOWERINGS.append(get)
+
+
+def provide_gradients(get: Callable[[], FunctionGradients]) -> None:
+    """Say what gives the derivatives of functions, when one is first needed; the latest that was said counts."""
+    _GRADIENTS.append(get)
 
 
 def call_name(function: Callable[..., Any]) -> str:
@@ -62,6 +110,9 @@ def call_name(function: Callable[..., Any]) -> str:
             hint="define one with def, and give it values of other arguments as keywords of r.call",
         )
     name = f"{PREFIX}{'.'.join(map(str, names))}"
+    functions = _FUNCTIONS.setdefault(name, [])
+    if not any(known is function for known in functions):
+        functions.append(function)
     known = REGISTERED.get(name)
     if known is None:
         register(name, partial(_build_call, function, name))
@@ -98,7 +149,13 @@ def _build_call(
     yielded = len(graph.root.type.elements) if isinstance(graph.root.type, TupleType) else 1
     if yielded != count:
         return build.decline(f"{name} yields {yielded} arrays, not {count}")
-    called = build.op("call", *operands, to_apply=graph)
+    marks: dict[str, Any] = {}
+    if _GRADIENTS and _GRADIENTS[-1]().has_own(function, types, keywords):
+        written = _written(keywords)
+        if written is None:
+            return build.decline(f"{name} has a derivative of its own, and a keyword that cannot be written down")
+        marks["frontend_attributes"] = ((MARK, _mark(function, name)), (KEYWORDS, written))
+    called = build.op("call", *operands, to_apply=graph, **marks)
     if not isinstance(graph.root.type, TupleType):
         return called
     results = tuple(build.get(called, index) for index in range(count))
@@ -119,3 +176,97 @@ def _computation(build: Builder, program: Module, name: str) -> Graph:
     if graph is None or graph.name not in module or module[graph.name] is not graph:
         graph = known[program] = build.copy_module(program, name)
     return graph
+
+
+@dataclass(frozen=True, slots=True)
+class CalledFunction:
+    """The function with a derivative of its own that a call is of, the types and keywords that it was traced for."""
+
+    name: str
+    function: Callable[..., Any]
+    types: tuple[TensorType, ...]
+    keywords: dict[str, Any]
+
+    @property
+    def computation(self) -> str:
+        """What its computations are called."""
+        return f"{COMPUTATION}{self.name.rpartition('.')[-1]}"
+
+    def parts(self) -> GradientParts:
+        """Its gradient."""
+        return _GRADIENTS[-1]().parts(self.function, self.types, self.keywords)
+
+    def forward(self) -> Module:
+        """Its derivative in forward mode."""
+        return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords)
+
+
+def has_own_derivative(node: Node) -> bool:
+    """Whether a call is marked as one of a function with a derivative of its own."""
+    return any(name == MARK for name, _ in node.attributes.get("frontend_attributes") or ())
+
+
+def called_function(node: Apply) -> CalledFunction | None:
+    """The function with a derivative of its own that a call is of; None where it is of none.
+
+    Raises RuleError where the module was read from a file and nobody has defined the function.
+    """
+    if not has_own_derivative(node):
+        return None
+    marks = dict(node.attributes["frontend_attributes"])
+    label, _, number = unquote(marks[MARK]).partition("#")
+    functions = _FUNCTIONS.get(label, [])
+    index = int(number) if number.isdecimal() and len(number) < 9 else 0
+    if index >= len(functions) or not _GRADIENTS:
+        name = label.removeprefix(PREFIX)
+        raise RuleError(
+            f"{node.name} is a call of {name}, which has a derivative of its own and is not defined here",
+            hint="import what defines it and say hloom.rewrite.call_name(function), or inline the call first: "
+            "its program is differentiated then",
+        )
+    types = tuple(TensorType(operand.type.dtype, operand.type.dims) for operand in node.inputs if _is_array(operand))
+    return CalledFunction(label, functions[index], types, _read_keywords(marks.get(KEYWORDS, ""), node.name))
+
+
+def _is_array(operand: Node) -> bool:
+    return isinstance(operand.type, TensorType)
+
+
+def _mark(function: Callable[..., Any], name: str) -> str:
+    """A function's name, and which it is of those that had it."""
+    number = next(number for number, known in enumerate(_FUNCTIONS[name]) if known is function)
+    return quote(f"{name}#{number}" if number else name)
+
+
+def _written(keywords: Mapping[str, Any]) -> str | None:
+    """Keywords as JSON that can stand in quotes; None for what JSON lacks."""
+    try:
+        return quote(json.dumps({name: _plain(value) for name, value in keywords.items()}))
+    except TypeError:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return {"dtype": dtype_of(value.dtype).name, "value": value.item()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(type(value).__name__)
+
+
+def _read_keywords(written: str, name: str) -> dict[str, Any]:
+    try:
+        values = json.loads(unquote(written) or "{}")
+        return {key: _value(value) for key, value in values.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RuleError(f"{name}: the keywords of its function do not read: {error}") from None
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_value, value))
+    if isinstance(value, dict):
+        return np.dtype(DTYPES[value["dtype"]].numpy).type(value["value"])
+    return value

@@ -33,6 +33,7 @@ from hloom.runtime.device_group import device_groups as device_groups
 from hloom.runtime.device_group import uses_shardy as uses_shardy
 from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
+from hloom.runtime.function_gradients import JaxGradients as JaxGradients
 from hloom.runtime.function_lowering import lowered_function as lowered_function
 from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import check_inputs as check_inputs

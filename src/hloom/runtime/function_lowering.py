@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -50,7 +51,17 @@ def _lowered(
             text = str(error).strip().partition("\n")[0] or type(error).__name__
             shown = ", ".join(map(str, types))
             raise HloomError(f"{leaves.__name__} of {shown} cannot be traced: {text}") from error
-    return read_proto(proto)
+    return without_stack_frames(read_proto(proto))
+
+
+def without_stack_frames(module: Module) -> Module:
+    """The module without its tables of source lines and what refers to them: another module's are other ones."""
+    module.stack_tables = None
+    for node in module.nodes():
+        metadata = node.metadata
+        if metadata is not None and metadata.stack_frame_id:
+            node.graph.set_metadata(node, replace(metadata, stack_frame_id=0).text() or None)
+    return module
 
 
 _kept = lru_cache(KEPT_PROGRAMS)(_lowered)

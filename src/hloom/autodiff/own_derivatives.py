@@ -1,0 +1,93 @@
+"""Calls of functions that bring their derivatives along: these take the place of derivatives of their programs.
+
+y = call(x), to_apply=kernel    ->    (y, residuals) = call(x), to_apply=kernel.forward
+                                      dx = call(residuals, dy), to_apply=kernel.backward
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hloom.autodiff.activity import bits, differentiable, differentiable_leaves
+from hloom.autodiff.backward import Backward
+from hloom.autodiff.emitter import Emitter, leaf_types
+from hloom.autodiff.linear import Tape
+from hloom.autodiff.linearize import Session, Walk
+from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.rewrite import CalledFunction, GradientParts
+
+
+def call_of_function(
+    walk: Walk, node: Apply, operands: list[Node], leaves: Sequence[Any], needed: int, own: CalledFunction
+) -> tuple[Node, dict[int, Any]]:
+    """The value of a call, and the tangents of its result's leaves."""
+    if walk.ops.is_forward:
+        return _in_forward_mode(walk, node, operands, leaves, own)
+    parts = own.parts()
+    forward = embedded(walk.session, parts.forward, f"{own.computation}.forward")
+    backward = embedded(walk.session, parts.backward, f"{own.computation}.backward")
+    made = walk.emitter.op("call", *operands, to_apply=forward)
+    elements = _elements(walk.emitter, made)
+    results, residuals = elements[: parts.results], elements[parts.results :]
+    types = leaf_types(node.type)
+    given = list(bits(needed & differentiable_leaves(node.type)))
+    moving = [leaf for leaf, value_type in enumerate(types) if differentiable(value_type)]
+
+    def transpose(back: Backward, cotangents: list[Node | None]) -> None:
+        known = dict(zip(given, cotangents, strict=True))
+        asked = [known.get(leaf) or back.zeros(types[leaf]) for leaf in moving]
+        yielded = _elements(back, back.op("call", *residuals, *asked, to_apply=backward))
+        for operand, cotangent in zip(parts.moving, yielded, strict=True):
+            if leaves[operand] is not None:
+                back.give(leaves[operand], cotangent)
+
+    assert isinstance(walk.ops, Tape), "reverse mode"
+    taken = _taken(parts, leaves)
+    outputs = walk.ops.call([types[leaf] for leaf in given], taken, transpose)
+    return _whole(walk.emitter, node, results), dict(zip(given, outputs, strict=True))
+
+
+def _taken(parts: GradientParts, leaves: Sequence[Any]) -> list[Any]:
+    """The tangents that the function has derivatives for."""
+    return [leaves[operand] if operand in parts.moving else None for operand in range(len(leaves))]
+
+
+def _in_forward_mode(
+    walk: Walk, node: Apply, operands: list[Node], leaves: Sequence[Any], own: CalledFunction
+) -> tuple[Node, dict[int, Any]]:
+    graph = embedded(walk.session, own.forward(), f"{own.computation}.tangent")
+    tangents = [
+        leaf if leaf is not None else walk.emitter.zeros(operand.type)
+        for leaf, operand in zip(leaves, operands, strict=True)
+        if differentiable(operand.type)
+    ]
+    elements = _elements(walk.emitter, walk.emitter.op("call", *operands, *tangents, to_apply=graph))
+    types = leaf_types(node.type)
+    moving = [leaf for leaf, value_type in enumerate(types) if differentiable(value_type)]
+    return _whole(walk.emitter, node, elements[: len(types)]), dict(zip(moving, elements[len(types) :], strict=True))
+
+
+def embedded(session: Session, program: Module, name: str) -> Graph:
+    """The computation of a program in the module that is differentiated: a new one when it is first asked for."""
+    key = ("function", program)
+    if key not in session.kept:
+        mapping: dict[Any, Any] = {}
+        for graph in program.graphs:
+            mapping[graph] = session.module.add_graph(name if graph is program.entry else f"{name}.{graph.name}")
+        for graph in program.graphs:
+            copy = mapping[graph]
+            copy.copy_nodes((*graph.parameters, *(node for node in graph.nodes if node not in mapping)), mapping)
+            copy.set_output(mapping[graph.root])
+        session.kept[key] = mapping[program.entry]
+    return session.kept[key]
+
+
+def _elements(emitter: Emitter, node: Node) -> list[Node]:
+    if not isinstance(node.type, TupleType):
+        return [node]
+    return [emitter.element(node, number) for number in range(len(node.type.elements))]
+
+
+def _whole(emitter: Emitter, node: Apply, results: Sequence[Node]) -> Node:
+    return emitter.tuple(results) if isinstance(node.type, TupleType) else results[0]

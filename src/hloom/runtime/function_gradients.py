@@ -1,0 +1,179 @@
+"""Gradients that jax's functions bring along: `jax.custom_vjp`, `jax.custom_jvp`, as HLO modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hloom.hlo import read_proto
+from hloom.ir import Module, TensorType
+from hloom.rewrite import GradientParts, provide_gradients
+from hloom.runtime.function_lowering import without_stack_frames
+from hloom.runtime.jax_internals import jax_internals
+from hloom.text import HloomError
+
+KEPT_PROGRAMS = 256
+"""How many gradients are kept."""
+OWN = ("custom_vjp_call", "custom_jvp_call", "custom_lin")
+"""How the names of primitives begin that hold a derivative of their own."""
+
+Demand = tuple[Callable[..., Any], tuple[TensorType, ...], tuple[tuple[str, Any], ...]]
+
+
+class JaxGradients:
+    """Gradients as jax makes them of a function, its own among them; raises HloomError where jax refuses."""
+
+    def has_own(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> bool:
+        """Whether a function's program holds a derivative of its own, at any depth."""
+        return _kept(_has_own, _demand(function, types, keywords))
+
+    def parts(
+        self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]
+    ) -> GradientParts:
+        """The forward part and the backward part."""
+        return _kept(_parts, _demand(function, types, keywords))
+
+    def forward(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
+        """Of arrays, and tangents of those of floating point: the results, and the tangents of such results."""
+        return _kept(_forward, _demand(function, types, keywords))
+
+
+def _demand(function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Demand:
+    return function, tuple(types), tuple(keywords.items())
+
+
+def _kept(make: Callable[[Demand], Any], demand: Demand) -> Any:
+    try:
+        hash(demand)
+    except TypeError:
+        return make(demand)
+    return _remembered(make, demand)
+
+
+@lru_cache(KEPT_PROGRAMS)
+def _remembered(make: Callable[[Demand], Any], demand: Demand) -> Any:
+    return make(demand)
+
+
+def _has_own(demand: Demand) -> bool:
+    jax = jax_internals().jax
+    function, types, _ = demand
+    with _wide(types):
+        jaxpr = _asked(function, types, lambda: jax.make_jaxpr(_leaves(demand))(*_arrays(types)))
+    return any(equation.primitive.name.startswith(OWN) for equation in _equations(jaxpr.jaxpr))
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr and of those that they hold."""
+    pending, seen = [jaxpr], set()
+    while pending:
+        inner = pending.pop()
+        if id(inner) in seen:
+            continue
+        seen.add(id(inner))
+        for equation in inner.eqns:
+            yield equation
+            values = [
+                part
+                for value in equation.params.values()
+                for part in (value if isinstance(value, (tuple, list)) else (value,))
+            ]
+            held = [getattr(value, "jaxpr", value) for value in values]
+            pending += [value for value in held if hasattr(value, "eqns")]
+
+
+def _parts(demand: Demand) -> GradientParts:
+    jax = jax_internals().jax
+    function, types, _ = demand
+    moving = [number for number, value_type in enumerate(types) if _moves(value_type)]
+    structure: list[Any] = []
+
+    def forward(*arrays: Any) -> tuple[Any, ...]:
+        def of_moving(*moved: Any) -> Any:
+            given = dict(zip(moving, moved, strict=True))
+            return _leaves(demand)(*[given.get(number, array) for number, array in enumerate(arrays)])
+
+        results, pull = jax.vjp(of_moving, *[arrays[number] for number in moving])
+        residuals, tree = jax.tree.flatten(pull)
+        structure[:] = [tree, [(result.shape, result.dtype) for result in results], residuals]
+        return (*results, *residuals)
+
+    def backward(*values: Any) -> tuple[Any, ...]:
+        tree, results, residuals = structure
+        count = len(residuals)
+        given = iter(values[count:])
+        cotangents = tuple(
+            next(given) if jax.numpy.issubdtype(dtype, np.inexact) else np.zeros(shape, jax.dtypes.float0)
+            for shape, dtype in results
+        )
+        return tuple(jax.tree.unflatten(tree, values[:count])(cotangents))
+
+    with _wide(types):
+        arrays = _arrays(types)
+        made = _asked(function, types, lambda: _lowered(forward, arrays))
+        _, results, residuals = structure
+        kept = [jax.ShapeDtypeStruct(residual.shape, residual.dtype) for residual in residuals]
+        moved = [jax.ShapeDtypeStruct(*result) for result in results if jax.numpy.issubdtype(result[1], np.inexact)]
+        back = _asked(function, types, lambda: _lowered(backward, [*kept, *moved]))
+    return GradientParts(made, back, len(results), len(kept), tuple(moving))
+
+
+def _forward(demand: Demand) -> Module:
+    jax = jax_internals().jax
+    function, types, _ = demand
+    moving = [number for number, value_type in enumerate(types) if _moves(value_type)]
+
+    def forward(*values: Any) -> tuple[Any, ...]:
+        primals, given = values[: len(types)], iter(values[len(types) :])
+        tangents = [
+            next(given) if number in moving else np.zeros(array.shape, jax.dtypes.float0)
+            for number, array in enumerate(primals)
+        ]
+        results, moved = jax.jvp(_leaves(demand), primals, tuple(tangents))
+        pairs = zip(results, moved, strict=True)
+        return (*results, *[tangent for result, tangent in pairs if jax.numpy.issubdtype(result.dtype, np.inexact)])
+
+    with _wide(types):
+        arrays = _arrays(types)
+        return _asked(function, types, lambda: _lowered(forward, [*arrays, *[arrays[number] for number in moving]]))
+
+
+def _leaves(demand: Demand) -> Callable[..., tuple[Any, ...]]:
+    function, _, keywords = demand
+    return lambda *arrays: tuple(jax_internals().jax.tree.leaves(function(*arrays, **dict(keywords))))
+
+
+def _lowered(function: Callable[..., Any], arrays: Sequence[Any]) -> Module:
+    lowered = jax_internals().jax.jit(function, keep_unused=True).lower(*arrays)
+    return without_stack_frames(read_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()))
+
+
+def _asked(function: Callable[..., Any], types: Sequence[TensorType], ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Exception as error:
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        name, shown = getattr(function, "__name__", "function"), ", ".join(map(str, types))
+        raise HloomError(f"{name} of {shown} has no derivative: {text}") from error
+
+
+def _arrays(types: Sequence[TensorType]) -> list[Any]:
+    jax = jax_internals().jax
+    return [jax.ShapeDtypeStruct(value_type.dims, value_type.dtype.numpy) for value_type in types]
+
+
+def _moves(value_type: TensorType) -> bool:
+    return value_type.dtype.is_float or value_type.dtype.is_complex
+
+
+def _wide(types: Sequence[TensorType]) -> Any:
+    """Types of 64 bits where the function is given some, as it was lowered."""
+    jax = jax_internals().jax
+    is_wide = any(np.dtype(value_type.dtype.numpy).itemsize == 8 for value_type in types)
+    return jax.enable_x64(is_wide or jax.config.jax_enable_x64)
+
+
+provide_gradients(JaxGradients)
