@@ -87,8 +87,7 @@ OF_X, OF_Y = Y * 100 + Y, X * 10 + X
 
 
 def replaced_loss() -> hloom.Module:
-    text = jax.jit(loss).lower(X, Y, MASK).compiler_ir("hlo").as_hlo_text()
-    module, report = hloom.apply(hloom.parse(text), put_kernel)
+    module, report = hloom.apply(hloom.load(jax.jit(loss).lower(X, Y, MASK)), put_kernel)
     assert report.matched == 1
     return module
 
@@ -114,7 +113,9 @@ def test_of_a_module_that_was_written_and_read():
 
 def test_of_a_function_that_is_not_defined():
     text = hloom.print(replaced_loss()).replace("tests.autodiff", "elsewhere")
-    with pytest.raises(RuleError, match=r"is a call of elsewhere\.test_own_derivatives\.kernel, which has a derivative"):
+    with pytest.raises(
+        RuleError, match=r"is a call of elsewhere\.test_own_derivatives\.kernel, which has a derivative"
+    ):
         hloom.grad(hloom.parse(text), wrt=[0])
     inlined, _ = hloom.apply(hloom.parse(text), "inline")
     (of_x,) = hloom.evaluate(hloom.grad(inlined, wrt=[0]), [X, Y, MASK])

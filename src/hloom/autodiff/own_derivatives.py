@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.autodiff.activity import bits, differentiable, differentiable_leaves
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import Emitter, leaf_types
+from hloom.autodiff.emitter import Emitter, array_type, leaf_types
 from hloom.autodiff.linear import Tape
 from hloom.autodiff.linearize import Session, Walk
 from hloom.ir import Apply, Graph, Module, Node, TupleType
@@ -58,7 +58,7 @@ def _in_forward_mode(
 ) -> tuple[Node, dict[int, Any]]:
     graph = embedded(walk.session, own.forward(), f"{own.computation}.tangent")
     tangents = [
-        leaf if leaf is not None else walk.emitter.zeros(operand.type)
+        leaf if leaf is not None else walk.emitter.zeros(array_type(operand))
         for leaf, operand in zip(leaves, operands, strict=True)
         if differentiable(operand.type)
     ]

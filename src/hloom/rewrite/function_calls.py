@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
 
@@ -224,12 +224,9 @@ def called_function(node: Apply) -> CalledFunction | None:
             hint="import what defines it and say hloom.rewrite.call_name(function), or inline the call first: "
             "its program is differentiated then",
         )
-    types = tuple(TensorType(operand.type.dtype, operand.type.dims) for operand in node.inputs if _is_array(operand))
+    given = [operand.type for operand in node.inputs if isinstance(operand.type, TensorType)]
+    types = tuple(TensorType(value_type.dtype, value_type.dims) for value_type in given)
     return CalledFunction(label, functions[index], types, _read_keywords(marks.get(KEYWORDS, ""), node.name))
-
-
-def _is_array(operand: Node) -> bool:
-    return isinstance(operand.type, TensorType)
 
 
 def _mark(function: Callable[..., Any], name: str) -> str:
@@ -248,9 +245,10 @@ def _written(keywords: Mapping[str, Any]) -> str | None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
-        return [_plain(part) for part in value]
+        return list(map(_plain, cast("Sequence[Any]", value)))
     if isinstance(value, np.generic):
-        return {"dtype": dtype_of(value.dtype).name, "value": value.item()}
+        array: Any = np.asarray(cast(Any, value))
+        return {"dtype": dtype_of(array.dtype).name, "value": array.item()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(type(value).__name__)
@@ -266,7 +264,8 @@ def _read_keywords(written: str, name: str) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(map(_value, value))
+        return tuple(map(_value, cast("list[Any]", value)))
     if isinstance(value, dict):
-        return np.dtype(DTYPES[value["dtype"]].numpy).type(value["value"])
+        scalar = cast("dict[str, Any]", value)
+        return np.dtype(DTYPES[scalar["dtype"]].numpy).type(scalar["value"])
     return value
