@@ -130,7 +130,8 @@ def _of_message(message: OomMessage, limit: int | None) -> OomReport:
     notes = [NO_PROGRAM]
     if message.requested is not None:
         free = "" if message.free is None else f", {message.free:,} were free"
-        notes.append(f"{message.requested:,} bytes were asked for at once{free}")
+        only = "; the text has no sum, so this counts as the peak" if message.peak == message.requested else ""
+        notes.append(f"{message.requested:,} bytes were asked for at once{free}{only}")
     if message.buffers:
         count = len(message.buffers)
         notes.append(f"the {count} largest allocations that the text lists have {listed:,} bytes, not all at one time")
