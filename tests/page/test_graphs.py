@@ -9,7 +9,7 @@ import pytest
 from hloom.analysis import device
 from hloom.hlo import parse
 from hloom.ir import Module
-from hloom.page import SourceLinks, export_graphs, figures
+from hloom.page import Figures, SourceLinks, export_graphs, figures
 from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, member_counts
 
 FUSED = """
@@ -150,3 +150,63 @@ def test_long_chains_of_broadcasts_are_not_cloned():
     body = "\n".join(lines)
     main = exported(parse(f"HloModule m\nENTRY e {{\n  a = f32[2] parameter(0)\n{body}\n}}\n"))["e"]
     assert len(main) < 1_020
+
+
+def chain(count: int, metadata: str = "") -> str:
+    lines = "".join(f" x{n + 1} = f32[4] tanh(x{n}){metadata.format(n)}\n" for n in range(count))
+    return f"ENTRY e {{\n x0 = f32[4] parameter(0)\n{lines} ROOT r = f32[4] negate(x{count})\n}}\n"
+
+
+def calls(count: int) -> str:
+    lines = "".join(f" x{n + 1} = f32[4] call(x{n}), to_apply=c\n" for n in range(count))
+    called = "c { p = f32[4] parameter(0) ROOT t = f32[4] tanh(p) }"
+    return f"{called}\nENTRY e {{\n x0 = f32[4] parameter(0)\n{lines} ROOT r = f32[4] negate(x{count})\n}}\n"
+
+
+def constants(count: int) -> str:
+    """Constants, as many conversions of others, and one instruction that reads all."""
+    lines = "".join(
+        f" c{n} = s32[1] constant({{{n}}})\n h{n} = s32[] constant({n})\n b{n} = s32[1] broadcast(h{n}), dimensions={{}}\n"
+        for n in range(count)
+    )
+    names = ", ".join(f"c{n}, b{n}" for n in range(count))
+    return f"ENTRY e {{\n{lines} ROOT r = s32[{2 * count}] concatenate({names}), dimensions={{0}}\n}}\n"
+
+
+def readers(count: int) -> str:
+    """Instructions of which each reads more constants than its group may hold, though fewer directly."""
+    lines = "".join(
+        f" h{n} = s32[] constant({n})\n v{n} = f32[] convert(h{n})\n b{n} = f32[1] broadcast(v{n}), dimensions={{}}\n"
+        for n in range(60)
+    )
+    names = ", ".join(f"b{n}" for n in range(60))
+    rows = "".join(f" r{n} = f32[60] concatenate({names}), dimensions={{0}}\n" for n in range(count))
+    results = ", ".join(f"r{n}" for n in range(count))
+    types = ", ".join(["f32[60]"] * count)
+    return f"ENTRY e {{\n{lines}{rows} ROOT r = ({types}) tuple({results})\n}}\n"
+
+
+def children(nodes: dict[str, dict[str, Any]]) -> dict[tuple[str, ...], int]:
+    """How many members every group of a graph has: instructions, clones, groups."""
+    return dict(member_counts(tuple(filter(None, node["namespace"].split("/"))) for node in nodes.values()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        chain(50_000),
+        chain(50_000, ', metadata={{op_name="jit(f)/a/tanh"}}'),
+        chain(3_000, ', metadata={{op_name="jit(f)/a{}/tanh"}}'),
+        chain(3_000, ', metadata={{op_name="jit(f)/top/a{}/tanh"}}'),
+        calls(10_000),
+        constants(3_000),
+        readers(130),
+    ],
+    ids=["no metadata", "one scope", "many scopes", "many scopes in one", "calls", "constants", "readers"],
+)
+def test_no_group_is_larger_than_what_a_viewer_lays_out(text: str):
+    module = parse(text)
+    graphs = export_graphs(module, Figures(module), SourceLinks(module)).graphs
+    sizes = [children({node["id"]: node for node in graph["nodes"]}) for graph in graphs]
+    assert sizes[0][()] <= MOST_SHOWN_FIRST
+    assert max(max(of_graph.values()) for of_graph in sizes) <= MOST_MEMBERS

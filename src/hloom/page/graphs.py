@@ -283,6 +283,7 @@ class _Layout:
         self._nodes = [node for node, _ in members]
         self._inputs = {node: self._sources(node) for node in self._nodes}
         self._depths = self._clone_depths()
+        self._needed: dict[Node, list[Node]] = {}
         prefix = () if exporter.module.is_entry(graph) else _common_prefix([scope for _, scope in members])
         placed = [(node, scope[len(prefix) :]) for node, scope in members if node not in self._depths]
         most_first = MOST_SHOWN_FIRST if exporter.module.is_entry(graph) else MOST_MEMBERS
@@ -325,15 +326,17 @@ class _Layout:
         return depths
 
     def _cloned_operands(self, node: Node) -> Sequence[Node]:
-        """The clones that an instruction needs in its group; of one that reads very many they are elsewhere."""
-        needed: dict[Node, None] = {}
-        pending = [operand for _, operand in self._inputs[node] if operand in self._depths]
-        while pending and len(needed) <= WIDE:
-            operand = pending.pop()
-            if operand not in needed:
-                needed[operand] = None
-                pending += [inner for _, inner in self._inputs[operand] if inner in self._depths]
-        return list(needed) if len(needed) <= WIDE else ()
+        """The clones that an instruction needs in its group; of one that reads very many, the one group of theirs."""
+        if node not in self._needed:
+            needed: dict[Node, None] = {}
+            pending = [operand for _, operand in self._inputs[node] if operand in self._depths]
+            while pending and len(needed) <= WIDE:
+                operand = pending.pop()
+                if operand not in needed:
+                    needed[operand] = None
+                    pending += [inner for _, inner in self._inputs[operand] if inner in self._depths]
+            self._needed[node] = list(needed) if len(needed) <= WIDE else [node]
+        return self._needed[node]
 
     def _place_copies(self) -> None:
         """Put clones beside what reads them, users first, and note the edges."""
@@ -343,13 +346,15 @@ class _Layout:
         for copy in self._order:  # which grows by the clones that are needed
             operands = self._inputs[copy.node]
             clones = dict.fromkeys(operand for _, operand in operands if operand in self._depths)
-            ranges = {operand: number // MOST_MEMBERS for number, operand in enumerate(clones)}
+            is_wide = copy.node not in self._depths and self._cloned_operands(copy.node) == [copy.node]
+            index_of = {operand: index for index, operand in enumerate(clones)} if is_wide else {}
             sources = self._sources_of[copy]
             for port, operand in operands:
                 if operand in self._depths:
                     group = copy.group
-                    if len(clones) > WIDE:
-                        group = (*group, level_name(f"constants of {copy.node.name}, {ranges[operand] + 1}"))
+                    if is_wide:
+                        ranges = _range_path(index_of[operand], len(clones))
+                        group = (*group, level_name(f"constants of {copy.node.name}"), *ranges)
                     source = self._clone(operand, group)
                 elif operand in self._groups:
                     source = _Copy(operand, self._groups[operand])
@@ -370,6 +375,15 @@ class _Layout:
         self._identifiers[copy] = identifier
         self._sources_of[copy] = []
         self._order.append(copy)
+
+
+def _range_path(index: int, count: int) -> ScopePath:
+    """The groups, outermost first, of one of so many constants, with what is between it and its user."""
+    sizes = [MOST_MEMBERS // DEEPEST_CLONE]
+    while count > sizes[-1] * MOST_MEMBERS:
+        sizes.append(sizes[-1] * MOST_MEMBERS)
+    starts = ((index // size * size, size) for size in reversed(sizes))
+    return tuple(f"{start + 1} to {min(start + size, count)}" for start, size in starts)
 
 
 def _without_circles(fused: Mapping[Node, Graph]) -> dict[Node, Graph]:
