@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from hloom.fit import FitResult as FitResult
     from hloom.fit import fit as fit
     from hloom.fit import load_fit as load_fit
+    from hloom.fusion import FusionReport as FusionReport
+    from hloom.fusion import fusions as fusions
     from hloom.hlo import DumpedModule as DumpedModule
     from hloom.hlo import Limits as Limits
     from hloom.hlo import PrintOptions as PrintOptions
@@ -131,6 +133,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "diff": ("ModuleDiff", "diff"),
     "evaluate": ("evaluate",),
     "fit": ("FitResult", "fit", "load_fit"),
+    "fusion": ("FusionReport", "fusions"),
     "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
     "ir": (
         "Graph",

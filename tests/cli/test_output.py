@@ -21,6 +21,7 @@ SAME_AS_WITHOUT = {
     "draw": (),
     "cost": (),
     "roofline": (),
+    "fusions": (),
     "memory": (),
     "propagate": ("--mesh", "m=2", "--set", "x:1=m"),
     "opt": ("-p", "cse"),

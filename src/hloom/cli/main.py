@@ -22,6 +22,7 @@ COMMANDS = {
     "view": "Open a module's page in the browser.",
     "cost": "FLOPs and bytes, by opcode, scope, layer or source line.",
     "roofline": "Time on a device, estimated: what takes it, what limits it.",
+    "fusions": "What the fusions of an optimised module hold and take.",
     "calibrate": "Measure this machine and write it as a device.",
     "memory": "Peak memory, what is alive then, and whether it fits.",
     "why-oom": "Why a program does not fit into memory, and what would help.",

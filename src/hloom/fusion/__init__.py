@@ -10,5 +10,10 @@ operands; to add a backend or a limit of its kernels, edit `target.py`. What is 
 from hloom.fusion.cluster import Clustering as Clustering
 from hloom.fusion.cluster import cluster as cluster
 from hloom.fusion.cluster import clustered as clustered
+from hloom.fusion.fusion_report import FusionReport as FusionReport
+from hloom.fusion.fusion_report import FusionRow as FusionRow
+from hloom.fusion.fusion_report import MissedFusion as MissedFusion
+from hloom.fusion.fusion_report import counted as counted
+from hloom.fusion.fusion_report import fusions as fusions
 from hloom.fusion.target import FusionTarget as FusionTarget
 from hloom.fusion.target import fusion_target as fusion_target

@@ -12,9 +12,10 @@ Kelly, J. Experimental Algorithmics 11, 2006). Searches that grow too long count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import chain
 
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 
@@ -62,13 +63,13 @@ class KernelMerger:
     def _enter(self, unit: _Unit) -> None:
         number = unit.position
         self.units[number] = unit
-        self._unit_of[number] = number
+        self._unit_of.update(dict.fromkeys(unit.roots, number))
         for used in unit.reads:
             self._readers.setdefault(used, []).append(number)
 
     def merge(self) -> list[tuple[Kernel, KernelCost]]:
         """Merge for as long as that saves time; the kernels then, in the order of execution."""
-        for first, second in self._candidates():
+        for first, second in chain(self.neighbours(), self._of_equal_dimensions()):
             self._partners.setdefault(first, []).append(second)
             self._partners.setdefault(second, []).append(first)
             self._consider(first, second)
@@ -81,25 +82,28 @@ class KernelMerger:
         ordered = sorted(self.units.values(), key=lambda unit: unit.position)
         return [(unit.kernel, unit.cost) for unit in ordered if unit.kernel is not None and unit.cost is not None]
 
-    def _candidates(self) -> Iterable[tuple[int, int]]:
-        """Pairs that may be worth it: of kernels that read the same value, or each other, or are similar."""
-        last_of: dict[int, list[int]] = {}
+    def neighbours(self) -> Iterator[tuple[int, int]]:
+        """Pairs of kernels that read each other or the same value, a few for each value; their first roots name them."""
         for name, unit in sorted(self.units.items()):
-            if unit.kernel is None:
-                continue
-            for root in unit.roots:
+            for root in unit.roots if unit.kernel is not None else ():
                 for reader in self._kernels_among(self._readers.get(root, ())):
                     yield name, reader
-            similar = last_of.setdefault(self.model.root_keys[unit.roots[0]], [])
-            for earlier in similar:
-                yield earlier, name
-            similar.append(name)
-            del similar[:-2]
         for _, readers in sorted(self._readers.items()):
             known = self._kernels_among(readers, len(readers))
             for at, reader in enumerate(known):
                 for other in known[at + 1 : at + 1 + MAX_PARTNERS]:
                     yield reader, other
+
+    def _of_equal_dimensions(self) -> Iterator[tuple[int, int]]:
+        """Pairs of kernels that come next to each other among those of their dimensions."""
+        last_of: dict[int, list[int]] = {}
+        for name, unit in sorted(self.units.items()):
+            if unit.kernel is not None:
+                similar = last_of.setdefault(self.model.root_keys[unit.roots[0]], [])
+                for earlier in similar:
+                    yield earlier, name
+                similar.append(name)
+                del similar[:-2]
 
     def _kernels_among(self, names: Sequence[int], most: int = MAX_PARTNERS) -> list[int]:
         current = dict.fromkeys(self._current(name) for name in names[: 4 * most])
@@ -150,7 +154,7 @@ class KernelMerger:
         if a.position > b.position:
             first, second, a, b = second, first, b, a
         after = self._between(first, second, self._following)
-        if after is None or any(second in self._following(name) for name in after):
+        if after is None or self._stands_between(after, second):
             return
         before = self._between(second, first, self._preceding)
         merged = self._merged(first, second)
@@ -170,6 +174,15 @@ class KernelMerger:
         for name, position in zip(order, [*slots[: len(before) + 1], *slots[len(before) + 2 :]], strict=True):
             self.units[name].position = position
         self._consider_again(first)
+
+    def is_separated(self, first: int, second: int) -> bool:
+        """Whether a third kernel needs what one of two makes, and makes what the other needs; roots name kernels."""
+        first, second = sorted((first, second), key=lambda name: self.units[name].position)
+        after = self._between(first, second, self._following)
+        return after is None or self._stands_between(after, second)
+
+    def _stands_between(self, after: Iterable[int], second: int) -> bool:
+        return any(second in self._following(name) for name in after)
 
     def _between(self, start: int, end: int, neighbours: Callable[[int], Sequence[int]]) -> set[int] | None:
         """What is reached from one kernel of what stands between it and another; None where that is too much."""

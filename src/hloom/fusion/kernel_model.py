@@ -249,24 +249,30 @@ class KernelModel:
 
     def cost(self, kernel: Kernel) -> KernelCost | None:
         """What a kernel takes; None where the target has no such kernel."""
-        roots, inside = set(kernel.roots), set(kernel.members)
-        is_several = len(inside) > 1
-        if len(inside) > MAX_MEMBERS or not self._agree(kernel.roots):
+        if len(kernel.members) > MAX_MEMBERS or (len(kernel.roots) > 1 and self._disagreement(kernel.roots)):
             return None
+        cost, obstacle = self.assessed(kernel)
+        return None if obstacle else cost
+
+    def assessed(self, kernel: Kernel) -> tuple[KernelCost, str]:
+        """What a kernel takes, and why the target has no such kernel: the first reason, empty where it has it."""
+        roots, inside = set(kernel.roots), set(kernel.members)
+        obstacle = f"more than {MAX_MEMBERS} instructions" if len(inside) > MAX_MEMBERS else ""
+        obstacle = obstacle or self._disagreement(kernel.roots)
         demands: dict[int, dict[int, float]] = {root: self.root_demand(root) for root in kernel.roots}
         reads: dict[int, int] = {}
         compute = once = 0.0
         for number in reversed(kernel.members):
-            keys = demands[number]
+            keys = demands.get(number, {})
             is_root = number in roots
-            if not self.may_compute(number, keys, is_root):
-                return None
+            if not obstacle and not self.may_compute(number, keys, is_root):
+                obstacle = f"{self.nodes[number].name} would be computed again and again"
             compute += self.compute_seconds(number, keys)
             once += self.seconds[number]
             for edge in self.edges[number]:
                 operand = edge.operand
                 if edge.mode == READ and operand in roots:
-                    return None  # it would wait for itself
+                    obstacle = obstacle or f"{self.nodes[number].name} reads {self.nodes[operand].name} from memory"
                 if operand in inside and edge.mode != READ:
                     passed = self.operand_demand(number, edge, keys, is_root)
                     demands[operand] = joined(demands.get(operand), passed)
@@ -274,11 +280,11 @@ class KernelModel:
                     whole = self.whole_bytes(operand)
                     moved = whole if edge.sliced is None else edge.sliced
                     reads[operand] = min(whole, reads.get(operand, 0) + moved)
-        if is_several and (len(reads) + len(roots) > MAX_OPERANDS_AND_RESULTS or not self._fits(kernel)):
-            return None
+        if not obstacle and len(inside) > 1:
+            obstacle = self._shortage(kernel, len(reads) + len(roots))
         read, written = sum(reads.values()), sum(self.bytes[root] for root in kernel.roots)
         seconds = 0.0 if self.is_view(kernel) else self.target.seconds(compute, read + written)
-        return KernelCost(compute, read, written, seconds, once)
+        return KernelCost(compute, read, written, seconds, once), obstacle
 
     def whole_bytes(self, number: int) -> int:
         """The bytes of a value that is read; constants of one element are part of the code."""
@@ -303,27 +309,34 @@ class KernelModel:
         """Whether every kernel computes an instruction itself; a leaf's operands are computed by none."""
         return self.is_fusible[number] and self.nodes[number].opcode in BROADCASTS
 
-    def _agree(self, roots: Sequence[int]) -> bool:
-        """Whether one kernel can have these results: they have equal dimensions, and reductions reduce the same."""
+    def _disagreement(self, roots: Sequence[int]) -> str:
+        """Why one kernel cannot have these results: their dimensions differ, or they reduce others."""
         if len(roots) == 1:
-            return True
-        updates = any(self.nodes[root].opcode == "dynamic-update-slice" for root in roots)
+            return ""
+        if any(self.nodes[root].opcode == "dynamic-update-slice" for root in roots):
+            return "an update in its array is the one result of a kernel"
+        if any(self.nodes[root].opcode in PRODUCTS for root in roots):
+            return "a product is the one result of a kernel"
         reduced = {self.nodes[root].attributes.get("dimensions") for root in roots if self.is_input_root(root)}
-        if updates or len(reduced) > 1 or any(self.nodes[root].opcode in PRODUCTS for root in roots):
-            return False
-        return len({self.root_keys[root] for root in roots}) == 1
+        if len(reduced) > 1 or len({self.root_keys[root] for root in roots}) > 1:
+            return "the results have other dimensions"
+        return ""
 
-    def _fits(self, kernel: Kernel) -> bool:
-        """Whether registers and shared memory suffice."""
+    def _shortage(self, kernel: Kernel, arrays: int) -> str:
+        """Which limit of a backend's kernels one exceeds."""
         device = self.target.device
+        if arrays > MAX_OPERANDS_AND_RESULTS:
+            return f"more than {MAX_OPERANDS_AND_RESULTS} operands and results"
         products = sum(self.nodes[number].opcode in PRODUCTS for number in kernel.members)
         if products and (products > 1 or len(kernel.roots) > 1):
-            return False
+            return "a kernel holds one product, and nothing beside it"
         if device.block_shared_bytes:
             reduced = sum(_element_bytes(self.nodes[root]) for root in kernel.roots if self.is_input_root(root))
             if not self.target.has_shared_memory_for(reduced):
-                return False
-        return not device.thread_registers or self.target.has_registers_for(self._live_bytes(kernel))
+                return "shared memory does not hold the tiles of so many reductions"
+        if device.thread_registers and not self.target.has_registers_for(self._live_bytes(kernel)):
+            return "a thread's registers do not hold so many values"
+        return ""
 
     def _live_bytes(self, kernel: Kernel) -> int:
         """The most bytes of values that are alive at once for an element, in the order of the instructions."""

@@ -1,0 +1,126 @@
+"""`hloom fusions`: what the fusions of a module hold, read, write and take, and which kernels had better been one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hloom.analysis import device
+from hloom.cli.completion import complete_device
+from hloom.cli.input import note_whole_program, progress, read_program
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.output import write_json
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
+from hloom.fusion import FusionReport, FusionRow, counted, fusions
+
+MOST_LINES = 20
+"""How many fusions, and pairs, are shown, unless told otherwise."""
+SORTS = {
+    "time": lambda row: -row.total,
+    "bytes": lambda row: -(row.read + row.written) * row.times,
+    "instructions": lambda row: -sum(row.opcodes.values()),
+    "name": lambda row: row.node.name,
+}
+"""The orders in which fusions are shown."""
+ESTIMATE = "An estimate: peak rates, nothing overlaps; what a kernel computes twice counts twice."
+NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
+
+
+@click.command("fusions")
+@file_argument
+@click.option(
+    "--device",
+    "name",
+    metavar="NAME",
+    default="cpu",
+    show_default=True,
+    shell_complete=complete_device,
+    help="The device.",
+)
+@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
+@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="In this order.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@json_option("Write JSON: all fusions, and all pairs that were better one.")
+@output_option("Write into this file, whole or not at all.")
+def command(
+    source: ModuleSource,
+    name: str,
+    listed: Path | None,
+    sort: str,
+    top: int,
+    json_output: bool,
+    output: Path | None,
+) -> None:
+    """Explain the fusions of a module that a compiler has optimised.
+
+    Which instructions of the source each holds, by opcode and scope; what it reads and writes; how long it takes on a
+    device, by the model of `hloom roofline`, and how often it computes an element. Then the pairs of kernels that would
+    take less time as one, or why they cannot be one.
+
+    \b
+    Examples:
+      hloom fusions dump/module_0007.jit_step.cpu_after_optimizations.txt
+      hloom fusions optimised.hlo --device h100 --sort bytes
+      hloom fusions optimised.hlo --json -o fusions.json
+    """
+    chosen = device(name, listed)
+    program = read_program(source)
+    note_whole_program(program)
+    with progress("estimating"):
+        report = fusions(program, chosen)
+    if json_output:
+        write_json(report.to_json(), output)
+    else:
+        write_tables(_tables(report, sort, top), output)
+
+
+def _tables(report: FusionReport, sort: str, top: int) -> Iterator[RenderableType]:
+    yield Text(f"{report.module.name} on {report.device.title}\n", style="bold")
+    if report.fusions:
+        yield _fusions(sorted(report.fusions, key=SORTS[sort]), report.seconds, top)
+    else:
+        yield Text(NO_FUSIONS + "\n")
+    if report.missed:
+        yield _missed(report, top)
+    yield Text(ESTIMATE)
+    libraries = sum(not row.is_modelled for row in report.fusions)
+    if libraries:
+        yield Text(f"{libraries:,} fusions are a library's, or hold what kernels of the model do not: marked *")
+
+
+def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
+    columns = (">runs", ">time", ">%", ">reads", ">writes", ">computed", "holds", "from")
+    table = new_table("fusions", "fusion", *columns)
+    for row in rows[:top]:
+        table.add_row(
+            Text(cut(row.node.name, 30) + ("" if row.is_modelled else " *")),
+            f"{row.times:,}",
+            time_text(row.total),
+            percent_text(row.total, seconds),
+            byte_text(row.read),
+            byte_text(row.written),
+            f"{row.recomputation:.3g}x",
+            Text(counted(row.opcodes)),
+            Text(cut(counted(row.sources, 2), 40)),
+        )
+    add_rest(table, len(rows), top)
+    return table
+
+
+def _missed(report: FusionReport, top: int) -> Table:
+    table = new_table("better as one", "kernel", "and", ">time saved", ">bytes saved", "why not")
+    for pair in report.missed[:top]:
+        table.add_row(
+            Text(cut(pair.first.name, 30)),
+            Text(cut(pair.second.name, 30)),
+            time_text(pair.saved),
+            byte_text(max(0, pair.saved_bytes)),
+            Text(pair.obstacle),
+        )
+    add_rest(table, len(report.missed), top)
+    return table

@@ -1,0 +1,310 @@
+"""What the fusions of a module hold, read and write, how long they take, and which kernels had better been one.
+
+Fusions are taken apart in a copy, and the model of kernels (`kernel_model.py`) is asked about what each held: so
+recomputation counts, and any two kernels can be tried as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.analysis import (
+    MATHEMATICAL,
+    NO_SCOPE,
+    ComputeTime,
+    CostReport,
+    Device,
+    Timing,
+    cost,
+    device,
+    roofline,
+    scopes,
+)
+from hloom.fusion.cluster import running_graphs, runs_of
+from hloom.fusion.kernel_merger import KernelMerger
+from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
+from hloom.fusion.target import fusion_target
+from hloom.ir import Apply, Graph, Module, Node
+from hloom.text import Display, Displayed, DisplayTable
+
+PLUMBING = frozenset(("constant", "parameter", "tuple", "get-tuple-element"))
+"""Opcodes that fusions hold and that are no work."""
+MOST_PAIRS = 20_000
+"""How many pairs of kernels are looked at in a computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class FusionRow:
+    """One fusion: what it holds by opcode and by scope, what it reads and writes, and seconds of one run.
+
+    `recomputation` is how many times as long it computes as if each element were computed once. `is_modelled` is false
+    for what XLA calls a library for, or what kernels of the device do not hold: then bytes are those of its border.
+    """
+
+    node: Apply
+    times: int
+    opcodes: Mapping[str, int]
+    sources: Mapping[str, int]
+    read: int
+    written: int
+    seconds: float
+    recomputation: float
+    is_modelled: bool
+
+    @property
+    def total(self) -> float:
+        """Seconds of all runs."""
+        return self.seconds * self.times
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        names = ("times", "read", "written", "seconds", "total", "recomputation", "is_modelled")
+        return {
+            "name": self.node.name,
+            "computation": self.node.graph.name,
+            "kind": self.node.attributes.get("kind"),
+            "opcodes": dict(self.opcodes),
+            "sources": dict(self.sources),
+            "operands": [operand.name for operand in self.node.inputs],
+            **{name: getattr(self, name) for name in names},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MissedFusion:
+    """Two kernels that would take less time as one: seconds saved in all runs; `obstacle` says why they cannot be one."""
+
+    first: Node
+    second: Node
+    saved: float
+    saved_bytes: int
+    obstacle: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "first": self.first.name,
+            "second": self.second.name,
+            "computation": self.first.graph.name,
+            "saved": self.saved,
+            "saved_bytes": self.saved_bytes,
+            "obstacle": self.obstacle or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FusionReport(Displayed):
+    """The fusions of a module on a device, those first that take longest; made by `fusions`."""
+
+    module: Module
+    device: Device
+    fusions: tuple[FusionRow, ...]
+    missed: tuple[MissedFusion, ...]
+
+    def __repr__(self) -> str:
+        return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {self.seconds:.3g} s>"
+
+    def display(self) -> Display:
+        rows = [(row.node.name, counted(row.opcodes), row.read, row.written, row.total) for row in self.fusions]
+        pairs = [(pair.first.name, pair.second.name, pair.saved, pair.obstacle) for pair in self.missed]
+        columns = ("fusion", "holds", "reads", "writes", "seconds")
+        tables = (
+            DisplayTable("fusions", columns, rows, len(rows)),
+            DisplayTable("missed", ("first", "second", "seconds saved", "why not"), pairs, len(pairs)),
+        )
+        return Display(repr(self), tables)
+
+    @property
+    def seconds(self) -> float:
+        """Of all fusions, in all their runs."""
+        return sum(row.total for row in self.fusions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "module": self.module.name,
+            "device": self.device.name,
+            "is_estimate": True,
+            "seconds": self.seconds,
+            "fusions": [row.to_json() for row in self.fusions],
+            "missed": [pair.to_json() for pair in self.missed],
+        }
+
+
+def fusions(module: Module, on: Device | str = "cpu") -> FusionReport:
+    """What the fusions of a module hold and take on a device, and which pairs of kernels are better as one.
+
+    Raises HloomError for a device that nobody knows, and where the module has no entry.
+    """
+    chosen = device(on) if isinstance(on, str) else on
+    timings = {timing.node: timing for timing in roofline(module, chosen).timings}
+    opened = _Opened(module)
+    opened.open()
+    costs = cost(opened.copy)
+    rows: list[FusionRow] = []
+    missed: list[MissedFusion] = []
+    for graph, times in runs_of(costs, list(running_graphs(opened.copy))):
+        computation = _Computation(opened, graph, times, costs, chosen, timings)
+        rows += computation.rows()
+        missed += computation.missed()
+    rows.sort(key=lambda row: (-row.total, row.node.name))
+    missed.sort(key=lambda pair: (bool(pair.obstacle), -pair.saved, pair.first.name, pair.second.name))
+    return FusionReport(module, chosen, tuple(rows), tuple(missed))
+
+
+class _Opened:
+    """A copy of a module whose fusions are taken apart, with what each of them held."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.copy = module.clone()
+        self.members: dict[Apply, list[Node]] = {}
+        self.fusion_of: dict[Node, Apply] = {}
+        self.original: dict[Node, Node] = {}
+        self.scopes = scopes(module)
+
+    def open(self) -> None:
+        """Put what fusions hold in place of them, but for those of a library's."""
+        self.copy.index_users()
+        for graph, own in zip(self.copy.graphs, self.module.graphs, strict=True):
+            self.original.update(zip(graph.nodes, own.nodes, strict=True))
+        for graph in list(running_graphs(self.copy)):
+            for node in graph.nodes:
+                if node.opcode == "fusion" and node.attributes.get("kind") != "kCustom":
+                    self._open(graph, node)
+
+    def _open(self, graph: Graph, fusion: Node) -> None:
+        inner = next(iter(fusion.called_graphs), None)
+        original = self.original[fusion]
+        if inner is None or inner.output is None or inner.missing or len(inner.parameters) != len(fusion.inputs):
+            return
+        if any(not referent.is_graph for referent in fusion.attributes.referents()):
+            return
+        mapping: dict[Any, Any] = dict(zip(inner.parameters, fusion.inputs, strict=True))
+        known = set(mapping.values())
+        graph.copy_nodes(inner.nodes, mapping, before=fusion)
+        result = mapping[inner.output]
+        assert isinstance(original, Apply), "a fusion applies an op"
+        self.members[original] = [mapping[node] for node in inner.nodes if mapping[node] not in known]
+        for node in inner.nodes:
+            self.fusion_of[mapping[node]] = original
+        for user in fusion.users:
+            if user.opcode == "get-tuple-element" and result.opcode == "tuple":
+                graph.replace_uses(user, result.inputs[user.attributes["index"]])
+                graph.erase(user)
+        graph.replace_uses(fusion, result)
+        graph.erase(fusion)
+        if not result.is_used:  # a tuple whose elements are read
+            graph.erase(result)
+            self.members[original].remove(result)
+
+
+class _Computation:
+    """The kernels of one computation: what fusions held, and instructions alone."""
+
+    def __init__(
+        self,
+        opened: _Opened,
+        graph: Graph,
+        times: int,
+        costs: CostReport,
+        on: Device,
+        timings: Mapping[Apply, Timing],
+    ) -> None:
+        self.opened = opened
+        self.times = times
+        self.timings = timings
+        target = fusion_target(on)
+        self.model = KernelModel(graph, target, ComputeTime(on, costs.analysis(MATHEMATICAL)), costs.call_graph)
+        self.original = opened.original[graph.nodes[0]].graph if graph.nodes else graph
+        self.kernels: dict[Apply, tuple[Kernel, KernelCost]] = {}
+        for fusion, nodes in opened.members.items():
+            if fusion.graph is self.original:
+                kernel = self._kernel(nodes)
+                if kernel is not None:
+                    self.kernels[fusion] = kernel, self.model.assessed(kernel)[0]
+
+    def _kernel(self, nodes: Sequence[Node]) -> Kernel | None:
+        """What a fusion held, as a kernel; None where it holds what kernels of the model do not."""
+        model = self.model
+        work = [node for node in nodes if node.opcode not in PLUMBING]
+        if not work or not all(model.is_fusible[model.numbers[node]] for node in work):
+            return None
+        inside = set(work)
+        stored = [node for node in work if node.is_output or any(user not in inside for user in node.users)]
+        roots = tuple(sorted(model.numbers[node] for node in stored))
+        return Kernel(roots, tuple(sorted(model.numbers[node] for node in work))) if roots else None
+
+    def rows(self) -> list[FusionRow]:
+        """The fusions of the computation."""
+        return [self._row(node) for node in self.original.nodes if isinstance(node, Apply) and node.opcode == "fusion"]
+
+    def _row(self, fusion: Apply) -> FusionRow:
+        inner = [node for graph in fusion.called_graphs for node in graph.nodes if node.opcode not in PLUMBING]
+        opcodes = Counter(node.opcode for node in inner)
+        sources = Counter(self.opened.scopes.text(node) or NO_SCOPE for node in inner)
+        if fusion in self.kernels:
+            taken = self.kernels[fusion][1]
+            again = taken.compute / taken.once if taken.once else 1.0
+            measures = taken.read, taken.written, taken.seconds, again, True
+        else:
+            timing = self.timings.get(fusion)
+            moved = timing.cost.bytes_accessed if timing is not None else 0
+            written = min(moved, fusion.type.byte_count if fusion.type is not None else 0)
+            measures = moved - written, written, timing.seconds if timing is not None else 0.0, 1.0, False
+        return FusionRow(fusion, self.times, dict(opcodes.most_common()), dict(sources.most_common()), *measures)
+
+    def missed(self) -> list[MissedFusion]:
+        """The pairs of kernels, instructions alone among them, that take less time as one."""
+        model = self.model
+        held = {number for kernel, _ in self.kernels.values() for number in kernel.members}
+        kernels = list(self.kernels.values())
+        names: dict[int, Node] = {kernel.roots[0]: fusion for fusion, (kernel, _) in self.kernels.items()}
+        for number, is_fusible in enumerate(model.is_fusible):
+            node = model.nodes[number]
+            if is_fusible and number not in held and not model.is_leaf[number] and node not in self.opened.fusion_of:
+                kernel = Kernel((number,), (number,))
+                kernels.append((kernel, model.assessed(kernel)[0]))
+                names[number] = self.opened.original[node]
+        merger = KernelMerger(model, kernels)
+        by_root = {kernel.roots[0]: (kernel, taken) for kernel, taken in kernels}
+        pairs: dict[tuple[int, int], MissedFusion] = {}
+        for first, second in merger.neighbours():
+            pair = min(first, second), max(first, second)
+            if first == second or pair in pairs or len(pairs) >= MOST_PAIRS:
+                continue
+            merged, obstacle = model.assessed(self._merged(by_root[first][0], by_root[second][0]))
+            saved = by_root[first][1].seconds + by_root[second][1].seconds - merged.seconds
+            before = sum(by_root[name][1].read + by_root[name][1].written for name in pair)
+            if saved <= 1e-12:
+                continue
+            if not obstacle and merger.is_separated(first, second):
+                obstacle = "a third kernel needs the one and makes what the other needs"
+            pairs[pair] = MissedFusion(
+                names[pair[0]], names[pair[1]], saved * self.times, before - merged.read - merged.written, obstacle
+            )
+        return list(pairs.values())
+
+    def _merged(self, first: Kernel, second: Kernel) -> Kernel:
+        """The kernel of two; what only they read is not stored."""
+        model = self.model
+        members = {*first.members, *second.members}
+        roots = [
+            root
+            for root in {*first.roots, *second.roots}
+            if model.is_stored[root] or any(model.numbers[user] not in members for user in model.nodes[root].users)
+        ]
+        return Kernel(tuple(sorted(roots)), tuple(sorted(members)))
+
+
+def counted(counts: Mapping[str, int], most: int = 4) -> str:
+    """Names with how often they occur, the most frequent first.
+
+    >>> counted({"add": 2, "tanh": 1})
+    '2 add, tanh'
+    """
+    shown = [f"{count} {name}" if count > 1 else name for name, count in list(counts.items())[:most]]
+    return ", ".join(shown) + (f" and {len(counts) - most} more" if len(counts) > most else "")
