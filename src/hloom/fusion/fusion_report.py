@@ -75,7 +75,7 @@ class FusionRow:
 
 @dataclass(frozen=True, slots=True)
 class MissedFusion:
-    """Two kernels that would take less time as one: seconds saved in all runs; `obstacle` says why they cannot be one."""
+    """Two kernels that take less time as one: seconds saved in all runs; `obstacle` says why they cannot be one."""
 
     first: Node
     second: Node

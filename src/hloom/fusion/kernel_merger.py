@@ -83,7 +83,7 @@ class KernelMerger:
         return [(unit.kernel, unit.cost) for unit in ordered if unit.kernel is not None and unit.cost is not None]
 
     def neighbours(self) -> Iterator[tuple[int, int]]:
-        """Pairs of kernels that read each other or the same value, a few for each value; their first roots name them."""
+        """Pairs of kernels that read each other or the same value, a few for each value, by their first roots."""
         for name, unit in sorted(self.units.items()):
             for root in unit.roots if unit.kernel is not None else ():
                 for reader in self._kernels_among(self._readers.get(root, ())):
