@@ -15,6 +15,7 @@ from hloom.passes import apply_in_place
 PASSES = (
     "simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots", "sink-slices",
     "move-converts", "simplify-loops", "sink-reshapes", "carry-concatenations",
+    "move-into-branches", "move-out-of-branches",
 )  # fmt: skip
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""

@@ -27,7 +27,15 @@ ROUNDED = frozenset(
 )  # fmt: skip
 """Strict rules after which an operation is rounded in another way, or terms are summed up in another order."""
 EXACT_RULES = rules_pass("exact rules", [rule for rule in PASSES["simplify"].rules if rule.name not in ROUNDED])
-NEIGHBOURS = ("merge-dots", "sink-slices", "move-converts", "simplify-loops", "sink-reshapes", "carry-concatenations")
+NEIGHBOURS = (
+    "merge-dots",
+    "sink-slices",
+    "move-converts",
+    "simplify-loops",
+    "sink-reshapes",
+    "carry-concatenations",
+    "move-into-branches",
+)
 """What XLA runs beside its simplifier."""
 STRICT = {
     "exact rules": [fixpoint("exact", [EXACT_RULES, "dce"])],

@@ -13,6 +13,7 @@ from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.computation_order import sort_topologically as sort_topologically
+from hloom.passes.conditional_mover import move_users as move_users
 from hloom.passes.convert_mover import move_converts as move_converts
 from hloom.passes.cse import ValueNumbering as ValueNumbering
 from hloom.passes.cse import cse as cse

@@ -29,6 +29,13 @@ def branches_of(node: Apply) -> tuple[Graph, ...]:
     return tuple(graph for graph in pair if graph is not None)
 
 
+def with_branches(node: Apply, graphs: Sequence[Graph], attributes: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a conditional with other branches."""
+    if "branch_computations" in node.attributes:
+        return attributes | {"branch_computations": tuple(graphs)}
+    return attributes | {"true_computation": graphs[0], "false_computation": graphs[1]}
+
+
 @CONDITIONAL.rewrites("conditional", benefit=5, depth=3, effects=True)
 def known_branch(build: Builder, node: Apply) -> Node | None:
     """conditional(constant 1, x, y), branch_computations={f, g} -> g(y), put in place; out of range means the last
@@ -70,7 +77,7 @@ def unused_results(build: Builder, node: Apply) -> Node | None:
     graphs = [_with_results(build, graph, kept) for graph in branches_of(node)]
     made = build.op(
         "conditional", *node.inputs, type=TupleType([types[index] for index in kept]),
-        attributes=_with_branches(node, graphs, select_attributes(node.attributes, node.type, kept)),
+        attributes=with_branches(node, graphs, select_attributes(node.attributes, node.type, kept)),
     )  # fmt: skip
     build.carries_itself = True
     build.consumed.append(node)
@@ -102,7 +109,7 @@ def unused_operands(build: Builder, node: Apply) -> Node | None:
         return build.decline("the branches use all that they are given")
     build.carries_itself = True
     build.consumed.append(node)
-    attributes = _with_branches(node, graphs, dict(node.attributes))
+    attributes = with_branches(node, graphs, dict(node.attributes))
     return build.op("conditional", *operands, type=node.type, attributes=attributes)
 
 
@@ -216,12 +223,6 @@ def _copy_with_parameters(build: Builder, nodes: Sequence[Node], mapping: dict[A
     """Copy nodes, parameters included, which are no nodes that the builder may take out again."""
     into.copy_nodes([node for node in nodes if isinstance(node, Parameter)], mapping)
     build.copy_nodes(nodes, mapping, into)
-
-
-def _with_branches(node: Apply, graphs: Sequence[Graph], attributes: dict[str, Any]) -> dict[str, Any]:
-    if "branch_computations" in node.attributes:
-        return attributes | {"branch_computations": tuple(graphs)}
-    return attributes | {"true_computation": graphs[0], "false_computation": graphs[1]}
 
 
 def _can_be_filled(types: Sequence[Type]) -> bool:

@@ -1,0 +1,290 @@
+"""What stands at the borders of conditionals moves in or out (`conditional_mover.py`, `conditional_motion.py`).
+
+The cases restate those of XLA's xla/service/conditional_code_motion_test.cc.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import hloom
+from hloom.ir import Module, verify
+from hloom.passes import apply
+from tests.passes.pass_assertions import assert_leaves, assert_same_outputs, changed
+
+INTO, OUT = "move-into-branches", "move-out-of-branches"
+
+
+def choice(
+    first: str,
+    second: str,
+    yielded: str,
+    after: str,
+    *,
+    given: str = "(f32[6])",
+    before: str = "",
+    operands: str = "a, b",
+) -> str:
+    """A conditional whose branches have `x` of six floats."""
+    get = " x = f32[6] get-tuple-element(p), index=0\n" if given.startswith("(") else " x = f32[6] copy(p)\n"
+    return (
+        f"f {{\n p = {given} parameter(0)\n{get} {first}\n}}\ng {{\n p = {given} parameter(0)\n{get} {second}\n}}\n"
+        f"ENTRY e {{\n i = pred[] parameter(0)\n a = {given} parameter(1)\n b = {given} parameter(2)\n {before}\n"
+        f"c = {yielded} conditional(i, {operands}), true_computation=f, false_computation=g\n {after}\n}}"
+    )
+
+
+def opcodes(module: Module, branch: int = -1) -> list[str]:
+    """The opcodes of the entry, or of a branch of its conditional, but for parameters, tuples and their elements."""
+    graph = module.entry
+    if branch >= 0:
+        (node,) = [node for node in graph.nodes if node.opcode == "conditional"]
+        graph = node.attributes[("true_computation", "false_computation")[branch]]
+    plain = ("parameter", "tuple", "get-tuple-element", "copy")
+    return [node.opcode for node in graph.nodes if node.opcode not in plain]
+
+
+def moved(name: str, text: str, *, exact: bool = True) -> Module:
+    module, has_changed = changed(name, text, exact=exact)
+    assert has_changed
+    assert_leaves(name, hloom.print(module))
+    return module
+
+
+TAKE = "r = f16[6] get-tuple-element(c), index=0\n ROOT s = f16[6] add(r, r)"
+CONVERTED = "z = f16[6] convert(y)\n ROOT t = (f16[6]) tuple(z)"
+
+
+def test_a_conversion_at_the_end_of_all_branches():
+    module = moved(
+        OUT, choice(f"y = f32[6] sine(x)\n{CONVERTED}", f"y = f32[6] cosine(x)\n{CONVERTED}", "(f16[6])", TAKE)
+    )
+    assert opcodes(module) == ["conditional", "convert", "add"]
+    assert (opcodes(module, 0), opcodes(module, 1)) == (["sine"], ["cosine"])
+
+
+def test_of_a_conditional_that_is_yielded_only_conversions():
+    ends = [f"y = f32[6] {name}(x)\n{CONVERTED}" for name in ("sine", "cosine")]
+    text = choice(*ends, "(f16[6])", "").replace("c = (f16", "ROOT c = (f16")
+    assert opcodes(moved(OUT, text)) == ["conditional", "convert"]
+    assert_leaves(OUT, text.replace("convert(y)", "add(u, u)").replace("z =", "u = f16[6] convert(y)\n z ="))
+
+
+def test_reshapes_and_conversions_one_after_the_other():
+    end = "y = f32[2,3] reshape(x)\n z = f16[2,3] convert(y)\n ROOT t = (f16[2,3]) tuple(z)"
+    module = moved(OUT, choice(end, end, "(f16[2,3])", TAKE.replace("[6]", "[2,3]")))
+    assert opcodes(module) == ["conditional", "reshape", "convert", "add"]
+
+
+def test_one_element_of_several():
+    first = "y = f32[6] sine(x)\n z = f16[6] convert(y)\n w = f32[6] add(y, x)\n ROOT t = (f16[6], f32[6]) tuple(z, w)"
+    second = "z = f16[6] convert(x)\n w = f32[6] multiply(x, x)\n ROOT t = (f16[6], f32[6]) tuple(z, w)"
+    after = (
+        "r = f16[6] get-tuple-element(c), index=0\n s = f32[6] get-tuple-element(c), index=1\n"
+        "ROOT t = (f16[6], f32[6]) tuple(r, s)"
+    )
+    module = moved(OUT, choice(first, second, "(f16[6], f32[6])", after))
+    assert opcodes(module) == ["conditional", "convert"]
+
+
+ONES, TWOS = (
+    f"{name} = f32[6] constant({{{number},{number},{number},{number},{number},{number}}})"
+    for name, number in (("k", 1), ("m", 2))
+)
+USED = "r = f32[6] get-tuple-element(c), index=0\n ROOT s = f32[6] multiply(r, r)"
+
+
+def test_constants_that_all_branches_have_are_copied():
+    end = f"{ONES}\n z = f32[6] add(y, k)\n ROOT t = (f32[6]) tuple(z)"
+    module = moved(OUT, choice(f"y = f32[6] sine(x)\n{end}", f"y = f32[6] cosine(x)\n{end}", "(f32[6])", USED))
+    assert opcodes(module) == ["conditional", "constant", "add", "multiply"]
+
+
+def test_operands_that_differ_are_yielded():
+    first = f"y = f32[6] sine(x)\n{ONES}\n{TWOS}\n u = f32[6] add(y, k)\n v = f32[6] add(y, m)\n z = f32[6] add(u, v)"
+    second = f"{ONES}\n{TWOS}\n u = f32[6] add(m, k)\n v = f32[6] add(x, m)\n z = f32[6] add(u, v)"
+    end = "\n ROOT t = (f32[6]) tuple(z)"
+    module = moved(OUT, choice(first + end, second + end, "(f32[6])", USED), exact=False)
+    assert opcodes(module).count("add") == 3
+    assert (opcodes(module, 0), opcodes(module, 1)) == (["sine"], ["constant"])
+
+
+def test_what_a_branch_uses_twice_stays():
+    """The sum is yielded itself too."""
+    first = f"{ONES}\n y = f32[6] sine(x)\n u = f32[6] add(y, k)\n z = f32[6] multiply(u, k)"
+    second = (
+        f"{ONES}\n y = f32[6] cosine(x)\n u = f32[6] add(y, k)\n v = f32[6] subtract(x, k)\n z = f32[6] multiply(v, k)"
+    )
+    end = "\n ROOT t = (f32[6], f32[6]) tuple(z, u)"
+    after = "r = f32[6] get-tuple-element(c), index=0\n s = f32[6] get-tuple-element(c), index=1\n ROOT t = f32[6] add(r, s)"
+    module = moved(OUT, choice(first + end, second + end, "(f32[6], f32[6])", after))
+    assert opcodes(module) == ["conditional", "constant", "multiply", "add"]
+
+
+def test_a_branch_of_both_choices():
+    end = "y = f32[6] add(x, x)\n ROOT t = (f32[6]) tuple(y)"
+    text = choice(end, end, "(f32[6])", USED).replace("false_computation=g", "false_computation=f")
+    assert opcodes(moved(OUT, text)) == ["conditional", "add", "multiply"]
+
+
+def test_branches_that_yield_an_array():
+    text = choice(
+        "ROOT y = f32[6] sine(x)",
+        "u = f32[6] add(x, x)\n ROOT y = f32[6] sine(u)",
+        "f32[6]",
+        "ROOT s = f32[6] add(c, c)",
+    )
+    assert opcodes(moved(OUT, text)) == ["conditional", "sine", "add"]
+
+
+ENDS = [f"y = f32[6] {name}(x)\n ROOT t = (f32[6]) tuple(y)" for name in ("sine", "cosine")]
+LAST = f"y = f32[6] tanh(x)\n{CONVERTED}"
+KEPT_IN = {
+    "used whole": choice(LAST, LAST, "(f16[6])", "d = f16[6] get-tuple-element(c), index=0\n ROOT s = (f16[6], (f16[6])) tuple(d, c)"),
+    "other ops": choice(*ENDS, "(f32[6])", USED),
+    "the result of a loop": choice(LAST, "ROOT t = (f16[6]) custom-call(x), custom_call_target=\"f\"", "(f16[6])", TAKE),
+    "other types before": choice(LAST, f"w = s32[6] convert(x)\n{CONVERTED.replace('(y)', '(w)')}", "(f16[6])", TAKE),
+    "yielded twice": choice(
+        *[f"y = f32[6] {name}(x)\n z = f16[6] convert(y)\n ROOT t = (f16[6], f16[6]) tuple(z, z)" for name in ("sine", "cosine")],
+        "(f16[6], f16[6])", "",
+    ).replace("c = (f16", "ROOT c = (f16"),
+    "converted again": choice(
+        *[f"y = f32[6] {name}(x)\n z = f16[6] convert(y)\n w = f32[6] convert(z)\n ROOT t = (f32[6], f16[6]) tuple(w, z)"
+          for name in ("sine", "cosine")], "(f32[6], f16[6])", "",
+    ).replace("c = (f32", "ROOT c = (f32"),
+    "a sharding": choice(LAST, LAST, "(f16[6])", TAKE).replace("false_computation=g", "false_computation=g, sharding={{replicated}}"),
+    "a dependence": choice(LAST, LAST.replace("convert(y)", "convert(y), control-predecessors={x}"), "(f16[6])", TAKE),
+    "other layouts": choice(
+        *[f"y = f32[2,3]{layout} reshape(x)\n z = f32[2,3]{layout} sine(y)\n w = f32[2,3]{{1,0}} copy(z)\n"
+          f"ROOT t = (f32[2,3]{{1,0}}) tuple(w)" for layout in ("{1,0}", "{0,1}")],
+        "(f32[2,3]{1,0})", "ROOT r = f32[2,3]{1,0} get-tuple-element(c), index=0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", KEPT_IN.values(), ids=KEPT_IN)
+def test_what_does_not_come_out(text: str):
+    assert_leaves(OUT, text)
+
+
+@pytest.mark.parametrize("operands", ["a, n", "n, a"])
+def test_what_one_branch_needs_is_computed_there(operands: str):
+    text = choice(
+        "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = f32[6] abs(c)", given="f32[6]",
+        before="k = f32[] constant(3)\n s = f32[6] broadcast(k), dimensions={}\n m = f32[6] multiply(a, s)\n n = f32[6] add(m, b)",
+        operands=operands,
+    )  # fmt: skip
+    module = moved(INTO, text.replace("ROOT r = f32[6] abs(c)", "ROOT r = (f32[6]) tuple(c)"))
+    assert opcodes(module) == ["conditional"]
+    assert opcodes(module, operands.split(", ").index("n")).count("multiply") == 1
+
+
+def test_elements_of_what_a_branch_is_given():
+    text = choice(
+        *ENDS, "(f32[6])", "ROOT r = f32[6] get-tuple-element(c), index=0",
+        before="v = f32[6] get-tuple-element(a), index=0\n w = f32[6] floor(v)\n u = f32[6] power(w, v)\n o = (f32[6]) tuple(u)",
+        operands="o, b",
+    )  # fmt: skip
+    module = moved(INTO, text)
+    assert opcodes(module, 0) == ["floor", "power", "sine"] and opcodes(module, 1) == ["cosine"]
+
+
+def test_a_branch_that_yields_what_it_is_given():
+    text = """
+        f { p = (f32[6]) parameter(0)  x = f32[6] get-tuple-element(p), index=0  y = f32[6] sine(x)  ROOT t = (f32[6]) tuple(y) }
+        g { ROOT p = (f32[6]) parameter(0) }
+        ENTRY e { i = pred[] parameter(0)  a = (f32[6]) parameter(1)  b = f32[6] parameter(2)  n = f32[6] tanh(b)
+          o = (f32[6]) tuple(n)  ROOT c = (f32[6]) conditional(i, a, o), true_computation=f, false_computation=g }"""
+    assert opcodes(moved(INTO, text), 1) == ["tanh"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "r = f32[6] get-tuple-element(c), index=0\n ROOT s = f32[6] power(r, r)",
+        "r = f32[6] get-tuple-element(c), index=0\n q = f32[6] get-tuple-element(c), index=0\n s = f32[6] power(r, q)\n"
+        "ROOT t = (f32[6], f32[6]) tuple(s, q)",
+        "r = f32[6] get-tuple-element(c), index=0\n k = f32[] constant(2)\n s = f32[6] broadcast(k), dimensions={}\n"
+        "v = f32[6] copy(r)\n ROOT w = f32[6] negate(v)",
+    ],
+)
+def test_what_uses_the_results_only(after: str):
+    module = moved(INTO, choice(*ENDS, "(f32[6])", after))
+    assert opcodes(module) == ["conditional"]
+
+
+def test_users_of_an_array():
+    text = choice("ROOT y = f32[6] sine(x)", "ROOT y = f32[6] copy(x)", "f32[6]", "ROOT s = f32[6] power(c, c)")
+    assert opcodes(moved(INTO, text), 1) == ["power"]
+
+
+def test_sums_of_results():
+    total = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n"
+    after = (
+        "r = f32[6] get-tuple-element(c), index=0\n m = f32[6] multiply(r, r)\n z = f32[] constant(0)\n"
+        "ROOT s = f32[] reduce(m, z), dimensions={0}, to_apply=add"
+    )
+    module = moved(INTO, total + choice(*ENDS, "(f32[6])", after))
+    assert opcodes(module, 0)[-1] == "reduce"
+
+
+KEPT_OUT = {
+    "another operand": choice(*ENDS, "(f32[6])", "d = f32[6] get-tuple-element(c), index=0\n"
+                              "q = f32[6] get-tuple-element(a), index=0\n ROOT s = f32[6] power(d, q)"),
+    "more bytes": choice(*ENDS, "(f32[6])", "d = f32[6] get-tuple-element(c), index=0\n"
+                         "ROOT s = f32[5,6] broadcast(d), dimensions={1}"),
+    "a collective": "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n" + choice(
+        *ENDS, "(f32[6])", "d = f32[6] get-tuple-element(c), index=0\n r = f32[6] all-reduce(d), to_apply=add\n"
+        "ROOT s = f16[6] convert(r)"),
+    "for both branches": choice(
+        "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = (f32[6]) tuple(c)", given="f32[6]",
+        before="n = f32[6] tanh(a)", operands="n, n"),
+    "used elsewhere": choice(
+        "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = (f32[6], f32[6]) tuple(c, n)",
+        given="f32[6]", before="n = f32[6] tanh(a)", operands="n, b"),
+    "a sharding": choice(*ENDS, "(f32[6])", USED).replace("false_computation=g", "false_computation=g, sharding={{replicated}}"),
+    "a sharding of what is given": choice(
+        "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = (f32[6]) tuple(c)", given="f32[6]",
+        before="n = f32[6] tanh(a), sharding={replicated}", operands="n, b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", KEPT_OUT.values(), ids=KEPT_OUT)
+def test_what_does_not_go_in(text: str):
+    assert_leaves(INTO, text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_branches(seed: int):
+    """Random branches, operands and users, through both passes."""
+    random = Random(seed)
+    ops = ["sine", "tanh", "negate", "add", "multiply"]
+
+    def line(name: str, values: list[str]) -> str:
+        opcode = random.choice(ops)
+        operands = ", ".join(random.choices(values, k=1 + (opcode in ops[3:])))
+        values.append(name)
+        return f"{name} = f32[6] {opcode}({operands})\n"
+
+    branches: list[str] = []
+    for _ in range(2):
+        values = ["x"]
+        body = "".join(line(f"y{number}", values) for number in range(5))
+        branches.append(
+            f"{body} ROOT t = (f32[6], f32[6], f32[6]) tuple({', '.join(random.choices(values[-3:], k=3))})"
+        )
+    values = ["v", "w"]
+    before = "v = f32[6] get-tuple-element(a), index=0\n w = f32[6] get-tuple-element(b), index=0\n"
+    before += "".join(line(f"n{number}", values) for number in range(4))
+    before += "o = (f32[6]) tuple(n3)\n q = (f32[6]) tuple(n2)"
+    values = ["r0", "r1", "r2", random.choice(["r0", "v"])]
+    after = "".join(f"r{number} = f32[6] get-tuple-element(c), index={number}\n" for number in range(3))
+    after += "".join(line(f"m{number}", values) for number in range(4))
+    after += f"ROOT t = (f32[6], f32[6]) tuple(m3, {random.choice(values)})"
+    module = hloom.parse(choice(*branches, "(f32[6], f32[6], f32[6])", after, before=before, operands="o, q"))
+    for passes in ([INTO], [OUT], [OUT, INTO]):
+        result, _ = apply(module, passes)
+        verify(result)
+        assert_same_outputs(module, result, exact=False)
