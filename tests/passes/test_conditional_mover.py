@@ -36,6 +36,11 @@ def choice(
     )
 
 
+def of_both(text: str) -> tuple[str, str]:
+    """What branches do, the one with a sine and the other with a cosine for `*`."""
+    return text.replace("*", "sine"), text.replace("*", "cosine")
+
+
 def opcodes(module: Module, branch: int = -1) -> list[str]:
     """The opcodes of the entry, or of a branch of its conditional, but for parameters, tuples and their elements."""
     graph = module.entry
@@ -66,7 +71,7 @@ def test_a_conversion_at_the_end_of_all_branches():
 
 
 def test_of_a_conditional_that_is_yielded_only_conversions():
-    ends = [f"y = f32[6] {name}(x)\n{CONVERTED}" for name in ("sine", "cosine")]
+    ends = of_both(f"y = f32[6] *(x)\n{CONVERTED}")
     text = choice(*ends, "(f16[6])", "").replace("c = (f16", "ROOT c = (f16")
     assert opcodes(moved(OUT, text)) == ["conditional", "convert"]
     assert_leaves(OUT, text.replace("convert(y)", "add(u, u)").replace("z =", "u = f16[6] convert(y)\n z ="))
@@ -139,26 +144,28 @@ def test_branches_that_yield_an_array():
     assert opcodes(moved(OUT, text)) == ["conditional", "sine", "add"]
 
 
-ENDS = [f"y = f32[6] {name}(x)\n ROOT t = (f32[6]) tuple(y)" for name in ("sine", "cosine")]
+ENDS = of_both("y = f32[6] *(x)\n ROOT t = (f32[6]) tuple(y)")
+LAYOUT = (
+    "y = f32[2,3]* reshape(x)\n z = f32[2,3]* sine(y)\n w = f32[2,3]{1,0} copy(z)\n ROOT t = (f32[2,3]{1,0}) tuple(w)"
+)
 LAST = f"y = f32[6] tanh(x)\n{CONVERTED}"
 KEPT_IN = {
     "used whole": choice(LAST, LAST, "(f16[6])", "d = f16[6] get-tuple-element(c), index=0\n ROOT s = (f16[6], (f16[6])) tuple(d, c)"),
     "other ops": choice(*ENDS, "(f32[6])", USED),
-    "the result of a loop": choice(LAST, "ROOT t = (f16[6]) custom-call(x), custom_call_target=\"f\"", "(f16[6])", TAKE),
+    "the result of a call": choice(LAST, "ROOT t = (f16[6]) custom-call(x), custom_call_target=\"f\"", "(f16[6])", TAKE),
     "other types before": choice(LAST, f"w = s32[6] convert(x)\n{CONVERTED.replace('(y)', '(w)')}", "(f16[6])", TAKE),
     "yielded twice": choice(
-        *[f"y = f32[6] {name}(x)\n z = f16[6] convert(y)\n ROOT t = (f16[6], f16[6]) tuple(z, z)" for name in ("sine", "cosine")],
+        *of_both("y = f32[6] *(x)\n z = f16[6] convert(y)\n ROOT t = (f16[6], f16[6]) tuple(z, z)"),
         "(f16[6], f16[6])", "",
     ).replace("c = (f16", "ROOT c = (f16"),
     "converted again": choice(
-        *[f"y = f32[6] {name}(x)\n z = f16[6] convert(y)\n w = f32[6] convert(z)\n ROOT t = (f32[6], f16[6]) tuple(w, z)"
-          for name in ("sine", "cosine")], "(f32[6], f16[6])", "",
+        *of_both("y = f32[6] *(x)\n z = f16[6] convert(y)\n w = f32[6] convert(z)\n ROOT t = (f32[6], f16[6]) tuple(w, z)"),
+        "(f32[6], f16[6])", "",
     ).replace("c = (f32", "ROOT c = (f32"),
     "a sharding": choice(LAST, LAST, "(f16[6])", TAKE).replace("false_computation=g", "false_computation=g, sharding={{replicated}}"),
     "a dependence": choice(LAST, LAST.replace("convert(y)", "convert(y), control-predecessors={x}"), "(f16[6])", TAKE),
     "other layouts": choice(
-        *[f"y = f32[2,3]{layout} reshape(x)\n z = f32[2,3]{layout} sine(y)\n w = f32[2,3]{{1,0}} copy(z)\n"
-          f"ROOT t = (f32[2,3]{{1,0}}) tuple(w)" for layout in ("{1,0}", "{0,1}")],
+        LAYOUT.replace("*", "{1,0}"), LAYOUT.replace("*", "{0,1}"),
         "(f32[2,3]{1,0})", "ROOT r = f32[2,3]{1,0} get-tuple-element(c), index=0",
     ),
 }  # fmt: skip
@@ -179,6 +186,14 @@ def test_what_one_branch_needs_is_computed_there(operands: str):
     module = moved(INTO, text.replace("ROOT r = f32[6] abs(c)", "ROOT r = (f32[6]) tuple(c)"))
     assert opcodes(module) == ["conditional"]
     assert opcodes(module, operands.split(", ").index("n")).count("multiply") == 1
+
+
+def test_what_a_branch_is_given_of_constants():
+    text = choice(
+        "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = (f32[6]) tuple(c)", given="f32[6]",
+        before="k = f32[] constant(3)\n s = f32[6] broadcast(k), dimensions={}", operands="a, s",
+    )  # fmt: skip
+    assert opcodes(moved(INTO, text), 1) == ["constant", "broadcast", "cosine"]
 
 
 def test_elements_of_what_a_branch_is_given():
@@ -283,7 +298,9 @@ def test_random_branches(seed: int):
     after = "".join(f"r{number} = f32[6] get-tuple-element(c), index={number}\n" for number in range(3))
     after += "".join(line(f"m{number}", values) for number in range(4))
     after += f"ROOT t = (f32[6], f32[6]) tuple(m3, {random.choice(values)})"
-    module = hloom.parse(choice(*branches, "(f32[6], f32[6], f32[6])", after, before=before, operands="o, q"))
+    module = hloom.parse(
+        choice(branches[0], branches[1], "(f32[6], f32[6], f32[6])", after, before=before, operands="o, q")
+    )
     for passes in ([INTO], [OUT], [OUT, INTO]):
         result, _ = apply(module, passes)
         verify(result)

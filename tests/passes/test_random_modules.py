@@ -35,6 +35,7 @@ NEIGHBOURS = (
     "sink-reshapes",
     "carry-concatenations",
     "move-into-branches",
+    "move-out-of-branches",
 )
 """What XLA runs beside its simplifier."""
 STRICT = {

@@ -120,7 +120,7 @@ def _computed_for(operand: Node, values: Sequence[Node]) -> dict[Node, None]:
         waiting += missing
         if not missing:
             ordered[waiting.pop()] = None
-    return ordered if any(not is_copied(x) for value in ordered for x in value.inputs) else {}
+    return ordered
 
 
 def _may_go_in(value: Node) -> bool:
