@@ -8,6 +8,7 @@ from benchmarks.analysis import analysis, analysis_of_a_million
 from benchmarks.autodiff import autodiff
 from benchmarks.bubble import bubbles
 from benchmarks.caps import caps
+from benchmarks.clusters import clusters
 from benchmarks.diff import differences
 from benchmarks.figures import Figure
 from benchmarks.fit import fits
@@ -55,6 +56,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "rewriting": rewriting,
     "passes": passes,
     "saturation": saturation,
+    "clusters": clusters,
     "microbatch": microbatches,
     "remat": remat,
     "oom": out_of_memory,

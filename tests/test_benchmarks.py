@@ -35,6 +35,7 @@ MINUTES = {"bubble", "caps", "fit", "ranks"}
 
 SMALLER: dict[str, dict[str, object]] = {
     "autodiff": {"CORPUS_NAMES": ("elementwise.hyperbolic", "linalg.solve")},
+    "clusters": {"PROGRAM_NAMES": ("adam", "heat_equation"), "SHORT": 200, "LONG": 400},
     "diff": {"MOST_PAIRS": 1},
     "functions": {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),

@@ -279,6 +279,23 @@ def test_fragments_and_types_left_out():
     assert [str(name) for name in module.unresolved] == [str(name) for name in fragment.unresolved]
 
 
+def test_a_copy_for_a_buffer_stays_and_one_for_a_layout_is_fused():
+    text = entry("x = f32[8,4]{1,0} parameter(0)", "a = f32[8,4]{1,0} negate(x)", "c = f32[8,4]{LAYOUT} copy(a)",
+                 "b = f32[8,4]{LAYOUT} tanh(c)")  # fmt: skip
+    plain, _ = hloom.apply(hloom.parse(text.replace("LAYOUT", "1,0")), "cluster")
+    assert kernels(plain) == [("negate",), ("copy",), ("tanh",)]
+    moved, _ = hloom.apply(hloom.parse(text.replace("LAYOUT", "0,1")), "cluster")
+    assert kernels(moved) == [("negate", "copy", "tanh")]
+
+
+def test_every_kernel_as_a_fusion():
+    module, _ = hloom.apply(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(least=1)")
+    assert kernels(module) == [("negate",)] and fusion_kinds(module) == ["kLoop"]
+    for least in ("0", "many"):
+        with pytest.raises(HloomError, match=f"least is a number of instructions, not '{least}'"):
+            hloom.apply(module, f"cluster(least={least})")
+
+
 def test_again_changes_nothing():
     text = entry("x = f32[64] parameter(0)", "a = f32[64] negate(x)", "b = f32[64] tanh(a)")
     module, _ = hloom.apply(hloom.parse(text), "cluster")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, cost, device
 from hloom.fusion.frontier_search import FrontierSearch, MaterializedValues, kernels_of
-from hloom.fusion.fusion_writer import FusionWriter
+from hloom.fusion.fusion_writer import LEAST_MEMBERS, FusionWriter
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
 from hloom.fusion.target import FusionTarget, fusion_target
@@ -36,13 +36,16 @@ class Clustering:
         return sum(kernel_cost.seconds for _, kernel_cost in self.kernels)
 
 
-def cluster(module: Module, target: Device | str = "cpu") -> Report:
+def cluster(module: Module, target: Device | str = "cpu", least: int | str = LEAST_MEMBERS) -> Report:
     """Make fusions of instructions, for as long as that saves time on a device, which is given or named.
 
-    Computations that loops, branches and calls run are clustered too; fusions that are there stay. What has effects,
-    control dependences, a sharding or a configuration of a backend's is in no kernel. Raises HloomError for a device
-    that nobody knows, and for a module without an entry.
+    A fusion has at least so many instructions, reshapes and bitcasts aside; with 1 each kernel is one, as XLA's own
+    pipeline for CPUs leaves it. Computations that loops, branches and calls run are clustered too; fusions that are
+    there stay. What has effects, control dependences, a sharding or a backend's configuration is in no kernel. Raises
+    HloomError for a device that nobody knows, for a number that is none, and for a module without an entry.
     """
+    if not isinstance(least, int) or least < 1:
+        raise HloomError(f"least is a number of instructions, not '{least}'", hint="as in -p 'cluster(least=1)'")
     on = device(target) if isinstance(target, str) else target
     report = Report("cluster")
     if module.has_closures:
@@ -56,7 +59,9 @@ def cluster(module: Module, target: Device | str = "cpu") -> Report:
     exact = True
     for graph, times in runs_of(costs, graphs):
         clustering = clustered(graph, costs, fusion_target(on))
-        report.changes += FusionWriter(module, clustering.model).write([kernel for kernel, _ in clustering.kernels])
+        report.changes += FusionWriter(module, clustering.model, least).write(
+            [kernel for kernel, _ in clustering.kernels]
+        )
         before, after = before + clustering.unfused * times, after + clustering.seconds * times
         exact &= clustering.is_exact
     if report.changes:
@@ -175,4 +180,4 @@ def _costed(model: KernelModel, values: MaterializedValues) -> list[tuple[Kernel
     return costed
 
 
-register_pass("cluster", "kernels chosen by their time on a device, as fusions", cluster, ("target",))
+register_pass("cluster", "kernels chosen by their time on a device, as fusions", cluster, ("target", "least"))

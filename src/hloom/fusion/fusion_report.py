@@ -7,7 +7,7 @@ recomputation counts, and any two kernels can be tried as one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,12 +97,17 @@ class MissedFusion:
 
 @dataclass(frozen=True, slots=True)
 class FusionReport(Displayed):
-    """The fusions of a module on a device, those first that take longest; made by `fusions`."""
+    """The fusions of a module on a device, those first that take longest; made by `fusions`.
+
+    `kernel_seconds` are those of all that kernels of the model may hold, in all runs: of fusions, and of instructions
+    that are in none.
+    """
 
     module: Module
     device: Device
     fusions: tuple[FusionRow, ...]
     missed: tuple[MissedFusion, ...]
+    kernel_seconds: float
 
     def __repr__(self) -> str:
         return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {self.seconds:.3g} s>"
@@ -129,6 +134,7 @@ class FusionReport(Displayed):
             "device": self.device.name,
             "is_estimate": True,
             "seconds": self.seconds,
+            "kernel_seconds": self.kernel_seconds,
             "fusions": [row.to_json() for row in self.fusions],
             "missed": [pair.to_json() for pair in self.missed],
         }
@@ -146,13 +152,15 @@ def fusions(module: Module, on: Device | str = "cpu") -> FusionReport:
     costs = cost(opened.copy)
     rows: list[FusionRow] = []
     missed: list[MissedFusion] = []
+    seconds = 0.0
     for graph, times in runs_of(costs, list(running_graphs(opened.copy))):
         computation = _Computation(opened, graph, times, costs, chosen, timings)
         rows += computation.rows()
         missed += computation.missed()
+        seconds += computation.seconds()
     rows.sort(key=lambda row: (-row.total, row.node.name))
     missed.sort(key=lambda pair: (bool(pair.obstacle), -pair.saved, pair.first.name, pair.second.name))
-    return FusionReport(module, chosen, tuple(rows), tuple(missed))
+    return FusionReport(module, chosen, tuple(rows), tuple(missed), seconds)
 
 
 class _Opened:
@@ -227,6 +235,20 @@ class _Computation:
                 if kernel is not None:
                     self.kernels[fusion] = kernel, self.model.assessed(kernel)[0]
 
+        self.alone = list(self._alone())
+
+    def _alone(self) -> Iterator[tuple[Kernel, KernelCost]]:
+        """The instructions that no fusion held and kernels may hold."""
+        model = self.model
+        for number, is_fusible in enumerate(model.is_fusible):
+            if is_fusible and model.nodes[number] not in self.opened.fusion_of:
+                kernel = Kernel((number,), (number,))
+                yield kernel, model.assessed(kernel)[0]
+
+    def seconds(self) -> float:
+        """What all kernels take in all runs."""
+        return self.times * sum(taken.seconds for _, taken in (*self.kernels.values(), *self.alone))
+
     def _kernel(self, nodes: Sequence[Node]) -> Kernel | None:
         """What a fusion held, as a kernel; None where it holds what kernels of the model do not."""
         model = self.model
@@ -260,15 +282,12 @@ class _Computation:
     def missed(self) -> list[MissedFusion]:
         """The pairs of kernels, instructions alone among them, that take less time as one."""
         model = self.model
-        held = {number for kernel, _ in self.kernels.values() for number in kernel.members}
         kernels = list(self.kernels.values())
         names: dict[int, Node] = {kernel.roots[0]: fusion for fusion, (kernel, _) in self.kernels.items()}
-        for number, is_fusible in enumerate(model.is_fusible):
-            node = model.nodes[number]
-            if is_fusible and number not in held and not model.is_leaf[number] and node not in self.opened.fusion_of:
-                kernel = Kernel((number,), (number,))
-                kernels.append((kernel, model.assessed(kernel)[0]))
-                names[number] = self.opened.original[node]
+        for kernel, taken in self.alone:
+            if not model.is_leaf[kernel.roots[0]]:
+                kernels.append((kernel, taken))
+                names[kernel.roots[0]] = self.opened.original[model.nodes[kernel.roots[0]]]
         merger = KernelMerger(model, kernels)
         by_root = {kernel.roots[0]: (kernel, taken) for kernel, taken in kernels}
         pairs: dict[tuple[int, int], MissedFusion] = {}

@@ -15,14 +15,15 @@ from hloom.ops import OPS
 from hloom.passes import sort_topologically
 
 LEAST_MEMBERS = 2
-"""A kernel of fewer instructions, views aside, stays as it is."""
+"""A kernel of fewer instructions, views aside, stays as it is, unless told otherwise."""
 
 
 class FusionWriter:
     """Puts fusions in place of the kernels of one computation."""
 
-    def __init__(self, module: Module, model: KernelModel) -> None:
+    def __init__(self, module: Module, model: KernelModel, least: int = LEAST_MEMBERS) -> None:
         self.module = module
+        self.least = least
         self.model = model
         self.graph = model.graph
         self._results: dict[Node, Node] = {}
@@ -52,7 +53,7 @@ class FusionWriter:
 
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes
-        return sum(nodes[number].opcode not in VIEWS for number in kernel.members) >= LEAST_MEMBERS
+        return sum(nodes[number].opcode not in VIEWS for number in kernel.members) >= self.least
 
     def _fused(self, kernel: Kernel) -> Graph:
         """The computation of a kernel."""

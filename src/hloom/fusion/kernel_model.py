@@ -21,8 +21,8 @@ from hloom.analysis import BROADCASTS, DATA_MOVEMENT, ELEMENTWISE, VIEWS, CallGr
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, FusionTarget
 from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType
 
-NOT_FUSED = frozenset(("copy", "stochastic-convert"))
-"""Elementwise opcodes that are no part of kernels: a copy is asked for, random bits are XLA's to draw."""
+NOT_FUSED = frozenset(("stochastic-convert",))
+"""Elementwise opcodes that are no part of kernels: XLA's fusions do not take them."""
 FUSED = (
     ELEMENTWISE | VIEWS | DATA_MOVEMENT | {"slice", "dynamic-slice", "gather", "dynamic-update-slice", "reduce"}
 ) - (NOT_FUSED)
@@ -149,7 +149,7 @@ class KernelModel:
         is_product = self.target.has_output_fusions and node.opcode in PRODUCTS
         if (node.opcode not in FUSED and not is_product) or not CARRIED.isdisjoint(node.attributes):
             return False
-        if node.opcode == "reduce" and len(node.inputs) != 2:
+        if (node.opcode == "reduce" and len(node.inputs) != 2) or _is_plain_copy(node):
             return False
         return all(_is_plain_array(value.type) and value in self.numbers for value in (node, *node.inputs))
 
@@ -373,6 +373,15 @@ def _is_plain_array(value_type: object) -> bool:
     if not isinstance(value_type, TensorType) or value_type.dynamic is not None:
         return False
     return value_type.dtype.bits >= MIN_BITS or value_type.dtype.name == "pred"
+
+
+def _is_plain_copy(node: Node) -> bool:
+    """Whether a copy is made for a buffer of its own, and not for another layout: to keep a value."""
+    if node.opcode != "copy":
+        return False
+    types = [value.type for value in (node, *node.inputs)]
+    layouts = [value_type.layout for value_type in types if isinstance(value_type, TensorType)]
+    return None in layouts or len(set(layouts)) < 2
 
 
 def _element_bytes(node: Node) -> int:
