@@ -46,7 +46,9 @@ def modelled(name: str) -> float:
     """The seconds of our kernels over those of XLA's, in the module that XLA has optimised for the CPU."""
     function, shapes = PROGRAMS[name]
     arrays = [jax.ShapeDtypeStruct(dims, jnp.float32) for dims in shapes]
-    module = hloom.parse(jax.jit(function).lower(*arrays).compile().as_text())
+    text = jax.jit(function).lower(*arrays).compile().as_text()
+    assert text is not None, "XLA's CPU client has a program's text"
+    module = hloom.parse(text)
     ours, _ = hloom.apply(module, ["inline-fusions", "cluster"])
     return hloom.fusions(ours).kernel_seconds / hloom.fusions(module).kernel_seconds
 
