@@ -35,6 +35,15 @@ UNLINKED = {
     "cpu_float_support.cc": "openxla/xla; its class is linked",
     "while_loop_unroller.cc": "openxla/xla, before 2026",
     "priority_fusion.cc": "openxla/xla, early 2026",
+    "ConditionalCodeMotion": "conditional_code_motion.cc, before 2026",
+    "conditional_code_motion.cc": "openxla/xla, before 2026",
+    "convert_mover.cc": "openxla/xla, early 2026",
+    "MoveConvertPrecisionOps": "convert_mover.cc, early 2026",
+    "dot_merger.cc": "openxla/xla, early 2026",
+    "DotMerger": "dot_merger.cc, early 2026",
+    "while_loop_concat_code_motion.cc": "openxla/xla, before 2026",
+    "WhileLoopConcatCodeMotion": "while_loop_concat_code_motion.cc, before 2026",
+    "SliceSinker": "slice_sinker.cc, before 2026",
 }
 """What is not in the CPU's library, and where it was seen instead."""
 _FILE = re.compile(r"\b(?:xla/[\w/]+/)?(\w+\.cc)\b")
