@@ -120,12 +120,18 @@ class OpaqueDependence:
         assert isinstance(first_type, TensorType)
         if first_type.dtype.kind is DTypeKind.BOOLEAN:
             first = emitter.convert(first, _UNSIGNED[8])
-        bits = _UNSIGNED[max(first_type.dtype.bits, 8)]
-        if isinstance(first.type, TensorType) and first.type.dtype is not bits:
-            first = emitter.op("bitcast-convert", first, type=TensorType(bits, dims))
-        some = 1 + variant % ((1 << bits.bits) - 1)
-        ones, zeros = (emitter.broadcast(emitter.constant(number, bits), dims) for number in (some, 0))
-        return emitter.compare("NE", emitter.op("or", first, ones), zeros)
+        return true_of(emitter, first, 1 + variant % ((1 << max(first_type.dtype.bits, 8)) - 1))
+
+
+def true_of(emitter: Emitter, value: Node, some: int = 1) -> Node:
+    """True for every element of an array of whole bytes, as what it is with `some` bits set is not zero."""
+    value_type = value.type
+    assert isinstance(value_type, TensorType), "what is true of a value is true of the elements of an array"
+    bits, dims = _UNSIGNED[max(value_type.dtype.bits, 8)], value_type.dims
+    if value_type.dtype is not bits:
+        value = emitter.op("bitcast-convert", value, type=TensorType(bits, dims))
+    ones, zeros = (emitter.broadcast(emitter.constant(number, bits), dims) for number in (some, 0))
+    return emitter.compare("NE", emitter.op("or", value, ones), zeros)
 
 
 def _common_dims(own: tuple[int, ...], other: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -10,7 +10,8 @@ from hloom.ir import Module, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
 from hloom.remat.inner_program import as_program, computation_at_peak, put_back
 from hloom.remat.kernel_order import write_waits
-from hloom.remat.opaque_dependence import MECHANISMS
+from hloom.remat.materialization import find_shared, materialize
+from hloom.remat.opaque_dependence import MECHANISMS, SELECT
 from hloom.remat.residual_writer import write_residuals
 from hloom.remat.search import MOST_SEARCHED, Measure, Rematerialization, Search, find_least, write_choice
 from hloom.remat.stored_values import StoredValues, find_stored_values
@@ -56,10 +57,11 @@ def remat_in_place(
         raise HloomError("how much memory the program may take must be said", hint="remat(budget=160MiB)")
     report = Report("remat")
     made = _rematerialized(module, budget, backend, measure)
-    if not made.recomputed:
+    if not made.is_changed:
         report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
         return report
     _prepare(module)
+    materialize(module.entry, made.materialized)
     for name, inner in made.inside:
         put_back(module, name, inner)
     if made.residuals is not None:
@@ -70,9 +72,10 @@ def remat_in_place(
         write_waits(module.entry, find_stored_values(module), waits, MECHANISMS[backend])
     report.changes = 1
     by_xla = "" if made.assigned is None else f" ({made.assigned:,} by XLA)"
+    stored = f"{len(made.materialized)} values are stored once, " if made.materialized else ""
     report.notes.append(
-        f"{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} bytes{by_xla}, "
-        f"{made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
+        f"{stored}{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} "
+        f"bytes{by_xla}, {made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
         f"{made.cost_bound:,.0f}"
     )
     large = "" if made.inside else _largest_inside(module)
@@ -136,6 +139,51 @@ def _rematerialize(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program",
         )
+    starts = [*_materialized(replace(original, module=program), mechanism), replace(original, module=program)]
+    for start in starts:
+        made = _fitting(start, limit, targets, backend, measure, asked, depth)
+        if made is not None:
+            return made if made.is_changed else original
+    ways = [way for start in starts for way in _least_ways(start, start.module, mechanism, depth)]
+    fitting = sorted((way for way in ways if way.peak <= limit), key=lambda way: way.flops)
+    near = sorted((way for way in ways if limit < way.peak <= (1 + MARGIN) * limit), key=lambda way: way.peak)
+    for way in (*fitting, *near[:MOST_NEAR]):
+        assigned = (measure or asked)(way.module)
+        if assigned <= limit and (assigned or way.peak <= limit) and way.is_changed:
+            return replace(way, peak=assigned if measure else way.peak, assigned=assigned or None)
+    least = min(way.peak for way in ways)
+    large = _largest_inside(program)
+    raise HloomError(
+        f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
+        f"choice less than {_least_peak(stored):,}; arguments and outputs are {stored.fixed:,} of that"
+        + (f"; {large}" if large else ""),
+        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
+    )
+
+
+def _materialized(original: Rematerialization, mechanism: str) -> list[Rematerialization]:
+    """The program with values stored once that the CPU's kernels would compute several times; none where none are."""
+    names = tuple(find_shared(original.stored)) if mechanism == SELECT else ()
+    if not names:
+        return []
+    program = original.module.clone()
+    program.index_users()
+    materialize(program.entry, names)
+    verify(program)
+    stored, flops = find_stored_values(program), cost(program).total.flops
+    return [replace(original, module=program, peak=stored.peak, flops=flops, stored=stored, materialized=names)]
+
+
+def _fitting(
+    original: Rematerialization, limit: int, targets: list[int], backend: str, measure: Measure | None,
+    asked: _Checked, depth: int,
+) -> Rematerialization | None:  # fmt: skip
+    """The cheapest choice that is found and fits; None where none is."""
+    program, stored, mechanism = original.module, original.stored, MECHANISMS[backend]
+    if original.peak <= targets[0] and original.is_changed:
+        assigned = (measure or asked)(program)
+        if assigned <= limit:
+            return replace(original, assigned=assigned or None)
     start = _inside(original, program, limit, backend, measure or asked, depth)
     if start.inside:
         assigned = (measure or asked)(start.module)
@@ -154,20 +202,7 @@ def _rematerialize(
                 return replace(best, assigned=assigned or None)
         elif measure is None and stored.peak <= limit and asked(program) <= limit:
             return original
-    ways = _least_ways(original, program, mechanism, depth)
-    fitting = sorted((way for way in ways[1:] if way.peak <= limit), key=lambda way: way.flops)
-    near = sorted((way for way in ways[1:] if limit < way.peak <= (1 + MARGIN) * limit), key=lambda way: way.peak)
-    for way in (*fitting, *near[:MOST_NEAR]):
-        assigned = (measure or asked)(way.module)
-        if assigned <= limit and (assigned or way.peak <= limit):
-            return replace(way, peak=assigned if measure else way.peak, assigned=assigned or None)
-    least = min(way.peak for way in ways)
-    large = _largest_inside(program)
-    raise HloomError(
-        f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
-        f"choice less than {_least_peak(stored):,}" + (f"; {large}" if large else ""),
-        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
-    )
+    return None
 
 
 def _inside(
@@ -193,7 +228,7 @@ def _inside(
                 way = _rematerialize(inner, wanted, backend, None, None, depth - 1)
             except HloomError:
                 break
-            if way.recomputed:
+            if way.is_changed:
                 smaller = _put_inside(made, whole, graph.name, way)
                 taken = max(smaller.peak, asked(smaller.module) if smaller.peak <= limit else 0)
                 if taken <= limit or computation_at_peak(smaller.module) is None:
@@ -217,7 +252,7 @@ def _least_ways(original: Rematerialization, program: Module, mechanism: str, de
     flops = cost(inner).total.flops
     alone = Rematerialization(inner, stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
     smallest = min(_least_ways(alone, inner, mechanism, depth - 1), key=lambda way: way.peak)
-    start = _put_inside(original, program, graph.name, smallest) if smallest.recomputed else original
+    start = _put_inside(original, program, graph.name, smallest) if smallest.is_changed else original
     if start.peak >= original.peak:
         return find_least(original, program, original.stored, mechanism)
     return [original, *find_least(start, start.module, start.stored, mechanism)]

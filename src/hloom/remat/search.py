@@ -60,8 +60,9 @@ class Rematerialization:
     the model no choice of the same kind that fits at the time of the original peak costs less than `cost_bound`.
     `recomputed` counts the values that are computed again: those of loops by the choice `residuals`, then of the
     `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `inside`
-    names computations of loops and branches, with what was put in their place before all that. `assigned` is what a
-    compiler took when it was asked, None where it was not.
+    names computations of loops and branches, with what was put in their place before all that, and `materialized` the
+    values that were first of all made to be stored. `assigned` is what a compiler took when it was asked, None where it
+    was not.
     """
 
     module: Module
@@ -77,7 +78,13 @@ class Rematerialization:
     residuals: ResidualChoice | None = None
     waits: tuple[tuple[Wait, ...], ...] = ()
     inside: tuple[tuple[str, Module], ...] = ()
+    materialized: tuple[str, ...] = ()
     assigned: int | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is another program than the one before."""
+        return bool(self.recomputed or self.materialized)
 
 
 class Search:

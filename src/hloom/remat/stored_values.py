@@ -65,7 +65,7 @@ class StoredValues:
 
     `usage` are the bytes of temporaries at each time, `arguments` those of parameters that
     are not given away, `fixed` those of arguments and outputs at all times; `peak` is
-    what the program takes, gaps between buffers included.
+    what the program takes, gaps between buffers included. `live` is the run of the model's module.
     """
 
     values: list[StoredValue]
@@ -74,6 +74,13 @@ class StoredValues:
     arguments: int
     fixed: int
     peak: int
+    live: Liveness
+    names: dict[str, Node]
+
+    def form_of(self, node: Node) -> Node | None:
+        """The instruction of the program that a node of the model's module computes; None for what is none."""
+        stem, _, number = node.name.rpartition(".")
+        return self.names.get(node.name) or (self.names.get(stem) if number.isdecimal() else None)
 
 
 def find_stored_values(module: Module) -> StoredValues:
@@ -122,7 +129,7 @@ class _StoredValuesBuilder:
         live = self.live
         fixed = live.arguments + live.outputs - live.aliases
         return StoredValues(
-            ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak
+            ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak, live, self.nodes
         )
 
     def _order_as_written(self) -> None:
