@@ -1,4 +1,4 @@
-"""Materialization: values that are stored once, where XLA's CPU compiler would compute them in each kernel that reads them.
+"""Materialization: values are stored once that the CPU's kernels would otherwise compute wherever they are read.
 
     g = f32[8,256,256] add(h, d)        all kernels that read g compute it, and h and d are kept for the last of them
       ->
@@ -74,9 +74,7 @@ class _SharedValues:
         """The values that are worth storing, each beside those before it, and again beside all others."""
         least = LEAST_STORED * self.stored.peak
         values = [
-            value
-            for value in reversed(self.forms)
-            if _may_materialize(value) and leaf_bytes(value.type) >= least
+            value for value in reversed(self.forms) if _may_materialize(value) and leaf_bytes(value.type) >= least
         ]
         return [value.name for value in self._worth_storing(self._worth_storing(values))]
 
@@ -101,7 +99,10 @@ class _SharedValues:
         if until <= made or all(form in self.sizes for form in forms):
             return False
         inside = self._computed_with(forms)
-        computed, stored = self._reads_through(inside, dict.fromkeys(forms, until)), self._reads_through(inside, dict.fromkeys(forms, made))
+        computed, stored = (
+            self._reads_through(inside, dict.fromkeys(forms, until)),
+            self._reads_through(inside, dict.fromkeys(forms, made)),
+        )
         freed, counted = 0, set[Node]()
         for operand in (operand for node in inside for operand in node.inputs if operand not in inside):
             source = self.kept.get(operand, operand)

@@ -110,9 +110,7 @@ class OpaqueDependence:
         assert isinstance(value_type, TensorType), "a value that can be waited for is an array"
         first, dims = waited_for, tuple(value_type.dims[dim] for dim in kept)
         if dims != value_type.dims:
-            corner = tuple(
-                SliceDimension(0, size if dim in kept else 1, 1) for dim, size in enumerate(value_type.dims)
-            )
+            corner = tuple(SliceDimension(0, size if dim in kept else 1, 1) for dim, size in enumerate(value_type.dims))
             first = emitter.reshape(emitter.op("slice", waited_for, slice=corner), dims)
         if value_type.dtype.kind is DTypeKind.COMPLEX:
             first = emitter.op("real", first)

@@ -74,8 +74,8 @@ def remat_in_place(
     by_xla = "" if made.assigned is None else f" ({made.assigned:,} by XLA)"
     stored = f"{len(made.materialized)} values are stored once, " if made.materialized else ""
     report.notes.append(
-        f"{stored}{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} "
-        f"bytes{by_xla}, {made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
+        f"{stored}{made.recomputed} values are computed again: peak {made.original_peak:,} -> {made.peak:,} bytes"
+        f"{by_xla}, {made.flops / max(made.original_flops, 1):.4f} times the FLOPs; that costs {made.cost:,.0f}, bound "
         f"{made.cost_bound:,.0f}"
     )
     large = "" if made.inside else _largest_inside(module)

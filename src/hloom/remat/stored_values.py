@@ -129,7 +129,14 @@ class _StoredValuesBuilder:
         live = self.live
         fixed = live.arguments + live.outputs - live.aliases
         return StoredValues(
-            ordered, self.values, live.timeline() - fixed, live.arguments - live.aliases, fixed, live.peak, live, self.nodes
+            ordered,
+            self.values,
+            live.timeline() - fixed,
+            live.arguments - live.aliases,
+            fixed,
+            live.peak,
+            live,
+            self.nodes,
         )
 
     def _order_as_written(self) -> None:

@@ -150,9 +150,7 @@ class _Fusion:
         self.kernel_sizes[node] = 1
         if not loops:
             return
-        duplicate = self.graph.add_apply(
-            node.function, node.inputs, node.type, node.attributes, node.name, before=node
-        )
+        duplicate = self.graph.add_apply(node.function, node.inputs, node.type, node.attributes, node.name, before=node)
         for user in users:
             inputs = tuple(duplicate if operand is node else operand for operand in user.inputs)
             self.graph.set_inputs(user, inputs)
