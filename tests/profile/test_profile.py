@@ -171,6 +171,18 @@ def test_a_tpus_lines(tmp_path: Path):
     assert report.instructions[0].seconds == pytest.approx(50e-12)
 
 
+@pytest.mark.parametrize("derives", [False, True], ids=["kernels", "kernels and lines derived of them"])
+def test_a_gpus_kernels(tmp_path: Path, derives: bool):
+    """As CUPTI's collector writes them; made by hand, since no GPU wrote them."""
+    writer = TraceWriter()
+    writer.gpu(RUNS, derives)
+    writer.program(MODULE, tmp_path)
+    report = measured(writer.write(tmp_path / "trace"))
+    assert (report.runs, report.devices) == (2, 1)
+    seconds = {row.node.name: (row.seconds, row.events) for row in report.instructions}
+    assert seconds == {"d": (pytest.approx(15e-6), 2), "a": (pytest.approx(10e-6), 1), "t": (pytest.approx(2e-6), 1)}
+
+
 def test_the_last_session_counts(tmp_path: Path):
     written(tmp_path, [(name, run, start, end) for name, run, start, end in RUNS if run == 1])
     writer = TraceWriter()

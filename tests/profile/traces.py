@@ -81,6 +81,42 @@ class TraceWriter:
             ):
                 self.stat(plane, event, stat, value)
 
+    def gpu(self, events: Sequence[Event], derives: bool = False, module: str = "jit_step", number: int = 7) -> None:
+        """Kernels by stream, collectives on one of their own; with the lines that tools add if it derives them."""
+        plane = self.plane("/device:GPU:0")
+        streams = [plane.lines.add() for _ in range(2)]
+        for stream, name in zip(streams, ("Stream #13(Kernel)", "Stream #14(MemcpyD2D,Kernel)"), strict=True):
+            stream.name, stream.id = name, int(name[8:10])
+        derived = [plane.lines.add() for _ in range(2)] if derives else []
+        for line, name in zip(derived, ("XLA Ops", "XLA Modules"), strict=False):
+            line.name = name
+        self._add(plane, streams[0], "memset_kernel", 0, 1)  # a kernel that no instruction launched
+        for name, _, start, end in events:
+            kernels = ((start, start + 1), (start + 1, end)) if name == "d" else ((start, end),)
+            for from_, to in kernels:
+                event = self._add(plane, streams[name == "a"], f"kernel_{name}_{from_ - start}", from_, to)
+                for stat, value in (
+                    ("correlation_id", 100 * start),
+                    ("kernel_details", "regs:32 static_shared:0 grid:1,1,1 block:128,1,1"),
+                    ("hlo_module", module),
+                    ("hlo_op", name),
+                    ("program_id", number),
+                ):
+                    self.stat(plane, event, stat, value)
+            if derives:
+                self._add(plane, derived[0], name, start, end)
+        for run in dict.fromkeys(event[1] for event in events) if derives else ():
+            times = [(start, end) for _, other, start, end in events if other == run]
+            self._add(plane, derived[1], module, min(times)[0], max(end for _, end in times))
+
+    def _add(self, plane: Any, line: Any, name: str, start: int, end: int) -> Any:
+        numbers = {known.name: key for key, known in plane.event_metadata.items()}
+        number = numbers.get(name, len(numbers) + 1)
+        plane.event_metadata[number].name = name
+        event = line.events.add()
+        event.metadata_id, event.offset_ps, event.duration_ps = number, start * MICROSECOND, (end - start) * MICROSECOND
+        return event
+
     def program(self, text: str, folder: Path, name: str = "jit_step", number: int = 7) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         data = save(parse(text), folder / "program.pb").read_bytes()

@@ -2,9 +2,12 @@
 
     DIR/plugins/profile/2026_01_31_12_00_00/host.xplane.pb
 
-On CPUs and GPUs an instruction's events have the statistics `hlo_op`, `hlo_module`, `program_id` and `run_id`, and on a
-TPU they stand in the line `XLA Ops`, with the program in the line `XLA Modules` at the same time. The plane
-`/host:metadata` has the optimised programs themselves, as HloProto. Times are picoseconds.
+On a CPU an instruction's events have the statistics `hlo_op`, `hlo_module`, `program_id` and `run_id`. On a GPU the
+kernels of a stream are a line, `Stream #7(Compute)` in the plane `/device:GPU:0`, and have those of the instruction
+that launched them; tools add lines `XLA Ops` and `XLA Modules` that are made of these. On a TPU instructions stand in the
+line `XLA Ops`, with the program in the line `XLA Modules` at the same time. The plane `/host:metadata` has the optimised
+programs themselves, as HloProto. Times are picoseconds. Source: xla/backends/profiler/gpu/cupti_collector.cc,
+CreateXEvent; DeriveEventsFromAnnotations.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ MOST_FILES = 256
 MOST_EVENTS = 20_000_000
 """How many events of instructions are read."""
 HINT = "a trace is what jax.profiler.trace(DIR) writes: DIR/plugins/profile/*/*.xplane.pb"
+OPS_LINE = "XLA Ops"
 METADATA_PLANE = "/host:metadata"
 _PROGRAM = re.compile(r"^(.*)\(([0-9]{1,20})\)$")
 _INSTRUCTION = re.compile(r"^%?([\w.-]+)(?: = |$)")
@@ -137,8 +141,11 @@ def _plane_events(plane: Any, prefix: str) -> Iterator[tuple[ProgramId, OpEvent]
     reader = _StatReader(names)
     shared = {key: reader.read(metadata.stats) for key, metadata in plane.event_metadata.items()}
     modules = _ModuleTimes(plane)
+    has_kernels = any(_has_kernels(line, shared, reader) for line in plane.lines)
     for line in plane.lines:
-        is_ops = line.name == "XLA Ops"
+        is_ops = line.name == OPS_LINE
+        if is_ops and has_kernels:  # these would count a second time
+            continue
         begin = line.timestamp_ns * 1000
         for event in line.events:
             stats = {**shared.get(event.metadata_id, {}), **reader.read(event.stats)}
@@ -160,6 +167,13 @@ def _plane_events(plane: Any, prefix: str) -> Iterator[tuple[ProgramId, OpEvent]
             device = f"{prefix}{plane.name}" if ordinal is None else f"{prefix}{plane.name}:{ordinal}"
             if program is not None:
                 yield program, OpEvent(op, device, line.id, run, start, start + event.duration_ps)
+
+
+def _has_kernels(line: Any, shared: Mapping[int, Mapping[str, Any]], reader: _StatReader) -> bool:
+    """Whether a line beside that of instructions has events that say which instruction they are of."""
+    return line.name != OPS_LINE and any(
+        "hlo_op" in shared.get(event.metadata_id, ()) or "hlo_op" in reader.read(event.stats) for event in line.events
+    )
 
 
 def _op_of(metadata: Any) -> str | None:
