@@ -14,12 +14,12 @@ from hloom.oom import OomReport, why_oom
 from hloom.xla_cpu import memory
 
 LIMIT, QUICK_LIMIT = 60, 30
-"""Seconds of processor time for all that is tried on the small step, and for the tables of the large one."""
+"""Seconds of processor time for all that is tried on a step, and for the tables of the large one."""
 LINEAR = AtMost(2)
 
 
 def out_of_memory(plan: Plan) -> Iterator[Figure]:
-    """Tables of the small and the large step; all remedies of the small one, in half of what it takes."""
+    """Tables of the small and the large step; what is tried on either, for half of what it takes."""
     programs = training_step(plan.small, True), training_step(plan.large, True)
     jobs = [Job(_tables, partial(parse, program.text)) for program in programs]
     less, more = take_turns(jobs, plan.seconds)
@@ -28,11 +28,12 @@ def out_of_memory(plan: Plan) -> Iterator[Figure]:
         more.best / QUICK_LIMIT, None, AtMost(1),
     )  # fmt: skip
     yield growth("why-oom --quick", *programs, less, more, LINEAR)
-    (tried,) = take_turns([Job(_tried, partial(parse, programs[0].text))], 0, 1)
-    yield Figure(
-        f"why-oom: {programs[0].name}", milliseconds(tried.best), "limit", f"{LIMIT} s",
-        tried.best / LIMIT, None, AtMost(1),
-    )  # fmt: skip
+    for program in programs:
+        (tried,) = take_turns([Job(_tried, partial(parse, program.text))], 0, 1)
+        yield Figure(
+            f"why-oom: {program.name}", milliseconds(tried.best), "limit", f"{LIMIT} s",
+            tried.best / LIMIT, None, AtMost(1),
+        )  # fmt: skip
 
 
 def _tables(module: Module) -> OomReport:

@@ -16,7 +16,7 @@ import pytest
 import hloom
 from hloom.analysis import NO_SCOPE
 from hloom.ir import Module
-from hloom.oom import OomReport, padded_bytes, why_oom
+from hloom.oom import OomReport, diagnosis, padded_bytes, remedies, why_oom
 from hloom.oom.half_precision import in_half_precision
 from hloom.oom.held_buffers import repeated_scope
 from hloom.text import HloomError
@@ -205,3 +205,18 @@ def test_instructions_without_metadata_have_no_scope():
         hloom.parse("ENTRY e { x = f32[64] parameter(0) y = f32[64] tanh(x) ROOT z = f32[64] negate(y) }"), quick=True
     )
     assert {buffer.scope for buffer in report.buffers} <= {"inputs", NO_SCOPE, "outputs"}
+
+
+def test_what_is_not_tried_on_a_large_program_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(diagnosis, "MOST_TRIED", 1)
+    monkeypatch.setattr(remedies, "MOST_TRIED", 1)
+    small = hloom.parse("ENTRY e { x = f32[8,1024] parameter(0) ROOT y = f32[8,1024] tanh(x) }")
+    report = why_oom(small, memory="6KiB")
+    (note,) = (note for note in report.notes if note.startswith("not tried"))
+    assert "over 2 and 4 devices" in note and "batch is not looked for" in note
+    assert {remedy.devices for remedy in report.remedies if remedy.name == "shard"} == {8}
+    assert len([remedy for remedy in report.remedies if remedy.name == "remat"]) == 1
+    assert "say it" in next(remedy for remedy in report.remedies if remedy.name == "microbatch").problem
+    given = why_oom(small, memory="6KiB", batch="x:0")
+    assert not any("batch" in note for note in given.notes)
+    assert len([remedy for remedy in given.remedies if remedy.name == "microbatch"]) == 3

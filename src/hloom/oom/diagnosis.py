@@ -10,7 +10,7 @@ from hloom.ir import Module
 from hloom.microbatch import Batch
 from hloom.oom.error_text import OomMessage, read_error_text
 from hloom.oom.held_buffers import MAIN_SPACE, HeldBuffer, held_buffers
-from hloom.oom.remedies import MOST_TRIED, try_remedies
+from hloom.oom.remedies import DEVICES, MOST_TRIED, try_remedies
 from hloom.oom.report import OomReport, ordered
 from hloom.text import HloomError
 from hloom.xla_cpu import memory as memory_of
@@ -76,8 +76,14 @@ def module_report(
     remedies = ordered(list(try_remedies(program, peak, limit, file, batch)), limit)
     notes = report.notes
     if program.node_count > MOST_TRIED:
-        notes = (*notes, f"of more than {MOST_TRIED:,} instructions: fewer remedies are tried")
+        notes = (*notes, f"not tried, as there are more than {MOST_TRIED:,} instructions: {_untried(batch)}")
     return replace(report, remedies=remedies, notes=notes)
+
+
+def _untried(batch: Batch | str | None) -> str:
+    """What is left out for a large program."""
+    splits = f"recomputation within less, splits over {' and '.join(map(str, DEVICES[:-1]))} devices"
+    return splits if batch is not None else f"{splits}, and microbatches, whose batch is not looked for: say it"
 
 
 def limit_of(memory: int | str | None) -> int | None:

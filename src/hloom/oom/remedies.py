@@ -33,7 +33,8 @@ DEVICES = (2, 4, 8)
 FEWEST = 2
 """The number of slices for which the batch is proposed."""
 MOST_TRIED = 20_000
-"""Programs of more instructions are searched for no batch, and planned for the most devices only."""
+"""Programs of more instructions are searched for no batch, planned for the most devices only, and computed again within
+one budget."""
 LITTLE_SAVED = 0.75
 """A plan that keeps more than this part of the peak on each device is compared with fully sharded weights."""
 FSDP = "FSDP"
@@ -140,6 +141,8 @@ class _Trials:
     def budgets(self) -> list[int]:
         """What recomputation is to come down to: what there is, and shares of the peak that are less."""
         shares = [int(share * self.peak) for share in SHARES]
+        if self.module.node_count > MOST_TRIED:
+            return [self.limit if self.limit is not None and self.limit < self.peak else shares[0]]
         if self.limit is None or self.limit >= self.peak:
             return shares
         return [self.limit, *[budget for budget in shares if budget < 0.9 * self.limit][:1]]

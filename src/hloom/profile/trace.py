@@ -3,11 +3,11 @@
     DIR/plugins/profile/2026_01_31_12_00_00/host.xplane.pb
 
 On a CPU an instruction's events have the statistics `hlo_op`, `hlo_module`, `program_id` and `run_id`. On a GPU the
-kernels of a stream are a line, `Stream #7(Compute)` in the plane `/device:GPU:0`, and have those of the instruction
-that launched them; tools add lines `XLA Ops` and `XLA Modules` that are made of these. On a TPU instructions stand in the
-line `XLA Ops`, with the program in the line `XLA Modules` at the same time. The plane `/host:metadata` has the optimised
-programs themselves, as HloProto. Times are picoseconds. Source: xla/backends/profiler/gpu/cupti_collector.cc,
-CreateXEvent; DeriveEventsFromAnnotations.
+kernels of a stream are a line, `Stream #7(Kernel)` in the plane `/device:GPU:0`, and have those of the instruction that
+launched them; tools add lines `XLA Ops` and `XLA Modules` that are made of these. On a TPU instructions stand in the
+line `XLA Ops`, with the program in the line `XLA Modules` at the same time. The plane `/host:metadata` has the
+optimised programs themselves, as HloProto. Times are picoseconds. Source: CreateXEvent in
+xla/backends/profiler/gpu/cupti_collector.cc, and DeriveEventsFromAnnotations.
 """
 
 from __future__ import annotations
