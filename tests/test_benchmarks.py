@@ -11,6 +11,7 @@ pytest.importorskip("jaxlib")
 from benchmarks import peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
+from benchmarks.minimize import FAULTS as PLANTED
 from benchmarks.programs import Plan, Program, all_different, all_equal, repeated, training_step
 from benchmarks.ranks import spearman
 from benchmarks.sections import SECTIONS
@@ -41,6 +42,7 @@ SMALLER: dict[str, dict[str, object]] = {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
     },
+    "minimize": {"FAULTS": PLANTED[3:4]},  # of a pass: XLA takes no part in it
     "page": {"program": lambda: None},  # no browser: tests/page drives one
     "pipeline": {"CHAINS": 3},
     "planning": {"FEWEST": 1},

@@ -202,3 +202,48 @@ def test_keywords_are_written_down(keyword: Any):
 
 def with_keyword(x: Any, *, keyword: Any) -> Any:
     return forward_too(x)
+
+
+def test_a_pallas_kernel():
+    """In interpret mode, over blocks of rows: its program is loops, its gradient is told."""
+    from jax.experimental import pallas
+
+    def block(x_ref: Any, y_ref: Any, result_ref: Any) -> None:
+        result_ref[...] = jnp.tanh(x_ref[...]) * y_ref[...]
+
+    @jax.custom_vjp
+    def blocks(x: Any, y: Any) -> Any:
+        rows = pallas.BlockSpec((4, x.shape[1]), lambda i: (i, 0))
+        return pallas.pallas_call(
+            block,
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+            grid=(x.shape[0] // 4,),
+            in_specs=[rows, rows],
+            out_specs=rows,
+            interpret=True,
+        )(x, y)
+
+    def backward(residuals: Any, cotangent: Any) -> Any:
+        x, y = residuals
+        return cotangent * y * (1 - jnp.tanh(x) ** 2), cotangent * jnp.tanh(x)
+
+    blocks.defvjp(lambda x, y: (blocks(x, y), (x, y)), backward)
+
+    @hloom.rule
+    def put_blocks(p: Any) -> None:
+        """tanh(x) * y -> blocks(x, y)"""
+        x, y = p.value("x", rank=2), p.value("y", rank=2)
+        product = p.op("multiply", p.op("tanh", x), y)
+        with p.rewrite() as r:
+            r.replace({product: r.call(blocks, x, y)})
+
+    def total(x: Any, y: Any) -> Any:
+        return (jnp.tanh(x) * y).sum()
+
+    x, y = (np.random.default_rng(seed).normal(size=(8, 2)).astype(np.float32) for seed in range(2))
+    module, report = hloom.apply(hloom.load(jax.jit(total).lower(x, y)), put_blocks)
+    assert report.matched == 1
+    rewritten = jax.grad(hloom.differentiable(hloom.jit(total, put_blocks)), (0, 1))
+    for gradients in (hloom.run(hloom.grad(module), (x, y)).outputs, rewritten(x, y)):
+        for one, other in zip(gradients, jax.grad(total, (0, 1))(x, y), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -71,6 +71,14 @@ def test_the_instruction_at_fault_is_told_in_few_steps():
     assert result.instructions_before > 400 and result.steps < 15
 
 
+def test_values_that_are_too_large_at_first(monkeypatch: pytest.MonkeyPatch):
+    """They are recorded once the shapes are smaller."""
+    monkeypatch.setattr("hloom.minimize.recorded_values.MOST_BYTES", 2000)
+    result = smallest(chain(20), Miscompiles(is_tanh, "exponential"))
+    assert [node.opcode for node in result.module.entry.nodes] == ["parameter", "tanh"]
+    assert result.steps < 15
+
+
 def test_it_keeps_values_of_the_program():
     """A logarithm is wrong, of negative numbers alone: random inputs of the part that is left would do, zeros not."""
     text = """ENTRY e {

@@ -66,7 +66,7 @@ def localize_fault(search: ReductionSearch) -> None:
 def _localize(search: ReductionSearch, predicate: NumericPredicate) -> bool:
     """Keep one instruction, or one window, of those that differ on their own."""
     count = len(entry_instructions(search.module))
-    if count <= FEW or predicate.values() is None:
+    if count <= FEW or search.looked_through is search.module or predicate.values() is None:
         return False
     for size, offset in WINDOWS:
         if 2 * size > count:
@@ -79,6 +79,7 @@ def _localize(search: ReductionSearch, predicate: NumericPredicate) -> bool:
             with predicate.taking_any():
                 if search.take(attempt(partial(keep_instructions, search.module, names)), may_grow=True):
                     return True
+    search.looked_through = search.module
     return False
 
 

@@ -154,6 +154,7 @@ def drop_attributes(search: ReductionSearch) -> None:
 REDUCTIONS: dict[str, Callable[[ReductionSearch], None]] = {
     "the instruction at fault": localize_fault,
     "smaller shapes, all at once": reduce_all_shapes,
+    "the instruction at fault, of smaller shapes": localize_fault,
     "fewer instructions": reduce_instructions,
     "fewer outputs": reduce_outputs,
     "branches for conditionals": replace_conditionals,

@@ -53,6 +53,7 @@ class ReductionSearch:
         told: Callable[[MinimizationProgress], object] | None = None,
     ) -> None:
         self.module = self.smallest = module
+        self.looked_through: Module | None = None  # the module in which no instruction was told apart
         self.reduction, self.round = "the input", 0
         self.steps = self.refused = self.repeated = self.accepted = 0
         self.predicate, self._most_steps, self._told = predicate, most_steps, told
