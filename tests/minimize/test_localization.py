@@ -17,7 +17,7 @@ from hloom.ir import Apply, Module, Node
 from hloom.minimize import FaultNotShown, Minimization, NumericPredicate, minimize
 from hloom.minimize.cuts import keep_instructions
 from hloom.minimize.localization import separate
-from hloom.minimize.numeric_faults import fault_of
+from hloom.minimize.numeric_faults import fault_of, rounded
 from hloom.minimize.recorded_values import given_inputs, recorded
 from hloom.ops import OPS
 from hloom.runtime import Inputs
@@ -188,6 +188,46 @@ def test_another_difference_is_not_the_fault():
     assert both is not None and first.refusal(both) == "numbers are not finite that were"
     assert nan.refusal(first) is None and fault_of([plain], [plain], None, None) is None
     assert fault_of([plain], [plain, plain], None, None) is not None
+
+
+def test_rounding_is_not_the_fault():
+    """A sum that cancels out differs by much of itself where terms are added in another order: rounding does that too."""
+    text = """ENTRY e {
+      x = f32[4,64] parameter(0)
+      n = f32[4,64] negate(x)
+      s = f32[4,128] concatenate(x, n), dimensions={1}
+      a = f32[4,128] sine(s)
+      z = f32[] constant(0)
+      r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum
+      t = f32[4] slice(r), slice={[0:4]}
+      c = f32[4,128] cosine(a)
+      m = f32[4] reduce(c, z), dimensions={1}, to_apply=sum
+      k = f32[4] tanh(m)
+      ROOT y = f32[4] add(k, t)
+    }"""
+    text = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n" + text
+
+    class OtherOrder(Miscompiles):
+        def sides(self, module: Module, inputs: Sequence[np.ndarray]):
+            changed = module.clone()
+            changed.index_users()
+            for node in list(changed.nodes()):
+                if node.opcode == "reduce":
+                    operand, zero = node.inputs
+                    turned = node.graph.add_apply(
+                        OPS["reverse"], (operand,), operand.type, {"dimensions": (1,)}, before=node
+                    )
+                    node.graph.set_inputs(node, [turned, zero])
+            return super().sides(changed, inputs)[0], evaluate(module, inputs)
+
+    result = smallest(text, OtherOrder(is_tanh, "sine"))
+    assert [node.opcode for node in result.module.entry.nodes] == ["parameter", "tanh"]
+    only_rounding = OtherOrder(lambda node: False, "sine", inputs=None)
+    only_rounding.rtol = only_rounding.atol = 0
+    assert smallest(text, only_rounding).shows  # where nothing else differs, that is the fault
+    array = f32([1, -2, 0])
+    assert 0 < np.abs(rounded(array, np.random.default_rng(0)) - array).max() < 1e-6
+    assert rounded(np.arange(3), np.random.default_rng(0)).tolist() == [0, 1, 2]
 
 
 def test_windows_are_given_values():

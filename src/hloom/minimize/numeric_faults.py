@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from hloom.ir import dtype_of
@@ -13,6 +14,10 @@ from hloom.runtime import Difference, compare
 
 LEAST_SHARE = 0.1
 """Which part of the first error a later one must be at least: what is smaller may be rounding."""
+MOST_ROUNDING = 64
+"""How many times what rounded inputs change a difference must be, so that it is none of rounding."""
+ROUNDING_STEPS = 4
+"""By how many units of the last digit inputs are changed to see that."""
 PIECE = 1 << 20
 """How many elements are looked at together."""
 
@@ -53,17 +58,38 @@ class NumericFault:
 
 
 def fault_of(
-    left: Sequence[np.ndarray], right: Sequence[np.ndarray], rtol: float | None, atol: float | None
+    left: Sequence[np.ndarray],
+    right: Sequence[np.ndarray],
+    rtol: float | None,
+    atol: float | None,
+    rounding: Mapping[int, float] | None = None,
 ) -> NumericFault | None:
-    """How two results differ beyond the tolerances of `hloom.compare`; None where they agree."""
+    """How two results differ beyond the tolerances of `hloom.compare`; None where they agree.
+
+    Where `rounding` says by output how much rounded inputs change it, what is not far more than that does not count.
+    """
     differences = compare(left, right, rtol, atol)
+    errors = {difference.output: _error(difference, left, right) for difference in differences}
+    if rounding is not None:
+        errors = {output: error for output, error in errors.items() if error > MOST_ROUNDING * rounding.get(output, 0)}
+        differences = [difference for difference in differences if difference.output in errors]
     if not differences:
         return None
-    errors = {difference.output: _error(difference, left, right) for difference in differences}
     worst = max(differences, key=lambda difference: errors[difference.output])
     dims = left[worst.output].shape if worst.index else ()
     has_infinities = not all(map(_is_finite, (*left, *right)))
     return NumericFault(str(worst), errors, has_infinities, dims, worst.index)
+
+
+def rounded(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """An array whose floating-point numbers are changed by a few units of their last digits; others stay."""
+    element_type = dtype_of(array.dtype)
+    if not (element_type.is_float or element_type.is_complex):
+        return array
+    unit = float(ml_dtypes.finfo(array.real.dtype).eps)
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.complex128 if element_type.is_complex else np.float64)
+        return (wide * (1 + ROUNDING_STEPS * unit * generator.uniform(-1, 1, array.shape))).astype(array.dtype)
 
 
 def _error(difference: Difference, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:

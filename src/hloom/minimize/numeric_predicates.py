@@ -14,12 +14,14 @@ import numpy as np
 
 from hloom.evaluate import evaluate
 from hloom.ir import Module, TensorType
-from hloom.minimize.numeric_faults import NumericFault, fault_of
+from hloom.minimize.numeric_faults import NumericFault, fault_of, rounded
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict
 from hloom.minimize.recorded_values import Leaves, RecordedValues, given_inputs
 from hloom.runtime import Inputs, XlaCrash, check_inputs, parameter_names, run, xla_flags
 from hloom.text import HloomError
 
+ROUNDING_SAMPLES = 2
+"""How often inputs are rounded in another way, to see what that changes."""
 Sides = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
 """What the two ways compute."""
 
@@ -42,6 +44,7 @@ class NumericPredicate(FaultPredicate):
         self._further: dict[str, Leaves] = {}
         self._starts: dict[int, int] = {}
         self._takes_any = False
+        self._counts_rounding = False
         self._checked: tuple[Module, dict[str, Leaves], NumericFault] | None = None
 
     @property
@@ -52,6 +55,10 @@ class NumericPredicate(FaultPredicate):
     @abstractmethod
     def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
         """What the two ways compute of these inputs; raises HloomError where either cannot."""
+
+    def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """What the second way computes."""
+        return self.sides(module, inputs)[1]
 
     def check(self, module: Module, text: str) -> Verdict:
         self._checked = None
@@ -76,15 +83,34 @@ class NumericPredicate(FaultPredicate):
         if self._checked is None or self._checked[0] is not module:
             return
         _, inputs, fault = self._checked
-        self._current = RecordedValues(module, inputs, self._reference)
+        self._current = RecordedValues(module, inputs, self.reference)
         if self._fault is None or self._takes_any:
             self._fault = fault
         self._starts = dict(zip(fault.dims, fault.index, strict=False))
 
     def fault(self, module: Module, inputs: dict[str, Leaves]) -> NumericFault | None:
         """How the two ways differ on some inputs; raises HloomError where either cannot compute them."""
-        left, right = self.sides(module, [array for leaves in inputs.values() for array in leaves])
-        return fault_of(left, right, self.rtol, self.atol)
+        arrays = [array for leaves in inputs.values() for array in leaves]
+        left, right = self.sides(module, arrays)
+        fault = fault_of(left, right, self.rtol, self.atol)
+        if fault is None or self._counts_rounding:
+            return fault
+        sharper = fault_of(left, right, self.rtol, self.atol, self._rounding(module, arrays, right))
+        if sharper is None and self._fault is None:
+            self._counts_rounding = True  # the first difference is one of rounding: that is the fault
+            return fault
+        return sharper
+
+    def _rounding(self, module: Module, arrays: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> dict[int, float]:
+        """By output, how much the reference changes where inputs are rounded in another way."""
+        changes: dict[int, float] = {}
+        for sample in range(ROUNDING_SAMPLES):
+            generator = np.random.default_rng([self.seed, sample])
+            changed = self.reference(module, [rounded(array, generator) for array in arrays])
+            fault = fault_of(changed, right, 0.0, 0.0)
+            for output, error in (fault.errors if fault is not None else {}).items():
+                changes[output] = max(changes.get(output, 0.0), error)
+        return changes
 
     def inputs_of(self, module: Module) -> dict[str, Leaves]:
         """What a module's parameters are given, by name; raises HloomError for what is no array."""
@@ -137,9 +163,6 @@ class NumericPredicate(FaultPredicate):
         waiting = iter(check_inputs(self.given, arrays, parameter_names(module)))
         return {name: [next(waiting) for _ in parts] for name, parts in leaves.items()}
 
-    def _reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return self.sides(module, inputs)[1]
-
 
 class DiffersFromEvaluator(NumericPredicate):
     """XLA's CPU client and numpy compute different numbers, beyond the tolerance.
@@ -159,7 +182,10 @@ class DiffersFromEvaluator(NumericPredicate):
 
     def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
         ours = run(module, inputs, timeout=self.timeout).outputs
-        return ours, evaluate(module, inputs)
+        return ours, self.reference(module, inputs)
+
+    def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return evaluate(module, inputs)
 
 
 class DiffersBetweenFlags(NumericPredicate):
@@ -179,7 +205,10 @@ class DiffersBetweenFlags(NumericPredicate):
         self.first, self.second = first, second
 
     def sides(self, module: Module, inputs: Sequence[np.ndarray]) -> Sides:
-        return self._outputs(self.first, module, inputs), self._outputs(self.second, module, inputs)
+        return self._outputs(self.first, module, inputs), self.reference(module, inputs)
+
+    def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return self._outputs(self.second, module, inputs)
 
     def _outputs(self, flags: str, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         try:
