@@ -14,10 +14,8 @@ from hloom.runtime import Difference, compare
 
 LEAST_SHARE = 0.1
 """Which part of the first error a later one must be at least: what is smaller may be rounding."""
-MOST_ROUNDING = 64
+MOST_ROUNDING = 16
 """How many times what rounded inputs change a difference must be, so that it is none of rounding."""
-ROUNDING_STEPS = 4
-"""By how many units of the last digit inputs are changed to see that."""
 PIECE = 1 << 20
 """How many elements are looked at together."""
 
@@ -82,14 +80,14 @@ def fault_of(
 
 
 def rounded(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An array whose floating-point numbers are changed by a few units of their last digits; others stay."""
+    """An array whose floating-point numbers are changed by up to a unit of their last digits; others stay."""
     element_type = dtype_of(array.dtype)
     if not (element_type.is_float or element_type.is_complex):
         return array
-    unit = float(ml_dtypes.finfo(array.real.dtype).eps)
+    unit = min(float(ml_dtypes.finfo(array.real.dtype).eps), 0.5)
     with np.errstate(all="ignore"):
         wide = array.astype(np.complex128 if element_type.is_complex else np.float64)
-        return (wide * (1 + ROUNDING_STEPS * unit * generator.uniform(-1, 1, array.shape))).astype(array.dtype)
+        return (wide * (1 + unit * generator.uniform(-1, 1, array.shape))).astype(array.dtype)
 
 
 def _error(difference: Difference, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
