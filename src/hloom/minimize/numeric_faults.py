@@ -84,7 +84,8 @@ def rounded(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     element_type = dtype_of(array.dtype)
     if not (element_type.is_float or element_type.is_complex):
         return array
-    unit = min(float(ml_dtypes.finfo(array.real.dtype).eps), 0.5)
+    real: np.ndarray = np.real(array) if element_type.is_complex else array
+    unit = min(float(ml_dtypes.finfo(real.dtype).eps), 0.5)
     with np.errstate(all="ignore"):
         wide = array.astype(np.complex128 if element_type.is_complex else np.float64)
         return (wide * (1 + unit * generator.uniform(-1, 1, array.shape))).astype(array.dtype)
