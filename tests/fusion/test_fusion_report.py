@@ -99,6 +99,16 @@ def test_several_results_libraries_and_loops():
     assert (rows["k"].opcodes, rows["k"].is_modelled, rows["k"].read + rows["k"].written) == ({"dot": 1}, False, 512)
 
 
+def test_instructions_outside_count_too():
+    text = """
+    second { a = f32[256,256] parameter(0)  b = f32[256,256] negate(a)  ROOT z = f32[256,256] tanh(b) }
+    ENTRY main { x = f32[256,256] parameter(0)  f = f32[256,256] exponential(x)
+      ROOT g = f32[256,256] fusion(f), kind=kLoop, calls=second }"""
+    report = fusions(hloom.parse(text), "h100")
+    assert [(pair.first.name, pair.second.name) for pair in report.missed] == [("f", "g")]
+    assert report.kernel_seconds > report.seconds
+
+
 def test_without_fusions_or_instructions():
     assert fusions(hloom.parse("ENTRY e { ROOT x = f32[2] parameter(0) }")).to_json()["fusions"] == []
 

@@ -180,11 +180,14 @@ class _Opened:
         for graph, own in zip(self.copy.graphs, self.module.graphs, strict=True):
             self.original.update(zip(graph.nodes, own.nodes, strict=True))
         for graph in list(running_graphs(self.copy)):
+            results: dict[Node, Node] = {}
             for node in graph.nodes:
                 if node.opcode == "fusion" and node.attributes.get("kind") != "kCustom":
-                    self._open(graph, node)
+                    self._open(graph, node, results)
+            self._replace_uses(graph, results)
 
-    def _open(self, graph: Graph, fusion: Node) -> None:
+    def _open(self, graph: Graph, fusion: Node, results: dict[Node, Node]) -> None:
+        """Put what a fusion holds before it; what now yields its value, and its elements, is added to the results."""
         inner = next(iter(fusion.called_graphs), None)
         original = self.original[fusion]
         if inner is None or inner.output is None or inner.missing or len(inner.parameters) != len(fusion.inputs):
@@ -197,17 +200,32 @@ class _Opened:
         result = mapping[inner.output]
         assert isinstance(original, Apply), "a fusion applies an op"
         self.members[original] = [mapping[node] for node in inner.nodes if mapping[node] not in known]
-        for node in inner.nodes:
-            self.fusion_of[mapping[node]] = original
-        for user in fusion.users:
-            if user.opcode == "get-tuple-element" and result.opcode == "tuple":
-                graph.replace_uses(user, result.inputs[user.attributes["index"]])
-                graph.erase(user)
-        graph.replace_uses(fusion, result)
-        graph.erase(fusion)
-        if not result.is_used:  # a tuple whose elements are read
-            graph.erase(result)
-            self.members[original].remove(result)
+        self.fusion_of.update(dict.fromkeys(self.members[original], original))
+        results[fusion] = result
+        if result.opcode == "tuple":
+            takers = [user for user in fusion.users if user.opcode == "get-tuple-element"]
+            results.update({taker: result.inputs[taker.attributes["index"]] for taker in takers})
+
+    def _replace_uses(self, graph: Graph, results: dict[Node, Node]) -> None:
+        """Let all read what fusions held, and take the fusions away, and tuples of which elements are read alone."""
+        if not results:
+            return
+        final = dict(results)
+        for node in results:
+            while final[node] in results:
+                final[node] = results[final[node]]
+        for user in dict.fromkeys(user for node in results for user in node.users if user not in results):
+            graph.set_inputs(user, [final.get(operand, operand) for operand in user.inputs])
+            if user.attributes.refers:
+                graph.set_attributes(user, user.attributes.mapped(final))
+        if graph.output in final:
+            graph.set_output(final[graph.output])
+        for node in reversed([node for node in graph.nodes if node in results]):
+            graph.erase(node)
+            made = results[node]
+            if made in self.fusion_of and made.opcode == "tuple" and not made.is_used:
+                graph.erase(made)
+                self.members[self.fusion_of[made]].remove(made)
 
 
 class _Computation:
