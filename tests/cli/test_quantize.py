@@ -42,6 +42,7 @@ def arrays() -> dict[str, np.ndarray]:
     [
         (("--format", "int3"), "'int3' is not one of"),
         (("--per", "channel", "--group", 4), "--group is for scales per group, not per channel"),
+        (("--calibrate", "x.npz"), "--calibrate and --clipping are for --activations static"),
         (("--seed", 1), "--inputs and --seed are for --check"),
         (("--check", "--seed", 1, "--inputs", "x.npz"), "--seed chooses random inputs"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
@@ -60,6 +61,8 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
         (("--scope", "attention"), "model has no weight to quantise"),
         (("--only", "v"), "the program has no parameter 'v'"),
         (("--per", "group"), "scales per group need the size of a group"),
+        (("--activations", "static"), "static activations need inputs to measure"),
+        (("--activations", "static", "--calibrate", "x.npz"), "x.npz"),
         (("--asymmetric", "--format", "e4m3"), "e4m3 is symmetric about zero"),
         (("--opcodes", "add"), "weights of add cannot be quantised"),
         (("--opcodes", ""), "no opcode is given"),
@@ -125,6 +128,17 @@ def test_given_inputs(call: Call, model: Path, tmp_path: Path):
     save_checkpoint(tmp_path / "y.npz", {name: array for name, array in arrays().items() if name != "up"})
     result = call("quantize", model, "--check", "--inputs", tmp_path / "y.npz")
     assert (result.exit_code, result.stderr) == (1, "error: no input is given for up\n")
+
+
+def test_products_of_integers(call: Call, model: Path, tmp_path: Path):
+    save_checkpoint(tmp_path / "x.npz", arrays())
+    calibrated = ("static", "--calibrate", tmp_path / "x.npz", "--clipping", "mse")
+    for options in (("dynamic",), calibrated):
+        result = call("quantize", model, "--activations", *options, "--check", "--json", "-o", tmp_path / "small.hlo")
+        record = json.loads(result.stdout)
+        assert [(product["name"], product["opcode"]) for product in record["products"]] == [("h", "dot"), ("y", "dot")]
+        assert all(20 < product["snr"] < 60 for product in record["products"])
+        assert "s32[16,128]" in (tmp_path / "small.hlo").read_text()
 
 
 def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):

@@ -18,7 +18,10 @@ from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.run import arrays_in_order
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
 from hloom.hlo import save, to_text
+from hloom.ir import Module
 from hloom.quantization import (
+    ACTIVATIONS,
+    CLIPPINGS,
     FORMATS,
     GRANULARITIES,
     OPCODES,
@@ -48,6 +51,9 @@ MOST_ROWS = 40
 @click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
 @click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
+@click.option("--activations", type=click.Choice(ACTIVATIONS), help="Products of integers: activations in s8 too.")
+@click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="For static ranges.")
+@click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="All arrays that --check takes.")
 @click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
@@ -67,6 +73,9 @@ def command(
     scope: str | None,
     only: str | None,
     least: int,
+    activations: str | None,
+    calibrate: tuple[Path, ...],
+    clipping: str | None,
     check: bool,
     inputs: Path | None,
     seed: int | None,
@@ -84,9 +93,12 @@ def command(
     Examples:
       hloom quantize model.hlo -o small.hlo --convert model.safetensors small.safetensors
       hloom quantize model.hlo --format int4 --group 64 --check
+      hloom quantize model.hlo --activations static --calibrate batch.npz --clipping mse --check
       hloom quantize model.hlo --format mxfp8 --scope mlp --json
     """
     _check_usage(per, group, check=check, has_inputs=inputs is not None, has_seed=seed is not None)
+    if (calibrate or clipping) and activations != "static":
+        raise click.UsageError("--calibrate and --clipping are for --activations static")
     if output == STDOUT and json_output:
         raise click.UsageError("--json and -o - both write to the standard output: give one")
     if output is not None:
@@ -106,6 +118,9 @@ def command(
             scope=scope,
             only=_names(only),
             least=least,
+            activations=activations,
+            calibration=[_inputs(program, path) for path in calibrate],
+            clipping=clipping or "minmax",
         )
     with progress("comparing"):
         result = report(made, _arrays(made, inputs, seed or 0) if check else None, device=device)
@@ -139,8 +154,12 @@ def _names(text: str | None) -> list[str] | None:
 def _arrays(made: Quantization, inputs: Path | None, seed: int) -> Sequence[Any]:
     if inputs is None:
         return random_arrays(made, seed)
-    arrays = arrays_in_order(load_checkpoint(inputs))
-    return arrays if isinstance(arrays, list) else inputs_in_order(made.original, arrays)
+    return _inputs(made.original, inputs)
+
+
+def _inputs(program: Module, path: Path) -> Sequence[Any]:
+    arrays = arrays_in_order(load_checkpoint(path))
+    return arrays if isinstance(arrays, list) else inputs_in_order(program, arrays)
 
 
 def tables(result: QuantizationReport) -> Iterator[RenderableType]:

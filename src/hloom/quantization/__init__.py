@@ -15,6 +15,7 @@ from hloom.quantization.accuracy import random_arrays as random_arrays
 from hloom.quantization.accuracy import report as report
 from hloom.quantization.arithmetic import QuantizedArray as QuantizedArray
 from hloom.quantization.arithmetic import quantize_array as quantize_array
+from hloom.quantization.calibration import CLIPPINGS as CLIPPINGS
 from hloom.quantization.checkpoint import check_suffix as check_suffix
 from hloom.quantization.checkpoint import load_checkpoint as load_checkpoint
 from hloom.quantization.checkpoint import save_checkpoint as save_checkpoint
@@ -23,6 +24,7 @@ from hloom.quantization.formats import NumberFormat as NumberFormat
 from hloom.quantization.quantize import Quantization as Quantization
 from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
 from hloom.quantization.quantize import quantize as quantize
+from hloom.quantization.recipe import ACTIVATIONS as ACTIVATIONS
 from hloom.quantization.recipe import GRANULARITIES as GRANULARITIES
 from hloom.quantization.recipe import OPCODES as OPCODES
 from hloom.quantization.recipe import Recipe as Recipe

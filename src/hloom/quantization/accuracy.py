@@ -157,7 +157,7 @@ def report(
         _product_report(node, before[graph.name], readers[node.name], timings, noises.get(node))
         for graph in after.graphs
         for node in graph.nodes
-        if node.opcode in PRODUCTS and node.name in readers
+        if node.name in readers and before[graph.name][node.name].opcode in PRODUCTS
     )
     seconds = times[0].seconds, times[1].seconds
     return QuantizationReport(quantization, device, made, outputs, seconds)
@@ -218,21 +218,21 @@ def compare_products(
 
     def hold(node: Node, value: Value) -> None:
         nonlocal left
-        if node.opcode in PRODUCTS and isinstance(value, np.ndarray):
+        if node.opcode in PRODUCTS and isinstance(value, np.ndarray | np.generic):
             left -= value.nbytes
             if left < 0:
                 raise HloomError(
                     f"the products of {before.name} are more than {MOST_BYTES:,} bytes: they are not compared",
                     hint="compare outputs only",
                 )
-            held.setdefault((node.graph.name, node.name), []).append(value.copy())
+            held.setdefault((node.graph.name, node.name), []).append(np.array(value))
 
     noises: dict[Node, Noise] = {}
 
     def compare(node: Node, value: Value) -> None:
         rounds = held.get((node.graph.name, node.name))
-        if rounds and isinstance(value, np.ndarray):
-            noises.setdefault(node, Noise()).add(rounds.pop(0), value)
+        if rounds and isinstance(value, np.ndarray | np.generic):
+            noises.setdefault(node, Noise()).add(rounds.pop(0), np.asarray(value))
 
     evaluate(before, list(inputs), observe=hold)
     evaluate(after, list(converted), observe=compare)
@@ -257,7 +257,7 @@ def _product_report(
     two = [timing for made in (node, *_written_for(node, original)) for timing in timings[1].get(made, [])]
     return ProductReport(
         node.name,
-        node.opcode,
+        original[node.name].opcode,
         tuple(weights),
         (sum(t.cost.flops * t.times for t in one), sum(t.cost.flops * t.times for t in two)),
         (sum(t.cost.bytes_accessed * t.times for t in one), sum(t.cost.bytes_accessed * t.times for t in two)),

@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import leaf_bytes
-from hloom.ir import DTYPES, Constant, DType, Literal, Module, Parameter, TensorType, verify
-from hloom.passes import canonicalize_in_place
+from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, Node, Parameter, TensorType, verify
+from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.quantization.arithmetic import MX_SCALE, QuantizedArray, quantize_array, scale_dims
+from hloom.quantization.calibration import CLIPPINGS, PERCENTILE, calibrate
 from hloom.quantization.dequantization import add_companions, push_down, write_entry_layout
+from hloom.quantization.integer_products import (
+    LARGEST,
+    Product,
+    add_maximum,
+    product_of,
+    reason_against,
+    write_integer_product,
+)
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
 from hloom.quantization.recipe import OPCODES, Recipe, read_recipe
@@ -137,14 +146,21 @@ def quantize(
     scope: str | None = None,
     only: Sequence[str | int] | None = None,
     least: int = 0,
+    activations: str | None = None,
+    calibration: Sequence[Sequence[Any]] = (),
+    clipping: str = "minmax",
+    percentile: float = PERCENTILE,
 ) -> Quantization:
     """A program whose weights come in a narrow type and are dequantised where they are used.
 
     `weights` is the format: int8, int4, int2, e4m3, e5m2, or with blocks of 32 that share a power of two mxfp8, mxfp4,
     mxint8. Scales are `per` tensor, channel (of what is summed up for one element of the result) or group (of `group`
     of these). Quantised are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is
-    found in, of `least` elements or more; or `only` those named. Raises HloomError where there is nothing to
-    quantise, where it is not clear what is a weight, and for elided constants.
+    found in, of `least` elements or more; or `only` those named. With `activations`, dots and convolutions are of
+    integers: activations are quantised to s8 by their range in the program, per row ("dynamic"), or by that which they
+    have on the inputs of `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest
+    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). Raises HloomError where there is
+    nothing to quantise, where it is not clear what is a weight, and for elided constants.
 
     >>> import hloom
     >>> layer = hloom.parse('''ENTRY layer {
@@ -158,26 +174,49 @@ def quantize(
     ['x: f32[2,64]', 'w: s8[64,8]', 'w.scale: f32[1,8]']
     """
     recipe = read_recipe(
-        weights, per=per, group=group, symmetric=symmetric, opcodes=opcodes, scope=scope, only=only, least=least
+        weights,
+        per=per,
+        group=group,
+        symmetric=symmetric,
+        opcodes=opcodes,
+        scope=scope,
+        only=only,
+        least=least,
+        activations=activations,
     )
-    return quantize_by(module, recipe)
-
-
-def quantize_by(module: Module, recipe: Recipe) -> Quantization:
-    """As `quantize`, with a recipe that was read before."""
+    if clipping not in CLIPPINGS:
+        raise HloomError(f"ranges are not chosen by '{clipping}'", hint=f"there are {', '.join(CLIPPINGS)}")
+    if not 0 < percentile <= 100:
+        raise HloomError(f"{percentile} is no percentile", hint="give a number above 0, and up to 100")
+    if calibration and activations != "static":
+        raise HloomError("inputs are measured for static activations only", hint="activations='static'")
     check_program(module)
     copy = module.clone()
     canonicalize_in_place(copy)
     former = tuple(copy.entry.parameters)
-    weights, exclusions = choose_weights(copy, recipe)
-    if not weights:
+    chosen, exclusions = choose_weights(copy, recipe)
+    if not chosen:
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         raise HloomError(
             f"{module.name} has no weight to quantise{why}",
             hint=f"weights are parameters that a {', '.join(recipe.opcodes)} reads",
         )
-    _check_donations(copy, weights)
-    made = tuple(_quantize_weight(weight, recipe) for weight in weights)
+    _check_donations(copy, chosen)
+    before = canonicalize(module) if activations == "static" else None
+    dequantized: dict[Node, QuantizedValue] = {}
+    made = tuple(_quantize_weight(weight, recipe, dequantized) for weight in chosen)
+    if activations is not None:
+        products, reasons = _integer_products(copy, recipe, dequantized)
+        clips: list[float | None] = [None] * len(products)
+        if before is not None:
+            keys = [(p.node.graph.name, p.node.name, p.activation_index) for p in products]
+            histograms = calibrate(before, keys, calibration)
+            clips = [histograms[key].clip(clipping, LARGEST, percentile) for key in keys]
+        maximum = add_maximum(copy)
+        for product, clip in zip(products, clips, strict=True):
+            write_integer_product(product, clip, maximum)
+        dce(copy)
+        exclusions += reasons
     write_entry_layout(copy, former)
     copy.attributes = copy.attributes.changed(is_scheduled=None)
     verify(copy)
@@ -226,7 +265,32 @@ def _check_donations(module: Module, weights: Sequence[Weight]) -> None:
             )
 
 
-def _quantize_weight(weight: Weight, recipe: Recipe) -> QuantizedWeight:
+def _integer_products(
+    module: Module, recipe: Recipe, dequantized: Mapping[Node, QuantizedValue]
+) -> tuple[list[Product], list[Exclusion]]:
+    """The products that can be of integers, and why others that the recipe means cannot.
+
+    Raises HloomError where none can.
+    """
+    products: list[Product] = []
+    reasons: list[Exclusion] = []
+    for graph in module.graphs:
+        for node in graph.nodes:
+            if not isinstance(node, Apply) or node.opcode not in ("dot", "convolution") or not recipe.chooses(node):
+                continue
+            product = product_of(node, dequantized)
+            reason = None if product is None else reason_against(product)
+            if reason is not None:
+                reasons.append(Exclusion(node.name, f"its activation stays: {reason}"))
+            elif product is not None:
+                products.append(product)
+    if not products:
+        why = f"; {reasons[0].name}: {reasons[0].reason}" if reasons else ""
+        raise HloomError(f"{module.name} has no product that can be of integers{why}")
+    return products, reasons
+
+
+def _quantize_weight(weight: Weight, recipe: Recipe, dequantized: dict[Node, QuantizedValue]) -> QuantizedWeight:
     parameter = weight.parameter
     type_ = weight.type.with_layout(None)
     shape = scale_dims(type_.dims, weight.blocks)
@@ -236,7 +300,7 @@ def _quantize_weight(weight: Weight, recipe: Recipe) -> QuantizedWeight:
     uses = tuple(dict.fromkeys(use.node.name for use in weight.uses))
     made: dict[str, Parameter] = add_companions(parameter, recipe.number_format.dtype, companions)
     blocks = dict.fromkeys(made, weight.blocks)
-    push_down(QuantizedValue(parameter, made, blocks, type_))
+    dequantized |= push_down(QuantizedValue(parameter, made, blocks, type_))
     assert isinstance(parameter.type, TensorType), "it was given one"
     return QuantizedWeight(
         parameter.name,

@@ -12,6 +12,8 @@ from hloom.text import HloomError
 
 OPCODES = ("dot", "convolution", "gather")
 """The instructions whose weights may be quantised."""
+ACTIVATIONS = ("dynamic", "static")
+"""When the range of activations is known: as the program runs, or before, from inputs."""
 GRANULARITIES = ("tensor", "channel", "group")
 """What shares a scale: a whole weight, what is summed up for one element of the result, or so many elements of that."""
 
@@ -22,7 +24,8 @@ class Recipe:
 
     `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `weights` are
     parameters' names or numbers, where not all are meant; `scope` is searched in the instructions' op_names; weights
-    of fewer than `least` elements are left.
+    of fewer than `least` elements are left. `activations` says when the range of activations is known, where products
+    are to be of integers.
     """
 
     number_format: NumberFormat
@@ -33,6 +36,7 @@ class Recipe:
     scope: re.Pattern[str] | None
     weights: tuple[str | int, ...] | None
     least: int
+    activations: str | None
 
     def chooses(self, node: Node) -> bool:
         """Whether the weights of an instruction are to be quantised."""
@@ -51,6 +55,7 @@ def read_recipe(
     scope: str | None = None,
     only: Sequence[str | int] | None = None,
     least: int = 0,
+    activations: str | None = None,
 ) -> Recipe:
     """The recipe that a user's options say; raises HloomError for what makes none."""
     chosen = number_format(weights)
@@ -75,8 +80,22 @@ def read_recipe(
             f"weights of {unknown[0]} cannot be quantised" if unknown else "no opcode is given",
             hint=f"those of {', '.join(OPCODES)} can",
         )
+    if activations is not None:
+        _check_activations(activations, chosen, per, symmetric)
     names = None if only is None else tuple(only)
-    return Recipe(chosen, per, group, symmetric, tuple(opcodes), _pattern(scope), names, max(least, 0))
+    return Recipe(chosen, per, group, symmetric, tuple(opcodes), _pattern(scope), names, max(least, 0), activations)
+
+
+def _check_activations(activations: str, chosen: NumberFormat, per: str, symmetric: bool) -> None:
+    if activations not in ACTIVATIONS:
+        raise HloomError(
+            f"activations cannot be quantised as '{activations}'", hint=f"there are {', '.join(ACTIVATIONS)}"
+        )
+    if not chosen.is_integer or chosen.is_block_scaled or per == "group" or not symmetric:
+        raise HloomError(
+            "products of integers need weights that are integers, symmetric, with scales per tensor or channel",
+            hint="leave activations out to quantise the weights alone",
+        )
 
 
 def _pattern(scope: str | None) -> re.Pattern[str] | None:

@@ -1,0 +1,176 @@
+"""Dots and convolutions of integers: activations are quantised in the program, and scales multiply the result.
+
+    y = f32[M,N] dot(x, dequantised(q, scale))
+      ->
+    xs = f32[M] max|x| / 127                      (dynamic: per row; static: a constant)
+    xq = s8[M,K] clamp(-127, round(x / xs), 127)
+    y = f32[M,N] convert(s32[M,N] dot(xq, q)) * xs * scale
+
+Source: AQT (Abdolrashidi et al. 2021) and LLM.int8 (Dettmers et al. 2022, section 2.1: vector-wise quantisation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType
+from hloom.ops import OPS
+from hloom.quantization.insertion_point import InsertionPoint, array_type
+from hloom.quantization.quantized_value import F32, SCALE, QuantizedValue
+
+LARGEST = 127
+"""The greatest magnitude of a quantised activation."""
+MOST_SUMMED = (2**31 - 1) // (LARGEST * LARGEST)
+"""How many products of s8 a sum in s32 holds for certain."""
+S8, S32 = DTYPES["s8"], DTYPES["s32"]
+PRECISION = ("operand_precision", "algorithm")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A dot or convolution, which of its operands is the weight, and the weight in its narrow type."""
+
+    node: Apply
+    weight_index: int
+    weight: QuantizedValue
+
+    @property
+    def activation_index(self) -> int:
+        return 1 - self.weight_index
+
+    @property
+    def summed_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The dimensions of the activation and of the weight that are summed over."""
+        if self.node.opcode == "dot":
+            sides = [tuple(self.node.attribute(f"{side}_contracting_dims") or ()) for side in ("lhs", "rhs")]
+            return sides[self.activation_index], sides[self.weight_index]
+        labels = self.node.attributes["dim_labels"]
+        image = tuple(dim for dim, letter in enumerate(labels.lhs) if letter != "b")
+        if (self.node.attribute("batch_group_count") or 1) > 1:
+            image = tuple(range(len(labels.lhs)))
+        return image, tuple(dim for dim, letter in enumerate(labels.rhs) if letter != "o")
+
+
+def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Product | None:
+    """A product one of whose operands is dequantised, perhaps converted; None where none is."""
+    for operand_index in (1, 0) if node.opcode == "dot" else (1,):
+        operand = node.inputs[operand_index]
+        while operand.opcode == "convert":
+            if operand in dequantized:
+                break
+            operand = operand.inputs[0]
+        if operand in dequantized and array_type(operand).dims == array_type(node.inputs[operand_index]).dims:
+            return Product(node, operand_index, dequantized[operand])
+    return None
+
+
+def reason_against(product: Product) -> str | None:
+    """Why a product cannot be one of integers; None where it can."""
+    activation = array_type(product.node.inputs[product.activation_index])
+    if not activation.dtype.is_float or not array_type(product.node).dtype.is_float:
+        return f"its activation is {activation}: only real ones are quantised"
+    weight = array_type(product.weight.node)
+    _, summed = product.summed_dims
+    count = prod(weight.dims[dim] for dim in summed)
+    if count > MOST_SUMMED:
+        return f"it sums {count:,} products: s32 holds {MOST_SUMMED:,}"
+    if set(product.weight.companions) != {SCALE}:
+        return "its weight has zero points"
+    scales = array_type(product.weight.companions[SCALE]).dims
+    if any(scales[dim] != 1 for dim in summed):
+        return "scales of its weight differ within a sum"
+    return None
+
+
+def write_integer_product(product: Product, clip: float | None, maximum: Graph) -> None:
+    """Compute a product with integers; `clip` is the greatest activation, or None to find it in the program.
+
+    `maximum` is a computation of two f32.
+    """
+    node = product.node
+    graph, point = node.graph, InsertionPoint(node.graph, node)
+    summed, _ = product.summed_dims
+    activation = point.convert(node.inputs[product.activation_index], F32)
+    type_ = array_type(activation).with_layout(None)
+    kept = [dim for dim in range(type_.rank) if dim not in summed]
+    if clip is None:
+        zero = point.constant(0.0, F32)
+        magnitudes = point.op("abs", activation)
+        greatest = point.op("reduce", magnitudes, zero, dimensions=summed, to_apply=maximum) if summed else magnitudes
+        share = point.multiply(greatest, point.splat(1 / LARGEST, array_type(greatest)))
+        scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), array_type(share)))
+        steps = point.divide(activation, point.broadcast(scale, type_.dims, kept))
+    else:
+        constant = static_scale(clip)
+        scale = point.constant(float(constant), F32)
+        steps = point.multiply(activation, point.splat(float(np.float32(1) / constant), type_))
+    limits = [point.constant(float(limit), F32) for limit in (-LARGEST, LARGEST)]
+    rounded = point.op("clamp", limits[0], point.op("round-nearest-even", steps), limits[1])
+    operands: list[Node] = [point.convert(rounded, S8)] * 2
+    operands[product.weight_index] = point.convert(product.weight.node, S8)
+    result = array_type(node)
+    name = node.name
+    sums = graph.add_apply(
+        OPS[node.opcode],
+        operands,
+        TensorType(S32, result.dims),
+        node.attributes.changed(**dict.fromkeys(PRECISION)),
+        f"{name}.integer",
+        before=node,
+        metadata=node.raw_metadata,
+    )
+    value = point.convert(sums, F32)
+    into = _result_dims(product)
+    if clip is None:
+        value = point.multiply(value, point.broadcast(scale, result.dims, [into[0][dim] for dim in kept]))
+    else:
+        value = point.multiply(value, point.broadcast(scale, result.dims, ()))
+    weight_scale = product.weight.companions[SCALE]
+    counts = array_type(weight_scale).dims
+    varying = [dim for dim, count in enumerate(counts) if count != 1]
+    flat = point.convert(point.reshape(weight_scale, [counts[dim] for dim in varying]), F32)
+    value = point.multiply(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
+    value = point.convert(value, result.dtype)
+    graph.replace_uses(node, value)
+    graph.erase(node)
+    graph.rename(value, name)
+
+
+def static_scale(clip: float) -> np.float32:
+    """The scale of activations that are clipped at a magnitude; 1 where all are zero."""
+    return np.float32(max(clip / LARGEST, np.finfo(np.float32).tiny)) if clip else np.float32(1)
+
+
+def add_maximum(module: Module) -> Graph:
+    """A computation that yields the greater of two f32."""
+    graph = module.add_graph("greater")
+    scalar = TensorType(F32)
+    both = [graph.add_parameter(scalar, name) for name in ("a", "b")]
+    graph.set_output(graph.add_apply(OPS["maximum"], both, scalar, {}, "greater"))
+    return graph
+
+
+def _result_dims(product: Product) -> tuple[dict[int, int], dict[int, int]]:
+    """Where the dimensions of the activation and of the weight that are not summed over are in the result."""
+    node = product.node
+    if node.opcode == "convolution":
+        labels = node.attributes["dim_labels"]
+        return {labels.lhs.index("b"): labels.output.index("b")}, {labels.rhs.index("o"): labels.output.index("f")}
+    sides: list[dict[int, int]] = []
+    batch = len(node.attribute("lhs_batch_dims") or ())
+    start = batch
+    for index, side in enumerate(("lhs", "rhs")):
+        batch_dims = tuple(node.attribute(f"{side}_batch_dims") or ())
+        contracting = tuple(node.attribute(f"{side}_contracting_dims") or ())
+        free = [dim for dim in range(array_type(node.inputs[index]).rank) if dim not in (*batch_dims, *contracting)]
+        sides.append({dim: target for target, dim in enumerate(batch_dims)} | _from(start, free))
+        start += len(free)
+    return sides[product.activation_index], sides[product.weight_index]
+
+
+def _from(start: int, dims: Sequence[int]) -> dict[int, int]:
+    return {dim: start + position for position, dim in enumerate(dims)}

@@ -1,0 +1,181 @@
+"""Products of integers, against the same arithmetic with numpy's integers. Covers `integer_products.py`, `calibration.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hloom
+from hloom.ir import Constant, Literal
+from hloom.quantization.calibration import MagnitudeHistogram
+from hloom.quantization.integer_products import MOST_SUMMED, static_scale
+from hloom.text import HloomError
+from tests.quantization.programs import ARGUMENTS, lowered, normal
+
+
+def quantized_rows(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Integers and scales of activations, as the program has them: all in f32."""
+    scale = np.abs(x).max(axes, keepdims=True, initial=0) * np.float32(1 / 127)
+    scale = np.maximum(scale, np.finfo(np.float32).tiny)
+    return np.clip(np.round(x / scale), -127, 127).astype(np.int8), scale
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activations": "rare"}, "activations cannot be quantised as 'rare'"),
+        ({"activations": "dynamic", "weights": "e4m3"}, "products of integers need weights that are integers"),
+        ({"activations": "dynamic", "weights": "mxint8"}, "products of integers need weights that are integers"),
+        ({"activations": "dynamic", "symmetric": False}, "products of integers need weights that are integers"),
+        ({"activations": "dynamic", "per": "group", "group": 4}, "products of integers need weights that are integers"),
+        ({"activations": "static"}, "static activations need inputs to measure"),
+        ({"activations": "static", "clipping": "median"}, "ranges are not chosen by 'median'"),
+        ({"activations": "static", "percentile": 0}, "0 is no percentile"),
+        ({"calibration": [[1]]}, "inputs are measured for static activations only"),
+        (
+            {"activations": "dynamic", "opcodes": ["gather"]},
+            "jit_language_model has no product that can be of integers",
+        ),
+    ],
+)
+def test_recipes_that_make_no_sense(options: dict, message: str):
+    with pytest.raises(HloomError) as raised:
+        hloom.quantize(lowered("language model")[0], **options)
+    assert raised.value.message.startswith(message)
+
+
+def test_sums_that_s32_does_not_hold():
+    size = MOST_SUMMED + 1
+    assert MOST_SUMMED * 127 * 127 < 2**31 <= size * 127 * 127
+    text = f"""ENTRY e {{
+      x = f32[1,{size}] parameter(0)
+      h = f32[1,{size}] tanh(x)
+      w = f32[{size},2] parameter(1)
+      ROOT y = f32[1,2] dot(h, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+    }}"""
+    with pytest.raises(
+        HloomError, match=f"y: its activation stays: it sums {size:,} products: s32 holds {MOST_SUMMED:,}"
+    ):
+        hloom.quantize(hloom.parse(text), activations="dynamic")
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_dots_are_exact(data: st.DataObject):
+    """Batch, free and contracted dimensions in any order, on either side: integers are summed without rounding."""
+    sizes = {letter: data.draw(st.integers(1, 5)) for letter in "bmnk"}
+    left = "".join(data.draw(st.permutations("bmk")))
+    right = "".join(data.draw(st.permutations("bkn")))
+    x, w = (normal(*(sizes[letter] for letter in side), seed=data.draw(st.integers(0, 9))) for side in (left, right))
+    is_swapped = data.draw(st.booleans())
+    sides = [("h", left), ("w", right)][:: -1 if is_swapped else 1]
+    numbers = ", ".join(
+        f"{name}_{what}_dims={{{side.index(letter)}}}"
+        for name, (_, side) in zip(("lhs", "rhs"), sides, strict=True)
+        for what, letter in (("batch", "b"), ("contracting", "k"))
+    )
+    result = "bnm" if is_swapped else "bmn"
+    dims = [sizes[letter] for letter in result]
+    text = f"""ENTRY e {{
+      x = f32[{",".join(map(str, x.shape))}] parameter(0)
+      h = f32[{",".join(map(str, x.shape))}] tanh(x)
+      w = f32[{",".join(map(str, w.shape))}] parameter(1)
+      ROOT y = f32[{",".join(map(str, dims))}] dot({sides[0][0]}, {sides[1][0]}), {numbers}
+    }}"""
+    module = hloom.parse(text)
+    made = hloom.quantize(module, activations="dynamic")
+    outputs = hloom.run(made.module, made.convert([x, w])).outputs
+    (h,) = hloom.run(
+        "ENTRY e { x = f32[%s] parameter(0) ROOT h = f32[%s] tanh(x) }" % ((",".join(map(str, x.shape)),) * 2), [x]
+    ).outputs
+    hq, h_scale = quantized_rows(h, (left.index("k"),))
+    (weight,) = made.weights
+    wq = made.quantized(weight, w)
+    sums = np.einsum(f"{left},{right}->{result}", hq.astype(np.int64), wq.values.astype(np.int64)).astype(np.float32)
+    spread = [
+        np.einsum(f"{side}->{''.join(c for c in result if c in side)}", scale)
+        for side, scale in ((left, h_scale), (right, wq.scale))
+    ]
+    rows = spread[0].reshape([sizes[c] if c in left else 1 for c in result])
+    columns = spread[1].reshape([sizes[c] if c in right else 1 for c in result])
+    assert np.allclose(outputs[0], sums * rows * columns, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("activations", ["dynamic", "static"])
+def test_programs_of_jax(name: str, activations: str):
+    """Every product of a weight is one of integers, in loops too; XLA and numpy compute the same."""
+    module, arrays = lowered(name)
+    calibration = [arrays] if activations == "static" else ()
+    made = hloom.quantize(module, activations=activations, calibration=calibration)
+    integer = [
+        node
+        for node in made.module.nodes()
+        if node.opcode in ("dot", "convolution") and str(node.type).startswith("s32")
+    ]
+    assert len(integer) == {"mlp": 2, "attention": 4, "language model": 7, "convolutions": 3}[name]
+    converted = made.convert(arrays)
+    outputs = hloom.run(made.module, converted).outputs
+    assert not hloom.compare(outputs, hloom.evaluate(made.module, converted), rtol=1e-4)
+    original = hloom.run(module, arrays).outputs[0]
+    assert np.linalg.norm(outputs[0] - original) / np.linalg.norm(original) < 0.3
+
+
+def test_rows_of_zeros():
+    module, arrays = lowered("mlp")
+    made = hloom.quantize(module, activations="dynamic")
+    zeros = [*arrays[:3], np.zeros_like(arrays[3])]
+    outputs = hloom.run(made.module, made.convert(zeros)).outputs[0]
+    assert np.isfinite(outputs).all() and not hloom.compare([outputs], hloom.run(module, zeros).outputs, rtol=0.05)
+
+
+def test_static_scales_are_those_of_the_inputs():
+    module, arrays = lowered("mlp")
+    made = hloom.quantize(module, activations="static", calibration=[arrays, [*arrays[:3], arrays[3] * 2]])
+    literals = [n.value for n in made.module.entry.nodes if isinstance(n, Constant) and isinstance(n.value, Literal)]
+    constants = {float(literal.numpy()) for literal in literals if literal.numpy().ndim == 0}
+    assert float(static_scale(float(np.abs(arrays[3] * 2).max()))) in constants
+    assert not any(node.opcode == "reduce" for node in made.module.entry.nodes)
+
+
+def test_inputs_of_the_calibration_that_are_not_finite():
+    module, arrays = lowered("mlp")
+    broken = arrays[3].copy()
+    broken[0, 0] = np.nan
+    with pytest.raises(HloomError, match="an activation is NaN or infinite on the inputs of the calibration"):
+        hloom.quantize(module, activations="static", calibration=[[*arrays[:3], broken]])
+
+
+def test_histograms_widen():
+    values = [normal(500, scale=scale, seed=n) for n, scale in enumerate((1e-3, 1.0, 300.0))]
+    one, other = MagnitudeHistogram(), MagnitudeHistogram()
+    for array in values:
+        one.add(array)
+    other.add(np.concatenate(values))
+    assert (one.limit, one.greatest, one.counts.sum()) == (other.limit, other.greatest, 1500)
+    assert np.abs(np.cumsum(one.counts) - np.cumsum(other.counts)).max() <= 1000, "what was counted before is coarser"
+    assert one.clip("minmax", 127) == np.abs(np.concatenate(values)).max()
+
+
+def test_clipping():
+    histogram = MagnitudeHistogram()
+    assert histogram.clip("mse", 127) == 0
+    histogram.add(np.zeros(4, np.float32))
+    assert histogram.clip("percentile", 127) == 0
+    values = np.concatenate([normal(100_000), [60.0]]).astype(np.float32)
+    histogram.add(values)
+    assert histogram.clip("minmax", 127) == 60
+    magnitudes = np.sort(np.abs(values))
+    assert histogram.clip("percentile", 127, 99.9) == pytest.approx(magnitudes[int(0.999 * len(values))], rel=0.02)
+
+    def error(clip: float, levels: int) -> float:
+        scale = clip / levels
+        return float(np.sum((values - np.clip(np.round(values / scale), -levels, levels) * scale) ** 2))
+
+    for levels in (7, 127):
+        best = histogram.clip("mse", levels)
+        candidates = [60 * step / 100 for step in range(1, 101)]
+        assert error(best, levels) <= 1.05 * min(error(clip, levels) for clip in candidates)
+        assert error(best, levels) <= error(60, levels)
