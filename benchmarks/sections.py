@@ -27,6 +27,7 @@ from benchmarks.printing import printing
 from benchmarks.profile import traces
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
+from benchmarks.quantize import quantization
 from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.remat import remat
@@ -57,6 +58,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "passes": passes,
     "saturation": saturation,
     "clusters": clusters,
+    "quantize": quantization,
     "microbatch": microbatches,
     "remat": remat,
     "oom": out_of_memory,

@@ -32,11 +32,13 @@ from hloom.quantization.weights import elements, invariant_indices, loop_of
 
 
 def add_companions(
-    parameter: Parameter, element: DType, companions: Mapping[str, tuple[DType, tuple[int, ...]]]
+    parameter: Parameter, element: DType, companions: Mapping[str, tuple[DType, tuple[int, ...]]], first: Node | None
 ) -> dict[str, Parameter]:
-    """Give a parameter another element type, and the entry a further parameter for each companion, of these shapes."""
+    """Give a parameter another element type, and the entry further parameters, the companions, of these shapes.
+
+    They are put before `first`, the entry's first instruction.
+    """
     entry = parameter.graph
-    first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
     entry.set_type(parameter, packed(array_type(parameter).with_dtype(element)))
     made: dict[str, Parameter] = {}
     for name, (companion_element, dims) in companions.items():

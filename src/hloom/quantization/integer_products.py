@@ -86,10 +86,13 @@ def reason_against(product: Product) -> str | None:
     return None
 
 
-def write_integer_product(product: Product, clip: float | None, maximum: Graph) -> None:
+def write_integer_product(
+    product: Product, clip: float | None, maximum: Graph, *, straight_through: bool = False
+) -> str | None:
     """Compute a product with integers; `clip` is the greatest activation, or None to find it in the program.
 
-    `maximum` is a computation of two f32.
+    `maximum` is a computation of two f32. With `straight_through` the original product stays, and what quantisation
+    adds to it is an instruction of its own, whose name is returned: as a constant it leaves the original's derivative.
     """
     node = product.node
     graph, point = node.graph, InsertionPoint(node.graph, node)
@@ -135,9 +138,20 @@ def write_integer_product(product: Product, clip: float | None, maximum: Graph) 
     flat = point.convert(point.reshape(weight_scale, [counts[dim] for dim in varying]), F32)
     value = point.multiply(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
     value = point.convert(value, result.dtype)
-    graph.replace_uses(node, value)
+    if not straight_through:
+        graph.replace_uses(node, value)
+        graph.erase(node)
+        graph.rename(value, name)
+        return None
+    dequantized = graph.add_apply(
+        node.op, node.inputs, node.type, node.attributes, f"{name}.dequantized", before=node, metadata=node.raw_metadata
+    )
+    added = point.op("subtract", value, dequantized, name=f"{name}.added")
+    total = point.op("add", dequantized, added)
+    graph.replace_uses(node, total)
     graph.erase(node)
-    graph.rename(value, name)
+    graph.rename(total, name)
+    return added.name
 
 
 def static_scale(clip: float) -> np.float32:

@@ -14,6 +14,7 @@ from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.quantization.arithmetic import MX_SCALE, QuantizedArray, quantize_array, scale_dims
 from hloom.quantization.calibration import CLIPPINGS, PERCENTILE, calibrate
 from hloom.quantization.dequantization import add_companions, push_down, write_entry_layout
+from hloom.quantization.insertion_point import array_type
 from hloom.quantization.integer_products import (
     LARGEST,
     Product,
@@ -60,7 +61,8 @@ class Quantization:
     """A quantised program.
 
     `module` takes what the original took, weights in their narrow types, and after it the scales (and zero points):
-    `convert` makes these of the original's. `exclusions` says what the recipe means and leaves, and why.
+    `convert` makes these of the original's. `exclusions` says what the recipe means and leaves, and why. `stops` are
+    the instructions that derivatives take as constants: `hloom.grad(module, stop=stops)`.
     """
 
     module: Module
@@ -68,6 +70,7 @@ class Quantization:
     recipe: Recipe
     weights: tuple[QuantizedWeight, ...]
     exclusions: tuple[Exclusion, ...]
+    stops: tuple[str, ...] = ()
 
     def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
         """The quantised program's arrays, of the original's.
@@ -150,6 +153,7 @@ def quantize(
     calibration: Sequence[Sequence[Any]] = (),
     clipping: str = "minmax",
     percentile: float = PERCENTILE,
+    straight_through: bool = False,
 ) -> Quantization:
     """A program whose weights come in a narrow type and are dequantised where they are used.
 
@@ -159,8 +163,10 @@ def quantize(
     found in, of `least` elements or more; or `only` those named. With `activations`, dots and convolutions are of
     integers: activations are quantised to s8 by their range in the program, per row ("dynamic"), or by that which they
     have on the inputs of `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest
-    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). Raises HloomError where there is
-    nothing to quantise, where it is not clear what is a weight, and for elided constants.
+    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). With `straight_through` a product
+    of integers is written as the original's plus what quantisation adds, and `stops` names that, for `hloom.grad`.
+    Raises HloomError where there is nothing to quantise, where it is not clear what is a weight, and for elided
+    constants.
 
     >>> import hloom
     >>> layer = hloom.parse('''ENTRY layer {
@@ -188,6 +194,11 @@ def quantize(
         raise HloomError(f"ranges are not chosen by '{clipping}'", hint=f"there are {', '.join(CLIPPINGS)}")
     if not 0 < percentile <= 100:
         raise HloomError(f"{percentile} is no percentile", hint="give a number above 0, and up to 100")
+    if straight_through and activations is None:
+        raise HloomError(
+            "straight_through is for products of integers: dequantised weights have derivatives as they are",
+            hint="activations='dynamic'",
+        )
     if calibration and activations != "static":
         raise HloomError("inputs are measured for static activations only", hint="activations='static'")
     check_program(module)
@@ -203,8 +214,8 @@ def quantize(
         )
     _check_donations(copy, chosen)
     before = canonicalize(module) if activations == "static" else None
-    dequantized: dict[Node, QuantizedValue] = {}
-    made = tuple(_quantize_weight(weight, recipe, dequantized) for weight in chosen)
+    stops: tuple[str, ...] = ()
+    made, dequantized = _narrow(chosen, recipe)
     if activations is not None:
         products, reasons = _integer_products(copy, recipe, dequantized)
         clips: list[float | None] = [None] * len(products)
@@ -214,13 +225,14 @@ def quantize(
             clips = [histograms[key].clip(clipping, LARGEST, percentile) for key in keys]
         maximum = add_maximum(copy)
         for product, clip in zip(products, clips, strict=True):
-            write_integer_product(product, clip, maximum)
+            added = write_integer_product(product, clip, maximum, straight_through=straight_through)
+            stops += () if added is None else (added,)
         dce(copy)
         exclusions += reasons
     write_entry_layout(copy, former)
     copy.attributes = copy.attributes.changed(is_scheduled=None)
     verify(copy)
-    return Quantization(copy, module, recipe, made, tuple(exclusions))
+    return Quantization(copy, module, recipe, tuple(made), tuple(exclusions), stops)
 
 
 def check_program(module: Module) -> None:
@@ -290,28 +302,39 @@ def _integer_products(
     return products, reasons
 
 
-def _quantize_weight(weight: Weight, recipe: Recipe, dequantized: dict[Node, QuantizedValue]) -> QuantizedWeight:
-    parameter = weight.parameter
-    type_ = weight.type.with_layout(None)
-    shape = scale_dims(type_.dims, weight.blocks)
-    companions = {SCALE: (scale_type(recipe, type_.dtype), shape)}
-    if not recipe.is_symmetric:
-        companions[ZERO] = (recipe.number_format.dtype, shape)
-    uses = tuple(dict.fromkeys(use.node.name for use in weight.uses))
-    made: dict[str, Parameter] = add_companions(parameter, recipe.number_format.dtype, companions)
-    blocks = dict.fromkeys(made, weight.blocks)
-    dequantized |= push_down(QuantizedValue(parameter, made, blocks, type_))
-    assert isinstance(parameter.type, TensorType), "it was given one"
-    return QuantizedWeight(
-        parameter.name,
-        parameter.number,
-        type_,
-        parameter.type,
-        weight.blocks,
-        uses,
-        {name: companion.number for name, companion in made.items()},
-        {name: companion.type for name, companion in made.items() if isinstance(companion.type, TensorType)},
-    )
+def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWeight], dict[Node, QuantizedValue]]:
+    """Give weights their narrow types, and dequantise them where they are used.
+
+    All get their companions first: instructions are numbered once then.
+    """
+    made: list[QuantizedWeight] = []
+    values: list[QuantizedValue] = []
+    nodes = weights[0].parameter.graph.nodes
+    first = next((node for node in nodes if not isinstance(node, Parameter)), None)
+    for weight in weights:
+        parameter, type_ = weight.parameter, weight.type.with_layout(None)
+        shape = scale_dims(type_.dims, weight.blocks)
+        wanted = {SCALE: (scale_type(recipe, type_.dtype), shape)}
+        if not recipe.is_symmetric:
+            wanted[ZERO] = (recipe.number_format.dtype, shape)
+        companions = add_companions(parameter, recipe.number_format.dtype, wanted, first)
+        values.append(QuantizedValue(parameter, companions, dict.fromkeys(companions, weight.blocks), type_))
+        made.append(
+            QuantizedWeight(
+                parameter.name,
+                parameter.number,
+                type_,
+                weight.type,
+                weight.blocks,
+                tuple(dict.fromkeys(use.node.name for use in weight.uses)),
+                {name: companion.number for name, companion in companions.items()},
+                {name: array_type(companion) for name, companion in companions.items()},
+            )
+        )
+    dequantized: dict[Node, QuantizedValue] = {}
+    for value in values:
+        dequantized |= push_down(value)
+    return made, dequantized
 
 
 def scale_type(recipe: Recipe, element: DType) -> DType:

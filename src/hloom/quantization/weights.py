@@ -90,7 +90,7 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
             exclusions.append(Exclusion(parameter.name, reason))
         else:
             raise HloomError(f"{parameter.name} cannot be quantised: {reason}")
-    read = {use.node for weight in weights for use in weight.uses}
+    read = {use.node for many in uses.values() for use in many}
     if recipe.weights is None:
         exclusions += [
             Exclusion(parameter.name, "it may be a table or an input, and no other weight belongs to the same argument")
@@ -102,8 +102,7 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
         for graph in module.graphs
         for node in graph.nodes
         if node.opcode in ("dot", "convolution") and recipe.chooses(node) and node not in read
-        and not any(use.node is node for many in uses.values() for use in many)
-    ]  # fmt: skip
+    ]
     return weights, exclusions
 
 
