@@ -16,7 +16,6 @@ from hloom.runtime import run
 LINEAR = AtMost(2)
 WIDTH = 256
 LAYERS = 6
-INSTRUCTIONS = 50_000
 FORMATS = {
     "int8": (0.26, 0.02),
     "int4": (0.14, 0.3),
@@ -67,7 +66,7 @@ def quantization(plan: Plan) -> Iterator[Figure]:
             f"{name}, error of the output: {program.name}",
             f"{noise.error:.4f}", "limit", f"{error:g}", noise.error, noise.error, AtMost(error),
         )  # fmt: skip
-    programs = layers(INSTRUCTIONS // 40, 8), layers(INSTRUCTIONS // 4, 8)
+    programs = layers(plan.chain // 8, 8), layers(plan.chain * 5 // 4, 8)
     jobs = [Job(quantize, lambda text=one.text: parse(text)) for one in programs]
     less, more = take_turns(jobs, plan.seconds)
     yield Figure(

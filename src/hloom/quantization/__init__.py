@@ -21,6 +21,7 @@ from hloom.quantization.checkpoint import load_checkpoint as load_checkpoint
 from hloom.quantization.checkpoint import save_checkpoint as save_checkpoint
 from hloom.quantization.formats import FORMATS as FORMATS
 from hloom.quantization.formats import NumberFormat as NumberFormat
+from hloom.quantization.gptq import gptq as gptq
 from hloom.quantization.quantize import Quantization as Quantization
 from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
 from hloom.quantization.quantize import quantize as quantize
