@@ -26,6 +26,10 @@ LIMITS = {
 }
 """What the small and the large step may take: megabytes, seconds."""
 LINEAR = AtMost(2)
+VIEWS = 2
+"""How often each page is opened, in a browser of its own."""
+MISSED = 999.0
+"""The ratio of what could not be measured: over its bar."""
 GROUPS = ("inputs", "forward", "backward", "(no scope)")
 """The groups of a training step that are expanded, one after the other, from the first view."""
 PAUSE = 1.0
@@ -64,38 +68,41 @@ def pages(plan: Plan) -> Iterator[Figure]:
     jobs = [Job(page_text, lambda text=step.text: parse(text)) for step in steps]
     less, more = take_turns(jobs, plan.seconds)
     for size, (step, times) in enumerate(zip(steps, (less, more), strict=True)):
-        yield _seconds("page made in", step, times.best, "made in", size)
+        yield timed("page made in", step, times.best, "made in", size)
     yield growth("page", *steps, less, more, LINEAR)
     for size, step in enumerate(steps):
         text = page_text(parse(step.text))
         yield _limited("page, MB", step, f"{len(text) / 1e6:.1f}", len(text) / 1e6, "MB", size)
         path = program()
         if path is not None and has_viewer():
-            yield from _viewed(path, step, text, size)
+            yield from least([list(_viewed(path, step, text, size)) for _ in range(VIEWS)])
+
+
+def least(views: list[list[Figure]]) -> Iterator[Figure]:
+    """The least of what several views took: the rest is the machine. Of requests and errors the least ratio is most."""
+    for figures in zip(*views, strict=True):
+        yield min(figures, key=lambda figure: figure.ratio or 0)
 
 
 def _viewed(path: str, step: Program, text: str, size: int) -> Iterator[Figure]:
-    """What the browser needs for one page, by the clock."""
+    """What the browser needs for one page, by the clock; what could not be measured is over its bar."""
     with tempfile.TemporaryDirectory() as folder, Chromium(path) as browser:
         target = Path(folder) / "page.html"
         target.write_text(text)
         browser.call("Page.addScriptToEvaluateOnNewDocument", source=_SPY.replace("FRAMES", FRAMES))
         browser.open(target)
         wait_for_graph(browser, 300)
-        yield _seconds("first view", step, browser.evaluate("performance.now()") / 1000, "first view", size)
+        yield timed("first view", step, browser.evaluate("performance.now()") / 1000, "first view", size)
         resident = browser.resident_megabytes()
         yield _limited("first view, resident MB", step, f"{resident:.0f}", resident, "resident MB", size)
         for group in GROUPS:
-            yield _seconds(f"search: {group}", step, _search(browser, _pattern(group)), "search", size)
+            yield timed(f"search: {group}", step, _search(browser, _pattern(group)), "search", size)
             _go_to(browser, group)
             time.sleep(PAUSE)
-            seconds = next(
-                filter(None, (_settle(browser, lambda: browser.click(*CENTRE, count=2)) for _ in range(3))), 0
-            )
-            if seconds:
-                yield _seconds(f"expand: {group}", step, seconds, "expand", size)
-        yield _seconds("search for a dot", step, _search(browser, HIT), "search", size)
-        yield _seconds("go to a hit", step, _settle(browser, lambda: _go_to(browser, "dot", 0)), "go to a hit", size)
+            clicks = (_settle(browser, lambda: browser.click(*CENTRE, count=2)) for _ in range(3))
+            yield timed(f"expand: {group}", step, next(filter(None, clicks), 0), "expand", size)
+        yield timed("search for a dot", step, _search(browser, HIT), "search", size)
+        yield timed("go to a hit", step, _settle(browser, lambda: _go_to(browser, "dot", 0)), "go to a hit", size)
         problems = len(browser.problems()) + len(browser.requests()) - 1
         ratio = 1 / (1 + problems)
         yield Figure(f"requests and errors: {step.name}", str(problems), "limit", "0", ratio, ratio, AtLeast(1))
@@ -115,7 +122,7 @@ def _search(browser: Chromium, pattern: str) -> float:
     start = browser.evaluate("performance.now()")
     browser.type(pattern)
     browser.wait("/[0-9]+ results?/.test((document.querySelector('.search-results-container') || {}).textContent)")
-    return max(browser.evaluate(FRAMES) - start - 300, 0) / 1000
+    return max(browser.evaluate(FRAMES) - start - 300, 1) / 1000
 
 
 def _go_to(browser: Chromium, label: str, number: int = -1) -> None:
@@ -133,7 +140,11 @@ def _settle(browser: Chromium, act: Callable[[], None]) -> float:
     return max(browser.evaluate(f"settled({start})"), 0) / 1000
 
 
-def _seconds(subject: str, step: Program, seconds: float, limit: str, size: int) -> Figure:
+def timed(subject: str, step: Program, seconds: float, limit: str, size: int) -> Figure:
+    if not seconds:
+        return Figure(
+            f"{subject}: {step.name}", "not measured", "limit", f"{LIMITS[limit][size]:g}", MISSED, MISSED, AtMost(1)
+        )
     return _limited(subject, step, milliseconds(seconds), seconds, limit, size)
 
 

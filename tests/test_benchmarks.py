@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("jaxlib")
 
-from benchmarks import peers
+from benchmarks import page, peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
 from benchmarks.minimize import FAULTS as PLANTED
@@ -107,6 +107,19 @@ def test_ranks_are_correlated():
 @pytest.mark.parametrize("section", sorted(MINUTES))
 def test_sections_of_minutes_give_figures(section: str):
     assert all(figure.ratio is not None for figure in SECTIONS[section](PLAN))
+
+
+def test_what_a_page_takes_is_the_least_of_its_views_and_what_is_missing_fails():
+    bar = AtMost(1)
+    views = [
+        [Figure("first view", f"{r} s", "limit", "1", r, r, bar), Figure("errors", "0", "limit", "0", e, e, AtLeast(1))]
+        for r, e in ((1.2, 1.0), (0.9, 0.5))
+    ]
+    first, errors = page.least(views)
+    assert first.ours == "0.9 s" and first.passes and errors.passes is False
+    missing = page.timed("expand: inputs", PROGRAM, 0.0, "expand", 1)
+    assert missing.ours == "not measured" and missing.passes is False
+    assert page.timed("expand: inputs", PROGRAM, 4.0, "expand", 1).passes
 
 
 def test_without_a_bar_there_is_no_verdict():
