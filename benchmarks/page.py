@@ -48,7 +48,7 @@ window.Worker = class extends window.Worker {
 window.settled = async start => {
   const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
   while (window.lastAnswer <= start) {
-    if (performance.now() > start + 6000) return -1;
+    if (performance.now() > start + 15000) return -1;
     await pause(20);
   }
   for (;;) {
