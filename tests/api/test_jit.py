@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.rewrite import Family
+from hloom.passes import Pass
+from hloom.rewrite import Family, Report
+from tests.runtime.changes import fuse_each
 
 X = jnp.arange(6.0).reshape(2, 3) / 6
 
@@ -151,3 +153,22 @@ def test_unknown_passes_are_said_at_once():
         hloom.jit(jnp.sin, ["csee"])
     with pytest.raises(hloom.HloomError, match="there is no pass named 'csee'"):
         hloom.inside_jit("csee")
+
+
+def test_fusions_are_refused_where_copies_of_a_loops_state_are_inserted_already():
+    """A kernel that is made then may read the state after the loop has overwritten it."""
+
+    def fuse(module):
+        return Report("fuse", changes=int(fuse_each("custom-call")(module)))
+
+    def straight(x):
+        return jnp.linalg.cholesky(x @ x.T + jnp.eye(2)) * 2
+
+    def looping(x):
+        return jax.lax.while_loop(lambda y: jnp.sum(y) < 100, lambda y: y * 2 + 1, straight(x))
+
+    with pytest.raises(hloom.HloomError, match="may read the state too late"), hloom.inside_jit(Pass("fuse", fuse)):
+        jax.jit(looping)(X)
+    expected = jax.jit(looping)(X)
+    with hloom.inside_jit("cluster"):
+        np.testing.assert_allclose(jax.jit(looping)(X), expected, rtol=1e-6)

@@ -14,7 +14,7 @@ from hloom.ir import Module
 from hloom.passes import PASSES, PassLike, apply_in_place, resolve
 from hloom.rewrite import RuleReport
 from hloom.runtime import Stage
-from hloom.text import HloomWarning
+from hloom.text import HloomError, HloomWarning
 
 
 def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:
@@ -48,8 +48,11 @@ def inside_jit(
 
     `stage` is `pre_scheduler` or `post_scheduler`. Raises RewriteError, out of the block, where a pass fails. Warns at
     the end of the block of each rule that was given and fired in none of the modules.
+
+    XLA has inserted by then the copies that keep a loop's state from being overwritten while it is needed, and counts
+    on the order in which it is read: passes that make fusions are refused in modules with loops (HloomError).
     """
-    return _inside_jit(_Change(passes), stage, platforms)
+    return _inside_jit(_ChangeAfterCopies(passes), stage, platforms)
 
 
 @contextmanager
@@ -91,6 +94,28 @@ class _Change:
             if not account.matched and rule.family not in families:
                 warnings.warn(f"{rule.name} never fired in {where}: {_why(account)}", HloomWarning, stacklevel=2)
         self._accounts = {}
+
+
+class _ChangeAfterCopies(_Change):
+    """The same in modules whose buffers XLA has begun to assign."""
+
+    def __call__(self, module: Module) -> bool:
+        loops = [node for node in module.nodes() if node.opcode == "while"]
+        if not loops:
+            return super().__call__(module)
+        before = _fusion_count(module)
+        changed = super().__call__(module)
+        if _fusion_count(module) > before:
+            raise HloomError(
+                f"{module.name} has the loop {loops[0].name}, and XLA has inserted the copies of its state already: a "
+                "fusion that is made now may read the state too late",
+                hint="make fusions where there are no loops, or before XLA optimises: hloom.jit, hloom.apply",
+            )
+        return changed
+
+
+def _fusion_count(module: Module) -> int:
+    return sum(node.opcode == "fusion" for node in module.nodes())
 
 
 def _why(account: RuleReport) -> str:
