@@ -287,6 +287,20 @@ def test_what_cannot_be_planned():
         hloom.remat(parse("ENTRY e { ROOT x = f32[<=8] parameter(0) }"), "1GB")
 
 
+def test_a_budget_for_temporaries_alone():
+    """It is a budget of so much beside arguments and outputs; XLA's size of temporaries stays within it."""
+    module, _ = program("attention")
+    fixed = find_stored_values(recomputing("attention", 0.7).module).fixed
+    limit = int(0.7 * recomputing("attention", 0.7).original_peak)
+    made = rematerialize(module, temporaries=limit - fixed)
+    assert print_module(made.module) == print_module(recomputing("attention", 0.7).module)
+    checked = hloom.remat(module, temporaries=f"{limit - fixed}B")
+    assert memory(print_module(checked))["temporaries"] <= limit - fixed < memory(print_module(module))["temporaries"]
+    for budgets in ({}, {"budget": "1GB", "temporaries": "1GB"}):
+        with pytest.raises(hloom.HloomError, match="either in all or beside arguments and outputs"):
+            hloom.remat(module, **budgets)
+
+
 def test_on_the_command_line(tmp_path: Path):
     file = tmp_path / "step.hlo"
     file.write_text(print_module(program("attention")[0]))

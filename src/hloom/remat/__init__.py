@@ -17,8 +17,16 @@ from hloom.remat.rematerialization import rematerialize as rematerialize
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.remat(module, "160MiB")`, have one name."""
 
-    def __call__(self, module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
-        return remat(module, budget, backend=backend, measure=measure)
+    def __call__(
+        self,
+        module: Module,
+        budget: int | str | None = None,
+        *,
+        temporaries: int | str | None = None,
+        backend: str = "cpu",
+        measure: str = "auto",
+    ) -> Module:
+        return remat(module, budget, temporaries=temporaries, backend=backend, measure=measure)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

@@ -36,27 +36,38 @@ MOST_NAMED, LEAST_NAMED = 3, 0.05
 """Of loops and branches so many are named, if they hold such a share of the peak."""
 
 
-def remat(module: Module, budget: int | str, *, backend: str = "cpu", measure: str = "auto") -> Module:
+def remat(
+    module: Module,
+    budget: int | str | None = None,
+    *,
+    temporaries: int | str | None = None,
+    backend: str = "cpu",
+    measure: str = "auto",
+) -> Module:
     """A copy of a program that keeps its peak memory within a budget by computing values twice.
 
-    `budget` are bytes, or a text such as "160MiB"; the peak is arguments, outputs and temporaries. `measure="model"` is
+    `budget` are bytes, or a text such as "160MiB"; the peak is arguments, outputs and temporaries. `temporaries`, in
+    place of it, is a budget for what comes beside arguments and outputs. `measure="model"` is
     the model of XLA's CPU compiler, which leaves a margin of 5 % where it can; "xla" is that compiler, asked about each
     choice; "auto" chooses by the model and asks XLA about what is chosen, where it is installed, the backend is "cpu",
     and the program has at most MOST_CHECKED instructions. `backend` says by what the second computations are kept apart
     from the first: a data dependence on "cpu", optimisation barriers on "gpu" and "tpu". Raises HloomError where no
     choice is found that fits.
     """
-    return _rematerialized(module, budget, backend, measure).module
+    return _rematerialized(module, budget, temporaries, backend, measure).module
 
 
 def remat_in_place(
-    module: Module, budget: int | str | None = None, *, backend: str = "cpu", measure: str = "auto"
+    module: Module,
+    budget: int | str | None = None,
+    *,
+    temporaries: int | str | None = None,
+    backend: str = "cpu",
+    measure: str = "auto",
 ) -> Report:
     """As `remat`, of the module itself, which stays as it is where that raises."""
-    if budget is None:
-        raise HloomError("how much memory the program may take must be said", hint="remat(budget=160MiB)")
     report = Report("remat")
-    made = _rematerialized(module, budget, backend, measure)
+    made = _rematerialized(module, budget, temporaries, backend, measure)
     if not made.is_changed:
         report.notes.append(f"the program takes {made.original_peak:,} bytes: nothing is recomputed")
         return report
@@ -83,13 +94,16 @@ def remat_in_place(
     return report
 
 
-def _rematerialized(module: Module, budget: int | str, backend: str, measure: str) -> Rematerialization:
+def _rematerialized(
+    module: Module, budget: int | str | None, temporaries: int | str | None, backend: str, measure: str
+) -> Rematerialization:
     if measure not in MEASURES:
         raise HloomError(f"nothing is known that measures memory by '{measure}'", hint=f"known: {', '.join(MEASURES)}")
     is_checked = measure == "auto" and backend == "cpu" and module.node_count <= MOST_CHECKED
     return rematerialize(
         module,
         budget,
+        temporaries=temporaries,
         backend=backend,
         measure=_peak_by_xla if measure == "xla" else None,
         check=_peak_by_xla if is_checked else None,
@@ -102,8 +116,8 @@ def _peak_by_xla(module: Module) -> int:
 
 
 def rematerialize(
-    module: Module, budget: int | str, *, backend: str = "cpu", measure: Measure | None = None,
-    check: Measure | None = None,
+    module: Module, budget: int | str | None = None, *, temporaries: int | str | None = None, backend: str = "cpu",
+    measure: Measure | None = None, check: Measure | None = None,
 ) -> Rematerialization:  # fmt: skip
     """As `remat`, with what the program takes.
 
@@ -112,21 +126,29 @@ def rematerialize(
     model; of programs of more than MOST_SEARCHED instructions it is asked about each choice only where the one that
     leaves the margin is above the budget.
     """
-    limit = _checked_budget(budget)
+    if (budget is None) == (temporaries is None):
+        raise HloomError(
+            "how much memory the program may take must be said, either in all or beside arguments and outputs",
+            hint="remat(budget=160MiB), or remat(temporaries=160MiB)",
+        )
+    limit = _checked_budget(temporaries if budget is None else budget)
     if backend not in MECHANISMS:
         raise HloomError(f"nothing is known of the backend '{backend}'", hint=f"known: {', '.join(MECHANISMS)}")
     _check(module)
-    return _rematerialize(module, limit, backend, measure, check, MOST_NESTED)
+    return _rematerialize(module, limit, backend, measure, check, MOST_NESTED, is_beside_fixed=budget is None)
 
 
 def _rematerialize(
-    module: Module, limit: int, backend: str, measure: Measure | None, check: Measure | None, depth: int
-) -> Rematerialization:
+    module: Module, limit: int, backend: str, measure: Measure | None, check: Measure | None, depth: int, *,
+    is_beside_fixed: bool = False,
+) -> Rematerialization:  # fmt: skip
     """As `rematerialize`; computations are looked into `depth` deep."""
     mechanism = MECHANISMS[backend]
     program = module.clone()
     _prepare(program)
     stored = find_stored_values(program)
+    if is_beside_fixed:
+        limit += stored.fixed
     flops = cost(program).total.flops
     original = Rematerialization(module.clone(), stored.peak, stored.peak, flops, flops, 0.0, 0.0, 0, stored)
     asked = _Checked(check)
@@ -372,5 +394,5 @@ register_pass(
     "remat",
     "values computed again, so that memory stays within a budget",
     remat_in_place,
-    ("budget", "backend", "measure"),
+    ("budget", "temporaries", "backend", "measure"),
 )
