@@ -93,6 +93,7 @@ def test_rows_of_the_stack_tables_in_other_spellings():
     )
     first, second = parse(plain), parse(other)
     assert first.stack_tables == second.stack_tables
+    assert first.stack_tables is not None
     assert [str(frame) for frame in first.stack_tables.trace(2)] == ["b.py:5 (?)", "a.py:3 (f)"]
     assert equal(parse(print_module(first)), first)
     assert print_module(first) == print_module(second)

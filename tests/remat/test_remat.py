@@ -296,9 +296,9 @@ def test_a_budget_for_temporaries_alone():
     assert print_module(made.module) == print_module(recomputing("attention", 0.7).module)
     checked = hloom.remat(module, temporaries=f"{limit - fixed}B")
     assert memory(print_module(checked))["temporaries"] <= limit - fixed < memory(print_module(module))["temporaries"]
-    for budgets in ({}, {"budget": "1GB", "temporaries": "1GB"}):
+    for budget in (None, "1GB"):
         with pytest.raises(hloom.HloomError, match="either in all or beside arguments and outputs"):
-            hloom.remat(module, **budgets)
+            hloom.remat(module, budget, temporaries=budget)
 
 
 def test_on_the_command_line(tmp_path: Path):

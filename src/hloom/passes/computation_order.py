@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hloom.analysis import ScalarEvolution
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Graph, Missing, Module, Node
 from hloom.text import HloomError
 
 
@@ -90,7 +90,11 @@ def sort_topologically(graph: Graph) -> None:
                 pending.pop()
                 continue
             before = [*node.inputs, *(node.attributes.get("control-predecessors") or ())]
-            waiting = [operand for operand in before if operand not in ordered and operand.graph is graph]
+            waiting = [
+                operand
+                for operand in before
+                if operand not in ordered and operand.graph is graph and not isinstance(operand, Missing)
+            ]
             if not waiting:
                 ordered[node] = None
                 pending.pop()

@@ -131,7 +131,9 @@ def rematerialize(
             "how much memory the program may take must be said, either in all or beside arguments and outputs",
             hint="remat(budget=160MiB), or remat(temporaries=160MiB)",
         )
-    limit = _checked_budget(temporaries if budget is None else budget)
+    given = temporaries if budget is None else budget
+    assert given is not None, "one of them was said"
+    limit = _checked_budget(given)
     if backend not in MECHANISMS:
         raise HloomError(f"nothing is known of the backend '{backend}'", hint=f"known: {', '.join(MECHANISMS)}")
     _check(module)
