@@ -56,6 +56,9 @@ class _Writer:
         self.chosen = {node: value for node, value in self.values.items() if value in chosen}
         self.dependence = OpaqueDependence(Emitter(graph), mechanism)
         self.cheap = {node for node, value in self.chosen.items() if value.is_cheap}
+        self.late_readers = {
+            node: {reader for read, reader in value.reads if read > ranges.time} for node, value in self.chosen.items()
+        }
         self.copies: dict[Node, Node] = {}
         self.variants = 0
         self.waits: dict[int, list[Node]] = {}
@@ -90,8 +93,15 @@ class _Writer:
         self.graph.set_inputs(root, [self._operand(operand, made, value) for operand in root.inputs])
 
     def _is_read(self, operand: Node, reader: StoredValue | None) -> bool:
-        """Whether a kernel reads a stored value that there is a copy of."""
-        return operand in self.copies and (reader is None or self.values[operand] in reader.operands)
+        """Whether a kernel reads a stored value that there is a copy of: after the peak, or to be computed again.
+
+        A loop in which the peak lies has read its operands before.
+        """
+        if operand not in self.copies or reader is None:
+            return operand in self.copies
+        if reader.made > self.ranges.time:
+            return reader in self.late_readers[operand]
+        return self.values[operand] in reader.operands
 
     def _operand(self, operand: Node, made: dict[Node, Node], reader: StoredValue | None) -> Node:
         if operand in made:
