@@ -300,7 +300,7 @@ def scan_of_layers(weights: Any, tokens: Any) -> Any:
     return -jnp.take_along_axis(logs, tokens[:, 1:, None], -1).mean()
 
 
-def test_a_loop_in_which_the_peak_lies_reads_what_was_computed_before_it():
+def test_a_loop_with_the_peak_inside_reads_what_was_computed_before_it():
     """before: such a loop read second computations that waited for its own results; after: the first ones."""
     weights = {
         "e": normal(64, 32), "qkv": normal(4, 32, 96), "o": normal(4, 32, 32), "up": normal(4, 32, 128),

@@ -95,7 +95,7 @@ class _Writer:
     def _is_read(self, operand: Node, reader: StoredValue | None) -> bool:
         """Whether a kernel reads a stored value that there is a copy of: after the peak, or to be computed again.
 
-        A loop in which the peak lies has read its operands before.
+        A loop with the peak inside has read its operands before.
         """
         if operand not in self.copies or reader is None:
             return operand in self.copies

@@ -396,5 +396,5 @@ register_pass(
     "remat",
     "values computed again, so that memory stays within a budget",
     remat_in_place,
-    ("budget", "temporaries", "backend", "measure"),
+    ("budget", "backend", "measure", "temporaries"),
 )
