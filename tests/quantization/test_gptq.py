@@ -1,4 +1,4 @@
-"""Rounding by GPTQ, against optimal brain quantisation written out: the inverse Hessian is updated row by row."""
+"""Rounding by GPTQ, against optimal brain quantisation written out: the inverse Hessian is updated row by row. `weight_slices.py`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ loops over all rounds; the error is the square root of the inverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +64,9 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class ProductReport:
-    """A dot or convolution whose weight is quantised: what it takes before and after, and its error where measured.
+    """A dot or convolution whose weight is changed: what it takes before and after, and its error where measured.
 
-    After, what dequantises its operands counts with it.
+    After, what was written to make its operands counts with it.
     """
 
     name: str
@@ -140,7 +140,6 @@ def report(
     computes the products, and raises HloomError where it cannot.
     """
     before, after = canonicalize(quantization.original), quantization.module
-    times = roofline(before, device), roofline(after, device)
     noises: dict[Node, Noise] = {}
     outputs = None
     if inputs is not None:
@@ -152,6 +151,22 @@ def report(
     for weight in quantization.weights:
         for use in weight.uses:
             readers.setdefault(use, []).append(weight.name)
+    made, seconds = product_reports(before, after, readers, noises, device)
+    return QuantizationReport(quantization, device, made, outputs, seconds)
+
+
+def product_reports(
+    before: Module,
+    after: Module,
+    readers: Mapping[str, Sequence[str]],
+    noises: Mapping[Node, Noise],
+    device: str,
+) -> tuple[tuple[ProductReport, ...], tuple[float, float]]:
+    """What the dots and convolutions cost that read weights, by their names, in two programs; and both programs' times.
+
+    Instructions that both programs have, have one name, in computations of one name.
+    """
+    times = roofline(before, device), roofline(after, device)
     timings = _by_node(times[0]), _by_node(times[1])
     made = tuple(
         _product_report(node, before[graph.name], readers[node.name], timings, noises.get(node))
@@ -159,22 +174,28 @@ def report(
         for node in graph.nodes
         if node.name in readers and before[graph.name][node.name].opcode in PRODUCTS
     )
-    seconds = times[0].seconds, times[1].seconds
-    return QuantizationReport(quantization, device, made, outputs, seconds)
+    return made, (times[0].seconds, times[1].seconds)
 
 
 def random_arrays(quantization: Quantization, seed: int = 0) -> list[np.ndarray]:
     """Random inputs of the original; weights are scaled so that sums keep their size."""
-    entry = quantization.original.entry
-    types = [parameter.type for parameter in entry.parameters]
+    summed = {
+        weight.number: math.prod(size for size, block in zip(weight.type.dims, weight.blocks, strict=True) if block > 1)
+        for weight in quantization.weights
+    }
+    return random_weights(quantization.original, summed, seed)
+
+
+def random_weights(module: Module, summed: Mapping[int, int], seed: int = 0) -> list[np.ndarray]:
+    """Random inputs of a program; `summed` says of weights, by number, how many elements a product sums up."""
+    types = [parameter.type for parameter in module.entry.parameters]
     plain = [type_ for type_ in types if isinstance(type_, TensorType) and type_.is_static]
     if len(plain) != len(types):
         raise HloomError("the program takes values that are no arrays of known sizes: give inputs")
     arrays = random_inputs(plain, seed)
-    for weight in quantization.weights:
-        array = arrays[weight.number]
-        summed = math.prod(size for size, block in zip(array.shape, weight.blocks, strict=True) if block > 1)
-        arrays[weight.number] = (array.astype(np.float64) / math.sqrt(max(summed, 1))).astype(array.dtype)
+    for number, count in summed.items():
+        array = arrays[number]
+        arrays[number] = (array.astype(np.float64) / math.sqrt(max(count, 1))).astype(array.dtype)
     return arrays
 
 
@@ -267,7 +288,7 @@ def _product_report(
 
 
 def _written_for(node: Node, original: Graph) -> set[Node]:
-    """What quantisation wrote to make a product's operands: instructions that the original does not have."""
+    """What was written to make a product's operands: instructions that the original does not have."""
     made: set[Node] = set()
     pending = [*node.inputs]
     while pending:

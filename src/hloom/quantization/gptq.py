@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from hloom.evaluate import Value, evaluate
-from hloom.ir import Apply, Constant, Literal, Node
+from hloom.ir import Node
 from hloom.passes import canonicalize
 from hloom.quantization.arithmetic import rounded, stretched
-from hloom.quantization.insertion_point import array_type
 from hloom.quantization.quantize import Quantization, QuantizedWeight
+from hloom.quantization.weight_slices import matrices, moved_positions, movements_to
 from hloom.quantization.weights import WeightUse, uses_of
 from hloom.text import HloomError
 
@@ -27,7 +27,6 @@ DAMPING = 0.01
 """What part of the mean of the Hessian's diagonal is added to it."""
 MOST_BYTES = 4 << 30
 """How many bytes Hessians may take."""
-_MOVES = ("reshape", "transpose", "copy", "convert", "slice", "dynamic-slice")
 
 
 @dataclass(slots=True)
@@ -73,7 +72,7 @@ def _measure(
 ) -> dict[int, dict[int, WeightSlice]]:
     """By weight, and by the first position of what is read of it, what is read and its Hessians."""
     slices: dict[int, dict[int, WeightSlice]] = {}
-    chains = {number: _chain(use) for number, use in readers.items()}
+    chains = {number: movements_to(use) for number, use in readers.items()}
     watched = {node for chain in chains.values() for step in chain for node in step.inputs[1:]}
     activations = {use.node.inputs[1 - use.operand_index] for use in readers.values()}
     products: dict[Node, int] = {use.node: number for number, use in readers.items()}
@@ -91,8 +90,8 @@ def _measure(
         dims = weights[number].type.dims
         positions = np.arange(prod(dims)).reshape(dims)
         for step in chains[number]:
-            positions = _moved_positions(step, positions, latest)
-        sides = _matrices(use, positions, latest[use.node.inputs[1 - use.operand_index]])
+            positions = moved_positions(step, positions, latest)
+        sides = matrices(use, positions, latest[use.node.inputs[1 - use.operand_index]])
         key = int(sides[0].flat[0]) if sides[0].size else 0
         held = slices.setdefault(number, {}).get(key)
         if held is None:
@@ -109,58 +108,6 @@ def _measure(
     for arrays in calibration:
         evaluate(before, list(arrays), observe=see)
     return slices
-
-
-def _chain(use: WeightUse) -> list[Apply]:
-    """The movements between a weight, as its graph has it, and a product, in order."""
-    chain: list[Apply] = []
-    node = use.node.inputs[use.operand_index]
-    while isinstance(node, Apply) and node.opcode in _MOVES:
-        chain.append(node)
-        node = node.inputs[0]
-    return chain[::-1]
-
-
-def _moved_positions(step: Apply, positions: np.ndarray, latest: dict[Node, np.ndarray]) -> np.ndarray:
-    match step.opcode:
-        case "reshape":
-            return positions.reshape(array_type(step).dims)
-        case "transpose":
-            return positions.transpose(step.attributes["dimensions"])
-        case "slice":
-            return positions[tuple(slice(cut.start, cut.limit, cut.stride) for cut in step.attributes["slice"])]
-        case "dynamic-slice":
-            sizes = step.attributes["dynamic_slice_sizes"]
-            starts = np.concatenate([np.atleast_1d(_known(node, latest)) for node in step.inputs[1:]])
-            cuts = []
-            for start, size, whole in zip(starts, sizes, positions.shape, strict=True):
-                first = min(max(int(start), 0), whole - size)
-                cuts.append(slice(first, first + size))
-            return positions[tuple(cuts)]
-    return positions
-
-
-def _known(node: Node, latest: dict[Node, np.ndarray]) -> np.ndarray:
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        return node.value.numpy()
-    return latest[node]
-
-
-def _matrices(use: WeightUse, positions: np.ndarray, activation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weight's positions as [batch, summed, free], the activation as [batch, free, summed]."""
-    names = ("lhs", "rhs")
-    orders = []
-    for side, rank in ((use.operand_index, positions.ndim), (1 - use.operand_index, activation.ndim)):
-        batch = tuple(use.node.attribute(f"{names[side]}_batch_dims") or ())
-        summed = tuple(use.node.attribute(f"{names[side]}_contracting_dims") or ())
-        free = tuple(dim for dim in range(rank) if dim not in (*batch, *summed))
-        orders.append((batch, summed, free))
-    batch, summed, free = orders[0]
-    shape = [prod(positions.shape[dim] for dim in dims) for dims in orders[0]]
-    weight = positions.transpose((*batch, *summed, *free)).reshape(shape)
-    batch, summed, free = orders[1]
-    shape = [prod(activation.shape[dim] for dim in dims) for dims in (batch, free, summed)]
-    return weight, activation.astype(np.float64).transpose((*batch, *free, *summed)).reshape(shape)
 
 
 def _round(quantization: Quantization, weight: QuantizedWeight, array: Any, slices: dict[int, WeightSlice]) -> Any:

@@ -235,11 +235,11 @@ def quantize(
     return Quantization(copy, module, recipe, tuple(made), tuple(exclusions), stops)
 
 
-def check_program(module: Module) -> None:
+def check_program(module: Module, what: str = "quantised") -> None:
     """Raise HloomError for what is not whole: fragments, and constants whose values a text left out."""
     gaps = verify(module).unresolved
     if gaps:
-        raise HloomError(f"{module.name} is a fragment, and cannot be quantised: the {gaps[0]} is not known")
+        raise HloomError(f"{module.name} is a fragment, and cannot be {what}: the {gaps[0]} is not known")
     for node in module.nodes():
         if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_elided:
             raise HloomError(

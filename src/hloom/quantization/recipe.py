@@ -19,30 +19,56 @@ GRANULARITIES = ("tensor", "channel", "group")
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class Selection:
+    """Which weights are meant.
+
+    `weights` are parameters' names or numbers, where not all are meant; `scope` is searched in the instructions'
+    op_names; weights of fewer than `least` elements are left.
+    """
+
+    opcodes: tuple[str, ...]
+    scope: re.Pattern[str] | None
+    weights: tuple[str | int, ...] | None
+    least: int
+
+    def chooses(self, node: Node) -> bool:
+        """Whether the weights of an instruction are meant."""
+        if node.opcode not in self.opcodes:
+            return False
+        return self.scope is None or self.scope.search(_op_name(node)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(Selection):
     """How weights are quantised, and which.
 
-    `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `weights` are
-    parameters' names or numbers, where not all are meant; `scope` is searched in the instructions' op_names; weights
-    of fewer than `least` elements are left. `activations` says when the range of activations is known, where products
-    are to be of integers.
+    `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `activations` says
+    when the range of activations is known, where products are to be of integers.
     """
 
     number_format: NumberFormat
     granularity: str
     group: int | None
     is_symmetric: bool
-    opcodes: tuple[str, ...]
-    scope: re.Pattern[str] | None
-    weights: tuple[str | int, ...] | None
-    least: int
     activations: str | None
 
-    def chooses(self, node: Node) -> bool:
-        """Whether the weights of an instruction are to be quantised."""
-        if node.opcode not in self.opcodes:
-            return False
-        return self.scope is None or self.scope.search(_op_name(node)) is not None
+
+def read_selection(
+    opcodes: Sequence[str] = OPCODES,
+    scope: str | None = None,
+    only: Sequence[str | int] | None = None,
+    least: int = 0,
+    *,
+    what: str = "quantised",
+) -> Selection:
+    """The selection that a user's options say; raises HloomError for what makes none."""
+    unknown = [opcode for opcode in opcodes if opcode not in OPCODES]
+    if unknown or not opcodes:
+        raise HloomError(
+            f"weights of {unknown[0]} cannot be {what}" if unknown else "no opcode is given",
+            hint=f"those of {', '.join(OPCODES)} can",
+        )
+    return Selection(tuple(opcodes), _pattern(scope), None if only is None else tuple(only), max(least, 0))
 
 
 def read_recipe(
@@ -74,16 +100,20 @@ def read_recipe(
         raise HloomError(f"a group cannot have {group} elements", hint="give a size from 1 on")
     if not symmetric and (not chosen.is_integer or chosen.is_block_scaled):
         raise HloomError(f"{chosen} is symmetric about zero: it has no zero points", hint="int8 and int4 may have")
-    unknown = [opcode for opcode in opcodes if opcode not in OPCODES]
-    if unknown or not opcodes:
-        raise HloomError(
-            f"weights of {unknown[0]} cannot be quantised" if unknown else "no opcode is given",
-            hint=f"those of {', '.join(OPCODES)} can",
-        )
+    selection = read_selection(opcodes, scope, only, least)
     if activations is not None:
         _check_activations(activations, chosen, per, symmetric)
-    names = None if only is None else tuple(only)
-    return Recipe(chosen, per, group, symmetric, tuple(opcodes), _pattern(scope), names, max(least, 0), activations)
+    return Recipe(
+        selection.opcodes,
+        selection.scope,
+        selection.weights,
+        selection.least,
+        chosen,
+        per,
+        group,
+        symmetric,
+        activations,
+    )
 
 
 def _check_activations(activations: str, chosen: NumberFormat, per: str, symmetric: bool) -> None:

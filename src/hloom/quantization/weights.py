@@ -8,7 +8,7 @@ not tell them apart it is an error, and the user says which. Tables are weights 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -16,7 +16,7 @@ from hloom.analysis import is_loop
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.movement import MovedDims, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
-from hloom.quantization.recipe import Recipe
+from hloom.quantization.recipe import Recipe, Selection
 from hloom.text import HloomError
 
 LEAST_BITS = 16
@@ -69,41 +69,57 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
     Raises HloomError where a parameter may be a weight or an input, and where a weight is used in two ways that do not
     go together.
     """
+    selected, exclusions = select_weights(module, recipe, _reason_against)
+    return [_weight(parameter, uses, recipe) for parameter, uses in selected.items()], exclusions
+
+
+def select_weights(
+    module: Module, selection: Selection, reason_against: Callable[[TensorType], str | None], what: str = "quantised"
+) -> tuple[dict[Parameter, list[WeightUse]], list[Exclusion]]:
+    """The parameters of a module in canonical form that a selection means, with their uses, and what it leaves out.
+
+    `reason_against` says why an array of a type cannot be `what` is to be done. Raises HloomError where a parameter may
+    be a weight or an input.
+    """
     entry = module.entry
     names = ParameterNames(entry.parameters)
     uses = {p: uses_of(p) for p in entry.parameters if isinstance(p.type, TensorType)}
-    uses = {parameter: found_uses for parameter, found_uses in uses.items() if found_uses}
-    if recipe.weights is not None:
-        wanted = names.all(recipe.weights)
+    uses = {parameter: read_by for parameter, read_by in uses.items() if read_by}
+    if selection.weights is not None:
+        wanted = names.all(selection.weights)
         for parameter in wanted:
-            _check_named(parameter, uses.get(parameter, []), recipe)
+            _check_named(parameter, uses.get(parameter, []), selection)
     else:
-        wanted = [parameter for parameter in _not_inputs(uses, recipe) if _is_chosen(uses[parameter], recipe)]
-    weights: list[Weight] = []
+        wanted = [parameter for parameter in _not_inputs(uses, selection) if _is_chosen(uses[parameter], selection)]
+    selected: dict[Parameter, list[WeightUse]] = {}
     exclusions: list[Exclusion] = []
     for parameter in dict.fromkeys(wanted):
         assert isinstance(parameter.type, TensorType), "only arrays have uses"
-        reason = _reason_against(parameter.type, recipe)
+        reason = reason_against(parameter.type)
+        if reason is None and parameter.type.element_count < selection.least:
+            reason = f"it has {parameter.type.element_count:,} elements, fewer than {selection.least:,}"
         if reason is None:
-            weights.append(_weight(parameter, uses[parameter], recipe))
-        elif recipe.weights is None:
+            selected[parameter] = uses[parameter]
+        elif selection.weights is None:
             exclusions.append(Exclusion(parameter.name, reason))
         else:
-            raise HloomError(f"{parameter.name} cannot be quantised: {reason}")
+            raise HloomError(f"{parameter.name} cannot be {what}: {reason}")
     read = {use.node for many in uses.values() for use in many}
-    if recipe.weights is None:
+    if selection.weights is None:
         exclusions += [
             Exclusion(parameter.name, "it may be a table or an input, and no other weight belongs to the same argument")
             for parameter, many in uses.items()
-            if parameter not in wanted and all(use.node.opcode == "gather" for use in many) and _is_chosen(many, recipe)
+            if parameter not in wanted
+            and all(use.node.opcode == "gather" for use in many)
+            and _is_chosen(many, selection)
         ]
     exclusions += [
         Exclusion(node.name, "none of its operands is a parameter, moved or not")
         for graph in module.graphs
         for node in graph.nodes
-        if node.opcode in ("dot", "convolution") and recipe.chooses(node) and node not in read
+        if node.opcode in ("dot", "convolution") and selection.chooses(node) and node not in read
     ]
-    return weights, exclusions
+    return selected, exclusions
 
 
 def uses_of(parameter: Parameter) -> list[WeightUse]:
@@ -216,7 +232,7 @@ def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
     return None
 
 
-def _not_inputs(uses: dict[Parameter, list[WeightUse]], recipe: Recipe) -> list[Parameter]:
+def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: Selection) -> list[Parameter]:
     """The parameters that are weights: of two that are multiplied with each other, not the one that is an input."""
     readers: dict[tuple[Node, int], Parameter] = {
         (use.node, use.operand_index): parameter for parameter, many in uses.items() for use in many
@@ -238,7 +254,7 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], recipe: Recipe) -> list[
     weights = {*certain, *(parameter for parameter in uses if path_of(parameter)[0] in relatives)}
     for first, second in pairs:
         both = {first, second}
-        if not both & weights and (_is_chosen(uses[first], recipe) or _is_chosen(uses[second], recipe)):
+        if not both & weights and (_is_chosen(uses[first], selection) or _is_chosen(uses[second], selection)):
             raise HloomError(
                 f"of the parameters {first.name} and {second.name}, which are multiplied with each other, one is a "
                 "weight and one an input: the program does not say which",
@@ -247,17 +263,17 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], recipe: Recipe) -> list[
     return [parameter for parameter in uses if parameter in weights]
 
 
-def _is_chosen(uses: Iterable[WeightUse], recipe: Recipe) -> bool:
-    return any(recipe.chooses(use.node) for use in uses)
+def _is_chosen(uses: Iterable[WeightUse], selection: Selection) -> bool:
+    return any(selection.chooses(use.node) for use in uses)
 
 
-def _check_named(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> None:
-    if not _is_chosen(uses, recipe):
+def _check_named(parameter: Parameter, uses: list[WeightUse], selection: Selection) -> None:
+    if not _is_chosen(uses, selection):
         what = "reads it" if not uses else "that the recipe chooses reads it"
-        raise HloomError(f"{parameter.name} is no weight: no {', '.join(recipe.opcodes)} {what}")
+        raise HloomError(f"{parameter.name} is no weight: no {', '.join(selection.opcodes)} {what}")
 
 
-def _reason_against(type_: TensorType, recipe: Recipe) -> str | None:
+def _reason_against(type_: TensorType) -> str | None:
     """Why a parameter of a type is not to be quantised; None where it is."""
     if not type_.is_static:
         return f"it is {type_}: its size is not known"
@@ -265,8 +281,6 @@ def _reason_against(type_: TensorType, recipe: Recipe) -> str | None:
         return f"it is {type_}: only floats are quantised"
     if type_.dtype.bits < LEAST_BITS:
         return f"it is {type_}: it is narrow already"
-    if type_.element_count < recipe.least:
-        return f"it has {type_.element_count:,} elements, fewer than {recipe.least:,}"
     return None
 
 
