@@ -19,7 +19,7 @@ GRANULARITIES = ("tensor", "channel", "group")
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WeightSelection:
     """Which weights are meant.
 
     `weights` are parameters' names or numbers, where not all are meant; `scope` is searched in the instructions'
@@ -39,7 +39,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe(Selection):
+class Recipe(WeightSelection):
     """How weights are quantised, and which.
 
     `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `activations` says
@@ -60,7 +60,7 @@ def read_selection(
     least: int = 0,
     *,
     what: str = "quantised",
-) -> Selection:
+) -> WeightSelection:
     """The selection that a user's options say; raises HloomError for what makes none."""
     unknown = [opcode for opcode in opcodes if opcode not in OPCODES]
     if unknown or not opcodes:
@@ -68,7 +68,7 @@ def read_selection(
             f"weights of {unknown[0]} cannot be {what}" if unknown else "no opcode is given",
             hint=f"those of {', '.join(OPCODES)} can",
         )
-    return Selection(tuple(opcodes), _pattern(scope), None if only is None else tuple(only), max(least, 0))
+    return WeightSelection(tuple(opcodes), _pattern(scope), None if only is None else tuple(only), max(least, 0))
 
 
 def read_recipe(

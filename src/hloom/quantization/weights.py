@@ -16,7 +16,7 @@ from hloom.analysis import is_loop
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.movement import MovedDims, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
-from hloom.quantization.recipe import Recipe, Selection
+from hloom.quantization.recipe import Recipe, WeightSelection
 from hloom.text import HloomError
 
 LEAST_BITS = 16
@@ -74,7 +74,10 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
 
 
 def select_weights(
-    module: Module, selection: Selection, reason_against: Callable[[TensorType], str | None], what: str = "quantised"
+    module: Module,
+    selection: WeightSelection,
+    reason_against: Callable[[TensorType], str | None],
+    what: str = "quantised",
 ) -> tuple[dict[Parameter, list[WeightUse]], list[Exclusion]]:
     """The parameters of a module in canonical form that a selection means, with their uses, and what it leaves out.
 
@@ -232,7 +235,7 @@ def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
     return None
 
 
-def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: Selection) -> list[Parameter]:
+def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelection) -> list[Parameter]:
     """The parameters that are weights: of two that are multiplied with each other, not the one that is an input."""
     readers: dict[tuple[Node, int], Parameter] = {
         (use.node, use.operand_index): parameter for parameter, many in uses.items() for use in many
@@ -263,11 +266,11 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: Selection) ->
     return [parameter for parameter in uses if parameter in weights]
 
 
-def _is_chosen(uses: Iterable[WeightUse], selection: Selection) -> bool:
+def _is_chosen(uses: Iterable[WeightUse], selection: WeightSelection) -> bool:
     return any(selection.chooses(use.node) for use in uses)
 
 
-def _check_named(parameter: Parameter, uses: list[WeightUse], selection: Selection) -> None:
+def _check_named(parameter: Parameter, uses: list[WeightUse], selection: WeightSelection) -> None:
     if not _is_chosen(uses, selection):
         what = "reads it" if not uses else "that the recipe chooses reads it"
         raise HloomError(f"{parameter.name} is no weight: no {', '.join(selection.opcodes)} {what}")
