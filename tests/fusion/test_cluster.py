@@ -19,11 +19,14 @@ from hypothesis import strategies as st
 import hloom
 from hloom import HloomError
 from hloom.analysis import cost, device
+from hloom.evaluate import LimitReached, evaluate
 from hloom.fusion import Clustering, clustered, fusion_target
 from hloom.fusion.kernel_model import Kernel
 from hloom.ir import Module, verify
 from hloom.runtime import accepts, run
+from tests.helpers.properties import examples
 from tests.passes.random_modules import inputs_for, module_of
+from tests.passes.random_programs import program_of
 from tests.passes.rule_assertions import assert_same_numbers
 
 TARGETS = ("cpu", "h100", "tpu-v5e")
@@ -353,10 +356,29 @@ def test_random_modules_keep_their_numbers_and_never_take_longer(seed, target):
     assert graph.seconds <= graph.unfused * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_modules_through_xla(seed):
+@given(st.integers(0, 10**6), st.sampled_from(TARGETS))
+@examples(40)
+def test_random_programs_keep_every_bit(seed, target):
+    """Programs of loops, branches, calls and fusions; what is printed is read back."""
     random = Random(seed)
-    module = module_of(random, tame=True, elements=("f32", "s32"))
+    module = hloom.parse(hloom.print(program_of(random)))
+    inputs = inputs_for(module, random, special=seed % 2 == 1)
+    try:
+        evaluate(module, inputs, limit=300_000)
+    except LimitReached:
+        return
+    after, _ = hloom.apply(module, f"cluster(target={target})")
+    verify(after)
+    again = hloom.parse(hloom.print(after))
+    assert hloom.equal(after, again)
+    assert_same_numbers(module, again, inputs)
+
+
+@pytest.mark.parametrize("draw", [module_of, program_of])
+@pytest.mark.parametrize("seed", range(3))
+def test_random_modules_through_xla(seed, draw):
+    random = Random(seed)
+    module = hloom.parse(hloom.print(draw(random, tame=True, elements=("f32", "s32"))))
     after, _ = hloom.apply(module, "cluster")
     assert accepts(hloom.print(after)) is None
     inputs = inputs_for(module, random, special=False)

@@ -202,3 +202,17 @@ def test_what_is_larger_than_its_operands_stays_when_asked():
 def test_options_that_are_no_numbers(options: str):
     with pytest.raises(HloomError, match="hoist: "):
         apply(module_of(CONSTANT), f"hoist({options})")
+
+
+def test_a_body_that_uses_its_state_whole_uses_what_it_was():
+    """The state has one element more: the barrier is given a tuple of the others."""
+    before = text("  q = f32[2,2] exponential(m)\n  g = (s32[], f32[2,2], f32[2,2]) opt-barrier(s)\n"
+                  "  u = f32[2,2] get-tuple-element(g), index=1\n  y = f32[2,2] add(u, q)")  # fmt: skip
+    result, report = hoisted(before)
+    verify(hloom.parse(hloom.print(result)))
+    assert report.changes == 1
+    body = result.entry["w"].attributes["body"]
+    assert body["g"].inputs[0].opcode == "tuple" and len(body["g"].inputs[0].inputs) == 3
+    given = [np.full((2, 2), 0.5, np.float32)] * 2
+    for one, other in zip(evaluate(module_of(before), given), evaluate(result, given), strict=True):
+        np.testing.assert_array_equal(one, other)

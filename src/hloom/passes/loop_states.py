@@ -40,6 +40,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
     whole = graph.add_apply(OPS["tuple"], values, wider, attributes, before=loop, metadata=start.raw_metadata)
     for callee in (body, loop.attributes["condition"]):
         parameter = callee.parameters[0]
+        _use_narrow_state(callee, width)
         callee.set_type(parameter, TupleType([*(elements_of(parameter.type) or ()), *wider.elements[width:]]))
         callee.set_attributes(parameter, _wider(parameter.attributes, shardings))
     state, root = body.parameters[0], body.root
@@ -55,6 +56,25 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
     if start.opcode == "tuple" and not start.is_used:
         graph.erase(start)
     return made, elements
+
+
+def _use_narrow_state(graph: Graph, width: int) -> None:
+    """Let what uses a loop's state whole use a tuple of its first elements."""
+    state = graph.parameters[0]
+    whole = [
+        user for user in state.users if user.opcode != _GET or not is_element(user, state, user.attributes["index"])
+    ]
+    if not whole:
+        return
+    first = next((node for node in graph.nodes if node is not state), None)
+    parts = [
+        graph.add_apply(OPS[_GET], [state], element_type, {"index": index}, before=first)
+        for index, element_type in enumerate((elements_of(state.type) or ())[:width])
+    ]
+    narrow = graph.add_apply(OPS["tuple"], parts, state.type, before=first)
+    for user in whole:
+        graph.set_inputs(user, [narrow if operand is state else operand for operand in user.inputs])
+        graph.set_attributes(user, user.attributes.mapped({state: narrow}))
 
 
 def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attributes) -> Apply:

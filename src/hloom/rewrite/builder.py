@@ -261,7 +261,8 @@ class Builder:
 
 
 def _with_layout(value_type: Type) -> Type:
-    if isinstance(value_type, TensorType) and value_type.layout is None:
+    """The type in the default layout; a scalar has none, as in texts."""
+    if isinstance(value_type, TensorType) and value_type.layout is None and value_type.rank:
         return value_type.with_layout(default_layout(value_type.rank))
     return value_type
 
