@@ -287,7 +287,7 @@ def stretch(drawing: Drawing) -> None:
     drawing.draw(random.randint(15, 30))
     copied = [node for node in drawing.graph.nodes[first:] if isinstance(node, Apply)]
     results = [value for value in drawing.values if value in copied][-random.randint(1, 3) :]
-    kept = {value for value in results if isinstance(value, Apply)}
+    kept: set[Node] = {value for value in results if isinstance(value, Apply)}
     for node in reversed(copied):
         if node in kept:
             kept.update(node.inputs)
