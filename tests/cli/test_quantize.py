@@ -42,7 +42,11 @@ def arrays() -> dict[str, np.ndarray]:
     [
         (("--format", "int3"), "'int3' is not one of"),
         (("--per", "channel", "--group", 4), "--group is for scales per group, not per channel"),
-        (("--calibrate", "x.npz"), "--calibrate and --clipping are for --activations static"),
+        (("--calibrate", "x.npz"), "--calibrate is for --activations static and --smooth"),
+        (("--clipping", "mse"), "--clipping is for --activations static"),
+        (("--smooth", "0.5"), "--smooth is for --activations static or dynamic"),
+        (("--activations", "dynamic", "--smooth", "much"), "'much' is no number from 0 to 1, and not 'search'"),
+        (("--activations", "dynamic", "--smooth", "nan"), "'nan' is no number from 0 to 1, and not 'search'"),
         (("--seed", 1), "--inputs and --seed are for --check"),
         (("--check", "--seed", 1, "--inputs", "x.npz"), "--seed chooses random inputs"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
@@ -63,6 +67,7 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
         (("--per", "group"), "scales per group need the size of a group"),
         (("--activations", "static"), "static activations need inputs to measure"),
         (("--activations", "static", "--calibrate", "x.npz"), "x.npz"),
+        (("--activations", "dynamic", "--smooth", 0.5), "smoothing needs inputs to measure activations on"),
         (("--asymmetric", "--format", "e4m3"), "e4m3 is symmetric about zero"),
         (("--opcodes", "add"), "weights of add cannot be quantised"),
         (("--opcodes", ""), "no opcode is given"),
@@ -139,6 +144,30 @@ def test_products_of_integers(call: Call, model: Path, tmp_path: Path):
         assert [(product["name"], product["opcode"]) for product in record["products"]] == [("h", "dot"), ("y", "dot")]
         assert all(20 < product["snr"] < 60 for product in record["products"])
         assert "s32[16,128]" in (tmp_path / "small.hlo").read_text()
+
+
+def test_smoothing(call: Call, model: Path, tmp_path: Path):
+    """Outliers of two channels spoil static ranges, and do not once they are in the weights; checkpoints have them too."""
+    given = arrays()
+    given["x"][:, [3, 7]] *= 50
+    given["up"][[3, 7]] /= 50
+    given["up"] /= 8
+    save_checkpoint(tmp_path / "x.npz", given)
+    options = ("--activations", "static", "--calibrate", tmp_path / "x.npz", "--check", "--inputs", tmp_path / "x.npz")
+    plain = json.loads(call("quantize", model, *options, "--json").stdout)
+    smoothed = ("--smooth", "search", "-o", tmp_path / "small.hlo", "--convert", tmp_path / "x.npz", tmp_path / "y.npz")
+    result = call("quantize", model, *options, "--json", *smoothed)
+    record = json.loads(result.stdout)
+    assert record["outputs"][0]["error"] < 0.5 * plain["outputs"][0]["error"]
+    first = record["smoothed"][0]
+    assert (first["name"], first["readers"], first["weights"], first["folded"]) == ("x", ["h"], ["up"], [])
+    assert first["errors"][1] < 0.5 * first["errors"][0]
+    y = hloom.run(hloom.load(tmp_path / "small.hlo"), load_checkpoint(tmp_path / "y.npz")).outputs[0]
+    original = hloom.run(hloom.load(model), given).outputs[0]
+    assert np.linalg.norm(y - original) / np.linalg.norm(original) == pytest.approx(
+        record["outputs"][0]["error"], rel=0.01
+    )
+    assert "activations that are smoothed" in call("quantize", model, *options, "--smooth", 0.5).stdout
 
 
 def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):

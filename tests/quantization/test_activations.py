@@ -33,7 +33,7 @@ def quantized_rows(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np
         ({"activations": "static"}, "static activations need inputs to measure"),
         ({"activations": "static", "clipping": "median"}, "ranges are not chosen by 'median'"),
         ({"activations": "static", "percentile": 0}, "0 is no percentile"),
-        ({"calibration": [[1]]}, "inputs are measured for static activations only"),
+        ({"calibration": [[1]]}, "inputs are measured for static activations, and for smoothing"),
         (
             {"activations": "dynamic", "opcodes": ["gather"]},
             "jit_language_model has no product that can be of integers",

@@ -25,6 +25,7 @@ from hloom.quantization import (
     FORMATS,
     GRANULARITIES,
     OPCODES,
+    SEARCH,
     Noise,
     Quantization,
     QuantizationReport,
@@ -41,6 +42,27 @@ MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""
 
 
+class AlphaType(click.ParamType):
+    """An alpha, or `search`."""
+
+    name = "ALPHA|search"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """The number, or `search`; usage errors say what else it is."""
+        if value == SEARCH:
+            return SEARCH
+        try:
+            alpha = float(value)
+        except ValueError:
+            alpha = math.nan
+        if not 0 <= alpha <= 1:
+            self.fail(f"'{value}' is no number from 0 to 1, and not 'search'", param, ctx)
+        return alpha
+
+
+ALPHA = AlphaType()
+
+
 @click.command("quantize")
 @file_argument
 @click.option("--format", "number_format", type=click.Choice([*FORMATS]), default="int8", show_default=True)
@@ -52,8 +74,9 @@ MOST_ROWS = 40
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
 @click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
 @click.option("--activations", type=click.Choice(ACTIVATIONS), help="Products of integers: activations in s8 too.")
-@click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="For static ranges.")
+@click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs to measure.")
 @click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
+@click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="All arrays that --check takes.")
 @click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
@@ -76,6 +99,7 @@ def command(
     activations: str | None,
     calibrate: tuple[Path, ...],
     clipping: str | None,
+    smooth: float | str | None,
     check: bool,
     inputs: Path | None,
     seed: int | None,
@@ -97,8 +121,12 @@ def command(
       hloom quantize model.hlo --format mxfp8 --scope mlp --json
     """
     _check_usage(per, group, check=check, has_inputs=inputs is not None, has_seed=seed is not None)
-    if (calibrate or clipping) and activations != "static":
-        raise click.UsageError("--calibrate and --clipping are for --activations static")
+    if clipping and activations != "static":
+        raise click.UsageError("--clipping is for --activations static")
+    if smooth is not None and activations is None:
+        raise click.UsageError("--smooth is for --activations static or dynamic")
+    if calibrate and activations != "static" and smooth is None:
+        raise click.UsageError("--calibrate is for --activations static and --smooth")
     if output == STDOUT and json_output:
         raise click.UsageError("--json and -o - both write to the standard output: give one")
     if output is not None:
@@ -121,6 +149,7 @@ def command(
             activations=activations,
             calibration=[_inputs(program, path) for path in calibrate],
             clipping=clipping or "minmax",
+            smoothing=smooth,
         )
     with progress("comparing"):
         result = report(made, _arrays(made, inputs, seed or 0) if check else None, device=device)
@@ -179,6 +208,7 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
         )
     add_rest(table, len(made.weights), MOST_ROWS, "; --json has them all")
     yield table
+    yield from _smoothing_table(made)
     yield from _product_table(result)
     if result.outputs is not None:
         outputs = new_table("outputs, computed by XLA", ">output", ">SNR, dB", ">error", ">greatest difference")
@@ -193,6 +223,21 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
     yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {_ratio(after, before)}")
     one, two = result.seconds
     yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
+
+
+def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:
+    activations = () if made.smoothing is None else made.smoothing.activations
+    if not activations:
+        return
+    columns = ["activation", "weights", ">alpha", "scale", ">error before", ">after"]
+    table = new_table("activations that are smoothed", *columns)
+    for smoothed in activations[:MOST_ROWS]:
+        scale = f"in {', '.join(smoothed.folded)}" if smoothed.folded else "multiplied"
+        errors = ("", "") if smoothed.errors is None else (f"{error:.2e}" for error in smoothed.errors)
+        weights = Text(", ".join(smoothed.weights))
+        table.add_row(Text(smoothed.name), weights, f"{smoothed.alpha:g}", Text(scale), *errors)
+    add_rest(table, len(activations), MOST_ROWS, "; --json has them all")
+    yield table
 
 
 def _product_table(result: QuantizationReport) -> Iterator[RenderableType]:

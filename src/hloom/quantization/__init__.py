@@ -39,6 +39,9 @@ from hloom.quantization.recipe import OPCODES as OPCODES
 from hloom.quantization.recipe import Recipe as Recipe
 from hloom.quantization.recipe import WeightSelection as WeightSelection
 from hloom.quantization.recipe import read_selection as read_selection
+from hloom.quantization.smooth_quant import SEARCH as SEARCH
+from hloom.quantization.smooth_quant import SmoothedActivation as SmoothedActivation
+from hloom.quantization.smooth_quant import Smoothing as Smoothing
 from hloom.quantization.weight_slices import matrices as matrices
 from hloom.quantization.weight_slices import moved_positions as moved_positions
 from hloom.quantization.weight_slices import movements_to as movements_to

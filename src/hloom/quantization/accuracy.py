@@ -125,6 +125,17 @@ class QuantizationReport:
             "outputs": None
             if self.outputs is None
             else [{"number": number, **_noise_json(noise)} for number, noise in enumerate(self.outputs)],
+            "smoothed": [
+                {
+                    "name": smoothed.name,
+                    "readers": list(smoothed.readers),
+                    "weights": list(smoothed.weights),
+                    "alpha": smoothed.alpha,
+                    "folded": list(smoothed.folded),
+                    "errors": None if smoothed.errors is None else list(smoothed.errors),
+                }
+                for smoothed in (self.quantization.smoothing.activations if self.quantization.smoothing else ())
+            ],
             "exclusions": [{"name": left.name, "reason": left.reason} for left in self.quantization.exclusions],
             "weight_bytes": list(self.weight_bytes),
             "seconds": list(self.seconds),
@@ -139,14 +150,14 @@ def report(
     Costs and seconds are the roofline model's. Without `products` only outputs are compared, which XLA computes; numpy
     computes the products, and raises HloomError where it cannot.
     """
-    before, after = canonicalize(quantization.original), quantization.module
+    before, after = canonicalize(quantization.base), quantization.module
     noises: dict[Node, Noise] = {}
     outputs = None
     if inputs is not None:
         converted = quantization.convert(inputs)
         outputs = compare_outputs(quantization.original, inputs, after, converted)
         if products:
-            noises = compare_products(before, inputs, after, converted)
+            noises = compare_products(before, quantization.base_arrays(inputs), after, converted)
     readers: dict[str, list[str]] = {}
     for weight in quantization.weights:
         for use in weight.uses:

@@ -8,7 +8,7 @@ body { ... dot(h, multiply(convert(dynamic-slice(w, i)), broadcast(dynamic-slice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hloom.ir import (
     Apply,
@@ -49,8 +49,31 @@ def add_companions(
     return made
 
 
-def push_down(value: QuantizedValue) -> dict[Node, QuantizedValue]:
-    """Move a value in its narrow type as far as that goes, and dequantise it there.
+Finish = Callable[[QuantizedValue, list[Apply]], Node]
+
+
+def dequantize_for(value: QuantizedValue, users: list[Apply]) -> Node:
+    """Dequantise a value for some users, in front of the first, and for its graph, where that yields it."""
+    node, graph = value.node, value.node.graph
+    first: Apply | None = None
+    for user in users:
+        if first is None or graph.comes_before(user, first):
+            first = user
+    made = dequantize(value, first)
+    for user in users:
+        graph.set_inputs(user, [made if operand is node else operand for operand in user.inputs])
+    if node.is_output:
+        graph.set_output(made)
+    return made
+
+
+def keep(value: QuantizedValue, users: list[Apply]) -> Node:
+    """Leave a value as it is for its users: its companions are not for its own sake."""
+    return value.node
+
+
+def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[Node, QuantizedValue]:
+    """Move a value in its narrow type as far as that goes, and dequantise it there, or `finish` otherwise.
 
     Returns, by the nodes that are dequantised, the values that they are.
     """
@@ -74,7 +97,7 @@ def push_down(value: QuantizedValue) -> dict[Node, QuantizedValue]:
             else:
                 pending.append(following)
         if rest or node.is_output:
-            made = _dequantize_for(current, rest)
+            made = finish(current, rest)
             dequantized[made] = current
     return dequantized
 
@@ -89,21 +112,6 @@ def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
         graph.replace_uses(user, made.node)
         graph.erase(user)
         graph.rename(made.node, name)
-    return made
-
-
-def _dequantize_for(value: QuantizedValue, users: list[Apply]) -> Node:
-    """Dequantise a value for some users, in front of the first, and for its graph, where that yields it."""
-    node, graph = value.node, value.node.graph
-    first: Apply | None = None
-    for user in users:
-        if first is None or graph.comes_before(user, first):
-            first = user
-    made = dequantize(value, first)
-    for user in users:
-        graph.set_inputs(user, [made if operand is node else operand for operand in user.inputs])
-    if node.is_output:
-        graph.set_output(made)
     return made
 
 

@@ -7,20 +7,18 @@ w are rounded in order; what a row's rounding costs is spread over the following
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from hloom.evaluate import Value, evaluate
-from hloom.ir import Node
+from hloom.ir import Module
 from hloom.passes import canonicalize
 from hloom.quantization.arithmetic import rounded, stretched
+from hloom.quantization.product_observer import Observation, observe_products, sole_dots
 from hloom.quantization.quantize import Quantization, QuantizedWeight
-from hloom.quantization.weight_slices import matrices, moved_positions, movements_to
-from hloom.quantization.weights import WeightUse, uses_of
+from hloom.quantization.weights import WeightUse
 from hloom.text import HloomError
 
 DAMPING = 0.01
@@ -49,64 +47,40 @@ def gptq(quantization: Quantization, arrays: Sequence[Any], calibration: Sequenc
     if not calibration:
         raise HloomError("GPTQ needs inputs to see activations of", hint="calibration=[arrays, ...]")
     result = quantization.convert(arrays)
-    before = canonicalize(quantization.original)
-    readers = {
-        weight.number: uses[0]
-        for weight in quantization.weights
-        if len(uses := uses_of(before.entry.parameters[weight.number])) == 1 and uses[0].node.opcode == "dot"
-    }
+    before = canonicalize(quantization.base)
+    readers = sole_dots(before, [weight.number for weight in quantization.weights])
     if not readers:
         raise HloomError(f"no weight of {before.name} is read by one dot alone: GPTQ rounds nothing")
-    slices = _measure(before, readers, {w.number: w for w in quantization.weights}, calibration)
+    base = quantization.base_arrays(arrays)
+    slices = _measure(before, readers, [quantization.base_arrays(batch) for batch in calibration])
     for weight in quantization.weights:
         if weight.number in slices:
-            result[weight.number] = _round(quantization, weight, arrays[weight.number], slices[weight.number])
+            result[weight.number] = _round(quantization, weight, base[weight.number], slices[weight.number])
     return result
 
 
 def _measure(
-    before: Any,
-    readers: dict[int, WeightUse],
-    weights: dict[int, QuantizedWeight],
-    calibration: Sequence[Sequence[Any]],
+    before: Module, readers: Mapping[int, WeightUse], calibration: Sequence[Sequence[Any]]
 ) -> dict[int, dict[int, WeightSlice]]:
     """By weight, and by the first position of what is read of it, what is read and its Hessians."""
     slices: dict[int, dict[int, WeightSlice]] = {}
-    chains = {number: movements_to(use) for number, use in readers.items()}
-    watched = {node for chain in chains.values() for step in chain for node in step.inputs[1:]}
-    activations = {use.node.inputs[1 - use.operand_index] for use in readers.values()}
-    products: dict[Node, int] = {use.node: number for number, use in readers.items()}
-    latest: dict[Node, np.ndarray] = {}
     left = MOST_BYTES
 
-    def see(node: Node, value: Value) -> None:
+    def see(seen: Observation) -> None:
         nonlocal left
-        if node in watched or node in activations:
-            latest[node] = np.asarray(value)
-        number = products.get(node)
-        if number is None:
-            return
-        use = readers[number]
-        dims = weights[number].type.dims
-        positions = np.arange(prod(dims)).reshape(dims)
-        for step in chains[number]:
-            positions = moved_positions(step, positions, latest)
-        sides = matrices(use, positions, latest[use.node.inputs[1 - use.operand_index]])
-        key = int(sides[0].flat[0]) if sides[0].size else 0
-        held = slices.setdefault(number, {}).get(key)
+        held = slices.setdefault(seen.number, {}).get(seen.key)
         if held is None:
-            batch, summed, _ = sides[0].shape
+            batch, summed, _ = seen.positions.shape
             left -= 8 * batch * summed * summed
             if left < 0:
                 raise HloomError(
                     f"the Hessians of {before.name} take more than {MOST_BYTES:,} bytes",
                     hint="quantise fewer weights, by their scope",
                 )
-            held = slices[number][key] = WeightSlice(sides[0], np.zeros((batch, summed, summed)))
-        held.hessians += np.einsum("bmk,bml->bkl", sides[1], sides[1], optimize=True)
+            held = slices[seen.number][seen.key] = WeightSlice(seen.positions, np.zeros((batch, summed, summed)))
+        held.hessians += np.einsum("bmk,bml->bkl", seen.activation, seen.activation, optimize=True)
 
-    for arrays in calibration:
-        evaluate(before, list(arrays), observe=see)
+    observe_products(before, readers, calibration, see)
     return slices
 
 

@@ -26,6 +26,7 @@ from hloom.quantization.integer_products import (
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
 from hloom.quantization.recipe import OPCODES, Recipe, read_recipe
+from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
 from hloom.quantization.weights import Exclusion, Weight, choose_weights
 from hloom.text import HloomError
 
@@ -71,6 +72,16 @@ class Quantization:
     weights: tuple[QuantizedWeight, ...]
     exclusions: tuple[Exclusion, ...]
     stops: tuple[str, ...] = ()
+    smoothing: Smoothing | None = None
+
+    @property
+    def base(self) -> Module:
+        """What is quantised: the original, or what smoothing made of it."""
+        return self.original if self.smoothing is None else self.smoothing.module
+
+    def base_arrays(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays that `base` takes, of the original's."""
+        return list(arrays) if self.smoothing is None else self.smoothing.convert(arrays)
 
     def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
         """The quantised program's arrays, of the original's.
@@ -85,16 +96,17 @@ class Quantization:
         given = list(arrays)
         if len(given) != len(self.original.entry.parameters):
             raise HloomError(f"the program takes {len(self.original.entry.parameters)} arrays, {len(given)} are given")
-        result = [*given, *([None] * (len(self.module.entry.parameters) - len(given)))]
+        base = self.base_arrays(given)
+        result = [*base, *([None] * (len(self.module.entry.parameters) - len(base)))]
         for weight in self.weights:
-            made = self.quantized(weight, given[weight.number])
+            made = self.quantized(weight, base[weight.number])
             result[weight.number] = made.values
             for name, number in weight.companions.items():
                 result[number] = companion_of(made, name)
         return result
 
     def quantized(self, weight: QuantizedWeight, array: Any) -> QuantizedArray:
-        """One weight's array in its narrow type."""
+        """One weight's array, as `base` takes it, in its narrow type."""
         return quantize_array(
             checked_weight(weight, array),
             self.recipe.number_format,
@@ -104,8 +116,8 @@ class Quantization:
         )
 
     def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
-        """The original's inputs with weights that are what the quantised program computes with."""
-        result = list(arrays)
+        """The inputs of `base` with weights that are what the quantised program computes with."""
+        result = self.base_arrays(arrays)
         for weight in self.weights:
             made = self.quantized(weight, result[weight.number])
             result[weight.number] = made.dequantized(weight.type.dtype.numpy)
@@ -118,6 +130,8 @@ class Quantization:
         converted: dict[int, str] = {}
         for key, array in arrays.items():
             parameter = names.get(key)
+            if parameter is not None and self.smoothing is not None:
+                array = self.smoothing.scaled(parameter.number, array)
             weight = None if parameter is None else weights.get(parameter.number)
             if weight is None:
                 result[key] = array
@@ -135,6 +149,8 @@ class Quantization:
                 f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
                 hint=f"arrays are named as parameters are, or by their paths; there are {', '.join([*arrays][:5])}",
             )
+        if self.smoothing is not None:
+            result |= dict(self.smoothing.added)
         return result
 
 
@@ -153,6 +169,7 @@ def quantize(
     calibration: Sequence[Sequence[Any]] = (),
     clipping: str = "minmax",
     percentile: float = PERCENTILE,
+    smoothing: float | str | None = None,
     straight_through: bool = False,
 ) -> Quantization:
     """A program whose weights come in a narrow type and are dequantised where they are used.
@@ -163,8 +180,10 @@ def quantize(
     found in, of `least` elements or more; or `only` those named. With `activations`, dots and convolutions are of
     integers: activations are quantised to s8 by their range in the program, per row ("dynamic"), or by that which they
     have on the inputs of `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest
-    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). With `straight_through` a product
-    of integers is written as the original's plus what quantisation adds, and `stops` names that, for `hloom.grad`.
+    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). With `smoothing` outliers of
+    activations migrate into weights by SmoothQuant: an alpha from 0 to 1, or "search" for every activation's best, on
+    the inputs of `calibration`. With `straight_through` a product of integers is written as the original's plus what
+    quantisation adds, and `stops` names that, for `hloom.grad`.
     Raises HloomError where there is nothing to quantise, where it is not clear what is a weight, and for elided
     constants.
 
@@ -199,9 +218,14 @@ def quantize(
             "straight_through is for products of integers: dequantised weights have derivatives as they are",
             hint="activations='dynamic'",
         )
-    if calibration and activations != "static":
-        raise HloomError("inputs are measured for static activations only", hint="activations='static'")
+    alpha = _alpha(smoothing, activations, calibration)
+    if calibration and activations != "static" and smoothing is None:
+        raise HloomError("inputs are measured for static activations, and for smoothing", hint="activations='static'")
     check_program(module)
+    smoothed = None if smoothing is None else _smooth(module, recipe, calibration, alpha)
+    original, module = module, module if smoothed is None else smoothed.module
+    if smoothed is not None:
+        calibration = [smoothed.convert(arrays) for arrays in calibration]
     copy = module.clone()
     canonicalize_in_place(copy)
     former = tuple(copy.entry.parameters)
@@ -232,7 +256,55 @@ def quantize(
     write_entry_layout(copy, former)
     copy.attributes = copy.attributes.changed(is_scheduled=None)
     verify(copy)
-    return Quantization(copy, module, recipe, tuple(made), tuple(exclusions), stops)
+    if smoothed is not None:
+        exclusions += smoothed.exclusions
+    return Quantization(copy, original, recipe, tuple(made), tuple(exclusions), stops, smoothed)
+
+
+def _alpha(smoothing: float | str | None, activations: str | None, calibration: Sequence[Any]) -> float | None:
+    """The alpha that is given, None where it is searched; raises HloomError for what makes no sense."""
+    if smoothing is None:
+        return None
+    if activations is None:
+        raise HloomError("smoothing is for products of integers: weights alone need none", hint="activations='static'")
+    if not calibration:
+        raise HloomError("smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...]")
+    if isinstance(smoothing, str):
+        if smoothing != SEARCH:
+            raise HloomError(f"'{smoothing}' is no smoothing", hint="give a number from 0 to 1, or 'search'")
+        return None
+    if not 0 <= smoothing <= 1:
+        raise HloomError(f"{smoothing} is no alpha of smoothing", hint="give a number from 0 to 1, or 'search'")
+    return float(smoothing)
+
+
+def _smooth(module: Module, recipe: Recipe, calibration: Sequence[Sequence[Any]], alpha: float | None) -> Smoothing:
+    """Smooth what the recipe's dots read; a search looks for the least error with this recipe."""
+    weights, _ = choose_weights(canonicalize(module), recipe)
+
+    def error(measured: np.ndarray, rows: np.ndarray, weight: np.ndarray, number: int) -> float:
+        per_row = recipe.activations == "dynamic"
+        greatest = (
+            np.abs(rows).max(axis=1, keepdims=True, initial=0.0) if per_row else np.abs(measured).max(initial=0.0)
+        )
+        blocks = (max(len(weight), 1), max(weight.shape[1], 1) if recipe.granularity == "tensor" else 1)
+        made = quantize_array(weight, recipe.number_format, blocks).dequantized(np.dtype(np.float64))
+        return float(np.sum((_stepped(rows, greatest) @ made - rows @ weight) ** 2))
+
+    return smooth(
+        module,
+        [weight.parameter.number for weight in weights],
+        calibration,
+        alpha,
+        error,
+        folds_into_weights=recipe.granularity != "tensor",
+    )
+
+
+def _stepped(rows: np.ndarray, greatest: np.ndarray | float) -> np.ndarray:
+    """Rows of activations rounded to integers of a range, and back."""
+    step = np.where(greatest > 0, greatest, 1) / LARGEST
+    return np.clip(np.rint(rows / step), -LARGEST, LARGEST) * step
 
 
 def check_program(module: Module, what: str = "quantised") -> None:
