@@ -16,6 +16,7 @@ from .oracle import module_text
 GATHER = "offset_dims={%s}, collapsed_slice_dims={%s}, start_index_map={%s}, index_vector_dim=%d, slice_sizes={%s}"
 BATCHED = ", operand_batching_dims={%s}, start_indices_batching_dims={%s}"
 SCATTER = "update_window_dims={%s}, inserted_window_dims={%s}, scatter_dims_to_operand_dims={%s}, index_vector_dim=%d"
+SCATTER_BATCHED = ", input_batching_dims={%s}, scatter_indices_batching_dims={%s}"
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n\n"
 LAST = "last { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }\n\n"
 
@@ -85,6 +86,9 @@ TABLE = [
     ("f32[8,4] scatter(p0, p1, p2), to_apply=last, " + SCATTER % ("1", "0", "0", 1),
      ["f32[8,4]", "s32[5,1]", "f32[5,3]"],
      "([b,c], [a,1], [a,d]) -> [b,c]  a=5 need_replication b=8 indexed c=4 need_replication d=3 need_replication"),
+    ("f32[7,8,4] scatter(p0, p1, p2), to_apply=add, " + SCATTER % ("2", "1", "1", 2) + SCATTER_BATCHED % ("0", "0"),
+     ["f32[7,8,4]", "s32[7,5,1]", "f32[7,5,4]"],
+     "([a,c,d], [a,b,1], [a,b,d]) -> [a,c,d]  a=7 b=5 reduced by add c=8 indexed d=4"),
     ("f32[5,4,6] dynamic-slice(p0, p1, p2, p3), dynamic_slice_sizes={1,4,3}", ["f32[8,4,6]", *["s32[]"] * 3],
      "([a,b,c], [], [], []) -> [1,b,d]  a=8 indexed b=4 c=6 need_replication d=3 need_replication"),
     ("f32[1,4] dynamic-slice(p0, p1), dynamic_slice_sizes={1,4}", ["f32[8,4]", "s32[2]"],

@@ -106,13 +106,23 @@ def gather_axes(
 
 
 def index_factors(
-    build: AxisMapBuilder, starts: TensorType, index_vector_dim: int, factor_kind: FactorKind, reducer: str
+    build: AxisMapBuilder,
+    starts: TensorType,
+    index_vector_dim: int,
+    factor_kind: FactorKind,
+    reducer: str,
+    batching: Integers = (),
 ) -> list[list[int]]:
-    """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1."""
+    """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1.
+
+    Those of the dimensions `batching` are parallel, whatever the kind of the others.
+    """
     factors: list[list[int]] = []
     for dim, size in enumerate(starts.dims):
         if dim == index_vector_dim:
             factors.append([build.factor(size, FactorKind.NEED_REPLICATION)] if size != 1 else [])
+        elif dim in batching:
+            factors.append([build.factor(size)])
         else:
             factors.append([build.factor(size, factor_kind, reducer)])
     return factors

@@ -118,9 +118,8 @@ def scatter_axes(
     """
     inputs, starts, updates = _parts(operands)
     build = AxisMapBuilder()
-    scattered = index_factors(build, starts, index_vector_dim, *reduced_kind(to_apply))
-    for dim in scatter_indices_batching_dims:
-        scattered[dim] = [build.factor(starts.dims[dim])]
+    kind, reducer = reduced_kind(to_apply)
+    scattered = index_factors(build, starts, index_vector_dim, kind, reducer, scatter_indices_batching_dims)
     made: list[list[int]] = []
     window: list[list[int]] = []
     sizes = iter([updates[0].dims[dim] for dim in update_window_dims])

@@ -23,6 +23,7 @@ from hloom.xla_cpu.layout_assignment import (
     copy_tuple_elements,
     take_out_of_tuples,
 )
+from hloom.xla_cpu.optimization_barrier_expander import expand_optimization_barriers, merge_kernels
 from hloom.xla_cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.xla_cpu.tree_reduction import rewrite_reductions
 
@@ -81,6 +82,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph in module.graphs:
         expand_select_and_scatter(graph)
         simplify_gathers(graph)
+    is_expanded = expand_optimization_barriers(module)
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)
@@ -91,5 +93,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     fused = {graph: fuse_instructions(graph) for graph in module.graphs}
     for graph, made in copies.items():
         take_out_of_tuples(made, fused[graph])
+    if is_expanded:
+        merge_kernels(module, fused)
     insert_copies(module, fused)
     return liveness(module, given=given, scheduler=_KernelScheduler(module, fused, state_sizes))
