@@ -118,8 +118,8 @@ def scatter_axes(
     """
     inputs, starts, updates = _parts(operands)
     build = AxisMapBuilder()
-    kind, reducer = reduced_kind(to_apply)
-    scattered = index_factors(build, starts, index_vector_dim, kind, reducer, scatter_indices_batching_dims)
+    combined = reduced_kind(to_apply)
+    scattered = index_factors(build, starts, index_vector_dim, *combined, scatter_indices_batching_dims)
     made: list[list[int]] = []
     window: list[list[int]] = []
     sizes = iter([updates[0].dims[dim] for dim in update_window_dims])
