@@ -1,4 +1,5 @@
-"""What stands at the borders of conditionals moves in or out (`conditional_mover.py`, `conditional_motion.py`).
+"""What stands at the borders of conditionals moves in or out (`conditional_mover.py`, `conditional_motion.py`), or
+wherever it is better off (`conditional_benefit.py`).
 
 The cases restate those of XLA's xla/service/conditional_code_motion_test.cc.
 """
@@ -6,6 +7,7 @@ The cases restate those of XLA's xla/service/conditional_code_motion_test.cc.
 from __future__ import annotations
 
 from random import Random
+from time import process_time
 
 import pytest
 
@@ -14,7 +16,7 @@ from hloom.ir import Module, verify
 from hloom.passes import apply
 from tests.passes.pass_assertions import assert_leaves, assert_same_outputs, changed
 
-INTO, OUT = "move-into-branches", "move-out-of-branches"
+INTO, OUT, ACROSS = "move-into-branches", "move-out-of-branches", "move-across-branches"
 
 
 def choice(
@@ -176,43 +178,47 @@ def test_what_does_not_come_out(text: str):
     assert_leaves(OUT, text)
 
 
+@pytest.mark.parametrize("name", [INTO, ACROSS])
 @pytest.mark.parametrize("operands", ["a, n", "n, a"])
-def test_what_one_branch_needs_is_computed_there(operands: str):
+def test_what_one_branch_needs_is_computed_there(name: str, operands: str):
     text = choice(
         "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = f32[6] abs(c)", given="f32[6]",
         before="k = f32[] constant(3)\n s = f32[6] broadcast(k), dimensions={}\n m = f32[6] multiply(a, s)\n n = f32[6] add(m, b)",
         operands=operands,
     )  # fmt: skip
-    module = moved(INTO, text.replace("ROOT r = f32[6] abs(c)", "ROOT r = (f32[6]) tuple(c)"))
+    module = moved(name, text.replace("ROOT r = f32[6] abs(c)", "ROOT r = (f32[6]) tuple(c)"))
     assert opcodes(module) == ["conditional"]
     assert opcodes(module, operands.split(", ").index("n")).count("multiply") == 1
 
 
-def test_what_a_branch_is_given_of_constants():
+@pytest.mark.parametrize("name", [INTO, ACROSS])
+def test_what_a_branch_is_given_of_constants(name: str):
     text = choice(
         "ROOT y = f32[6] sine(x)", "ROOT y = f32[6] cosine(x)", "f32[6]", "ROOT r = (f32[6]) tuple(c)", given="f32[6]",
         before="k = f32[] constant(3)\n s = f32[6] broadcast(k), dimensions={}", operands="a, s",
     )  # fmt: skip
-    assert opcodes(moved(INTO, text), 1) == ["constant", "broadcast", "cosine"]
+    assert opcodes(moved(name, text), 1) == ["constant", "broadcast", "cosine"]
 
 
-def test_elements_of_what_a_branch_is_given():
+@pytest.mark.parametrize("name", [INTO, ACROSS])
+def test_elements_of_what_a_branch_is_given(name: str):
     text = choice(
         *ENDS, "(f32[6])", "ROOT r = f32[6] get-tuple-element(c), index=0",
         before="v = f32[6] get-tuple-element(a), index=0\n w = f32[6] floor(v)\n u = f32[6] power(w, v)\n o = (f32[6]) tuple(u)",
         operands="o, b",
     )  # fmt: skip
-    module = moved(INTO, text)
+    module = moved(name, text)
     assert opcodes(module, 0) == ["floor", "power", "sine"] and opcodes(module, 1) == ["cosine"]
 
 
-def test_a_branch_that_yields_what_it_is_given():
+@pytest.mark.parametrize("name", [INTO, ACROSS])
+def test_a_branch_that_yields_what_it_is_given(name: str):
     text = """
         f { p = (f32[6]) parameter(0)  x = f32[6] get-tuple-element(p), index=0  y = f32[6] sine(x)  ROOT t = (f32[6]) tuple(y) }
         g { ROOT p = (f32[6]) parameter(0) }
         ENTRY e { i = pred[] parameter(0)  a = (f32[6]) parameter(1)  b = f32[6] parameter(2)  n = f32[6] tanh(b)
           o = (f32[6]) tuple(n)  ROOT c = (f32[6]) conditional(i, a, o), true_computation=f, false_computation=g }"""
-    assert opcodes(moved(INTO, text), 1) == ["tanh"]
+    assert opcodes(moved(name, text), 1) == ["tanh"]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +272,193 @@ KEPT_OUT = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("name", [INTO, ACROSS])
 @pytest.mark.parametrize("text", KEPT_OUT.values(), ids=KEPT_OUT)
-def test_what_does_not_go_in(text: str):
-    assert_leaves(INTO, text)
+def test_what_does_not_go_in(name: str, text: str):
+    assert_leaves(name, text)
+
+
+IN_TUPLE = TAKE.replace("ROOT s", "s") + "\n ROOT o = (f16[6]) tuple(s)"
+SUM_OF_ALL = "* { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n"
+
+
+def reduced(channels: tuple[int, int], total: str = "add") -> str:
+    """A conditional whose branches end with the sum over all devices, each on its channel and by its computation."""
+    end = (
+        "y = f32[6] {}(x)\n r = f32[6] all-reduce(y), channel_id={}, replica_groups={{{{0}}}}, "
+        "use_global_device_ids=true, to_apply={}\n z = f16[6] convert(r)\n ROOT t = (f16[6]) tuple(z)"
+    )
+    ends = end.format("sine", channels[0], "add"), end.format("cosine", channels[1], "other")
+    other = SUM_OF_ALL.replace("*", "other").replace("add(a", f"{total}(a")
+    return SUM_OF_ALL.replace("*", "add") + other + choice(*ends, "(f16[6])", IN_TUPLE)
+
+
+@pytest.mark.parametrize("name", [OUT, ACROSS])
+def test_collectives_at_the_end_of_all_branches(name: str):
+    module = moved(name, reduced((188, 485)))
+    assert opcodes(module) == ["conditional", "all-reduce", "convert", "add"]
+    assert (opcodes(module, 0), opcodes(module, 1)) == (["sine"], ["cosine"])
+    [collective] = [node for node in module.entry.nodes if node.opcode == "all-reduce"]
+    assert collective.attributes["channel_id"] == 188
+
+
+def test_collectives_that_differ_stay():
+    module = moved(OUT, reduced((1, 2), total="maximum"))
+    assert opcodes(module) == ["conditional", "convert", "add"]
+    assert opcodes(module, 1) == ["cosine", "all-reduce"]
+
+
+def test_a_repeated_collective_of_an_element_that_nothing_uses():
+    text = reduced((188, 485)).replace("t = (f16[6])", "t = (f16[6], f16[6])").replace("tuple(z)", "tuple(z, z)")
+    text = text.replace("c = (f16[6])", "c = (f16[6], f16[6])")
+    assert opcodes(moved(ACROSS, text)) == ["conditional", "all-reduce", "convert", "add"]
+
+
+ALONG = "sharding={devices=[2]0,1}"
+
+
+def sharded(last: str = f", {ALONG}") -> str:
+    """A conditional, its branches and what uses its results, all sharded."""
+    ends = of_both(f"y = f32[6] *(x), {ALONG}\n ROOT t = (f32[6]) tuple(y), sharding={{{{devices=[2]0,1}}}}")
+    after = (
+        f"r = f32[6] get-tuple-element(c), index=0, {ALONG}\n q = f32[6] get-tuple-element(c), index=0, {ALONG}\n"
+        f"s = f32[6] power(r, q){last}\n ROOT t = (f32[6], f32[6]) tuple(s, q)"
+    )
+    return choice(*ends, "(f32[6])", after).replace(
+        "false_computation=g", "false_computation=g, sharding={{devices=[2]0,1}}"
+    )
+
+
+@pytest.mark.parametrize("name", [INTO, ACROSS])
+def test_shardings_of_the_results_are_kept(name: str):
+    module, has_changed = changed(name, sharded(), runs=False)
+    assert has_changed and opcodes(module) == ["conditional"]
+    [node] = [node for node in module.entry.nodes if node.opcode == "conditional"]
+    both = "{{devices=[2]0,1}, {devices=[2]0,1}}"
+    assert str(node.attributes["sharding"]) == both
+    for branch in ("true_computation", "false_computation"):
+        root = node.attributes[branch].root
+        assert str(root.attributes["sharding"]) == both
+        assert all("sharding" in value.attributes for value in root.inputs)
+    assert all("sharding" in element.attributes for element in node.users)
+
+
+def test_what_has_no_sharding_stays_beside_what_has():
+    assert_leaves(INTO, sharded(""))
+    assert_leaves(ACROSS, sharded(""))
+
+
+BOTH_WAYS = {
+    "ends that agree come out": (
+        ["conditional", "convert", "add"],
+        choice(*of_both(f"y = f32[6] *(x)\n{CONVERTED}"), "(f16[6])", IN_TUPLE),
+    ),
+    "ends that agree, of an instruction that does not, go on inside": (
+        ["conditional"],
+        choice(*of_both(f"y = f32[6] *(x)\n{CONVERTED}"), "(f16[6])", TAKE),
+    ),
+    "one computation for both branches": (
+        ["conditional", "add", "power"],
+        choice("y = f32[6] add(x, x)\n ROOT t = (f32[6]) tuple(y)", "", "(f32[6])",
+               "r = f32[6] get-tuple-element(c), index=0\n ROOT s = f32[6] power(r, r)")
+        .replace("false_computation=g", "false_computation=f"),
+    ),
+    "ends that come out, and go in again with the only reader of both results": (
+        ["conditional"],
+        choice(*of_both(f"{ONES}\n u = f32[6] *(x)\n"
+                 "z = f32[6] multiply(u, k)\n ROOT t = (f32[6], f32[6]) tuple(z, u)"),
+               "(f32[6], f32[6])",
+               "r = f32[6] get-tuple-element(c), index=0\n s = f32[6] get-tuple-element(c), index=1\n"
+               "ROOT o = f32[6] add(r, s)"),
+    ),
+    "ends that differ": (["conditional"], choice(*ENDS, "(f32[6])", "r = f32[6] get-tuple-element(c), index=0\n"
+                                                 "ROOT s = f32[6] power(r, r)")),
+    "a result that is used again": (
+        ["conditional"],
+        choice(*ENDS, "(f32[6])", "r = f32[6] get-tuple-element(c), index=0\n q = f32[6] get-tuple-element(c), index=0\n"
+               "s = f32[6] power(r, q)\n ROOT t = (f32[6], f32[6]) tuple(s, q)"),
+    ),
+    "an array of one computation": (
+        ["conditional"],
+        choice("ROOT y = f32[6] add(x, x)", "", "f32[6]", "ROOT s = f32[6] power(c, c)")
+        .replace("false_computation=g", "false_computation=f"),
+    ),
+    "a branch that yields what it is given": (
+        ["conditional"],
+        choice("y = f32[6] add(x, x)\n ROOT t = (f32[6]) tuple(y)", "", "(f32[6])",
+               "r = f32[6] get-tuple-element(c), index=0\n ROOT s = f32[6] power(r, r)")
+        .replace("g {\n p = (f32[6]) parameter(0)\n x = f32[6] get-tuple-element(p), index=0\n", "g { ROOT p = (f32[6]) parameter(0)"),
+    ),
+    "two results": (
+        ["conditional"],
+        "total { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n" + choice(
+            "y = f32[6] sine(x)\n z = f32[6] cosine(y)\n u = f32[6] multiply(y, z)\n ROOT t = (f32[6], f32[6]) tuple(u, z)",
+            "y = f32[6] tanh(x)\n z = f32[6] cosine(y)\n u = f32[6] multiply(y, x)\n ROOT t = (f32[6], f32[6]) tuple(u, z)",
+            "(f32[6], f32[6])",
+            "r = f32[6] get-tuple-element(c), index=0\n s = f32[6] get-tuple-element(c), index=1\n k = f32[] constant(0)\n"
+            "m = f32[6] multiply(r, r)\n n = f32[6] multiply(s, s)\n"
+            "o = f32[] reduce(m, k), dimensions={0}, to_apply=total\n q = f32[] reduce(n, k), dimensions={0}, to_apply=total\n"
+            "v = f32[] multiply(o, q)\n ROOT t = (f32[], pred[]) tuple(v, i)"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "text"), BOTH_WAYS.values(), ids=BOTH_WAYS)
+def test_where_it_is_better_off(wanted: list[str], text: str):
+    """In or out, and again changes nothing; neither of the other passes agrees with all of them."""
+    assert [opcode for opcode in opcodes(moved(ACROSS, text, exact=False)) if opcode != "constant"] == [
+        opcode for opcode in wanted if opcode != "constant"
+    ]
+
+
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+def test_a_copy_that_undoes_one_at_the_end_of_a_branch(layout: str):
+    """Out of the conditional it stays beside its reader, which it shares with nothing else."""
+    ends = (
+        "y = f32[2,3]{1,0} reshape(x)\n z = f32[2,3]{0,1} copy(y)\n ROOT t = (f32[2,3]{0,1}) tuple(z)",
+        "y = f32[2,3]{0,1} reshape(x)\n ROOT t = (f32[2,3]{0,1}) tuple(y)",
+    )
+    after = (
+        f"r = f32[2,3]{{0,1}} get-tuple-element(c), index=0\n s = f32[2,3]{layout} copy(r)\n ROOT v = f32[6] custom(s)"
+    )
+    text = choice(*ends, "(f32[2,3]{0,1})", after.replace("custom(s)", 'custom-call(s), custom_call_target="f"'))
+    after, has_changed = changed(ACROSS, text, runs=False)
+    assert has_changed == (layout == "{1,0}")
+
+
+KEPT_HERE = {
+    "another operand": choice(
+        "ROOT y = f32[6] add(x, x)", "ROOT y = f32[6] add(x, x)", "f32[6]", "d = f32[6] get-tuple-element(b), index=0\n ROOT s = f32[6] power(c, d)"
+    ),
+    "a product's sum before a collective": SUM_OF_ALL.replace("*", "add") + choice(
+        *of_both("y = f32[6] *(x)\n z = f32[6] add(y, y)\n ROOT t = (f32[6]) tuple(z)"), "(f32[6])",
+        "d = f32[6] get-tuple-element(c), index=0\n r = f32[6] all-reduce(d), to_apply=add\n ROOT s = f16[6] convert(r)"),
+    "nothing after": choice(*of_both("y = f32[6] *(x)\n z = f32[6] add(y, y)\n ROOT t = (f32[6]) tuple(z)"), "(f32[6])", "")
+    .replace("c = (f32", "ROOT c = (f32"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", KEPT_HERE.values(), ids=KEPT_HERE)
+def test_what_stays_where_it_is(text: str):
+    assert_leaves(ACROSS, text)
+
+
+@pytest.mark.parametrize("count", [200, 1_600])
+def test_many_branches_and_users(count: int):
+    """A wide conditional all of whose results are read by one tuple."""
+    gets = "\n".join(
+        f"r{n} = f32[6] get-tuple-element(c), index={n}\n s{n} = f32[6] negate(r{n})" for n in range(count)
+    )
+    body = "\n".join(f"y{n} = f32[6] tanh(x)" for n in range(count))
+    types = f"({', '.join(['f32[6]'] * count)})"
+    yields = f"\n ROOT t = {types} tuple({', '.join(f'y{n}' for n in range(count))})"
+    after = f"{gets}\n ROOT t = {types} tuple({', '.join(f's{n}' for n in range(count))})"
+    module = hloom.parse(choice(body + yields, body.replace("tanh", "sine") + yields, types, after))
+    before = process_time()
+    result, report = apply(module, ACROSS)
+    assert process_time() - before < 0.02 * count
+    assert report.changed
+    verify(result)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -301,7 +491,8 @@ def test_random_branches(seed: int):
     module = hloom.parse(
         choice(branches[0], branches[1], "(f32[6], f32[6], f32[6])", after, before=before, operands="o, q")
     )
-    for passes in ([INTO], [OUT], [OUT, INTO]):
+    for passes in ([INTO], [OUT], [OUT, INTO], [ACROSS]):
         result, _ = apply(module, passes)
         verify(result)
+        assert passes != [ACROSS] or not apply(result, ACROSS)[1].changed
         assert_same_outputs(module, result, exact=False)

@@ -36,6 +36,7 @@ NEIGHBOURS = (
     "carry-concatenations",
     "move-into-branches",
     "move-out-of-branches",
+    "move-across-branches",
 )
 """What XLA runs beside its simplifier."""
 STRICT = {

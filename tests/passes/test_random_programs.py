@@ -31,6 +31,7 @@ SUBJECTS: dict[str, tuple[PassLike, ...]] = {
     "inline": ("inline",),
     "loops": ("simplify-loops", "carry-concatenations"),
     "branches": ("move-into-branches", "move-out-of-branches"),
+    "borders": ("move-across-branches",),
 }
 """The passes of a test, one after the other."""
 STRUCTURES = {
@@ -38,6 +39,7 @@ STRUCTURES = {
     "outline": ("stretch", "stretch", "loop"),
     "unroll": ("loop", "loop", "branches"),
     "branches": ("branches", "branches", "loop"),
+    "borders": ("branches", "branches", "called"),
 }
 """What the programs of a test are made of; elsewhere of everything."""
 LIMIT = 300_000

@@ -1,17 +1,20 @@
-"""The passes `move-into-branches` and `move-out-of-branches`: what stands at the borders of conditionals.
+"""The passes on what stands at the borders of conditionals: into branches, out of them, and where it is better off.
 
-Follows XLA's xla/service/conditional_code_motion.cc (ConditionalCodeMotion), as two passes, since each undoes what the
-other does.
+`move-into-branches` and `move-out-of-branches` move all that can be moved, and each undoes what the other does;
+`move-across-branches` does of both what `conditional_benefit.py` says. Follows XLA's
+xla/service/conditional_code_motion.cc (ConditionalCodeMotion).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.ir import Apply, Graph, LeafSharding, Module, Node, TupleSharding, TupleType
 from hloom.ops import OPS, may_merge
 from hloom.passes.computation_order import has_control_dependencies
+from hloom.passes.conditional_benefit import ends_benefit, users_benefit
 from hloom.passes.dce import dce, erase_dead
 from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
@@ -20,13 +23,15 @@ from hloom.passes.rules.conditional_motion import (
     INTO_BRANCHES,
     MOVABLE,
     OUT_OF_BRANCHES,
+    ends_of,
     has_shardings,
     is_copied,
+    results_of_all_branches,
 )
 from hloom.passes.rules.loop_state import live_nodes
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of
-from hloom.rewrite import Builder, Report, tensor_type
+from hloom.rewrite import Builder, Report, apply_at, tensor_type
 
 _GET = "get-tuple-element"
 _USERS = MOVABLE | {"copy", "reduce"}
@@ -50,35 +55,108 @@ def move_users(module: Module) -> Report:
     return report
 
 
+def move_across(module: Module) -> Report:
+    """Move what stands at the borders of conditionals in or out, whichever lets more be computed beside what reads it.
+
+    What one branch alone needs goes in. For the results of a conditional it is one direction or the other: in where
+    that is strictly better, out where it is no worse. Out of a conditional that yields an array, nothing comes, and an
+    instruction that reads several results goes in only with others that read one of them.
+    """
+    report = Report("what stands at borders")
+    if module.has_closures:
+        return report
+    module.index_users()
+    for graph in list(module.graphs):
+        if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
+            for node in [node for node in graph.nodes if node.opcode == "conditional"]:
+                assert isinstance(node, Apply)
+                report.changes += _move_results(node)
+    return report
+
+
+def _move_results(node: Apply) -> int:
+    """Move what a conditional's branches end with out, or what uses its results in; how many instructions."""
+    ends, _ = ends_of(node) if isinstance(node.type, TupleType) else (None, "")
+    users = _users_of(node, _with_own_users(node))
+    outward = None if ends is None else ends_benefit(node, ends)
+    inward = 0.0 if users is None else users_benefit(node, users.results, users.moved)
+    if users is not None and inward > max(0.0, outward or 0.0):
+        _replace(node, users)
+        return len(users.moved)
+    if ends is not None and (node.is_output or (outward is not None and outward >= 0)):
+        count = len(ends.rows)
+        return count if apply_at(node.graph.module, results_of_all_branches, node) else 0
+    return 0
+
+
 def _move_users(node: Apply) -> int:
     """Move into the branches what uses a conditional's results only; how many instructions."""
-    branches = branches_of(node)
-    if not branches or has_shardings(node, branches) or node.is_output:
+    users = _users_of(node, _results_of(node))
+    if users is None:
         return 0
-    if any(graph.output is None or graph.missing for graph in branches):
-        return 0
-    is_tuple = isinstance(node.type, TupleType)
-    if is_tuple and any(user.opcode != _GET or node not in user.inputs for user in node.users):
-        return 0
-    results = list(node.users) if is_tuple else [node]
-    if any(tensor_type(result) is None or has_control_dependencies(result) for result in results if is_tuple):
-        return 0
-    moved = _computed_of(results)
+    _replace(node, users)
+    return len(users.moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Users:
+    """What uses a conditional's results only: its results, what is computed of them, and what of both others use."""
+
+    branches: Sequence[Graph]
+    results: Sequence[Node]
+    moved: Sequence[Node]
+    yielded: Sequence[Node]
+
+
+def _users_of(node: Apply, given: Sequence[Node]) -> _Users | None:
+    """What branches can compute of some results; None for nothing, or where they yield more bytes so."""
+    branches, results = branches_of(node), _results_of(node)
+    if not branches or node.is_output or any(graph.output is None or graph.missing for graph in branches):
+        return None
+    moved = _computed_of(given, is_sharded="sharding" in node.attributes)
     yielded = _yielded(results, moved)
     if not moved or _byte_count(yielded) > _byte_count(results):
-        return 0
-    _replace(node, branches, results, moved, yielded)
-    return len(moved)
+        return None
+    if has_shardings(node, branches) and not _has_leaf_shardings([node, *(graph.root for graph in branches)], yielded):
+        return None
+    return _Users(branches, results, moved, yielded)
 
 
-def _computed_of(results: Sequence[Node]) -> list[Node]:
-    """What is computed of some results and small constants only, in order."""
+def _results_of(node: Apply) -> list[Node]:
+    """A conditional's result, or the elements of it that are taken; none where more than they is used."""
+    if not isinstance(node.type, TupleType):
+        return [node]
+    if any(user.opcode != _GET or node not in user.inputs for user in node.users):
+        return []
+    has_plain = all(tensor_type(user) is not None and not has_control_dependencies(user) for user in node.users)
+    return list(node.users) if has_plain else []
+
+
+def _with_own_users(node: Apply) -> list[Node]:
+    """Those results of a conditional of which something is computed that reads no other."""
+    by_index: dict[int, list[Node]] = {}
+    for result in _results_of(node):
+        by_index.setdefault(result.attributes.get("index", 0), []).append(result)
+    is_sharded = "sharding" in node.attributes
+    groups = [group for group in by_index.values() if _computed_of(group, is_sharded=is_sharded)]
+    return [result for group in groups for result in group]
+
+
+def _has_leaf_shardings(wholes: Sequence[Node], yielded: Sequence[Node]) -> bool:
+    """Whether a conditional and its branches' roots have shardings, and all values that would be yielded their own."""
+    if any("sharding" not in whole.attributes for whole in wholes):
+        return False
+    return all(isinstance(value.attributes.get("sharding"), LeafSharding) for value in yielded)
+
+
+def _computed_of(results: Sequence[Node], *, is_sharded: bool) -> list[Node]:
+    """What is computed of some results and small constants only, in order; sharded if the results are."""
     known: dict[Node, None] = dict.fromkeys(results)
     pending = list(results)
     moved: list[Node] = []
     while pending:
         for user in pending.pop().users:
-            if user in known or not _may_go_in(user, known):
+            if user in known or not _may_go_in(user, known) or ("sharding" in user.attributes) != is_sharded:
                 continue
             known[user] = None
             moved.append(user)
@@ -89,7 +167,7 @@ def _computed_of(results: Sequence[Node]) -> list[Node]:
 def _may_go_in(user: Node, known: dict[Node, None]) -> bool:
     if not isinstance(user, Apply) or user.opcode not in _USERS or tensor_type(user) is None or not may_merge(user):
         return False
-    if "sharding" in user.attributes or has_control_dependencies(user):
+    if has_control_dependencies(user):
         return False
     return all(operand in known or is_copied(operand) for operand in user.inputs)
 
@@ -105,24 +183,31 @@ def _byte_count(values: Sequence[Node]) -> int:
     return sum(value.type.byte_count for value in values if value.type is not None)
 
 
-def _replace(
-    node: Apply, branches: Sequence[Graph], results: Sequence[Node], moved: Sequence[Node], yielded: Sequence[Node]
-) -> None:
+def _replace(node: Apply, users: _Users) -> None:
+    """Put a conditional in place of one whose branches compute what used its results."""
     build = Builder(node)
-    types = [value.type for value in yielded if value.type is not None]
-    graphs = [_with_users(build, graph, results, moved, yielded) for graph in branches]
+    types = [value.type for value in users.yielded if value.type is not None]
+    graphs = [_with_users(build, graph, users) for graph in users.branches]
     attributes = {name: value for name, value in node.attributes.items() if name not in ("origin", "statistics")}
+    if "sharding" in attributes:
+        attributes["sharding"] = _sharding_of(users)
     state = TupleType(types)
     made = build.op("conditional", *node.inputs, type=state, attributes=with_branches(node, graphs, attributes))
-    for index, value in enumerate(yielded):
-        taken = build.op(_GET, made, index=index, type=value.type)
+    inside = set(users.moved)
+    for index, value in enumerate(users.yielded):
+        sharding = {name: value.attributes[name] for name in ("sharding",) if name in value.attributes}
+        taken = build.op(_GET, made, index=index, type=value.type, **sharding)
         node.graph.set_metadata(taken, value.raw_metadata)
-        _use_instead(value, taken, set(moved))
-    for value in dict.fromkeys([*reversed(moved), *results, node]):
+        _use_instead(value, taken, inside)
+    for value in dict.fromkeys([*reversed(users.moved), *users.results, node]):
         node.graph.erase(value)
-    for graph in dict.fromkeys(branches):
+    for graph in dict.fromkeys(users.branches):
         if not graph.callers:
             graph.module.erase_graph(graph)
+
+
+def _sharding_of(users: _Users) -> TupleSharding:
+    return TupleSharding(tuple(value.attributes["sharding"] for value in users.yielded))
 
 
 def _use_instead(value: Node, taken: Node, inside: set[Node]) -> None:
@@ -136,9 +221,7 @@ def _use_instead(value: Node, taken: Node, inside: set[Node]) -> None:
         graph.set_output(taken)
 
 
-def _with_users(
-    build: Builder, graph: Graph, results: Sequence[Node], moved: Sequence[Node], yielded: Sequence[Node]
-) -> Graph:
+def _with_users(build: Builder, graph: Graph, users: _Users) -> Graph:
     """A branch that computes what was computed of its results."""
     made = build.new_graph(graph.name)
     made.execution_thread = graph.execution_thread
@@ -147,7 +230,7 @@ def _with_users(
     made.copy_nodes([node for node in graph.nodes if node not in mapping], mapping)
     root = mapping[graph.root]
     types = elements_of(root.type)
-    for result in results:
+    for result in users.results:
         if types is None:
             mapping[result] = root
         elif root.opcode == "tuple":
@@ -155,34 +238,36 @@ def _with_users(
         else:
             index = result.attributes["index"]
             mapping[result] = made.add_apply(OPS[_GET], [root], types[index], {"index": index})
-    constants = dict.fromkeys(operand for node in moved for operand in node.inputs if is_copied(operand))
+    constants = dict.fromkeys(operand for node in users.moved for operand in node.inputs if is_copied(operand))
     made.copy_nodes([constant for constant in constants if constant not in mapping], mapping)
-    made.copy_nodes(moved, mapping)
-    known = [value.type for value in yielded if value.type is not None]
-    made.set_output(made.add_apply(OPS["tuple"], [mapping[value] for value in yielded], TupleType(known)))
+    made.copy_nodes(users.moved, mapping)
+    known = [value.type for value in users.yielded if value.type is not None]
+    attributes = {"sharding": _sharding_of(users)} if "sharding" in root.attributes else {}
+    parts = [mapping[value] for value in users.yielded]
+    made.set_output(made.add_apply(OPS["tuple"], parts, TupleType(known), attributes))
     wanted = live_nodes(made, [made.root])
     erase_dead(node for node in reversed(made.nodes) if node not in wanted)
     return made
 
 
 _CLEANUP = (unused_operands, unused_results, element_of_tuple)
+_OPERANDS = rules_pass("operands of branches", (*INTO_BRANCHES, *_CLEANUP))
+_DCE = Pass("dce", dce)
 register_pass(
     "move-into-branches",
     "branches compute what only they need, and what only uses their results",
-    fixpoint(
-        "move-into-branches",
-        [
-            rules_pass("operands of branches", (*INTO_BRANCHES, *_CLEANUP)),
-            Pass("users of conditionals", move_users),
-            Pass("dce", dce),
-        ],
-    ).run,
+    fixpoint("move-into-branches", [_OPERANDS, Pass("users of conditionals", move_users), _DCE]).run,
 )
 register_pass(
     "move-out-of-branches",
     "what all branches of a conditional end with is computed after it",
     fixpoint(
         "move-out-of-branches",
-        [rules_pass("ends of branches", (*OUT_OF_BRANCHES, unused_results, element_of_tuple)), Pass("dce", dce)],
+        [rules_pass("ends of branches", (*OUT_OF_BRANCHES, unused_results, element_of_tuple)), _DCE],
     ).run,
+)
+register_pass(
+    "move-across-branches",
+    "what stands at the borders of conditionals moves in or out, where it is beside what it reads and what reads it",
+    fixpoint("move-across-branches", [_OPERANDS, Pass("what stands at borders", move_across), _DCE]).run,
 )

@@ -6,7 +6,7 @@ RemoveUnusedTupleElements).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, TupleType, Type
@@ -61,7 +61,7 @@ def equal_branches(build: Builder, node: Apply) -> Node | None:
     branches, operands = branches_of(node), set(node.inputs[1:])
     if len(operands) != 1 or has_control_dependencies(node) or not branches:
         return build.decline("the branches are given different operands")
-    if any(not _are_isomorphic(branches[0], branch) for branch in branches[1:]):
+    if any(not are_isomorphic(branches[0], branch) for branch in branches[1:]):
         return build.decline("the branches differ")
     build.consumed.append(node)
     return build.copy(branches[0], tuple(operands))
@@ -140,7 +140,8 @@ def _chosen(node: Apply, count: int) -> int | None:
     return int(value) if 0 <= int(value) < count else count - 1
 
 
-def _are_isomorphic(one: Graph, other: Graph) -> bool:
+def are_isomorphic(one: Graph, other: Graph) -> bool:
+    """Whether graphs are the same node for node, names and metadata aside."""
     if one is other:
         return True
     if len(one.nodes) != len(other.nodes):
@@ -148,16 +149,28 @@ def _are_isomorphic(one: Graph, other: Graph) -> bool:
     return difference_of(one, other, metadata=False) is None
 
 
-def _with_results(build: Builder, graph: Graph, kept: Sequence[int]) -> Graph:
-    """A branch that yields some of the elements only."""
+def copied_branch(
+    build: Builder, graph: Graph, results: Sequence[Node], left_out: Collection[Node] = ()
+) -> tuple[Graph, dict[Any, Any]]:
+    """A copy of a branch that computes some values only, without an output yet, and where its nodes are in it.
+
+    Effects are in it too, but for those that are left out.
+    """
     made = build.new_graph(graph.name)
     made.execution_thread = graph.execution_thread
+    mapping: dict[Any, Any] = {}
+    wanted = live_nodes(graph, results, left_out)
+    nodes = [node for node in graph.nodes if node in wanted or isinstance(node, Parameter)]
+    made.copy_nodes(graph.parameters, mapping)  # which are no nodes that the builder may take out again
+    build.copy_nodes(nodes, mapping, made)
+    return made, mapping
+
+
+def _with_results(build: Builder, graph: Graph, kept: Sequence[int]) -> Graph:
+    """A branch that yields some of the elements only."""
     root = graph.root
     results = [root.inputs[index] for index in kept] if root.opcode == "tuple" else [root]
-    mapping: dict[Any, Any] = {}
-    wanted = live_nodes(graph, results)
-    nodes = [node for node in graph.nodes if node in wanted or isinstance(node, Parameter)]
-    _copy_with_parameters(build, nodes, mapping, made)
+    made, mapping = copied_branch(build, graph, results)
     if root.opcode == "tuple":
         parts = [mapping[result] for result in results]
     else:
@@ -217,12 +230,6 @@ def _with_operands(build: Builder, graph: Graph, operand: Node) -> tuple[Graph, 
 def _constants(operand: Node) -> dict[int, Node]:
     """The elements that are constants small enough to be copied."""
     return {index: element for index, element in enumerate(operand.inputs) if is_small_constant(element)}
-
-
-def _copy_with_parameters(build: Builder, nodes: Sequence[Node], mapping: dict[Any, Any], into: Graph) -> None:
-    """Copy nodes, parameters included, which are no nodes that the builder may take out again."""
-    into.copy_nodes([node for node in nodes if isinstance(node, Parameter)], mapping)
-    build.copy_nodes(nodes, mapping, into)
 
 
 def _can_be_filled(types: Sequence[Type]) -> bool:

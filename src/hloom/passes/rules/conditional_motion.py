@@ -1,20 +1,20 @@
 """Rules that move instructions into the branches of a conditional, and out of them.
 
-Follows xla/service/conditional_code_motion.cc (ConditionalCodeMotion) of XLA, without its cost model: what only one
-branch needs goes in, what all branches end with comes out.
+Follows xla/service/conditional_code_motion.cc (ConditionalCodeMotion) of XLA: what only one branch needs goes in, what
+all branches end with comes out. Whether that pays, `conditional_benefit.py` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from hloom.ir import Apply, Constant, Graph, Node, TensorType, TupleType, Type
 from hloom.ops import OPS, may_merge
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.broadcast import POINTWISE
-from hloom.passes.rules.conditional import branches_of, with_branches
-from hloom.passes.rules.loop_state import is_small_constant, live_nodes, tuple_of
+from hloom.passes.rules.conditional import are_isomorphic, branches_of, copied_branch, with_branches
+from hloom.passes.rules.loop_state import is_small_constant, tuple_of
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of, only_elements
 from hloom.rewrite import Builder, Family, literal_value, tensor_type, used_once
 
@@ -22,6 +22,8 @@ INTO_BRANCHES = Family("into-branches")
 OUT_OF_BRANCHES = Family("out-of-branches")
 MOVABLE = frozenset((*POINTWISE, "broadcast", "iota", "reshape", "slice", "transpose"))
 """What takes little memory of its own, and has no effect."""
+COLLECTIVES = frozenset(("all-reduce",))
+"""What comes out of branches that all end with it, and never goes in."""
 _GET = "get-tuple-element"
 _Row = tuple[Node, ...]
 """A value of every branch."""
@@ -144,27 +146,17 @@ def results_of_all_branches(build: Builder, node: Apply) -> Node | None:
     So with each element that branches yield; operands that are the same constant in all branches are copied. Of a
     conditional that its computation yields, only conversions come out, one of each element.
     """
-    branches = branches_of(node)
-    types = elements_of(node.type)
-    if has_shardings(node, branches) or len(branches) < 2 or any(not _is_plain(graph) for graph in branches):
-        return build.decline("it has a sharding, or one branch")
-    if types is not None:
-        used = only_elements(node)
-        if any(graph.root.opcode != "tuple" for graph in branches) or (used is None and not node.is_output):
-            return build.decline("the results are used whole")
-        rows = list(zip(*(graph.root.inputs for graph in branches), strict=True))
-    else:
-        used, rows = None, [tuple(graph.root for graph in branches)]
-    moved = _Ends(branches, [row for index, row in enumerate(rows) if used is None or index in used], rows)
-    moved.find(only_converts=node.is_output)
-    if not moved.rows:
-        return build.decline("the branches end in other instructions")
-    if node.is_output and any(row not in moved.rows for row in rows):
-        return build.decline("not all that it yields is converted last")
+    moved, reason = ends_of(node)
+    if moved is None:
+        return build.decline(reason)
+    branches, rows = moved.branches, moved.yielded
     asked = [row for row in rows if row not in moved.rows]
     asked += [operands for row in moved.rows for operands in _operand_rows(row) if operands not in moved.rows]
     results = list(dict.fromkeys(row for row in asked if not _is_one_constant(row)))
-    graphs = [_with_results(build, graph, [row[number] for row in results]) for number, graph in enumerate(branches)]
+    graphs = [
+        _with_results(build, graph, [row[number] for row in results], {row[number] for row in moved.rows})
+        for number, graph in enumerate(branches)
+    ]
     known = [row[0].type for row in results]
     state = TupleType([result_type for result_type in known if result_type is not None])
     attributes = {name: value for name, value in node.attributes.items() if name not in ("origin", "statistics")}
@@ -183,7 +175,29 @@ def results_of_all_branches(build: Builder, node: Apply) -> Node | None:
             if row not in taken:
                 taken[row] = _outside(build, row, made, positions, taken)
     parts = [taken[row] for row in rows]
-    return parts[0] if types is None else tuple_of(build, parts)
+    return parts[0] if elements_of(node.type) is None else tuple_of(build, parts)
+
+
+def ends_of(node: Apply) -> tuple[Ends | None, str]:
+    """What comes out of the branches of a conditional, or None, and why not."""
+    branches = branches_of(node)
+    types = elements_of(node.type)
+    if has_shardings(node, branches) or len(branches) < 2 or any(not _is_plain(graph) for graph in branches):
+        return None, "it has a sharding, or one branch"
+    if types is not None:
+        used = only_elements(node)
+        if any(graph.root.opcode != "tuple" for graph in branches) or (used is None and not node.is_output):
+            return None, "the results are used whole"
+        rows = list(zip(*(graph.root.inputs for graph in branches), strict=True))
+    else:
+        used, rows = None, [tuple(graph.root for graph in branches)]
+    moved = Ends(branches, [row for index, row in enumerate(rows) if used is None or index in used], rows)
+    moved.find(only_converts=node.is_output)
+    if not moved.rows:
+        return None, "the branches end in other instructions"
+    if node.is_output and any(row not in moved.rows for row in rows):
+        return None, "not all that it yields is converted last"
+    return moved, ""
 
 
 def _outside(build: Builder, row: _Row, made: Node, positions: dict[_Row, int], taken: dict[_Row, Node]) -> Node:
@@ -198,16 +212,20 @@ def _outside(build: Builder, row: _Row, made: Node, positions: dict[_Row, int], 
     return build.apply(first.op, [taken[operands] for operands in _operand_rows(row)], first.type, first.attributes)
 
 
-class _Ends:
-    """What branches end with: values of all branches side by side, made by the same op."""
+class Ends:
+    """What branches end with: values of all branches side by side, made by the same op.
 
-    def __init__(self, branches: Sequence[Graph], wanted: Sequence[_Row], rows: Sequence[_Row]) -> None:
+    `yielded` are the values that the branches yield, `rows` those that can be computed afterwards.
+    """
+
+    def __init__(self, branches: Sequence[Graph], wanted: Sequence[_Row], yielded: Sequence[_Row]) -> None:
         self.branches = branches
         self.wanted = wanted
+        self.yielded = yielded
         self.rows: dict[_Row, None] = {}
         self.inside: list[dict[Node, _Row]] = [{} for _ in branches]
         self.at_root: list[dict[Node, set[_Row]]] = [{} for _ in branches]
-        for row in rows:
+        for row in yielded:
             for value, known in zip(row, self.at_root, strict=True):
                 known.setdefault(value, set()).add(row)
 
@@ -247,19 +265,34 @@ def _operand_rows(row: _Row) -> list[_Row]:
 
 def _is_same_op(row: _Row) -> bool:
     first = row[0]
-    if not isinstance(first, Apply) or first.opcode not in MOVABLE or not first.inputs:
+    if not isinstance(first, Apply) or first.opcode not in MOVABLE | COLLECTIVES or not first.inputs:
         return False
     types = [given.type for given in first.inputs]
     if any(not isinstance(given, TensorType) for given in (first.type, *types)):
         return False
     for value in row:
-        if not isinstance(value, Apply) or value.opcode != first.opcode or value.attributes != first.attributes:
+        if not isinstance(value, Apply) or value.opcode != first.opcode or not _has_same_attributes(first, value):
             return False
         if value.type is not first.type or has_control_dependencies(value):
             return False
         if [given.type for given in value.inputs] != types:
             return False
     return True
+
+
+def _has_same_attributes(first: Apply, value: Apply) -> bool:
+    """Whether attributes are equal; of collectives all but the channel, and their computations by what they do.
+
+    All devices that take part in a collective run the same branch, or it would never end: one channel serves all.
+    """
+    if first.opcode not in COLLECTIVES:
+        return value.attributes == first.attributes
+    plain = {"channel_id": None, "to_apply": None}
+    if value.attributes.changed(plain) != first.attributes.changed(plain):
+        return False
+    if (value.attributes.get("channel_id") is None) != (first.attributes.get("channel_id") is None):
+        return False
+    return are_isomorphic(first.attributes["to_apply"], value.attributes["to_apply"])
 
 
 def _is_one_constant(row: Sequence[Node]) -> bool:
@@ -274,14 +307,9 @@ def _is_plain(graph: Graph) -> bool:
     return graph.output is not None and not graph.missing and not graph.module.has_closures
 
 
-def _with_results(build: Builder, graph: Graph, results: Sequence[Node]) -> Graph:
-    """A branch that yields other values."""
-    made = build.new_graph(graph.name)
-    made.execution_thread = graph.execution_thread
-    mapping: dict[Any, Any] = {}
-    made.copy_nodes(graph.parameters, mapping)
-    wanted = live_nodes(graph, results)
-    build.copy_nodes([node for node in graph.nodes if node in wanted and node not in mapping], mapping, made)
+def _with_results(build: Builder, graph: Graph, results: Sequence[Node], moved: Collection[Node]) -> Graph:
+    """A branch that yields other values, since some are computed outside."""
+    made, mapping = copied_branch(build, graph, results, moved)
     types = [result.type for result in results if result.type is not None]
     output = made.add_apply(OPS["tuple"], [mapping[result] for result in results], TupleType(types))
     build.made.append(output)

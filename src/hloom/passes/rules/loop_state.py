@@ -5,7 +5,7 @@ Follows RemoveDeadTupleIndices of XLA's xla/service/while_loop_simplifier.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Literal, Node, Parameter, TensorType, TupleType, TypeProblem
@@ -59,10 +59,11 @@ def is_small_constant(node: Node) -> bool:
     return node.value.is_splat or used_once(node) or node.type.element_count <= MAX_CONSTANT_ELEMENTS
 
 
-def live_nodes(graph: Graph, results: Iterable[Node]) -> set[Node]:
-    """What some nodes of a graph need, and what its effects need."""
+def live_nodes(graph: Graph, results: Iterable[Node], left_out: Collection[Node] = ()) -> set[Node]:
+    """What some nodes of a graph need, and what its effects need, but for effects that are left out."""
     needed_nodes: set[Node] = set()
-    pending = [*results, *(node for node in graph.nodes if isinstance(node, Apply) and not may_drop(node))]
+    effects = (node for node in graph.nodes if isinstance(node, Apply) and not may_drop(node))
+    pending = [*results, *(node for node in effects if node not in left_out)]
     while pending:
         node = pending.pop()
         if node not in needed_nodes:
