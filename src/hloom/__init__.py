@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from hloom.page import page as page
     from hloom.page import view as view
     from hloom.pipeline import pipeline as pipeline
+    from hloom.pruning import Pruning as Pruning
+    from hloom.pruning import prune as prune
     from hloom.quantization import Quantization as Quantization
     from hloom.quantization import quantize as quantize
     from hloom.query import query as query
@@ -155,6 +157,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "ops": ("OPS",),
     "page": ("page", "view"),
     "pipeline": ("pipeline",),
+    "pruning": ("Pruning", "prune"),
     "quantization": ("Quantization", "quantize"),
     "query": ("query", "table"),
     "remat": ("remat",),

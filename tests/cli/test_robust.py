@@ -28,7 +28,7 @@ READERS = [name for name in COMMANDS if name not in ("calibrate", "diff", "passe
 """The subcommands that read one module."""
 TROUBLE = {"grep": 2}
 """The exit status of an error where it is not 1."""
-RUNNING = ("run", "evaluate", "grad", "pipeline", "fit", "quantize")
+RUNNING = ("run", "evaluate", "grad", "pipeline", "fit", "quantize", "prune")
 """Those that may refuse deep calls, which XLA, numpy and derivatives bound, or have nothing to say of them."""
 
 
@@ -114,6 +114,8 @@ def test_devices_that_are_none(call: Call, step: Path, tmp_path: Path, text: str
         ("opt", ("-p", "/dev/zero")),
         ("quantize", ("--only", "w", "--check", "--inputs", "/dev/zero")),
         ("quantize", ("--only", "w", "--convert", "/dev/zero", "new.npz")),
+        ("prune", ("--only", "w", "--weights", "/dev/zero")),
+        ("prune", ("--only", "w", "--check", "--inputs", "/dev/zero")),
     ],
 )
 def test_files_that_never_end(call: Call, step: Path, name: str, options: tuple[str, ...]):

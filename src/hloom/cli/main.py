@@ -36,6 +36,7 @@ COMMANDS = {
     "fit": "Find the best sharding, microbatches, recomputation, stages.",
     "opt": "Rewrite a module with passes and rules, and account for each.",
     "quantize": "Store weights in narrow types: the program, checkpoints, errors.",
+    "prune": "Remove what matters least of weights: masks, checkpoints, errors.",
     "grad": "Differentiate a module: gradients, products with Jacobians.",
     "evaluate": "Compute a module with numpy, without XLA.",
     "run": "Run a module on XLA's CPU client and look at the outputs.",

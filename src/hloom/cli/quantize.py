@@ -17,6 +17,15 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, 
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.run import arrays_in_order
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
+from hloom.cli.weight_tables import (
+    MOST_ROWS,
+    REST,
+    exclusion_lines,
+    names_of,
+    output_table,
+    product_table,
+    ratio_text,
+)
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.quantization import (
@@ -26,7 +35,6 @@ from hloom.quantization import (
     GRANULARITIES,
     OPCODES,
     SEARCH,
-    Noise,
     Quantization,
     QuantizationReport,
     check_suffix,
@@ -37,9 +45,6 @@ from hloom.quantization import (
     report,
     save_checkpoint,
 )
-
-MOST_ROWS = 40
-"""How many weights, and how many products, the tables show."""
 
 
 class AlphaType(click.ParamType):
@@ -142,9 +147,9 @@ def command(
             per="group" if group is not None else per or "channel",
             group=group,
             symmetric=not asymmetric,
-            opcodes=_names(opcodes) or [],
+            opcodes=names_of(opcodes) or [],
             scope=scope,
-            only=_names(only),
+            only=names_of(only),
             least=least,
             activations=activations,
             calibration=[_inputs(program, path) for path in calibrate],
@@ -176,10 +181,6 @@ def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name for name in map(str.strip, text.split(",")) if name]
-
-
 def _arrays(made: Quantization, inputs: Path | None, seed: int) -> Sequence[Any]:
     if inputs is None:
         return random_arrays(made, seed)
@@ -204,23 +205,16 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
             str(weight.quantized_type.with_layout(None)),
             byte_text(weight.bytes_before),
             byte_text(weight.bytes_after),
-            _ratio(weight.bytes_after, weight.bytes_before),
+            ratio_text(weight.bytes_after, weight.bytes_before),
         )
-    add_rest(table, len(made.weights), MOST_ROWS, "; --json has them all")
+    add_rest(table, len(made.weights), MOST_ROWS, REST)
     yield table
     yield from _smoothing_table(made)
-    yield from _product_table(result)
-    if result.outputs is not None:
-        outputs = new_table("outputs, computed by XLA", ">output", ">SNR, dB", ">error", ">greatest difference")
-        for number, noise in enumerate(result.outputs[:MOST_ROWS]):
-            outputs.add_row(str(number), *_noise_cells(noise), f"{noise.greatest:.3g}")
-        add_rest(outputs, len(result.outputs), MOST_ROWS, "; --json has them all")
-        yield outputs
-    for left in made.exclusions[:MOST_ROWS]:
-        yield Text(f"left: {left.name}: {left.reason}")
-    if len(made.exclusions) > MOST_ROWS:
-        yield Text(f"and {len(made.exclusions) - MOST_ROWS:,} more that are left")
-    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {_ratio(after, before)}")
+    title = "dots and convolutions, with what dequantises their weights"
+    yield from product_table(title, result.products, [product.flops[1] for product in result.products])
+    yield from output_table(result.outputs)
+    yield from exclusion_lines(made.exclusions)
+    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
     one, two = result.seconds
     yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
 
@@ -236,36 +230,5 @@ def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:
         errors = ("", "") if smoothed.errors is None else (f"{error:.2e}" for error in smoothed.errors)
         weights = Text(", ".join(smoothed.weights))
         table.add_row(Text(smoothed.name), weights, f"{smoothed.alpha:g}", Text(scale), *errors)
-    add_rest(table, len(activations), MOST_ROWS, "; --json has them all")
+    add_rest(table, len(activations), MOST_ROWS, REST)
     yield table
-
-
-def _product_table(result: QuantizationReport) -> Iterator[RenderableType]:
-    if not result.products:
-        return
-    is_measured = any(product.noise is not None for product in result.products)
-    columns = ["product", ">FLOPs", ">after", ">bytes", ">after", ">time", ">after"]
-    table = new_table(
-        "dots and convolutions, with what dequantises their weights",
-        *columns,
-        *([">SNR, dB", ">error"] if is_measured else []),
-    )
-    for product in result.products[:MOST_ROWS]:
-        cells = [
-            *(f"{flops:,}" for flops in product.flops),
-            *(byte_text(size) for size in product.bytes),
-            *(time_text(seconds) for seconds in product.seconds),
-        ]
-        table.add_row(Text(product.name), *cells, *(_noise_cells(product.noise) if is_measured else ()))
-    add_rest(table, len(result.products), MOST_ROWS, "; --json has them all")
-    yield table
-
-
-def _noise_cells(noise: Noise | None) -> tuple[str, str]:
-    if noise is None:
-        return "", ""
-    return f"{noise.snr:.1f}" if math.isfinite(noise.snr) else str(noise.snr), f"{noise.error:.2e}"
-
-
-def _ratio(after: int, before: int) -> str:
-    return f"{after / before:.3f}" if before else ""

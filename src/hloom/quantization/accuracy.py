@@ -61,6 +61,11 @@ class Noise:
         error = self.error
         return -20 * math.log10(error) if 0 < error < math.inf else (math.inf if not error else -math.inf)
 
+    def to_json(self) -> dict[str, float | None]:
+        """Plain values; infinite ones are null."""
+        values = {"error": self.error, "snr": self.snr, "greatest": self.greatest}
+        return {name: value if math.isfinite(value) else None for name, value in values.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class ProductReport:
@@ -118,13 +123,13 @@ class QuantizationReport:
                     "flops": list(product.flops),
                     "bytes": list(product.bytes),
                     "seconds": list(product.seconds),
-                    **_noise_json(product.noise),
+                    **({} if product.noise is None else product.noise.to_json()),
                 }
                 for product in self.products
             ],
             "outputs": None
             if self.outputs is None
-            else [{"number": number, **_noise_json(noise)} for number, noise in enumerate(self.outputs)],
+            else [{"number": number, **noise.to_json()} for number, noise in enumerate(self.outputs)],
             "smoothed": [
                 {
                     "name": smoothed.name,
@@ -308,17 +313,3 @@ def _written_for(node: Node, original: Graph) -> set[Node]:
             made.add(operand)
             pending += operand.inputs
     return made
-
-
-def _noise_json(noise: Noise | None) -> dict[str, float | None]:
-    if noise is None:
-        return {}
-    return {
-        "error": _finite(noise.error),
-        "snr": _finite(noise.snr),
-        "greatest": _finite(noise.greatest),
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,0 +1,108 @@
+"""`hloom prune`: masks, and checkpoints with zeros. Covers `weight_tables.py`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hloom
+from hloom.quantization import load_checkpoint, save_checkpoint
+from tests.cli.conftest import Call
+from tests.cli.test_quantize import MODEL, arrays
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.hlo"
+    path.write_text(MODEL)
+    save_checkpoint(tmp_path / "w.npz", {name: array for name, array in arrays().items() if name != "x"})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--method", "taylor"), "'taylor' is not one of"),
+        (("--inputs", "x.npz"), "--inputs is for --check"),
+        (("--calibrate", "x.npz"), "--calibrate is for --method wanda"),
+        (("--weights", "w.npz", "--convert", "w.npz", "v.npz"), "--weights and --convert both give the weights"),
+        (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
+    ],
+)
+def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
+    result = call("prune", model, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sparsity", "1.5"), "1.5 is no sparsity"),
+        (("--pattern", "4:2"), "'4:2' is no pattern"),
+        (("--pattern", "3:5"), "a product sums over 64 of its elements, which are no groups of 5"),
+        (("--scope", "attention"), "model has no weight to prune"),
+        (("--only", "params.upp"), "the program has no parameter 'params.upp'"),
+        (("--method", "wanda"), "Wanda needs inputs"),
+        (("--weights", "none.npz"), "none.npz"),
+        (("--weights", "none.txt"), "'none.txt' does not end in .npz or .safetensors"),
+        (("--convert", "w.npz", "new.txt"), "'new.txt' does not end in .npz or .safetensors"),
+        (("--save-masks", "nowhere/m.npz"), "nowhere/m.npz"),
+        (("-o", "nowhere/x.hlo"), "cannot write nowhere/x.hlo: no such file or directory"),
+        (("--device", "abacus"), "abacus"),
+        (("--check", "--inputs", "x.npz"), "x.npz"),
+    ],
+)
+def test_errors(call: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple, message: str):
+    monkeypatch.chdir(tmp_path)
+    result = call("prune", model, *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ") and message in result.stderr
+
+
+def test_tables(call: Call, model: Path, tmp_path: Path):
+    result = call("prune", model, "--weights", tmp_path / "w.npz", "--check", "--pattern", "2:4")
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "2 weights by magnitude, 2:4" in lines
+    assert "up f32[64,128] 4,096 50.0% 32.0 KiB 17.0 KiB 0.531" in lines
+    assert "weights: 50.0% removed; without zeros 36.0 KiB -> 19.1 KiB" in lines
+    assert not any("random" in line for line in lines)
+    assert "the weights are random: --weights FILE gives them" in call("prune", model).stdout
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_checkpoints(call: Call, model: Path, tmp_path: Path, suffix: str):
+    old, new, masks = tmp_path / f"old.{suffix}", tmp_path / f"new.{suffix}", tmp_path / "masks.npz"
+    save_checkpoint(old, {name: array for name, array in arrays().items() if name != "x"})
+    result = call("prune", model, "--convert", old, new, "--sparsity", 0.25, "--save-masks", masks)
+    assert result.exit_code == 0
+    zeros, saved = load_checkpoint(new), load_checkpoint(masks)
+    expected = hloom.prune(hloom.load(model), load_checkpoint(old), 0.25)
+    for weight in expected.weights:
+        assert (saved[weight.name] == weight.mask).all()
+        assert (zeros[weight.name] == arrays()[weight.name] * weight.mask).all()
+
+
+def test_masks_as_inputs(call: Call, model: Path, tmp_path: Path):
+    result = call("prune", model, "--weights", tmp_path / "w.npz", "--masks", "-o", "-")
+    assert result.exit_code == 0 and "2 weights by magnitude" in result.stderr
+    types = [str(p.type).partition("{")[0] for p in hloom.parse(result.stdout).entry.parameters]
+    assert types == ["f32[16,64]", "f32[64,128]", "f32[128,8]", "pred[64,128]", "pred[128,8]"]
+
+
+def test_wanda(call: Call, model: Path, tmp_path: Path):
+    save_checkpoint(tmp_path / "x.npz", {"x": arrays()["x"]})
+    options = ("--weights", tmp_path / "w.npz", "--method", "wanda", "--calibrate", tmp_path / "x.npz", "--json")
+    record = json.loads(call("prune", model, *options, "--check", "--inputs", tmp_path / "x.npz").stdout)
+    assert record["method"] == "wanda" and [weight["kept"] for weight in record["weights"]] == [4096, 512]
+    assert [product["flops"][1] * 2 == product["flops"][0] for product in record["products"]] == [True, True]
+    assert 0 < record["outputs"][0]["error"] < 0.8
+    save_checkpoint(tmp_path / "y.npz", {"y": np.zeros(1)})
+    assert (
+        "the program has no parameter 'y'"
+        in call("prune", model, *options[:-1], "--check", "--inputs", tmp_path / "y.npz").stderr
+    )
