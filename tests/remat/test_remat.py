@@ -334,6 +334,26 @@ def test_a_budget_for_temporaries_alone():
             hloom.remat(module, budget, temporaries=budget)
 
 
+def test_a_budget_that_may_have_been_meant_for_temporaries():
+    """Where it is less than arguments and outputs and would do without them, the refusal says how that is written."""
+    wide = parse("""
+        ENTRY e {
+          x = f32[1000000] parameter(0)
+          y = f32[1024] parameter(1)
+          z = f32[1024] sine(y)
+          t = f32[1024] tanh(z)
+          m = f32[1024,1024] dot(z, t), lhs_contracting_dims={}, rhs_contracting_dims={}
+          n = f32[1024] dot(m, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+          ROOT out = (f32[1000000], f32[1024]) tuple(x, n)
+        }""")
+    with pytest.raises(hloom.HloomError, match="alone take") as caught:
+        hloom.remat(wide, "500KB")
+    assert "remat(temporaries=500000)" in str(caught.value)
+    with pytest.raises(hloom.HloomError, match="alone take") as caught:
+        hloom.remat(wide, 10)
+    assert "temporaries=" not in str(caught.value)
+
+
 def test_on_the_command_line(tmp_path: Path):
     file = tmp_path / "step.hlo"
     file.write_text(print_module(program("attention")[0]))

@@ -77,8 +77,12 @@ def microbatch(module: Module, n: int, *, batch: Batch | str | None = None, accu
     >>> [node.opcode for node in sliced["microbatch.body"].nodes if str(node.type).startswith("f32[2,3]")]
     ['dynamic-slice', 'multiply']
     """
+    chosen, held = _read_batch(batch) if isinstance(batch, str) else batch, _accumulator(accumulate)
     copy = module.clone()
-    microbatch_in_place(copy, n, batch=batch, accumulate=accumulate)
+    if _slices(n) > 1:
+        _check(copy)
+        _write(copy, n, chosen, held)
+        verify(copy)
     return copy
 
 
@@ -90,11 +94,9 @@ def microbatch_in_place(
         raise HloomError("into how many slices the batch is cut must be said", hint="microbatch(4) makes four")
     if isinstance(batch, str):
         batch = _read_batch(batch)
-    if n < 1:
-        raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
     report = Report("microbatch")
     held = _accumulator(accumulate)
-    if n == 1:
+    if _slices(n) == 1:
         report.notes.append("one slice is the whole batch: nothing changes")
         return report
     _check(module)
@@ -139,8 +141,7 @@ def microbatch_loop(
     module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
 ) -> MicrobatchLoop:
     """As `microbatch`, but a loop also of one slice, and with the loop named."""
-    if n < 1:
-        raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
+    _slices(n)
     _check(module)
     copy = module.clone()
     chosen = _read_batch(batch) if isinstance(batch, str) else batch
@@ -150,6 +151,13 @@ def microbatch_loop(
     names = {p.name: numbers[p.number] for p in copy.entry.parameters if p.number in numbers}
     dims = {node: dim for node, dim in written.batch_dims.items() if _stands(node)}
     return MicrobatchLoop(copy, loop, names, dims, n, written.share)
+
+
+def _slices(n: int) -> int:
+    """The number of slices; raises HloomError where there are none."""
+    if n < 1:
+        raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
+    return n
 
 
 def _stands(node: Node) -> bool:

@@ -26,14 +26,15 @@ MOST_CHECKED = 20_000
 """Programs of more instructions are not checked by a compiler unless asked for: to compile them takes minutes."""
 MARGIN = 0.05
 """The share of the budget that is left free where nothing but the model says what a program takes: its usual error."""
-MOST_NEAR = 2
-"""About so many ways that by the model take a little too much a compiler is asked, where nothing else fits."""
+MOST_NEAR, NEAR = 2, 0.1
+"""About so many ways that by the model take a little too much a compiler is asked, where nothing else fits, and what
+share of the budget that is."""
 MOST_NESTED = 3
 """How deep loops and branches are looked into."""
 MOST_INSIDE, MOST_TRIALS_INSIDE = 4, 3
 """In how many of them something is chosen, and how often in each, with a lower limit."""
 MOST_NAMED, LEAST_NAMED = 3, 0.05
-"""Of loops and branches so many are named, if they hold such a share of the peak."""
+"""Of loops and branches so many are named, if they hold such a share of the peak; no less for temporaries is named."""
 
 
 def remat(
@@ -161,16 +162,19 @@ def _rematerialize(
     if stored.fixed >= limit:
         raise HloomError(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
-            hint="give inputs away (donate them), or shard the program",
+            hint="give inputs away (donate them), or shard the program" + _beside_fixed(stored, stored.fixed, limit),
         )
     starts = [*_materialized(replace(original, module=program), mechanism), replace(original, module=program)]
     for start in starts:
         made = _fitting(start, limit, targets, backend, measure, asked, depth)
         if made is not None:
             return made if made.is_changed else original
-    ways = [way for start in starts for way in _least_ways(start, start.module, mechanism, depth)]
+    ways: list[Rematerialization] = []
+    for start in starts:
+        below = min((way.peak for way in ways), default=None)
+        ways += _least_ways(start, start.module, mechanism, depth, below)
     fitting = sorted((way for way in ways if way.peak <= limit), key=lambda way: way.flops)
-    near = sorted((way for way in ways if limit < way.peak <= (1 + MARGIN) * limit), key=lambda way: way.peak)
+    near = sorted((way for way in ways if limit < way.peak <= (1 + NEAR) * limit), key=lambda way: way.peak)
     for way in (*fitting, *near[:MOST_NEAR]):
         assigned = (measure or asked)(way.module)
         if assigned <= limit and (assigned or way.peak <= limit) and way.is_changed:
@@ -181,8 +185,16 @@ def _rematerialize(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
         f"choice less than {_least_peak(stored):,}; arguments and outputs are {stored.fixed:,} of that"
         + (f"; {large}" if large else ""),
-        hint="raise the budget, cut the batch into slices (microbatch), or shard the program",
+        hint="raise the budget, cut the batch into slices (microbatch), or shard the program"
+        + ("" if is_beside_fixed else _beside_fixed(stored, least, limit)),
     )
+
+
+def _beside_fixed(stored: StoredValues, least: int, limit: int) -> str:
+    """Says how a budget is written that arguments and outputs do not count for, where it might be met."""
+    if limit < max(least - stored.fixed, LEAST_NAMED * stored.usage.max(initial=0)):
+        return ""
+    return f"; a budget for what comes beside arguments and outputs is remat(temporaries={limit})"
 
 
 def _materialized(original: Rematerialization, mechanism: str) -> list[Rematerialization]:
@@ -266,11 +278,13 @@ def _inside(
     return made
 
 
-def _least_ways(original: Rematerialization, program: Module, mechanism: str, depth: int) -> list[Rematerialization]:
+def _least_ways(
+    original: Rematerialization, program: Module, mechanism: str, depth: int, below: int | None = None
+) -> list[Rematerialization]:
     """As `find_least`, with the least inside the loop or branch where the peak is."""
     graph = computation_at_peak(program) if depth else None
     if graph is None:
-        return find_least(original, program, original.stored, mechanism)
+        return find_least(original, program, original.stored, mechanism, below)
     inner = as_program(program, graph)
     stored = find_stored_values(inner)
     flops = cost(inner).total.flops
@@ -278,8 +292,8 @@ def _least_ways(original: Rematerialization, program: Module, mechanism: str, de
     smallest = min(_least_ways(alone, inner, mechanism, depth - 1), key=lambda way: way.peak)
     start = _put_inside(original, program, graph.name, smallest) if smallest.is_changed else original
     if start.peak >= original.peak:
-        return find_least(original, program, original.stored, mechanism)
-    return [original, *find_least(start, start.module, start.stored, mechanism)]
+        return find_least(original, program, original.stored, mechanism, below)
+    return [original, *find_least(start, start.module, start.stored, mechanism, below)]
 
 
 def _put_inside(original: Rematerialization, program: Module, name: str, way: Rematerialization) -> Rematerialization:

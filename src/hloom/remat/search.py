@@ -38,6 +38,8 @@ LEAST_STEP = 0.87
 """Where nothing fits, a limit is followed by this share of it."""
 MOST_LIMITS = 25
 """How many limits are tried so."""
+WIDER = 1.1
+"""Limits are left out that with arguments and outputs are above so many times a peak that is to be undercut."""
 REFINEMENT = (0.955, 0.91, 1.05, 1.1)
 """About the limit of the least peak, of small programs: further limits, as shares of it."""
 MOST_WORSE = 2
@@ -62,7 +64,7 @@ class Rematerialization:
     `stored` ones by `choice`. `waits` are the kernels that then wait for others, one time after the other. `inside`
     names computations of loops and branches, with what was put in their place before all that, and `materialized` the
     values that were first of all made to be stored. `assigned` is what a compiler took when it was asked, None where it
-    was not.
+    was not. `written` are the values that `module` itself stores, until its kernels are put in order.
     """
 
     module: Module
@@ -80,6 +82,7 @@ class Rematerialization:
     inside: tuple[tuple[str, Module], ...] = ()
     materialized: tuple[str, ...] = ()
     assigned: int | None = None
+    written: StoredValues | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -182,11 +185,12 @@ class Search:
 
 
 def find_least(
-    original: Rematerialization, program: Module, stored: StoredValues, mechanism: str
+    original: Rematerialization, program: Module, stored: StoredValues, mechanism: str, below: int | None = None
 ) -> list[Rematerialization]:
     """Ways to run a program in as little memory as the search for the least comes to, whatever the budget is.
 
-    The first is the program as it is. Of what loops stack, the least is kept.
+    The first is the program as it is. Of what loops stack, the least is kept. Where there is a way that takes `below`
+    bytes, others are searched that take less.
     """
     ways = [original]
     residuals = find_loop_residuals(program)
@@ -200,21 +204,30 @@ def find_least(
         start = _with_residuals(program, original, smallest)
         ways.append(start)
         if start.peak < original.peak:
-            ways += _descend(start, start.module, find_stored_values(start.module), mechanism)
-    return ways + list(_descend(original, program, stored, mechanism))
+            ways += _descend(start, start.module, find_stored_values(start.module), mechanism, below)
+            below = min(way.peak for way in ways)
+    return ways + list(_descend(original, program, stored, mechanism, below))
 
 
 def _descend(
-    start: Rematerialization, program: Module, stored: StoredValues, mechanism: str
+    start: Rematerialization, program: Module, stored: StoredValues, mechanism: str, below: int | None
 ) -> Iterator[Rematerialization]:
-    """Choices of stored values for limits that fall until the peak no longer does, then for some about the best one."""
+    """Choices of stored values for limits that fall until the peak no longer does, then for some about the best one.
+
+    Limits are left out that are too high for what takes less than `below`.
+    """
     is_large = program.node_count > MOST_SEARCHED
     held = float(stored.usage.max(initial=0))
     least, best, worse = start.peak, LEAST_STEP * held, 0
-    falling = (held * LEAST_STEP**step for step in range(1, MOST_LIMITS + 1))
+    falling = [held * LEAST_STEP**step for step in range(1, MOST_LIMITS + 1)]
+    if below is not None:
+        least = min(least, below)
+        falling = [limit for limit in falling if stored.fixed + limit <= WIDER * below]
     about = (best * factor for factor in (() if is_large else REFINEMENT))
     tried: set[tuple[object, ...]] = set()
     for limits in (falling, about):
+        if limits is about and least == below:
+            break
         for limit in limits:
             choice = choose(stored, limit)
             key = tuple(choice.recomputed)
@@ -246,11 +259,13 @@ def _written(
     trial.index_users()
     count = write_choice(trial, choice, stored, mechanism)
     verify(trial)
+    written = find_stored_values(trial)
     return replace(
         original,
         module=trial,
-        peak=simulate_buffers(trial.clone()).peak,
+        peak=written.peak,
         flops=cost(trial).total.flops,
+        written=written,
         cost=choice.cost,
         cost_bound=float(choice.bound),
         recomputed=original.recomputed + count,
@@ -277,11 +292,12 @@ def _with_residuals(program: Module, original: Rematerialization, choice: Residu
 
 def _in_order(result: Rematerialization, budget: int | None, mechanism: str) -> Rematerialization:
     """With kernels that wait for others, while it does not fit and takes less that way; without a budget, the least."""
+    stored, result = result.written, replace(result, written=None)
     for _ in range(MOST_ORDERS):
         limit = int(ORDERED_SHARE * result.peak) if budget is None else budget
         if result.peak <= limit or mechanism != SELECT or result.module.node_count > MOST_ORDERED:
             break
-        stored = find_stored_values(result.module)
+        stored = stored or find_stored_values(result.module)
         waits = tuple(find_waits(stored, limit))
         if not waits:
             break
@@ -289,11 +305,11 @@ def _in_order(result: Rematerialization, budget: int | None, mechanism: str) -> 
         trial.index_users()
         write_waits(trial.entry, stored, waits, mechanism)
         verify(trial)
-        peak = simulate_buffers(trial.clone()).peak
-        if peak >= result.peak:
+        stored = find_stored_values(trial)
+        if stored.peak >= result.peak:
             break
         flops = cost(trial).total.flops
-        result = replace(result, module=trial, peak=peak, flops=flops, waits=(*result.waits, waits))
+        result = replace(result, module=trial, peak=stored.peak, flops=flops, waits=(*result.waits, waits))
     return result
 
 
