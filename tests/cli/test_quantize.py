@@ -42,7 +42,16 @@ def arrays() -> dict[str, np.ndarray]:
     [
         (("--format", "int3"), "'int3' is not one of"),
         (("--per", "channel", "--group", 4), "--group is for scales per group, not per channel"),
-        (("--calibrate", "x.npz"), "--calibrate is for --activations static and --smooth"),
+        (("--calibrate", "x.npz"), "--calibrate is for --activations static, --smooth, --method gptq and budgets"),
+        (("--percentile", 99), "--percentile is for --clipping percentile"),
+        (("--method", "gptq", "--calibrate", "x.npz"), "--method gptq changes arrays, not the program"),
+        (("--choices", "int8"), "--choices is for --error-budget and --bytes-budget"),
+        (("--error-budget", 0.1, "--bytes-budget", "1MB"), "--error-budget and --bytes-budget are two aims: give one"),
+        (
+            ("--error-budget", 0.1, "--activations", "dynamic"),
+            "budgets choose formats of weights by their errors alone",
+        ),
+        (("--bytes-budget", "much"), "'much' is no number of bytes"),
         (("--clipping", "mse"), "--clipping is for --activations static"),
         (("--smooth", "0.5"), "--smooth is for --activations static or dynamic"),
         (("--activations", "dynamic", "--smooth", "much"), "'much' is no number from 0 to 1, and not 'search'"),
@@ -67,6 +76,8 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
         (("--per", "group"), "scales per group need the size of a group"),
         (("--activations", "static"), "static activations need inputs to measure"),
         (("--activations", "static", "--calibrate", "x.npz"), "x.npz"),
+        (("--method", "gptq", "--check"), "GPTQ needs inputs to see activations of"),
+        (("--error-budget", 0.1), "sensitivities need inputs to measure errors on"),
         (("--activations", "dynamic", "--smooth", 0.5), "smoothing needs inputs to measure activations on"),
         (("--asymmetric", "--format", "e4m3"), "e4m3 is symmetric about zero"),
         (("--opcodes", "add"), "weights of add cannot be quantised"),
@@ -168,6 +179,60 @@ def test_smoothing(call: Call, model: Path, tmp_path: Path):
         record["outputs"][0]["error"], rel=0.01
     )
     assert "activations that are smoothed" in call("quantize", model, *options, "--smooth", 0.5).stdout
+
+
+def test_gptq(call: Call, model: Path, tmp_path: Path):
+    """Few directions of x matter: GPTQ leaves the errors to the others. The report says what was measured."""
+    given, generator = arrays(), np.random.default_rng(1)
+    basis = generator.standard_normal((4, 64)) / 16
+    for name in ("x", "y"):
+        given["x"] = (generator.standard_normal((16, 4)) @ basis).astype(np.float32)
+        save_checkpoint(tmp_path / f"{name}.npz", given)
+    options = ("--format", "int4", "--check", "--inputs", tmp_path / "x.npz", "--json", "--scope", "up")
+    plain = json.loads(call("quantize", model, *options).stdout)
+    calibrated = (
+        "--method",
+        "gptq",
+        "--calibrate",
+        tmp_path / "y.npz",
+        "--convert",
+        tmp_path / "x.npz",
+        tmp_path / "z.npz",
+    )
+    record = json.loads(call("quantize", model, *options, *calibrated, "-o", tmp_path / "small.hlo").stdout)
+    assert record["outputs"][0]["error"] < 0.8 * plain["outputs"][0]["error"]
+    (rounded,) = record["rounded"]
+    assert (rounded["weight"], rounded["slices"], rounded["by_gptq"]) == ("up", 1, 1)
+    assert rounded["errors"][1] < rounded["errors"][0]
+    y = hloom.run(hloom.load(tmp_path / "small.hlo"), load_checkpoint(tmp_path / "z.npz")).outputs[0]
+    original = hloom.run(hloom.load(model), load_checkpoint(tmp_path / "x.npz")).outputs[0]
+    assert np.linalg.norm(y - original) / np.linalg.norm(original) == pytest.approx(
+        record["outputs"][0]["error"], rel=0.01
+    )
+    assert "rounded by GPTQ" in call("quantize", model, *options[:-3], "--check", *calibrated).stdout
+
+
+def test_budgets(call: Call, model: Path, tmp_path: Path):
+    save_checkpoint(tmp_path / "x.npz", arrays())
+    calibrated = ("--calibrate", tmp_path / "x.npz", "--choices", "int8,int4:16")
+    record = json.loads(call("quantize", model, "--error-budget", 0.1, *calibrated, "--json").stdout)
+    choice = record["choice"]
+    assert choice["measured"] <= 0.1 and choice["formats"].keys() <= {"up", "down"}
+    assert len(choice["sensitivities"]) == 4
+    assert {weight["name"]: weight["format"] for weight in record["weights"]} == choice["formats"]
+    assert record["weight_bytes"][1] <= 36 * 1024
+    record = json.loads(call("quantize", model, "--bytes-budget", "7KiB", *calibrated, "--json").stdout)
+    assert record["choice"]["bytes"][1] <= 7 * 1024
+    result = call("quantize", model, "--error-budget", 1e-9, *calibrated)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert (
+        "error: no weight can be quantised within this budget\n" in result.stderr
+        and "as int8 costs least" in result.stderr
+    )
+    result = call("quantize", model, "--bytes-budget", 10, *calibrated)
+    assert result.exit_code == 1 and "no choice of int8, int4:16 takes 10 bytes" in result.stderr
+    result = call("quantize", model, "--error-budget", 0.1, *calibrated)
+    assert "errors of one weight alone" in result.stdout and " measured" in result.stdout
 
 
 def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from hloom.analysis import bytes_of
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
@@ -32,19 +34,29 @@ from hloom.quantization import (
     ACTIVATIONS,
     CLIPPINGS,
     FORMATS,
+    FORMATS_TO_TRY,
     GRANULARITIES,
     OPCODES,
+    PERCENTILE,
     SEARCH,
+    FormatChoice,
+    GptqRounder,
+    GptqRounding,
     Quantization,
     QuantizationReport,
     check_suffix,
+    choose_formats,
     inputs_in_order,
     load_checkpoint,
     quantize,
     random_arrays,
     report,
+    round_by_gptq,
     save_checkpoint,
 )
+from hloom.text import HloomError
+
+METHODS = ("nearest", "gptq")
 
 
 class AlphaType(click.ParamType):
@@ -82,6 +94,13 @@ ALPHA = AlphaType()
 @click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs to measure.")
 @click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
 @click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
+@click.option(
+    "--percentile", type=click.FloatRange(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
+)
+@click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
+@click.option("--error-budget", type=float, metavar="E", help="Formats by weight: fewest bytes within an output error.")
+@click.option("--bytes-budget", metavar="SIZE", help="Formats by weight: the least error within 80MB of weights.")
+@click.option("--choices", metavar="NAMES", help=f"Formats for budgets.  [default: {','.join(FORMATS_TO_TRY)}]")
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="All arrays that --check takes.")
 @click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
@@ -105,6 +124,11 @@ def command(
     calibrate: tuple[Path, ...],
     clipping: str | None,
     smooth: float | str | None,
+    percentile: float | None,
+    method: str,
+    error_budget: float | None,
+    bytes_budget: str | None,
+    choices: str | None,
     check: bool,
     inputs: Path | None,
     seed: int | None,
@@ -124,14 +148,16 @@ def command(
       hloom quantize model.hlo --format int4 --group 64 --check
       hloom quantize model.hlo --activations static --calibrate batch.npz --clipping mse --check
       hloom quantize model.hlo --format mxfp8 --scope mlp --json
+      hloom quantize model.hlo --format int4 --method gptq --calibrate batch.npz --convert old.npz new.npz
+      hloom quantize model.hlo --error-budget 0.01 --choices int8,int4:32,int4:128 --calibrate batch.npz
     """
     _check_usage(per, group, check=check, has_inputs=inputs is not None, has_seed=seed is not None)
-    if clipping and activations != "static":
-        raise click.UsageError("--clipping is for --activations static")
-    if smooth is not None and activations is None:
-        raise click.UsageError("--smooth is for --activations static or dynamic")
-    if calibrate and activations != "static" and smooth is None:
-        raise click.UsageError("--calibrate is for --activations static and --smooth")
+    _check_measures(activations, clipping, percentile, smooth)
+    budget = _budget(error_budget, bytes_budget, choices, activations)
+    if method == "gptq" and not check and checkpoints is None:
+        raise click.UsageError("--method gptq changes arrays, not the program: give --convert or --check")
+    if calibrate and not (activations == "static" or smooth is not None or budget or method == "gptq"):
+        raise click.UsageError("--calibrate is for --activations static, --smooth, --method gptq and budgets")
     if output == STDOUT and json_output:
         raise click.UsageError("--json and -o - both write to the standard output: give one")
     if output is not None:
@@ -140,36 +166,52 @@ def command(
         check_suffix(checkpoints[1])
         check_folder(checkpoints[1])
     program = read_program(source)
+    batches = [_inputs(program, path) for path in calibrate]
+    selection = {"symmetric": not asymmetric, "opcodes": names_of(opcodes) or [], "scope": scope}
+    choice: FormatChoice | None = None
+    weights: str | Mapping[str, str] = number_format
+    selected: dict[str, Any] = {"per": per, "group": group, "only": names_of(only), "least": least}
+    if budget:
+        with progress("measuring"):
+            choice = choose_formats(
+                program, batches, names_of(choices) or FORMATS_TO_TRY, **budget, **selection, **selected
+            )
+        _check_choice(choice)
+        weights, selected = {**choice.formats}, {"per": per, "group": group}
     with progress("quantising"):
         made = quantize(
             program,
-            number_format,
-            per="group" if group is not None else per or "channel",
-            group=group,
-            symmetric=not asymmetric,
-            opcodes=names_of(opcodes) or [],
-            scope=scope,
-            only=names_of(only),
-            least=least,
+            weights,
+            **selection,
+            **selected,
             activations=activations,
-            calibration=[_inputs(program, path) for path in calibrate],
+            calibration=batches if activations == "static" or smooth is not None else (),
             clipping=clipping or "minmax",
+            percentile=percentile or PERCENTILE,
             smoothing=smooth,
         )
+        if method == "gptq":
+            made = round_by_gptq(made, batches)
     with progress("comparing"):
         result = report(made, _arrays(made, inputs, seed or 0) if check else None, device=device)
     if checkpoints is not None:
         with progress("converting"):
             save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0])))
+    roundings = [rounder.rounding for rounder in made.rounders.values() if isinstance(rounder, GptqRounder)]
+    shown = [*_choice_tables(choice), *tables(result), *_rounding_table([one for one in roundings if one is not None])]
     if output not in (None, STDOUT):
         save(made.module, output)
     if json_output:
-        write_json(result.to_json(), None)
+        record = result.to_json()
+        if choice is not None:
+            record["choice"] = asdict(choice)
+        record["rounded"] = [asdict(one) for one in roundings if one is not None]
+        write_json(record, None)
     elif output == STDOUT:
-        note_tables(tables(result))
+        note_tables(iter(shown))
         write_text(to_text(made.module), None)
     else:
-        write_tables(tables(result), None)
+        write_tables(iter(shown), None)
 
 
 def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs: bool, has_seed: bool) -> None:
@@ -179,6 +221,49 @@ def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs:
         raise click.UsageError("--inputs and --seed are for --check")
     if has_inputs and has_seed:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+
+
+def _check_measures(
+    activations: str | None, clipping: str | None, percentile: float | None, smooth: float | str | None
+) -> None:
+    if clipping and activations != "static":
+        raise click.UsageError("--clipping is for --activations static")
+    if percentile is not None and clipping != "percentile":
+        raise click.UsageError("--percentile is for --clipping percentile")
+    if smooth is not None and activations is None:
+        raise click.UsageError("--smooth is for --activations static or dynamic")
+
+
+def _budget(
+    error: float | None, size: str | None, choices: str | None, activations: str | None
+) -> dict[str, float | int]:
+    """What formats are chosen for, if they are."""
+    if error is None and size is None:
+        if choices is not None:
+            raise click.UsageError("--choices is for --error-budget and --bytes-budget")
+        return {}
+    if error is not None and size is not None:
+        raise click.UsageError("--error-budget and --bytes-budget are two aims: give one")
+    if activations is not None:
+        raise click.UsageError("budgets choose formats of weights by their errors alone: leave --activations out")
+    if error is not None:
+        return {"error": error}
+    assert size is not None, "one is given"
+    try:
+        return {"bytes": bytes_of(size)}
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="--bytes-budget") from None
+
+
+def _check_choice(choice: FormatChoice) -> None:
+    """Raise HloomError where no weight may be quantised, and say which would cost least."""
+    if choice.formats:
+        return
+    least = min(choice.sensitivities, key=lambda one: one.error)
+    raise HloomError(
+        "no weight can be quantised within this budget",
+        hint=f"{least.weight} as {least.format} costs least: an error of {least.error:.2e}",
+    )
 
 
 def _arrays(made: Quantization, inputs: Path | None, seed: int) -> Sequence[Any]:
@@ -197,7 +282,7 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
     made = result.quantization
     before, after = result.weight_bytes
     count = f"{len(made.weights):,} weight{'s' if len(made.weights) != 1 else ''}"
-    table = new_table(f"{count} as {made.recipe.number_format}", "weight", "type", "quantised", ">bytes", ">after", ">")
+    table = new_table(f"{count} as {made.recipe}", "weight", "type", "quantised", ">bytes", ">after", ">")
     for weight in made.weights[:MOST_ROWS]:
         table.add_row(
             Text(weight.name),
@@ -231,4 +316,32 @@ def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:
         weights = Text(", ".join(smoothed.weights))
         table.add_row(Text(smoothed.name), weights, f"{smoothed.alpha:g}", Text(scale), *errors)
     add_rest(table, len(activations), MOST_ROWS, REST)
+    yield table
+
+
+def _choice_tables(choice: FormatChoice | None) -> Iterator[RenderableType]:
+    if choice is None:
+        return
+    formats = list(dict.fromkeys(one.format for one in choice.sensitivities))
+    errors = {(one.weight, one.format): one.error for one in choice.sensitivities}
+    names = list(dict.fromkeys(one.weight for one in choice.sensitivities))
+    columns = ["weight", *(f">as {text}" for text in formats), "chosen"]
+    table = new_table("errors of one weight alone", *columns)
+    for name in names[:MOST_ROWS]:
+        cells = [f"{errors[name, text]:.2e}" if (name, text) in errors else "" for text in formats]
+        table.add_row(Text(name), *cells, choice.formats.get(name, "stays"))
+    add_rest(table, len(names), MOST_ROWS, REST)
+    yield table
+    yield Text(f"error of the outputs: {choice.predicted:.2e} predicted, {choice.measured:.2e} measured")
+
+
+def _rounding_table(roundings: Sequence[GptqRounding]) -> Iterator[RenderableType]:
+    if not roundings:
+        return
+    title = "rounded by GPTQ; errors of products on rows that were held out"
+    table = new_table(title, "weight", ">slices", ">by GPTQ", ">nearest", ">chosen")
+    for one in roundings[:MOST_ROWS]:
+        errors = ("", "") if one.errors is None else (f"{error:.2e}" for error in one.errors)
+        table.add_row(Text(one.weight), f"{one.slices:,}", f"{one.by_gptq:,}", *errors)
+    add_rest(table, len(roundings), MOST_ROWS, REST)
     yield table

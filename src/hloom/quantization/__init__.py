@@ -7,7 +7,6 @@ To add a number format, give it a row in `formats.py`; to let values pass throug
 write its movement in `quantized_value.py`; to let a weight be recognised through one, in `movement.py`.
 """
 
-from hloom.quantization.accuracy import Noise as Noise
 from hloom.quantization.accuracy import ProductReport as ProductReport
 from hloom.quantization.accuracy import QuantizationReport as QuantizationReport
 from hloom.quantization.accuracy import compare_outputs as compare_outputs
@@ -20,14 +19,19 @@ from hloom.quantization.accuracy import report as report
 from hloom.quantization.arithmetic import QuantizedArray as QuantizedArray
 from hloom.quantization.arithmetic import quantize_array as quantize_array
 from hloom.quantization.calibration import CLIPPINGS as CLIPPINGS
+from hloom.quantization.calibration import PERCENTILE as PERCENTILE
 from hloom.quantization.checkpoint import check_suffix as check_suffix
 from hloom.quantization.checkpoint import load_checkpoint as load_checkpoint
 from hloom.quantization.checkpoint import save_checkpoint as save_checkpoint
 from hloom.quantization.dequantization import write_entry_layout as write_entry_layout
 from hloom.quantization.formats import FORMATS as FORMATS
 from hloom.quantization.formats import NumberFormat as NumberFormat
+from hloom.quantization.gptq import GptqRounder as GptqRounder
+from hloom.quantization.gptq import GptqRounding as GptqRounding
 from hloom.quantization.gptq import gptq as gptq
+from hloom.quantization.gptq import round_by_gptq as round_by_gptq
 from hloom.quantization.insertion_point import InsertionPoint as InsertionPoint
+from hloom.quantization.noise import Noise as Noise
 from hloom.quantization.parameter_names import ParameterNames as ParameterNames
 from hloom.quantization.quantize import Quantization as Quantization
 from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
@@ -37,8 +41,14 @@ from hloom.quantization.recipe import ACTIVATIONS as ACTIVATIONS
 from hloom.quantization.recipe import GRANULARITIES as GRANULARITIES
 from hloom.quantization.recipe import OPCODES as OPCODES
 from hloom.quantization.recipe import Recipe as Recipe
+from hloom.quantization.recipe import WeightFormat as WeightFormat
 from hloom.quantization.recipe import WeightSelection as WeightSelection
 from hloom.quantization.recipe import read_selection as read_selection
+from hloom.quantization.sensitivity import FORMATS_TO_TRY as FORMATS_TO_TRY
+from hloom.quantization.sensitivity import FormatChoice as FormatChoice
+from hloom.quantization.sensitivity import Sensitivity as Sensitivity
+from hloom.quantization.sensitivity import choose_formats as choose_formats
+from hloom.quantization.sensitivity import measure_sensitivities as measure_sensitivities
 from hloom.quantization.smooth_quant import SEARCH as SEARCH
 from hloom.quantization.smooth_quant import SmoothedActivation as SmoothedActivation
 from hloom.quantization.smooth_quant import Smoothing as Smoothing

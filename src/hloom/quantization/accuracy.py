@@ -17,6 +17,7 @@ from hloom.analysis import Roofline, Timing, roofline
 from hloom.evaluate import Value, evaluate
 from hloom.ir import Graph, Module, Node, TensorType
 from hloom.passes import canonicalize
+from hloom.quantization.noise import Noise
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantize import Quantization
 from hloom.runtime import random_inputs, run
@@ -25,46 +26,6 @@ from hloom.text import HloomError
 PRODUCTS = ("dot", "convolution")
 MOST_BYTES = 2 << 30
 """How many bytes of products may be held to compare them."""
-
-
-@dataclass(slots=True)
-class Noise:
-    """Sums of squares: of the original's values, and of the differences from them; and the greatest difference."""
-
-    signal: float = 0.0
-    noise: float = 0.0
-    greatest: float = 0.0
-
-    def add(self, original: np.ndarray, quantized: np.ndarray) -> None:
-        """Count two arrays' values; raises HloomError where they are not of one shape."""
-        if original.shape != quantized.shape:
-            raise HloomError(f"a value of shape {original.shape} cannot be compared with one of {quantized.shape}")
-        wide = np.complex128 if original.dtype.kind == "c" else np.float64
-        with np.errstate(all="ignore"):
-            one, other = original.astype(wide), quantized.astype(wide)
-            same = (one == other) | (np.isnan(one) & np.isnan(other))
-            difference = np.abs(np.where(same, 0, one - other))
-        self.signal += float(np.sum(np.abs(np.where(np.isfinite(one), one, 0)) ** 2))
-        self.noise += float(np.sum(np.where(np.isnan(difference), math.inf, difference) ** 2))
-        self.greatest = max(self.greatest, float(np.max(difference, initial=0.0)))
-
-    @property
-    def error(self) -> float:
-        """The norm of the differences over that of the values; 0 where nothing differs."""
-        if not self.noise:
-            return 0.0
-        return math.sqrt(self.noise / self.signal) if self.signal else math.inf
-
-    @property
-    def snr(self) -> float:
-        """In decibels; infinite where nothing differs."""
-        error = self.error
-        return -20 * math.log10(error) if 0 < error < math.inf else (math.inf if not error else -math.inf)
-
-    def to_json(self) -> dict[str, float | None]:
-        """Plain values; infinite ones are null."""
-        values = {"error": self.error, "snr": self.snr, "greatest": self.greatest}
-        return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +63,14 @@ class QuantizationReport:
     def to_json(self) -> dict[str, Any]:
         """Plain values; infinite ratios are null."""
         return {
-            "format": self.quantization.recipe.number_format.name,
+            "format": str(self.quantization.recipe),
             "device": self.device,
             "weights": [
                 {
                     "name": weight.name,
                     "type": str(weight.type),
                     "quantized_type": str(weight.quantized_type.with_layout(None)),
+                    "format": str(weight.format),
                     "blocks": list(weight.blocks),
                     "bytes": [weight.bytes_before, weight.bytes_after],
                     "used_by": list(weight.uses),

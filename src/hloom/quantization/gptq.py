@@ -2,124 +2,230 @@
 
 Of a product y = x w with activations x that were seen, the error is ||x (w - w')||^2, whose Hessian is 2 x^T x. Rows of
 w are rounded in order; what a row's rounding costs is spread over the following ones by the inverse of the Hessian
-(algorithm 1 of the paper, without its blocks; the damping is its 1 % of the mean diagonal).
+(algorithm 1 of the paper, without its blocks). Scales stay those of rounding to the nearest, also where rows are taken
+by descending diagonal of the Hessian (the authors' `act_order` with `static_groups`).
+
+With few rows of activations the Hessian says nothing about most directions, into which errors then go, and unseen
+inputs have some of these directions. So the damping, what is added to the diagonal, and the order are those whose error
+on a part of the rows that were held out is the least; where rounding to the nearest is no worse, that it is. The
+Hessian then is that of all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hloom.ir import Module
 from hloom.passes import canonicalize
-from hloom.quantization.arithmetic import rounded, stretched
+from hloom.quantization.arithmetic import QuantizedArray, rounded, stretched
+from hloom.quantization.formats import NumberFormat
 from hloom.quantization.product_observer import Observation, observe_products, sole_dots
 from hloom.quantization.quantize import Quantization, QuantizedWeight
-from hloom.quantization.weights import WeightUse
 from hloom.text import HloomError
 
-DAMPING = 0.01
-"""What part of the mean of the Hessian's diagonal is added to it."""
+DAMPINGS = (0.01, 0.1, 1.0)
+"""What parts of the mean of the Hessian's diagonal are tried to be added to it."""
+HELD_OUT = 4
+"""Every which row of activations is held out to choose."""
 MOST_BYTES = 4 << 30
 """How many bytes Hessians may take."""
 
 
+@dataclass(frozen=True, slots=True)
+class GptqRounding:
+    """What came of one weight: how many of its slices, layers or batches, GPTQ rounds; the others are to the nearest.
+
+    `errors` are those of its products on the rows that were held out, to the nearest and as chosen, relative to the
+    products; None where no row could be held out.
+    """
+
+    weight: str
+    slices: int
+    by_gptq: int
+    errors: tuple[float, float] | None
+
+
 @dataclass(slots=True)
-class WeightSlice:
-    """Elements of a weight that one product reads: their positions, [batch, summed, free], and the Hessians."""
+class _Slice:
+    """Elements of a weight that one product reads: their positions, [batch, summed, free], and the Hessians.
+
+    `hessians` are of the rows that are held out, and of the others.
+    """
 
     positions: np.ndarray
     hessians: np.ndarray
+    count: int = 0
 
 
-def gptq(quantization: Quantization, arrays: Sequence[Any], calibration: Sequence[Sequence[Any]]) -> list[Any]:
+class GptqRounder:
+    """Rounds one weight by the Hessians of its slices; `rounding` says what came of it."""
+
+    def __init__(self, damping: float | None, act_order: bool | None) -> None:
+        self.slices: dict[int, _Slice] = {}
+        self.dampings = DAMPINGS if damping is None else (damping,)
+        self.orders = (False, True) if act_order is None else (act_order,)
+        self.chooses = damping is None or act_order is None
+        self.rounding: GptqRounding | None = None
+
+    def __call__(self, weight: QuantizedWeight, array: np.ndarray, nearest: QuantizedArray) -> QuantizedArray:
+        """A weight's array in its narrow type, of that which rounding to the nearest makes."""
+        values = nearest.values.copy().reshape(-1)
+        wide = array.astype(np.float64).reshape(-1)
+        dims = weight.type.dims
+        scale = _spread(nearest.scale, dims, weight.blocks)
+        zero = np.zeros(wide.shape) if nearest.zero is None else _spread(nearest.zero, dims, weight.blocks)
+        counts, errors, signal = [0, 0], np.zeros(2), 0.0
+        for piece in self.slices.values():
+            for positions, hessians in zip(piece.positions, piece.hessians, strict=True):
+                slice_ = _Rows(
+                    wide[positions],
+                    scale[positions],
+                    zero[positions],
+                    weight.format.number_format,
+                    nearest.zero is None,
+                )
+                made, pair = self._chosen(slice_, values[positions], hessians)
+                counts[0] += 1
+                if made is not None:
+                    counts[1] += 1
+                    values[positions] = made
+                errors += pair
+                signal += _noise(wide[positions], hessians[0])
+        relative = (float(np.sqrt(errors[0] / signal)), float(np.sqrt(errors[1] / signal))) if signal > 0 else None
+        self.rounding = GptqRounding(weight.name, counts[0], counts[1], relative)
+        return replace(nearest, values=values.reshape(dims))
+
+    def _chosen(
+        self, rows: _Rows, nearest: np.ndarray, hessians: np.ndarray
+    ) -> tuple[np.ndarray | None, tuple[float, float]]:
+        """Rows rounded by GPTQ, or None where the nearest are no worse; the errors on the rows that were held out."""
+        held_out, seen = hessians
+        if not seen.any():
+            return None, (0.0, 0.0)
+        plain = _noise(rows.error(nearest), held_out)
+        if not self.chooses:
+            made = rows.rounded(held_out + seen, self.dampings[0], act_order=self.orders[0])
+            return made, (plain, _noise(rows.error(made), held_out))
+        if not held_out.any():
+            return None, (0.0, 0.0)
+        best, damping, act_order = min(
+            (_noise(rows.error(rows.rounded(seen, damping, act_order=order)), held_out), damping, order)
+            for damping in self.dampings
+            for order in self.orders
+        )
+        if best >= plain:
+            return None, (plain, plain)
+        return rows.rounded(held_out + seen, damping, act_order=act_order), (plain, best)
+
+
+def gptq(
+    quantization: Quantization,
+    arrays: Sequence[Any],
+    calibration: Sequence[Sequence[Any]],
+    *,
+    damping: float | None = None,
+    act_order: bool | None = None,
+) -> list[Any]:
     """The quantised program's arrays of the original's, as `convert` makes them, but with weights rounded by GPTQ.
 
-    `calibration` are inputs of the original, of which numpy computes the activations. Weights that one dot reads, as
-    they are or moved, are rounded so, in loops layer by layer; others to the nearest. Only integer formats are. Raises
-    HloomError where there is nothing to round so, and for Hessians that take more than MOST_BYTES.
+    As `round_by_gptq(...).convert(arrays)`.
     """
-    if not quantization.recipe.number_format.is_integer:
-        raise HloomError(f"GPTQ rounds to integers, and the format is {quantization.recipe.number_format}")
+    return round_by_gptq(quantization, calibration, damping=damping, act_order=act_order).convert(arrays)
+
+
+def round_by_gptq(
+    quantization: Quantization,
+    calibration: Sequence[Sequence[Any]],
+    *,
+    damping: float | None = None,
+    act_order: bool | None = None,
+) -> Quantization:
+    """The same program, whose `convert` rounds weights by GPTQ.
+
+    `calibration` are inputs of the original, of which numpy computes the activations. Weights that one dot reads, as
+    they are or moved, are rounded so, in loops layer by layer; others to the nearest. Only integer formats are.
+    `damping` is what part of the mean of the Hessian's diagonal is added to it, `act_order` whether inputs of great
+    activations are rounded first: what is not given is chosen on rows that are held out. Where both are given nothing
+    is rounded to the nearest. Raises HloomError where there is nothing to round so, and for Hessians that take more
+    than MOST_BYTES.
+    """
+    integers = [weight for weight in quantization.weights if weight.format.number_format.is_integer]
+    if not integers:
+        raise HloomError(f"GPTQ rounds to integers, and the format is {quantization.recipe}")
     if not calibration:
         raise HloomError("GPTQ needs inputs to see activations of", hint="calibration=[arrays, ...]")
-    result = quantization.convert(arrays)
+    if damping is not None and not 0 < damping < np.inf:
+        raise HloomError(f"{damping} is no damping", hint="give a number above 0, such as 0.01")
     before = canonicalize(quantization.base)
-    readers = sole_dots(before, [weight.number for weight in quantization.weights])
+    readers = sole_dots(before, [weight.number for weight in integers])
     if not readers:
         raise HloomError(f"no weight of {before.name} is read by one dot alone: GPTQ rounds nothing")
-    base = quantization.base_arrays(arrays)
-    slices = _measure(before, readers, [quantization.base_arrays(batch) for batch in calibration])
-    for weight in quantization.weights:
-        if weight.number in slices:
-            result[weight.number] = _round(quantization, weight, base[weight.number], slices[weight.number])
-    return result
-
-
-def _measure(
-    before: Module, readers: Mapping[int, WeightUse], calibration: Sequence[Sequence[Any]]
-) -> dict[int, dict[int, WeightSlice]]:
-    """By weight, and by the first position of what is read of it, what is read and its Hessians."""
-    slices: dict[int, dict[int, WeightSlice]] = {}
+    rounders = {number: GptqRounder(damping, act_order) for number in readers}
     left = MOST_BYTES
 
     def see(seen: Observation) -> None:
         nonlocal left
-        held = slices.setdefault(seen.number, {}).get(seen.key)
+        slices = rounders[seen.number].slices
+        held = slices.get(seen.key)
         if held is None:
             batch, summed, _ = seen.positions.shape
-            left -= 8 * batch * summed * summed
+            left -= 16 * batch * summed * summed
             if left < 0:
                 raise HloomError(
                     f"the Hessians of {before.name} take more than {MOST_BYTES:,} bytes",
                     hint="quantise fewer weights, by their scope",
                 )
-            held = slices[seen.number][seen.key] = WeightSlice(seen.positions, np.zeros((batch, summed, summed)))
-        held.hessians += np.einsum("bmk,bml->bkl", seen.activation, seen.activation, optimize=True)
+            held = slices[seen.key] = _Slice(seen.positions, np.zeros((batch, 2, summed, summed)))
+        numbers = np.arange(held.count, held.count + seen.activation.shape[1])
+        held.count += len(numbers)
+        for part, is_part in enumerate((numbers % HELD_OUT == HELD_OUT - 1, numbers % HELD_OUT < HELD_OUT - 1)):
+            rows = seen.activation[:, is_part]
+            held.hessians[:, part] += np.einsum("bmk,bml->bkl", rows, rows, optimize=True)
 
-    observe_products(before, readers, calibration, see)
-    return slices
-
-
-def _round(quantization: Quantization, weight: QuantizedWeight, array: Any, slices: dict[int, WeightSlice]) -> Any:
-    """A weight in its narrow type, the elements that were seen rounded by GPTQ."""
-    made = quantization.quantized(weight, array)
-    values = made.values.copy().reshape(-1)
-    wide = np.asarray(array).astype(np.float64).reshape(-1)
-    dims = weight.type.dims
-    scale = np.broadcast_to(stretched(made.scale.astype(np.float64), dims, weight.blocks), dims).reshape(-1)
-    zero = np.zeros(1) if made.zero is None else made.zero.astype(np.float64)
-    zero = np.broadcast_to(stretched(zero, dims, weight.blocks) if made.zero is not None else zero, dims).reshape(-1)
-    for piece in slices.values():
-        for positions, hessian in zip(piece.positions, piece.hessians, strict=True):
-            if hessian.any():
-                values[positions] = _rounded_rows(
-                    wide[positions], scale[positions], zero[positions], hessian, quantization, made.zero is None
-                )
-    return values.reshape(dims)
+    observe_products(before, readers, [quantization.base_arrays(arrays) for arrays in calibration], see)
+    return replace(quantization, rounders=rounders)
 
 
-def _rounded_rows(
-    rows: np.ndarray,
-    scale: np.ndarray,
-    zero: np.ndarray,
-    hessian: np.ndarray,
-    quantization: Quantization,
-    is_symmetric: bool,
-) -> np.ndarray:
-    """Rows in the narrow type, each rounded after the errors of those before it were spread over it."""
-    diagonal = np.diag_indices(len(hessian))
-    damped = hessian.copy()
-    damped[diagonal] += DAMPING * max(float(np.mean(hessian[diagonal])), np.finfo(np.float64).tiny)
-    spread = np.linalg.cholesky(np.linalg.inv(damped)).T
-    rows = rows.copy()
-    result = np.zeros(rows.shape, quantization.recipe.number_format.dtype.numpy)
-    for number in range(len(rows)):
-        quotient = rows[number] / scale[number] + zero[number]
-        result[number] = rounded(quotient, quantization.recipe.number_format, is_symmetric=is_symmetric)
-        error = rows[number] - (result[number].astype(np.float64) - zero[number]) * scale[number]
-        rows[number + 1 :] -= np.outer(spread[number, number + 1 :], error / spread[number, number])
-    return result
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The elements of a weight that one product sums up, [summed, free], with their scales and zero points."""
+
+    values: np.ndarray
+    scale: np.ndarray
+    zero: np.ndarray
+    number_format: NumberFormat
+    is_symmetric: bool
+
+    def error(self, integers: np.ndarray) -> np.ndarray:
+        """What the elements are more than integers stand for."""
+        return self.values - (integers.astype(np.float64) - self.zero) * self.scale
+
+    def rounded(self, hessian: np.ndarray, damping: float, *, act_order: bool) -> np.ndarray:
+        """Integers, each row rounded after the errors of those before it were spread over it."""
+        diagonal = hessian.diagonal()
+        order = np.argsort(-diagonal, kind="stable") if act_order else np.arange(len(diagonal))
+        damped = hessian[np.ix_(order, order)]
+        damped[np.diag_indices(len(order))] += damping * max(float(np.mean(diagonal)), np.finfo(np.float64).tiny)
+        spread = np.linalg.cholesky(np.linalg.inv(damped)).T
+        rows, scale, zero = self.values[order], self.scale[order], self.zero[order]
+        result = np.zeros(rows.shape, self.number_format.dtype.numpy)
+        for number in range(len(rows)):
+            quotient = rows[number] / scale[number] + zero[number]
+            integers = rounded(quotient, self.number_format, is_symmetric=self.is_symmetric)
+            error = rows[number] - (integers.astype(np.float64) - zero[number]) * scale[number]
+            rows[number + 1 :] -= np.outer(spread[number, number + 1 :], error / spread[number, number])
+            result[order[number]] = integers
+        return result
+
+
+def _noise(error: np.ndarray, hessian: np.ndarray) -> float:
+    """The squared error of a product whose weight is off by this, by the Hessian of its activations."""
+    return float(np.sum(error * (hessian @ error)))
+
+
+def _spread(array: np.ndarray, dims: Sequence[int], blocks: Sequence[int]) -> np.ndarray:
+    """One element per block as one per element of the weight, flat."""
+    return np.broadcast_to(stretched(array.astype(np.float64), dims, blocks), tuple(dims)).reshape(-1)

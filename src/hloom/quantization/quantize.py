@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from hloom.quantization.integer_products import (
 )
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
-from hloom.quantization.recipe import OPCODES, Recipe, read_recipe
+from hloom.quantization.recipe import OPCODES, Recipe, WeightFormat, read_recipe
 from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
 from hloom.quantization.weights import Exclusion, Weight, choose_weights
 from hloom.text import HloomError
@@ -47,6 +47,7 @@ class QuantizedWeight:
     companions: Mapping[str, int]
     """The numbers of the further parameters: `scale`, and `zero_point` where there is one."""
     companion_types: Mapping[str, TensorType]
+    format: WeightFormat
 
     @property
     def bytes_before(self) -> int:
@@ -73,6 +74,10 @@ class Quantization:
     exclusions: tuple[Exclusion, ...]
     stops: tuple[str, ...] = ()
     smoothing: Smoothing | None = None
+    rounders: Mapping[int, Callable[[QuantizedWeight, np.ndarray, QuantizedArray], QuantizedArray]] = field(
+        default_factory=dict
+    )
+    """By a weight's number what rounds it otherwise than to the nearest."""
 
     @property
     def base(self) -> Module:
@@ -107,13 +112,16 @@ class Quantization:
 
     def quantized(self, weight: QuantizedWeight, array: Any) -> QuantizedArray:
         """One weight's array, as `base` takes it, in its narrow type."""
-        return quantize_array(
-            checked_weight(weight, array),
-            self.recipe.number_format,
+        values = checked_weight(weight, array)
+        nearest = quantize_array(
+            values,
+            weight.format.number_format,
             weight.blocks,
             is_symmetric=self.recipe.is_symmetric,
             name=weight.name,
         )
+        rounder = self.rounders.get(weight.number)
+        return nearest if rounder is None else rounder(weight, values, nearest)
 
     def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
         """The inputs of `base` with weights that are what the quantised program computes with."""
@@ -156,9 +164,9 @@ class Quantization:
 
 def quantize(
     module: Module,
-    weights: str = "int8",
+    weights: str | Mapping[str, str] = "int8",
     *,
-    per: str = "channel",
+    per: str | None = None,
     group: int | None = None,
     symmetric: bool = True,
     opcodes: Sequence[str] = OPCODES,
@@ -175,15 +183,16 @@ def quantize(
     """A program whose weights come in a narrow type and are dequantised where they are used.
 
     `weights` is the format: int8, int4, int2, e4m3, e5m2, or with blocks of 32 that share a power of two mxfp8, mxfp4,
-    mxint8. Scales are `per` tensor, channel (of what is summed up for one element of the result) or group (of `group`
-    of these). Quantised are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is
-    found in, of `least` elements or more; or `only` those named. With `activations`, dots and convolutions are of
-    integers: activations are quantised to s8 by their range in the program, per row ("dynamic"), or by that which they
-    have on the inputs of `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest
-    magnitude ("minmax"), a "percentile", or that of the least squared error ("mse"). With `smoothing` outliers of
-    activations migrate into weights by SmoothQuant: an alpha from 0 to 1, or "search" for every activation's best, on
-    the inputs of `calibration`. With `straight_through` a product of integers is written as the original's plus what
-    quantisation adds, and `stops` names that, for `hloom.grad`.
+    mxint8; or that of every weight that is to be quantised, by name. Scales are `per` tensor, channel (of what is
+    summed up for one element of the result; if nothing is said) or group (of `group` of these; also int4:64). Quantised
+    are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is found in, of `least`
+    elements or more; or `only` those named. With `activations`, dots and convolutions are of integers: activations are
+    quantised to s8 by their range in the program, per row ("dynamic"), or by that which they have on the inputs of
+    `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest magnitude ("minmax"), a
+    "percentile", or that of the least squared error ("mse"). With `smoothing` outliers of activations migrate into
+    weights by SmoothQuant: an alpha from 0 to 1, or "search" for every activation's best, on the inputs of
+    `calibration`. With `straight_through` a product of integers is written as the original's plus what quantisation
+    adds, and `stops` names that, for `hloom.grad`.
     Raises HloomError where there is nothing to quantise, where it is not clear what is a weight, and for elided
     constants.
 
@@ -281,14 +290,16 @@ def _alpha(smoothing: float | str | None, activations: str | None, calibration: 
 def _smooth(module: Module, recipe: Recipe, calibration: Sequence[Sequence[Any]], alpha: float | None) -> Smoothing:
     """Smooth what the recipe's dots read; a search looks for the least error with this recipe."""
     weights, _ = choose_weights(canonicalize(module), recipe)
+    formats = {weight.parameter.number: weight.format for weight in weights}
 
     def error(measured: np.ndarray, rows: np.ndarray, weight: np.ndarray, number: int) -> float:
         per_row = recipe.activations == "dynamic"
         greatest = (
             np.abs(rows).max(axis=1, keepdims=True, initial=0.0) if per_row else np.abs(measured).max(initial=0.0)
         )
-        blocks = (max(len(weight), 1), max(weight.shape[1], 1) if recipe.granularity == "tensor" else 1)
-        made = quantize_array(weight, recipe.number_format, blocks).dequantized(np.dtype(np.float64))
+        form = formats[number]
+        blocks = (max(len(weight), 1), max(weight.shape[1], 1) if form.granularity == "tensor" else 1)
+        made = quantize_array(weight, form.number_format, blocks).dequantized(np.dtype(np.float64))
         return float(np.sum((_stepped(rows, greatest) @ made - rows @ weight) ** 2))
 
     return smooth(
@@ -297,7 +308,7 @@ def _smooth(module: Module, recipe: Recipe, calibration: Sequence[Sequence[Any]]
         calibration,
         alpha,
         error,
-        folds_into_weights=recipe.granularity != "tensor",
+        folds_into_weights=all(form.granularity != "tensor" for form in formats.values()),
     )
 
 
@@ -386,10 +397,10 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
     for weight in weights:
         parameter, type_ = weight.parameter, weight.type.with_layout(None)
         shape = scale_dims(type_.dims, weight.blocks)
-        wanted = {SCALE: (scale_type(recipe, type_.dtype), shape)}
+        wanted = {SCALE: (scale_type(weight.format, type_.dtype), shape)}
         if not recipe.is_symmetric:
-            wanted[ZERO] = (recipe.number_format.dtype, shape)
-        companions = add_companions(parameter, recipe.number_format.dtype, wanted, first)
+            wanted[ZERO] = (weight.format.number_format.dtype, shape)
+        companions = add_companions(parameter, weight.format.number_format.dtype, wanted, first)
         values.append(QuantizedValue(parameter, companions, dict.fromkeys(companions, weight.blocks), type_))
         made.append(
             QuantizedWeight(
@@ -401,6 +412,7 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
                 tuple(dict.fromkeys(use.node.name for use in weight.uses)),
                 {name: companion.number for name, companion in companions.items()},
                 {name: array_type(companion) for name, companion in companions.items()},
+                weight.format,
             )
         )
     dequantized: dict[Node, QuantizedValue] = {}
@@ -409,8 +421,8 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
     return made, dequantized
 
 
-def scale_type(recipe: Recipe, element: DType) -> DType:
+def scale_type(form: WeightFormat, element: DType) -> DType:
     """The element type of a weight's scales."""
-    if recipe.number_format.is_block_scaled:
+    if form.number_format.is_block_scaled:
         return MX_SCALE
     return F64 if element is DTYPES["f64"] else F32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.ir import Node
@@ -16,6 +16,7 @@ ACTIVATIONS = ("dynamic", "static")
 """When the range of activations is known: as the program runs, or before, from inputs."""
 GRANULARITIES = ("tensor", "channel", "group")
 """What shares a scale: a whole weight, what is summed up for one element of the result, or so many elements of that."""
+_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,36 @@ class WeightSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe(WeightSelection):
-    """How weights are quantised, and which.
+class WeightFormat:
+    """How a weight is stored; `group` is how many elements along the contraction share a scale, per group.
 
-    `group` is how many elements along the contraction share a scale, where `granularity` is `group`. `activations` says
-    when the range of activations is known, where products are to be of integers.
+    As text `int8`, or `int4:32` with groups of 32.
     """
 
     number_format: NumberFormat
     granularity: str
     group: int | None
+
+    def __str__(self) -> str:
+        is_plain = self.group is None or self.number_format.is_block_scaled
+        return self.number_format.name if is_plain else f"{self.number_format}:{self.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(WeightSelection):
+    """How weights are quantised, and which.
+
+    `format` is that of all weights but those that `by_weight` names. `activations` says when the range of activations
+    is known, where products are to be of integers.
+    """
+
+    format: WeightFormat
+    by_weight: tuple[tuple[str, WeightFormat], ...]
     is_symmetric: bool
     activations: str | None
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys(map(str, [one for _, one in self.by_weight] or [self.format])))
 
 
 def read_selection(
@@ -72,9 +91,9 @@ def read_selection(
 
 
 def read_recipe(
-    weights: str,
+    weights: str | Mapping[str, str],
     *,
-    per: str = "channel",
+    per: str | None = None,
     group: int | None = None,
     symmetric: bool = True,
     opcodes: Sequence[str] = OPCODES,
@@ -83,12 +102,54 @@ def read_recipe(
     least: int = 0,
     activations: str | None = None,
 ) -> Recipe:
-    """The recipe that a user's options say; raises HloomError for what makes none."""
-    chosen = number_format(weights)
+    """The recipe that a user's options say; raises HloomError for what makes none.
+
+    `per` is channel where nothing is said, and group where a size is.
+    """
+    if isinstance(weights, str):
+        by_weight: dict[str, WeightFormat] = {}
+        formats = [_read_format(weights, per, group, is_symmetric=symmetric)]
+    else:
+        if only is not None or not weights:
+            raise HloomError(
+                "weights are named with their formats, and in only= again" if weights else "no weight is named",
+                hint="weights={'up': 'int8', 'down': 'int4:32'}",
+            )
+        by_weight = {n: _read_format(text, per, group, is_symmetric=symmetric) for n, text in weights.items()}
+        formats, only = [*by_weight.values()], [*by_weight]
+    selection = read_selection(opcodes, scope, only, least)
+    if activations is not None:
+        for one in formats:
+            _check_activations(activations, one, symmetric)
+    return Recipe(
+        selection.opcodes,
+        selection.scope,
+        selection.weights,
+        selection.least,
+        formats[0],
+        tuple(by_weight.items()),
+        symmetric,
+        activations,
+    )
+
+
+def _read_format(text: str, per: str | None, group: int | None, *, is_symmetric: bool) -> WeightFormat:
+    """A format, `int4:32` with its group; raises HloomError for what makes none."""
+    name, colon, size = text.partition(":")
+    chosen = number_format(name)
+    if colon:
+        if not size.isdecimal() or len(size) > _MOST_DIGITS:
+            raise HloomError(f"'{text}' has no size of a group behind the colon", hint=f"{name}:64")
+        group = int(size)
     if chosen.is_block_scaled:
         if group not in (None, MX_GROUP):
             raise HloomError(f"{chosen} has groups of {MX_GROUP} elements, not of {group}")
-        per, group = "group", MX_GROUP
+        if not is_symmetric:
+            raise HloomError(f"{chosen} is symmetric about zero: it has no zero points", hint="int8 and int4 may have")
+        return WeightFormat(chosen, "group", MX_GROUP)
+    per = per or ("channel" if group is None else "group")
+    if colon:
+        per = "group"
     if per not in GRANULARITIES:
         raise HloomError(f"there are no scales per '{per}'", hint=f"scales are per {', '.join(GRANULARITIES)}")
     if (per == "group") != (group is not None):
@@ -98,30 +159,18 @@ def read_recipe(
         )
     if group is not None and group < 1:
         raise HloomError(f"a group cannot have {group} elements", hint="give a size from 1 on")
-    if not symmetric and (not chosen.is_integer or chosen.is_block_scaled):
+    if not is_symmetric and not chosen.is_integer:
         raise HloomError(f"{chosen} is symmetric about zero: it has no zero points", hint="int8 and int4 may have")
-    selection = read_selection(opcodes, scope, only, least)
-    if activations is not None:
-        _check_activations(activations, chosen, per, symmetric)
-    return Recipe(
-        selection.opcodes,
-        selection.scope,
-        selection.weights,
-        selection.least,
-        chosen,
-        per,
-        group,
-        symmetric,
-        activations,
-    )
+    return WeightFormat(chosen, per, group)
 
 
-def _check_activations(activations: str, chosen: NumberFormat, per: str, symmetric: bool) -> None:
+def _check_activations(activations: str, chosen: WeightFormat, symmetric: bool) -> None:
     if activations not in ACTIVATIONS:
         raise HloomError(
             f"activations cannot be quantised as '{activations}'", hint=f"there are {', '.join(ACTIVATIONS)}"
         )
-    if not chosen.is_integer or chosen.is_block_scaled or per == "group" or not symmetric:
+    is_plain = chosen.number_format.is_integer and not chosen.number_format.is_block_scaled
+    if not is_plain or chosen.granularity == "group" or not symmetric:
         raise HloomError(
             "products of integers need weights that are integers, symmetric, with scales per tensor or channel",
             hint="leave activations out to quantise the weights alone",

@@ -16,7 +16,7 @@ from hloom.analysis import is_loop
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.movement import MovedDims, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
-from hloom.quantization.recipe import Recipe, WeightSelection
+from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
 from hloom.text import HloomError
 
 LEAST_BITS = 16
@@ -44,6 +44,7 @@ class Weight:
     parameter: Parameter
     uses: tuple[WeightUse, ...]
     blocks: tuple[int, ...]
+    format: WeightFormat
 
     @property
     def name(self) -> str:
@@ -70,7 +71,12 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
     go together.
     """
     selected, exclusions = select_weights(module, recipe, _reason_against)
-    return [_weight(parameter, uses, recipe) for parameter, uses in selected.items()], exclusions
+    names = ParameterNames(module.entry.parameters)
+    formats = {names[name]: form for name, form in recipe.by_weight}
+    if len(formats) < len(recipe.by_weight):
+        raise HloomError("a weight is named twice, with a format by either name")
+    weights = [_weight(p, uses, recipe, formats.get(p, recipe.format)) for p, uses in selected.items()]
+    return weights, exclusions
 
 
 def select_weights(
@@ -287,7 +293,7 @@ def _reason_against(type_: TensorType) -> str | None:
     return None
 
 
-def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> Weight:
+def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: WeightFormat) -> Weight:
     """A weight and its blocks; raises HloomError where its uses do not go together."""
     chosen = [use for use in uses if recipe.chooses(use.node)]
     products = [use for use in uses if use.node.opcode != "gather"]
@@ -303,8 +309,9 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> Weig
     assert isinstance(parameter.type, TensorType), "only arrays are weights"
     dims = parameter.type.dims
     selected = frozenset.intersection(*(use.selected for use in chosen))
-    if recipe.granularity == "tensor":
-        return Weight(parameter, tuple(uses), tuple(1 if d in selected else max(n, 1) for d, n in enumerate(dims)))
+    if form.granularity == "tensor":
+        blocks = [1 if dim in selected else max(size, 1) for dim, size in enumerate(dims)]
+        return Weight(parameter, tuple(uses), tuple(blocks), form)
     first = chosen[0]
     for use in chosen:
         if use.contracting != first.contracting:
@@ -315,9 +322,9 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe) -> Weig
             )
     blocks = [max(size, 1) if dim in first.contracting else 1 for dim, size in enumerate(dims)]
     grouped = [dim for dim in first.contracting if dims[dim] > 1]
-    if recipe.group is not None and grouped:
-        blocks[max(grouped)] = min(recipe.group, dims[max(grouped)])
-    return Weight(parameter, tuple(uses), tuple(blocks))
+    if form.group is not None and grouped:
+        blocks[max(grouped)] = min(form.group, dims[max(grouped)])
+    return Weight(parameter, tuple(uses), tuple(blocks), form)
 
 
 def element_count(weights: Iterable[Weight]) -> int:
