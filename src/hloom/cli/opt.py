@@ -261,7 +261,7 @@ def _run(
             raise HloomError(f"before any pass: {error.message}", error.location, error.hint) from error
     module = original.clone() if keeps_original else original
     watch = Watch(diffs.before, diffs.after) if diffs else None
-    with progress("rewriting"):
+    with progress("rewriting"), timed_rules():
         report = _guarded(lambda: apply_in_place(module, chosen, verify_each=verify_each, watch=watch))
     return _Run(sequence("pipeline", chosen), original, module, report)
 

@@ -38,9 +38,10 @@ class Literal:
     True
     """
 
-    __slots__ = ("_data", "type")
+    __slots__ = ("_data", "_number", "type")
     type: Type
     _data: np.ndarray | Elements | None
+    _number: complex | None
 
     def __init__(self) -> None:
         raise TypeError("use literal_of, Literal.array, Literal.tuple or Literal.elided")
@@ -134,6 +135,16 @@ class Literal:
         if not self.is_splat:
             raise HloomError(f"the elements of this {self.type} literal are not known to be one value")
         return self.numpy().flat[0]
+
+    @property
+    def number(self) -> complex | None:
+        """The value of every element as Python's own number; None where `is_splat` is false."""
+        try:
+            return self._number
+        except AttributeError:
+            number = self.splat_value().item() if self.is_splat else None
+            object.__setattr__(self, "_number", number)
+            return number
 
     def leaves(self) -> Iterator[Literal]:
         """The literals that are not tuples of literals, in order; nesting may be of any depth."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from time import perf_counter
+from typing import Any
 
 from hloom.ir import (
     Apply,
+    Attributes,
     Graph,
     Inference,
     Missing,
@@ -44,6 +48,7 @@ MAX_INDIRECT_USERS = 64
 _MAX_REWRITES_PER_NODE = 64
 """How many rewrites a run may take for each node that the module had: rules that grow without a cycle end there."""
 _NO_MATCH = "it does not match"
+_TIMED: ContextVar[bool] = ContextVar("whether rules are timed", default=False)
 _MIN_MAX_REWRITES = 100_000
 """How many rewrites any run may take, so that small modules may grow by unrolling and folding."""
 
@@ -67,6 +72,16 @@ def rewrite(
     driver = _Driver(module, index, Report(name), watch)
     driver.run(module.graphs if graphs is None else graphs, touched)
     return driver.report
+
+
+@contextmanager
+def timed_rules() -> Iterator[None]:
+    """Within this, reports say how many seconds rules took one by one: looking at the clock slows attempts down."""
+    token = _TIMED.set(True)
+    try:
+        yield
+    finally:
+        _TIMED.reset(token)
 
 
 def apply_at(module: Module, rule: Rule, node: Node) -> bool:
@@ -140,6 +155,9 @@ class _Driver:
         self.inference = Inference()
         self.cycles = CycleDetector(module.node_count)
         self.most = _MAX_REWRITES_PER_NODE * module.node_count + _MIN_MAX_REWRITES
+        self.sound: dict[tuple[Any, ...], Attributes] = {}
+        """What nodes that go together are made of; with the attributes, so that their ids stay their own."""
+        self.attempt_any = self.attempt_timed if _TIMED.get() else self.attempt_first
         module.index_users()
 
     def run(self, graphs: Sequence[Graph], touched: Collection[Node] | None = None) -> None:
@@ -154,6 +172,7 @@ class _Driver:
         finally:
             if collecting:
                 gc.enable()
+            self.count_mismatches()
         self.report.seconds = perf_counter() - started
 
     def fill_worklist(self, graphs: Sequence[Graph]) -> None:
@@ -190,12 +209,25 @@ class _Driver:
             if node not in self.erased:
                 self.visit(node)
 
+    def count_mismatches(self) -> None:
+        """Attempts that ended without a reason are those that are left."""
+        for account in self.accounts.values():
+            if account.tried > account.matched:
+                unexplained = account.tried - account.matched - sum(account.rejected.values())
+                if unexplained:
+                    account.rejected[_NO_MATCH] += unexplained
+
     def check(self, node: Node) -> None:
         """Note a node whose operands and attributes do not go together: rules count on that and pass it by."""
+        key = (node.__class__, getattr(node, "function", None), id(node.attributes), node.type)
+        key += tuple([operand.type for operand in node.inputs])
+        if key in self.sound:
+            return
         problem = _malformed(node)
         if not problem:
             try:
                 if compatible(self.inference.type_of(node), node.type):
+                    self.sound[key] = node.attributes
                     return
                 problem = "its type is not the one that follows from its operands"
             except TypeProblem as mismatch:
@@ -215,21 +247,29 @@ class _Driver:
         assert isinstance(node, Apply)
         self.attempt_any(candidates, node)
 
-    def attempt_any(self, candidates: Iterable[Candidate], node: Apply) -> bool:
+    def attempt_first(self, candidates: Iterable[Candidate], node: Apply) -> bool:
         """Try rules at a node, one after the other, until one fires; whether one did."""
-        build = Builder(node)
-        accounts, clock = self.accounts, perf_counter
-        started = clock()
+        build, accounts = Builder(node), self.accounts
         for candidate in candidates:
             account = accounts[candidate.rule]
             account.tried += 1
             if self.attempt(candidate, node, build, account):
                 account.matched += 1
-                account.seconds += clock() - started
                 return True
-            ended = clock()
-            account.seconds += ended - started
-            started = ended
+        return False
+
+    def attempt_timed(self, candidates: Iterable[Candidate], node: Apply) -> bool:
+        """The same, by the clock."""
+        build, accounts = Builder(node), self.accounts
+        for candidate in candidates:
+            account = accounts[candidate.rule]
+            account.tried += 1
+            started = perf_counter()
+            fired = self.attempt(candidate, node, build, account)
+            account.seconds += perf_counter() - started
+            if fired:
+                account.matched += 1
+                return True
         return False
 
     def attempt(self, candidate: Candidate, node: Apply, build: Builder, account: RuleReport) -> bool:
@@ -239,7 +279,6 @@ class _Driver:
             result = candidate.attempt(build, node)
             if result is None:
                 if not build.is_changed:
-                    account.rejected[_NO_MATCH] += 1
                     return False
                 replacement, obstacle = None, build.reason or _NO_MATCH
             else:

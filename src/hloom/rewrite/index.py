@@ -1,4 +1,8 @@
-"""The rule index: which rules may match at a node, by opcode and then by a decision tree of questions."""
+"""The rule index: which rules may match at a node, by opcode, then by signature, then by a decision tree of questions.
+
+The signature (`requirements.py`) is read once for all rules of an opcode. Which rules it leaves is worked out when it
+first comes up, and remembered.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from typing import Any
 
 from hloom.ir import Node
 from hloom.rewrite.questions import Answers, Question, answer_to
+from hloom.rewrite.requirements import Signature, has_opcode, signature_of
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.rule_compiler import Attempt, compile_rule
 
 _LEAF_SIZE = 3
 """So many rules are tried one after the other rather than told apart further."""
+MOST_SIGNATURES = 4096
+"""How many signatures of an opcode are remembered: programs have a few hundred."""
 _MAX_DEPTH = 6
 """How many questions lead to a leaf of the decision tree: with two answers each they tell 64 groups of rules apart."""
 
@@ -38,19 +45,59 @@ class RuleIndex:
             for root, attempt, answers in compile_rule(rule):
                 by_root.setdefault(root, []).append(Candidate(rule, attempt, answers))
         self._all = {root: tuple(candidates) for root, candidates in by_root.items()}
-        self._tree = {root: _build_decision_tree(candidates, 0) for root, candidates in by_root.items()}
+        self._roots = {root: _Root(candidates) for root, candidates in by_root.items()}
         self.roots = frozenset(by_root)
 
     def at(self, node: Node) -> tuple[Candidate, ...]:
         """The candidates that may match at a node, the most beneficial first."""
-        branch = self._tree.get(node.opcode, ())
-        while isinstance(branch, _Decision):
+        root = self._roots.get(node.opcode)
+        if root is None:
+            return ()
+        branch = root.whole
+        if root.is_told_apart:
+            signature = signature_of(node)
+            branch = root.known.get(signature)
+            if branch is None:
+                branch = root.learn(signature)
+        while branch.__class__ is _Decision:
             branch = branch.answers.get(answer_to(branch.answer_to, node), branch.otherwise)
         return branch
 
     def all_at(self, node: Node) -> tuple[Candidate, ...]:
         """All candidates whose root has the node's opcode."""
         return self._all.get(node.opcode, ())
+
+
+class _Root:
+    """The candidates of one opcode, and what is left of them by signature."""
+
+    __slots__ = ("candidates", "is_told_apart", "known", "whole")
+
+    def __init__(self, candidates: list[Candidate]) -> None:
+        self.candidates = candidates
+        self.is_told_apart = len(candidates) > _LEAF_SIZE or any(candidate.rule.requires for candidate in candidates)
+        self.whole = _build_decision_tree(candidates, 0)
+        self.known: dict[Signature, _Decision | tuple[Candidate, ...]] = {}
+
+    def learn(self, signature: Signature) -> _Decision | tuple[Candidate, ...]:
+        """The candidates that a signature leaves, as a decision tree."""
+        if len(self.known) >= MOST_SIGNATURES:
+            self.known.clear()
+        left = [candidate for candidate in self.candidates if _is_possible(candidate, signature)]
+        tree = self.known[signature] = _build_decision_tree(left, 0)
+        return tree
+
+
+def _is_possible(candidate: Candidate, signature: Signature) -> bool:
+    """Whether a signature leaves it possible that a candidate matches."""
+    if not all([requirement.admits(signature) for requirement in candidate.rule.requires]):
+        return False
+    marks = signature[2]
+    for (subject, way, _), answers in candidate.answers.items():
+        if subject == "opcode" and len(way) == 1 and marks is not None:
+            if way[0] >= len(marks) or not has_opcode(answers)(marks[way[0]]):
+                return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hloom.ir import Apply, Constant, Literal, Node, TensorType
 
-_VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
+VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
 """Ops that only place values: one number in every element stays so."""
 _MAX_DEPTH = 16
 """Through how many ops a splat is seen; chains of broadcasts and reshapes are mostly of two."""
@@ -32,13 +32,9 @@ def splat_of(node: Node) -> np.generic | None:
     for _ in range(_MAX_DEPTH):
         if isinstance(node, Constant):
             value = node.value
-            if not isinstance(value, Literal) or value.is_tuple or value.is_elided:
-                return None
-            if value.is_splat:
-                return value.splat_value()
-            return None
+            return value.splat_value() if isinstance(value, Literal) and value.is_splat else None
         opcode = node.opcode
-        if opcode not in _VALUE_PRESERVING or not isinstance(node, Apply):
+        if opcode not in VALUE_PRESERVING or not isinstance(node, Apply):
             return None
         if opcode == "bitcast" and not _same_elements(node):
             return None

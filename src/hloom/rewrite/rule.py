@@ -15,6 +15,7 @@ from hloom.ops import OPS
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.pattern import Pattern
 from hloom.rewrite.registry import Origin, RuleError, origin_of, register, registered
+from hloom.rewrite.requirements import Requirement
 
 NativeRewrite = Callable[[Builder, Apply], Node | None]
 """What a native rule does: look at a node, build what replaces it, or return None where it does not apply."""
@@ -29,7 +30,8 @@ class Rule:
     highest `benefit` wins, then the one that comes first. `depth` says how far below the root it looks: so far above
     a changed node, rules are tried again. A rule with `effects` may replace a root that has an effect. `family` is
     the subject that it belongs to; `statement` is its docstring. `domain` narrows its equivalence test. With `cost` it
-    fires only where what it makes costs less than what it makes unused.
+    fires only where what it makes costs less than what it makes unused. Where one of what a native rule `requires` does
+    not hold, it is not tried.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Rule:
     domain: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     cost: Callable[[Node], float] | None = field(default=None, repr=False)
     origin: Origin | None = None
+    requires: tuple[Requirement, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.origin})" if self.origin else self.name
@@ -91,11 +94,13 @@ class Family:
         effects: bool = False,
         rows: Mapping[str, Op] = OPS,
         formerly: str = "",
+        requires: Requirement | tuple[Requirement, ...] = (),
     ) -> Callable[[NativeRewrite], Rule]:
         """Make a rule of a function that is given a Builder and a node of one of these opcodes.
 
         It returns the node that replaces the given one (an existing one, or one made with the builder), or None.
-        `formerly` is the name that the rule had in earlier versions.
+        `formerly` is the name that the rule had in earlier versions. `requires` says of what it looks at first what the
+        index can tell beforehand, so that it is not tried in vain.
         """
 
         def define(function: NativeRewrite) -> Rule:
@@ -112,6 +117,7 @@ class Family:
             made = Rule(
                 name, roots, native=f"{self.name}.{name}", benefit=benefit, depth=depth, effects=effects,
                 family=self.name, statement=function.__doc__, rows=rows, origin=origin,
+                requires=requires if isinstance(requires, tuple) else (requires,),
             )  # fmt: skip
             self.rules.append(made)
             return made

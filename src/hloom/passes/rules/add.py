@@ -20,12 +20,25 @@ from hloom.passes.rules.value_properties import (
     is_zero,
     number_like,
 )
-from hloom.rewrite import Builder, Family, is_splat, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    all_operands,
+    constant_at,
+    integers,
+    is_splat,
+    number_at,
+    operand_is,
+    some_constant,
+    some_number,
+    some_operand,
+    used_once,
+)
 
 ADD = Family("add", formerly="addition")
 
 
-@ADD.rewrites("add", benefit=3, depth=1)
+@ADD.rewrites("add", benefit=3, depth=1, requires=some_number(0))
 def add_zero(build: Builder, node: Apply) -> Node | None:
     """add(x, 0) -> x, on integers; add(x, false) -> x; add(x, -0.0) -> x, on floats.
 
@@ -37,7 +50,7 @@ def add_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD.rewrites("subtract", benefit=3, depth=1)
+@ADD.rewrites("subtract", benefit=3, depth=1, requires=number_at(1, 0))
 def subtract_zero(build: Builder, node: Apply) -> Node | None:
     """subtract(x, 0) -> x; of floats the positive zero only, for -0 - -0 is +0."""
     operand, zero = node.inputs
@@ -46,7 +59,7 @@ def subtract_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD.rewrites("subtract", benefit=3, depth=1)
+@ADD.rewrites("subtract", benefit=3, depth=1, requires=integers())
 def subtract_itself(build: Builder, node: Apply) -> Node | None:
     """subtract(x, x) -> 0, on integers: of floats, infinity less infinity is NaN."""
     if not is_integer(node) or node.inputs[0] is not node.inputs[1]:
@@ -54,7 +67,7 @@ def subtract_itself(build: Builder, node: Apply) -> Node | None:
     return number_like(build, node, 0)
 
 
-@ADD.rewrites("subtract", benefit=2, depth=1)
+@ADD.rewrites("subtract", benefit=2, depth=1, requires=number_at(0, 0))
 def subtract_from_zero(build: Builder, node: Apply) -> Node | None:
     """subtract(0, x) -> negate(x), on integers; of floats subtract(-0.0, x), for 0 - 0 is +0 and -(0) is -0."""
     zero, operand = node.inputs
@@ -63,7 +76,7 @@ def subtract_from_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD.rewrites("add", benefit=2, depth=1)
+@ADD.rewrites("add", benefit=2, depth=1, requires=operand_is(0, "constant"))
 def constant_to_the_right(build: Builder, node: Apply) -> Node | None:
     """add(constant, x) -> add(x, constant): addition commutes exactly."""
     left, right = node.inputs
@@ -72,7 +85,7 @@ def constant_to_the_right(build: Builder, node: Apply) -> Node | None:
     return build.op("add", right, left)
 
 
-@ADD.rewrites("subtract", depth=1)
+@ADD.rewrites("subtract", depth=1, requires=constant_at(1))
 def subtract_constant(build: Builder, node: Apply) -> Node | None:
     """subtract(x, constant) -> add(x, negate(constant)): x - c and x + (-c) are the same in IEEE arithmetic too."""
     operand, constant = node.inputs
@@ -84,7 +97,7 @@ def subtract_constant(build: Builder, node: Apply) -> Node | None:
     return build.op("add", operand, build.op("negate", constant))
 
 
-@ADD.rewrites("add", depth=2)
+@ADD.rewrites("add", depth=2, requires=some_operand("negate"))
 def add_negated(build: Builder, node: Apply) -> Node | None:
     """add(x, negate(y)) -> subtract(x, y): the same in IEEE arithmetic. A negated constant is left to be folded."""
     if not (is_integer(node) or is_inexact(node)):
@@ -95,7 +108,7 @@ def add_negated(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD.rewrites("subtract", benefit=2, depth=2)
+@ADD.rewrites("subtract", benefit=2, depth=2, requires=operand_is(1, "negate"))
 def subtract_negated(build: Builder, node: Apply) -> Node | None:
     """subtract(x, negate(y)) -> add(x, y): the same in IEEE arithmetic."""
     operand, negated = node.inputs
@@ -104,14 +117,14 @@ def subtract_negated(build: Builder, node: Apply) -> Node | None:
     return build.op("add", operand, negated.inputs[0])
 
 
-@ADD.rewrites("negate", benefit=3)
+@ADD.rewrites("negate", benefit=3, requires=operand_is(0, "negate"))
 def negate_of_negate(build: Builder, node: Apply) -> Node | None:
     """negate(negate(x)) -> x: the sign bit changes twice; of integers the least one is its own negation."""
     inner = node.inputs[0]
     return inner.inputs[0] if inner.opcode == "negate" else None
 
 
-@ADD.rewrites("negate")
+@ADD.rewrites("negate", requires=operand_is(0, "subtract"))
 def negate_of_difference(build: Builder, node: Apply) -> Node | None:
     """negate(subtract(x, y)) -> subtract(y, x), on integers: of floats the zeros' signs differ where x is y."""
     inner = node.inputs[0]
@@ -120,19 +133,19 @@ def negate_of_difference(build: Builder, node: Apply) -> Node | None:
     return build.op("subtract", inner.inputs[1], inner.inputs[0])
 
 
-@ADD.rewrites("add", benefit=2)
+@ADD.rewrites("add", benefit=2, requires=(integers(), some_operand("add"), some_constant()))
 def add_constants_together(build: Builder, node: Apply) -> Node | None:
     """add(add(x, c), d) -> add(x, add(c, d)), on integers: they wrap around."""
     return sum_of_constants(build, node) if is_integer(node) else None
 
 
-@ADD.rewrites("add", benefit=2)
+@ADD.rewrites("add", benefit=2, requires=(integers(), some_operand("subtract"), some_constant()))
 def add_constant_to_difference(build: Builder, node: Apply) -> Node | None:
     """add(subtract(c, x), d) -> subtract(add(c, d), x), on integers: they wrap around."""
     return difference_from_constants(build, node) if is_integer(node) else None
 
 
-@ADD.rewrites("subtract", benefit=2)
+@ADD.rewrites("subtract", benefit=2, requires=(integers(), constant_at(0), operand_is(1, "add", "subtract")))
 def subtract_from_constants(build: Builder, node: Apply) -> Node | None:
     """subtract(c, add(x, d)) -> subtract(subtract(c, d), x), and subtract(c, subtract(d, x)) -> add(x, subtract(c, d)),
     on integers: they wrap around.
@@ -151,7 +164,7 @@ def subtract_from_constants(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD.rewrites("add", "subtract", benefit=2)
+@ADD.rewrites("add", "subtract", benefit=2, requires=(integers(), some_operand("add", "subtract")))
 def what_cancels_out(build: Builder, node: Apply) -> Node | None:
     """add(x, subtract(y, x)) -> y, subtract(x, subtract(x, y)) -> y, subtract(add(x, y), x) -> y and
     subtract(x, add(x, y)) -> negate(y), on integers: they wrap around.
@@ -159,7 +172,7 @@ def what_cancels_out(build: Builder, node: Apply) -> Node | None:
     return cancelled(build, node) if is_integer(node) else None
 
 
-@ADD.rewrites("add")
+@ADD.rewrites("add", requires=(integers(), all_operands("multiply")))
 def common_factor(build: Builder, node: Apply) -> Node | None:
     """add(multiply(x, z), multiply(y, z)) -> multiply(add(x, y), z), on integers: they wrap around."""
     return factored(build, node) if is_integer(node) else None

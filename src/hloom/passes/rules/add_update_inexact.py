@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hloom.ir import Apply, Graph, Node, Parameter, TensorType, same_shape
 from hloom.passes.rules.value_properties import in_either_order, is_zero
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, some_operand, tensor_type, used_once
 
 ADD_UPDATE_INEXACT = Family("add-update-inexact", formerly="accumulation-relaxed")
 
@@ -23,7 +23,7 @@ _SAME_PLACES = (
 )
 
 
-@ADD_UPDATE_INEXACT.rewrites("add", benefit=2)
+@ADD_UPDATE_INEXACT.rewrites("add", benefit=2, requires=some_operand("dynamic-update-slice"))
 def add_update_of_zeros(build: Builder, node: Apply) -> Node | None:
     """add(x, dynamic-update-slice(0, u, i)) -> dynamic-update-slice(x, add(dynamic-slice(x, i), u), i)
 
@@ -41,7 +41,7 @@ def add_update_of_zeros(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@ADD_UPDATE_INEXACT.rewrites("add")
+@ADD_UPDATE_INEXACT.rewrites("add", requires=some_operand("scatter"))
 def add_scatters(build: Builder, node: Apply) -> Node | None:
     """add(x, scatter(y, i, u)) -> scatter(add(x, y), i, u), where the scatter adds; summed in another order
 

@@ -20,7 +20,17 @@ from hloom.passes.rules.value_properties import (
     is_zero,
     number_like,
 )
-from hloom.rewrite import Builder, Family, scalar_integer, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    number_at,
+    operand_is,
+    scalar_integer,
+    some_constant,
+    some_number,
+    some_operand,
+    used_once,
+)
 
 BITWISE = Family("bitwise", formerly="logic")
 
@@ -29,37 +39,37 @@ INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT
 _SHIFTS = ("shift-left", "shift-right-arithmetic", "shift-right-logical")
 
 
-@BITWISE.rewrites("and", benefit=3, depth=1)
+@BITWISE.rewrites("and", benefit=3, depth=1, requires=some_number())
 def and_with_ones(build: Builder, node: Apply) -> Node | None:
     """and(x, true) -> x; of integers, and(x, all ones) -> x."""
     return next((operand for operand, ones in in_either_order(node) if has_all_bits(ones)), None)
 
 
-@BITWISE.rewrites("and", benefit=3, depth=1)
+@BITWISE.rewrites("and", benefit=3, depth=1, requires=some_number(0))
 def and_with_zero(build: Builder, node: Apply) -> Node | None:
     """and(x, false) -> false; of integers, and(x, 0) -> 0."""
     return next((zero for _, zero in in_either_order(node) if is_zero(zero)), None)
 
 
-@BITWISE.rewrites("or", benefit=3, depth=1)
+@BITWISE.rewrites("or", benefit=3, depth=1, requires=some_number(0))
 def or_with_zero(build: Builder, node: Apply) -> Node | None:
     """or(x, false) -> x; of integers, or(x, 0) -> x."""
     return next((operand for operand, zero in in_either_order(node) if is_zero(zero)), None)
 
 
-@BITWISE.rewrites("or", benefit=3, depth=1)
+@BITWISE.rewrites("or", benefit=3, depth=1, requires=some_number())
 def or_with_ones(build: Builder, node: Apply) -> Node | None:
     """or(x, true) -> true; of integers, or(x, all ones) -> all ones."""
     return next((ones for _, ones in in_either_order(node) if has_all_bits(ones)), None)
 
 
-@BITWISE.rewrites("xor", benefit=3, depth=1)
+@BITWISE.rewrites("xor", benefit=3, depth=1, requires=some_number(0))
 def xor_with_zero(build: Builder, node: Apply) -> Node | None:
     """xor(x, false) -> x; of integers, xor(x, 0) -> x."""
     return next((operand for operand, zero in in_either_order(node) if is_zero(zero)), None)
 
 
-@BITWISE.rewrites("xor", benefit=2, depth=1)
+@BITWISE.rewrites("xor", benefit=2, depth=1, requires=some_number())
 def xor_with_ones(build: Builder, node: Apply) -> Node | None:
     """xor(x, true) -> not(x); of integers, xor(x, all ones) -> not(x)."""
     return next((build.op("not", operand) for operand, ones in in_either_order(node) if has_all_bits(ones)), None)
@@ -81,7 +91,7 @@ def xor_with_itself(build: Builder, node: Apply) -> Node | None:
     return number_like(build, node, 0)
 
 
-@BITWISE.rewrites("and", "or", benefit=2)
+@BITWISE.rewrites("and", "or", benefit=2, requires=some_operand("not"))
 def logic_with_its_inverse(build: Builder, node: Apply) -> Node | None:
     """and(x, not(x)) -> false, or(x, not(x)) -> true; of integers, 0 and all ones."""
     for operand, inverted in in_either_order(node):
@@ -90,7 +100,7 @@ def logic_with_its_inverse(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@BITWISE.rewrites("and", "or", benefit=2)
+@BITWISE.rewrites("and", "or", benefit=2, requires=some_operand("and", "or"))
 def absorbed_logic(build: Builder, node: Apply) -> Node | None:
     """and(x, and(x, y)) -> and(x, y) and and(x, or(x, y)) -> x; the same with or and and swapped."""
     other = "or" if node.opcode == "and" else "and"
@@ -102,7 +112,7 @@ def absorbed_logic(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@BITWISE.rewrites("and", "or", "xor")
+@BITWISE.rewrites("and", "or", "xor", requires=(some_operand("and", "or", "xor"), some_constant()))
 def logic_of_constants(build: Builder, node: Apply) -> Node | None:
     """and(and(x, c), d) -> and(x, and(c, d)); the same of or and xor."""
     for inner, constant in in_either_order(node):
@@ -114,14 +124,14 @@ def logic_of_constants(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@BITWISE.rewrites("not", benefit=3)
+@BITWISE.rewrites("not", benefit=3, requires=operand_is(0, "not"))
 def not_of_not(build: Builder, node: Apply) -> Node | None:
     """not(not(x)) -> x."""
     inner = node.inputs[0]
     return inner.inputs[0] if inner.opcode == "not" else None
 
 
-@BITWISE.rewrites("not")
+@BITWISE.rewrites("not", requires=operand_is(0, "compare"))
 def not_of_compare(build: Builder, node: Apply) -> Node | None:
     """not(compare(x, y)) -> the inverse comparison; of floats only EQ and NE, for no order holds with NaN."""
     inner = node.inputs[0]
@@ -134,14 +144,14 @@ def not_of_compare(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *inner.inputs, direction=INVERSE[direction])
 
 
-@BITWISE.rewrites(*_SHIFTS, benefit=3, depth=1)
+@BITWISE.rewrites(*_SHIFTS, benefit=3, depth=1, requires=some_number(0))
 def shift_by_zero(build: Builder, node: Apply) -> Node | None:
     """shift(x, 0) -> x, and shift(0, x) -> 0."""
     operand, amount = node.inputs
     return operand if is_zero(amount) or is_zero(operand) else None
 
 
-@BITWISE.rewrites("shift-left", "shift-right-logical", benefit=2, depth=1)
+@BITWISE.rewrites("shift-left", "shift-right-logical", benefit=2, depth=1, requires=number_at(1))
 def shift_beyond_the_width(build: Builder, node: Apply) -> Node | None:
     """shift(x, n) -> 0, where n is at least the number of bits, or negative."""
     amount, element_type = scalar_integer(node.inputs[1]), element(node)
@@ -150,7 +160,7 @@ def shift_beyond_the_width(build: Builder, node: Apply) -> Node | None:
     return number_like(build, node, 0)
 
 
-@BITWISE.rewrites(*_SHIFTS)
+@BITWISE.rewrites(*_SHIFTS, requires=(operand_is(0, *_SHIFTS), number_at(1)))
 def shift_of_shift(build: Builder, node: Apply) -> Node | None:
     """shift(shift(x, n), m) -> shift(x, n + m), where the sum is less than the number of bits."""
     inner, element_type = node.inputs[0], element(node)

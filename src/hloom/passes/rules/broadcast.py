@@ -19,7 +19,7 @@ from hloom.passes.rules.dimensions import (
     scalar_of,
     without,
 )
-from hloom.rewrite import Builder, Family, tensor_type
+from hloom.rewrite import Builder, Family, all_operands, operand_is, tensor_type
 
 BROADCAST = Family("broadcast", formerly="broadcasting")
 BROADCAST_AS_XLA = Family("broadcast-as-xla", formerly="broadcasting-as-xla")
@@ -71,7 +71,7 @@ def broadcast_that_transposes(build: Builder, node: Apply) -> Node | None:
     return build.op("transpose", operand, dimensions=inverse(dimensions))
 
 
-@BROADCAST.rewrites("broadcast", benefit=3)
+@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "broadcast"))
 def broadcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """broadcast(broadcast(x)) -> broadcast(x)"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -82,7 +82,7 @@ def broadcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
 
 
-@BROADCAST.rewrites("broadcast", benefit=3)
+@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "reshape"))
 def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     """broadcast(reshape(x)) -> broadcast(x), where the reshape only adds dimensions of size 1"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -96,7 +96,7 @@ def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=without(broadcast_dims(node), added))
 
 
-@BROADCAST.rewrites("broadcast", benefit=3)
+@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "iota"))
 def broadcast_of_iota(build: Builder, node: Apply) -> Node | None:
     """broadcast(iota) -> iota"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -126,7 +126,7 @@ def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=without(broadcast_dims(node), ones))
 
 
-@BROADCAST.rewrites(*POINTWISE)
+@BROADCAST.rewrites(*POINTWISE, requires=all_operands("broadcast", "iota"))
 def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y))
 

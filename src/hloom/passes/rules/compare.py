@@ -21,7 +21,16 @@ from hloom.passes.rules.value_properties import (
     number_like,
 )
 from hloom.passes.rules.value_range import integer_bounds
-from hloom.rewrite import Builder, Family, scalar_integer, splat_of, tensor_type
+from hloom.rewrite import (
+    Builder,
+    Family,
+    all_operands,
+    scalar_integer,
+    some_number,
+    some_operand,
+    splat_of,
+    tensor_type,
+)
 
 COMPARE = Family("compare", formerly="comparison")
 
@@ -58,7 +67,7 @@ def compare_within_bounds(build: Builder, node: Apply) -> Node | None:
     return _known(build, node, _compare_bounds(node.attributes["direction"], left, right))
 
 
-@COMPARE.rewrites("compare", benefit=3, depth=3)
+@COMPARE.rewrites("compare", benefit=3, depth=3, requires=some_number(0))
 def compare_with_zero(build: Builder, node: Apply) -> Node | None:
     """compare(x, 0), direction=LT -> false, where the float x is known to be at least zero, or NaN."""
     if is_total_order(node):
@@ -72,7 +81,7 @@ def compare_with_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("compare", benefit=2, depth=1)
+@COMPARE.rewrites("compare", benefit=2, depth=1, requires=some_number())
 def compare_with_truth(build: Builder, node: Apply) -> Node | None:
     """compare(p, true), direction=EQ -> p; and all else that compares pred with true or false is p or not(p)."""
     for operand_index, (operand, constant) in enumerate((node.inputs, node.inputs[::-1])):
@@ -85,7 +94,7 @@ def compare_with_truth(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("compare", benefit=2)
+@COMPARE.rewrites("compare", benefit=2, requires=(some_number(), some_operand("select", "convert")))
 def compare_of_select(build: Builder, node: Apply) -> Node | None:
     """compare(select(p, 1, 0), 0), direction=NE -> p; whatever the constants are, it is p, not(p), true or false.
 
@@ -105,7 +114,7 @@ def compare_of_select(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("compare")
+@COMPARE.rewrites("compare", requires=some_operand("maximum", "minimum"))
 def compare_of_extreme(build: Builder, node: Apply) -> Node | None:
     """compare(maximum(x, y), x), direction=GT -> compare(y, x), direction=GT
 
@@ -123,7 +132,7 @@ def compare_of_extreme(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("and", "or", benefit=2)
+@COMPARE.rewrites("and", "or", benefit=2, requires=all_operands("compare"))
 def comparisons_with_constants(build: Builder, node: Apply) -> Node | None:
     """and(compare(x, 5), compare(x, 7)), both direction=LT -> compare(x, 5), direction=LT
 

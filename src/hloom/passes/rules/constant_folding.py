@@ -19,7 +19,17 @@ from hloom.analysis import COST_RULES, Cost, Instruction
 from hloom.evaluate import TABLE, GraphRunner, Value
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
 from hloom.ops import OPS
-from hloom.rewrite import Builder, Family, literal_value, splat_of
+from hloom.rewrite import (
+    Builder,
+    Family,
+    all_numbers,
+    all_operands,
+    emptiness,
+    literal_value,
+    operand_is,
+    some_operand,
+    splat_of,
+)
 from hloom.text import HloomError
 
 CONSTANT_FOLDING = Family("constant-folding", formerly="folding")
@@ -57,7 +67,7 @@ _MAX_DEPTH = 8
 """How many broadcasts and tuples above a constant are looked through: the search is repeated at each node."""
 
 
-@CONSTANT_FOLDING.rewrites(*POINTWISE, benefit=3, depth=3)
+@CONSTANT_FOLDING.rewrites(*POINTWISE, benefit=3, depth=3, requires=all_numbers())
 def fold_uniform(build: Builder, node: Apply) -> Node | None:
     """add(broadcast(1), broadcast(2)) -> broadcast(3): ops of numbers that are the same in every element
 
@@ -80,7 +90,12 @@ def fold_uniform(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(build.constant(Literal.array(TensorType(node_type.dtype), np.asarray(number))), node_type)
 
 
-@CONSTANT_FOLDING.rewrites(*FOLDED, benefit=2, depth=3)
+@CONSTANT_FOLDING.rewrites(
+    *FOLDED,
+    benefit=2,
+    depth=3,
+    requires=(all_operands("constant", "iota", "broadcast", "tuple"), some_operand("constant", "tuple")),
+)
 def fold_constants(build: Builder, node: Apply) -> Node | None:
     """op(constant, ...) -> constant
 
@@ -109,7 +124,7 @@ def fold_constants(build: Builder, node: Apply) -> Node | None:
     return None if value is None else _constant(build, value, node.type)
 
 
-@CONSTANT_FOLDING.rewrites(*FOLDED, benefit=2, depth=1)
+@CONSTANT_FOLDING.rewrites(*FOLDED, benefit=2, depth=1, requires=emptiness())
 def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     """tanh(f32[3,0]) -> an empty constant; so of every op of inputs that yields no element."""
     node_type = node.type
@@ -120,7 +135,7 @@ def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2)
+@CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2, requires=operand_is(0, "constant"))
 def element_of_constant(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(constant (1, 2), index=1) -> 2"""
     literal = literal_value(node.inputs[0])

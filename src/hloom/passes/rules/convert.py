@@ -19,7 +19,7 @@ from hloom.passes.rules.value_properties import (
     is_unsigned,
     number_like,
 )
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, integers, operand_is, tensor_type, used_once
 
 CONVERT = Family("convert", formerly="conversion")
 
@@ -38,7 +38,7 @@ def convert_to_same_type(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
 
 
-@CONVERT.rewrites("convert", benefit=3)
+@CONVERT.rewrites("convert", benefit=3, requires=operand_is(0, "convert"))
 def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
     """convert(convert(x)) -> x, where x has the last type and the type between holds each of its values."""
     inner = node.inputs[0]
@@ -50,7 +50,7 @@ def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
     return inner.inputs[0]
 
 
-@CONVERT.rewrites("convert")
+@CONVERT.rewrites("convert", requires=operand_is(0, "convert"))
 def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
     """convert(convert(x)) -> convert(x), where the type between holds each value of x: one conversion decides.
 
@@ -69,7 +69,7 @@ def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
     return build.convert(inner.inputs[0], last)
 
 
-@CONVERT.rewrites("convert", depth=3)
+@CONVERT.rewrites("convert", depth=3, requires=(integers(), operand_is(0, *_WRAPPING, "divide", "remainder")))
 def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
     """convert(add(convert(x), convert(y))) -> add(x, y), of integers converted to wider ones of the same signedness
 
@@ -99,7 +99,7 @@ def bitcast_convert_to_same_type(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
 
 
-@CONVERT.rewrites("bitcast-convert", benefit=2)
+@CONVERT.rewrites("bitcast-convert", benefit=2, requires=operand_is(0, "bitcast-convert"))
 def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(bitcast-convert(x)) -> bitcast-convert(x): the same bits."""
     inner = node.inputs[0]
@@ -108,7 +108,7 @@ def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast-convert", inner.inputs[0], type=node.type)
 
 
-@CONVERT.rewrites("bitcast-convert")
+@CONVERT.rewrites("bitcast-convert", requires=operand_is(0, "concatenate"))
 def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(concatenate(bitcast-convert(x), bitcast-convert(y))) -> concatenate(x, y), of the last type."""
     joined = node.inputs[0]
@@ -124,7 +124,7 @@ def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None
     return build.like(joined, *sources) if ranks and dimension < min(ranks) else None
 
 
-@CONVERT.rewrites("bitcast", depth=3)
+@CONVERT.rewrites("bitcast", depth=3, requires=operand_is(0, *_UNARY))
 def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
     middle, array_type = node.inputs[0], tensor_type(node)
@@ -141,7 +141,7 @@ def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast", build.like(middle, inner.inputs[0], type=source), type=node.type)
 
 
-@CONVERT.rewrites("complex", benefit=3)
+@CONVERT.rewrites("complex", benefit=3, requires=(operand_is(0, "real"), operand_is(1, "imag")))
 def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
     """complex(real(x), imag(x)) -> x, of a complex x."""
     real, imaginary = node.inputs
@@ -150,7 +150,7 @@ def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
     return real.inputs[0]
 
 
-@CONVERT.rewrites("real", "imag", benefit=3)
+@CONVERT.rewrites("real", "imag", benefit=3, requires=operand_is(0, "complex"))
 def part_of_complex(build: Builder, node: Apply) -> Node | None:
     """real(complex(x, y)) -> x, imag(complex(x, y)) -> y."""
     inner = node.inputs[0]
@@ -168,7 +168,7 @@ def part_of_real(build: Builder, node: Apply) -> Node | None:
     return operand if node.opcode == "real" else build.constant(0, node_type)
 
 
-@CONVERT.rewrites("is-finite", benefit=2)
+@CONVERT.rewrites("is-finite", benefit=2, requires=operand_is(0, "convert"))
 def integer_is_finite(build: Builder, node: Apply) -> Node | None:
     """is-finite(convert(x)) -> true, of integers or pred whose greatest the float holds without overflow."""
     inner = node.inputs[0]
@@ -180,7 +180,7 @@ def integer_is_finite(build: Builder, node: Apply) -> Node | None:
     return number_like(build, node, 1)
 
 
-@CONVERT.rewrites(*_ROUNDING, benefit=2)
+@CONVERT.rewrites(*_ROUNDING, benefit=2, requires=operand_is(0, *_ROUNDING, "convert"))
 def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
     """floor(ceil(x)) -> ceil(x), floor(convert(x)) -> convert(x) of integers x; so of every pair of roundings."""
     inner = node.inputs[0]

@@ -22,12 +22,23 @@ from hloom.passes.rules.value_properties import (
     number_like,
 )
 from hloom.passes.rules.value_range import integer_bounds
-from hloom.rewrite import Builder, Family, array_value, is_splat, scalar_integer
+from hloom.rewrite import (
+    Builder,
+    Family,
+    array_value,
+    constant_at,
+    floats,
+    integers,
+    is_splat,
+    number_at,
+    operand_is,
+    scalar_integer,
+)
 
 DIVIDE = Family("divide", formerly="division")
 
 
-@DIVIDE.rewrites("divide", benefit=3, depth=1)
+@DIVIDE.rewrites("divide", benefit=3, depth=1, requires=number_at(1, 1))
 def divide_by_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, 1) -> x: exact, but of complex numbers, where infinite parts times 0 give NaN."""
     if not (is_integer(node) or is_real(node)):
@@ -35,7 +46,7 @@ def divide_by_one(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if is_one(node.inputs[1]) else None
 
 
-@DIVIDE.rewrites("divide", benefit=3, depth=1)
+@DIVIDE.rewrites("divide", benefit=3, depth=1, requires=number_at(1, -1))
 def divide_by_minus_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, -1) -> negate(x): exact; the least integer over -1 is itself, as its negation is."""
     if not is_splat(node.inputs[1], -1) or not (is_integer(node) or is_real(node)):
@@ -43,7 +54,7 @@ def divide_by_minus_one(build: Builder, node: Apply) -> Node | None:
     return build.op("negate", node.inputs[0])
 
 
-@DIVIDE.rewrites("divide", benefit=2, depth=1)
+@DIVIDE.rewrites("divide", benefit=2, depth=1, requires=(integers(), number_at(1)))
 def divide_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, 2^k) -> shift-right-logical(x, k), on unsigned integers."""
     exponent = exponent_of_two(node.inputs[1])
@@ -52,7 +63,7 @@ def divide_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     return build.op("shift-right-logical", node.inputs[0], number_like(build, node.inputs[0], exponent))
 
 
-@DIVIDE.rewrites("divide", depth=1)
+@DIVIDE.rewrites("divide", depth=1, requires=(floats(), constant_at(1)))
 def divide_by_float_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, c) -> multiply(x, 1/c), where all of c and of 1/c are powers of two: both only move the exponent."""
     constant = node.inputs[1]
@@ -63,20 +74,20 @@ def divide_by_float_power_of_two(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", node.inputs[0], reciprocal(build, constant))
 
 
-@DIVIDE.rewrites("remainder", benefit=3, depth=1)
+@DIVIDE.rewrites("remainder", benefit=3, depth=1, requires=(integers(), number_at(1, 1)))
 def remainder_by_one(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 1) -> 0, on integers."""
     return number_like(build, node, 0) if is_integer(node) and is_one(node.inputs[1]) else None
 
 
-@DIVIDE.rewrites("remainder", benefit=3)
+@DIVIDE.rewrites("remainder", benefit=3, requires=operand_is(0, "remainder"))
 def remainder_of_remainder(build: Builder, node: Apply) -> Node | None:
     """remainder(remainder(x, y), y) -> remainder(x, y): exact, of floats too."""
     inner, divisor = node.inputs
     return inner if inner.opcode == "remainder" and inner.inputs[1] is divisor else None
 
 
-@DIVIDE.rewrites("remainder", benefit=2, depth=1)
+@DIVIDE.rewrites("remainder", benefit=2, depth=1, requires=(integers(), number_at(1)))
 def remainder_of_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 2^k) -> and(x, 2^k - 1), on unsigned integers."""
     exponent = exponent_of_two(node.inputs[1])
@@ -85,7 +96,7 @@ def remainder_of_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node |
     return build.op("and", node.inputs[0], number_like(build, node.inputs[0], 2**exponent - 1))
 
 
-@DIVIDE.rewrites("remainder", benefit=3, depth=3)
+@DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=number_at(1))
 def remainder_by_more(build: Builder, node: Apply) -> Node | None:
     """remainder(x, c) -> x, where x is known to be in [0, c), as an iota does."""
     bounds, divisor = integer_bounds(node.inputs[0]), scalar_integer(node.inputs[1])
@@ -94,7 +105,7 @@ def remainder_by_more(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0]
 
 
-@DIVIDE.rewrites("remainder", benefit=3, depth=3)
+@DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=(operand_is(0, "add"), number_at(1)))
 def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
     """remainder(add(x, c), c) -> remainder(x, c), where x is not negative and the sum does not wrap around."""
     inner, divisor = node.inputs
@@ -110,7 +121,7 @@ def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@DIVIDE.rewrites("power", benefit=3, depth=1)
+@DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 0))
 def power_of_zero(build: Builder, node: Apply) -> Node | None:
     """power(x, 0) -> 1: also of NaN, infinity and zero."""
     if not is_zero(node.inputs[1]) or not (is_real(node) or _holds_one(node)):
@@ -118,13 +129,13 @@ def power_of_zero(build: Builder, node: Apply) -> Node | None:
     return number_like(build, node, 1)
 
 
-@DIVIDE.rewrites("power", benefit=3, depth=1)
+@DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 1))
 def power_of_one(build: Builder, node: Apply) -> Node | None:
     """power(x, 1) -> x: exact."""
     return node.inputs[0] if is_one(node.inputs[1]) and (is_integer(node) or is_real(node)) else None
 
 
-@DIVIDE.rewrites("power", benefit=2, depth=1)
+@DIVIDE.rewrites("power", benefit=2, depth=1, requires=number_at(1, 2))
 def power_of_two(build: Builder, node: Apply) -> Node | None:
     """power(x, 2) -> multiply(x, x): rounded once, and the same of NaN and infinity."""
     base, exponent = node.inputs
@@ -133,13 +144,13 @@ def power_of_two(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", base, base)
 
 
-@DIVIDE.rewrites("power", benefit=2, depth=1)
+@DIVIDE.rewrites("power", benefit=2, depth=1, requires=(integers(), number_at(1, 3)))
 def integer_power_of_three(build: Builder, node: Apply) -> Node | None:
     """power(x, 3) -> multiply(x, multiply(x, x)), on integers: they wrap around."""
     return cube(build, node) if is_integer(node) else None
 
 
-@DIVIDE.rewrites("power", benefit=2, depth=1)
+@DIVIDE.rewrites("power", benefit=2, depth=1, requires=(floats(), number_at(1, -1)))
 def power_of_minus_one(build: Builder, node: Apply) -> Node | None:
     """power(x, -1) -> divide(1, x), on floats: rounded once, and of zero the infinity with its sign."""
     base, exponent = node.inputs
@@ -148,7 +159,7 @@ def power_of_minus_one(build: Builder, node: Apply) -> Node | None:
     return build.op("divide", number_like(build, base, 1), base)
 
 
-@DIVIDE.rewrites("power", benefit=2, depth=3)
+@DIVIDE.rewrites("power", benefit=2, depth=3, requires=(floats(), number_at(1, 0.5)))
 def power_of_one_half(build: Builder, node: Apply) -> Node | None:
     """power(x, 0.5) -> sqrt(x), where x is known to be non-negative: of -infinity and -0 the two differ."""
     base, exponent = node.inputs

@@ -18,18 +18,30 @@ from hloom.passes.rules.value_properties import (
     is_signed,
     number_like,
 )
-from hloom.rewrite import Builder, Family, array_value, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    array_value,
+    complex_numbers,
+    constant_at,
+    inexact_numbers,
+    integers,
+    number_at,
+    operand_is,
+    some_operand,
+    used_once,
+)
 
 DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=3, depth=1)
+@DIVIDE_INEXACT.rewrites("divide", benefit=3, depth=1, requires=(complex_numbers(), number_at(1, 1)))
 def divide_complex_by_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, 1) -> x, on complex numbers: infinite parts times 0 would be NaN."""
     return node.inputs[0] if is_complex(node) and is_one(node.inputs[1]) else None
 
 
-@DIVIDE_INEXACT.rewrites("divide", depth=1)
+@DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(integers(), number_at(1)))
 def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = shift-right-logical(|x|, k), on signed integers
 
@@ -41,7 +53,7 @@ def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     return _with_sign_of(build, node.inputs[0], "shift-right-logical", exponent)
 
 
-@DIVIDE_INEXACT.rewrites("remainder", depth=1)
+@DIVIDE_INEXACT.rewrites("remainder", depth=1, requires=(integers(), number_at(1)))
 def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = and(|x|, 2^k - 1), on signed integers
 
@@ -53,7 +65,7 @@ def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | N
     return _with_sign_of(build, node.inputs[0], "and", 2**exponent - 1)
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+@DIVIDE_INEXACT.rewrites("divide", benefit=2, requires=operand_is(1, "power"))
 def divide_by_power(build: Builder, node: Apply) -> Node | None:
     """divide(x, power(y, z)) -> multiply(x, power(y, negate(z))), on floats."""
     operand, power = node.inputs
@@ -63,7 +75,7 @@ def divide_by_power(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", operand, build.op("power", base, build.op("negate", exponent)))
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=2, depth=3)
+@DIVIDE_INEXACT.rewrites("divide", benefit=2, depth=3, requires=operand_is(1, "sqrt", "rsqrt", "broadcast"))
 def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
     """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y)).
 
@@ -81,7 +93,7 @@ def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", operand, inverse)
 
 
-@DIVIDE_INEXACT.rewrites("divide", depth=1)
+@DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(inexact_numbers(), constant_at(1)))
 def divide_by_constant(build: Builder, node: Apply) -> Node | None:
     """divide(x, c) -> multiply(x, 1/c), on floats, where 1/c neither overflows nor underflows: rounded twice."""
     operand, constant = node.inputs
@@ -92,7 +104,7 @@ def divide_by_constant(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", operand, reciprocal(build, constant)) if _have_reciprocals(numbers) else None
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=2)
+@DIVIDE_INEXACT.rewrites("divide", benefit=2, requires=(inexact_numbers(), some_operand("divide")))
 def divide_quotients(build: Builder, node: Apply) -> Node | None:
     """divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d), multiply(b, c)), on floats
 

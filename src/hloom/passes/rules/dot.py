@@ -13,12 +13,23 @@ from typing import Any
 
 from hloom.ir import Apply, DTypeKind, Node, TensorType
 from hloom.ops import DotNumbers, check_dot
-from hloom.rewrite import Builder, Family, splat_of, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    emptiness,
+    integers,
+    operand_is,
+    some_number,
+    some_operand,
+    splat_of,
+    tensor_type,
+    used_once,
+)
 
 DOT = Family("dot", formerly="contracting")
 
 
-@DOT.rewrites("dot", "ragged-dot", "scaled-dot", benefit=9, depth=1)
+@DOT.rewrites("dot", "ragged-dot", "scaled-dot", benefit=9, depth=1, requires=emptiness())
 def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
     """dot(f32[2,0], f32[0,3]) -> broadcast(0): a sum of no products is zero, and what has no elements is anything."""
     result = tensor_type(node)
@@ -30,7 +41,7 @@ def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.constant(0, result.with_layout(None))
 
 
-@DOT.rewrites("dot", benefit=9, depth=1)
+@DOT.rewrites("dot", benefit=9, depth=1, requires=(integers(), some_number(0)))
 def integer_dot_of_zero(build: Builder, node: Apply) -> Node | None:
     """dot(x, broadcast(0)) -> broadcast(0), for integers: with floats, NaN and infinity would be lost."""
     result = tensor_type(node)
@@ -43,7 +54,7 @@ def integer_dot_of_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@DOT.rewrites("dot", benefit=8, depth=1)
+@DOT.rewrites("dot", benefit=8, depth=1, requires=integers())
 def integer_outer_product(build: Builder, node: Apply) -> Node | None:
     """dot(x, y) that contracts nothing -> multiply(broadcast(x), broadcast(y)), for integers.
 
@@ -79,7 +90,7 @@ def dot_of_degenerate(build: Builder, node: Apply) -> Node | None:
     return build.reshape(product, result.with_layout(None))
 
 
-@DOT.rewrites("dot", depth=2)
+@DOT.rewrites("dot", depth=2, requires=some_operand("transpose"))
 def dot_of_transpose(build: Builder, node: Apply) -> Node | None:
     """dot(transpose(x, {1,0}), y), lhs_contracting_dims={1} -> dot(x, y), lhs_contracting_dims={0}.
 
@@ -107,7 +118,7 @@ def dot_of_transpose(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@DOT.rewrites("transpose", benefit=2, depth=2)
+@DOT.rewrites("transpose", benefit=2, depth=2, requires=operand_is(0, "dot"))
 def transpose_of_dot(build: Builder, node: Apply) -> Node | None:
     """transpose(dot(x, y), {1,0}) -> dot(y, x), batch dimensions in front: products commute."""
     dot = node.inputs[0]

@@ -20,7 +20,7 @@ from hloom.passes.rules.dot import (
     to_batch_major,
 )
 from hloom.passes.rules.reducers import adder, combiner_of
-from hloom.rewrite import Builder, Family, is_splat, tensor_type, used_once
+from hloom.rewrite import Builder, Family, all_operands, is_splat, operand_is, some_operand, tensor_type, used_once
 
 DOT_INEXACT = Family("dot-inexact", formerly="contracting-relaxed")
 
@@ -68,7 +68,7 @@ def dot_as_reduce(build: Builder, node: Apply) -> Node | None:
     return build.convert(total, element)
 
 
-@DOT_INEXACT.rewrites("dot", benefit=6, depth=3)
+@DOT_INEXACT.rewrites("dot", benefit=6, depth=3, requires=some_operand("constant"))
 def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
     """dot(reshape(transpose(x)), constant) -> dot(reshape(x), reshape(transpose(reshape(constant)))).
 
@@ -112,7 +112,7 @@ def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
     return make_dot(build, node, lhs, rhs, numbers)
 
 
-@DOT_INEXACT.rewrites("dot", benefit=5, depth=2)
+@DOT_INEXACT.rewrites("dot", benefit=5, depth=2, requires=some_operand("concatenate"))
 def dot_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """dot(concatenate(x, y), constant) -> add(dot(x, slice(constant)), dot(y, slice(constant)))."""
     types = static_operands(node)
@@ -148,7 +148,7 @@ def _sum_of_parts(build: Builder, node: Apply, side: int, ours: int, theirs: int
     return total
 
 
-@DOT_INEXACT.rewrites("dot", benefit=4, depth=2)
+@DOT_INEXACT.rewrites("dot", benefit=4, depth=2, requires=some_operand("dynamic-slice"))
 def dot_of_looked_up_row(build: Builder, node: Apply) -> Node | None:
     """dot(dynamic-slice(constant, i, 0), constant) -> dynamic-slice(dot(constant, constant), i, 0).
 
@@ -172,7 +172,7 @@ def dot_of_looked_up_row(build: Builder, node: Apply) -> Node | None:
     return build.decline("it is no row of a constant times a constant")
 
 
-@DOT_INEXACT.rewrites("dot", benefit=2, depth=2)
+@DOT_INEXACT.rewrites("dot", benefit=2, depth=2, requires=all_operands("transpose"))
 def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
     """dot(transpose(x, p), transpose(y, p)) -> transpose(dot(x, y), p), or of dot(y, x) where p turns the matrices."""
     types = static_operands(node)
@@ -196,7 +196,7 @@ def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
     return build.op("transpose", product, dimensions=order)
 
 
-@DOT_INEXACT.rewrites("reduce", benefit=2, depth=2)
+@DOT_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "dot"))
 def reduce_of_dot(build: Builder, node: Apply) -> Node | None:
     """reduce(dot(x, y), 0), dimensions={0}, add -> dot(x, y) that contracts the batch dimension 0 too."""
     dot = node.inputs[0]

@@ -20,7 +20,7 @@ from hloom.passes.rules.dimensions import (
     same_array,
     scalar_of,
 )
-from hloom.rewrite import Builder, Family, array_value, scalar_integer, tensor_type
+from hloom.rewrite import Builder, Family, array_value, integers, operand_is, scalar_integer, tensor_type
 
 DYNAMIC_SLICE = Family("dynamic-slice", formerly="indexing")
 DYNAMIC_SLICE_AS_XLA = Family("dynamic-slice-as-xla", formerly="indexing-as-xla")
@@ -51,7 +51,7 @@ def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
     return build.like(node, *others, *(zero if is_idle else start for is_idle, start in zip(idle, starts, strict=True)))
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "broadcast"))
 def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(broadcast(x), i, j) -> broadcast(dynamic-slice(x, j))"""
     inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
@@ -65,7 +65,7 @@ def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice")
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "reshape"))
 def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(reshape(x), i) -> reshape(dynamic-slice(x, i)), where the reshape only adds and removes ones"""
     inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
@@ -84,7 +84,7 @@ def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", dynamic_slice(build, inner.inputs[0], moved, sizes), type=array_type)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice")
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "transpose"))
 def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(transpose(x), i, j) -> transpose(dynamic-slice(x, j, i))"""
     inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
@@ -139,7 +139,7 @@ def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(number, array_type)
 
 
-@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", benefit=2)
+@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", benefit=2, requires=(integers(), operand_is(0, "constant")))
 def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice({0, 3, 6, 9}, i) -> reshape(clamp(0, i, 3) * 3), of a constant and for one number"""
     array_type, starts, values = tensor_type(node), start_operands(node), array_value(node.inputs[0])
@@ -163,7 +163,7 @@ def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", taken, type=array_type)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice")
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "slice"))
 def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(slice(x), i) -> dynamic-slice(x, i'), where each dimension is cut by one of them only"""
     inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
@@ -181,7 +181,7 @@ def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
     return dynamic_slice(build, inner.inputs[0], moved, array_type.dims)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice")
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
 def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, k), where k is i, j or a constant in each dimension"""
     moved = _merged(build, node)
@@ -191,7 +191,7 @@ def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
     return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
-@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice")
+@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
 def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, place(j) + place(i))"""
     moved = _merged(build, node)
@@ -200,7 +200,7 @@ def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node |
     return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "dynamic-update-slice"))
 def dynamic_slice_of_update(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-update-slice(x, y, i), i) -> y, of the size of y"""
     inner, starts = node.inputs[0], start_operands(node)

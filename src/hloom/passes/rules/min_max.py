@@ -19,7 +19,18 @@ from hloom.passes.rules.value_properties import (
     scalar_beneath,
 )
 from hloom.passes.rules.value_range import integer_bounds
-from hloom.rewrite import Builder, Family, is_splat, scalar_integer, splat_of
+from hloom.rewrite import (
+    Builder,
+    Family,
+    integers,
+    is_splat,
+    operand_is,
+    scalar_integer,
+    some_constant,
+    some_number,
+    some_operand,
+    splat_of,
+)
 
 MIN_MAX = Family("min-max", formerly="extremes")
 
@@ -32,7 +43,7 @@ def extreme_of_the_same(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if node.inputs[0] is node.inputs[1] else None
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=1)
+@MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=1, requires=some_number())
 def extreme_with_the_least(build: Builder, node: Apply) -> Node | None:
     """maximum(x, -inf) -> x, minimum(x, inf) -> x; of integers and pred, with the type's least and greatest element."""
     for operand, bound in in_either_order(node):
@@ -55,7 +66,7 @@ def extreme_of_disjoint_ranges(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=2)
+@MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("maximum", "minimum"))
 def extreme_of_extreme(build: Builder, node: Apply) -> Node | None:
     """maximum(maximum(x, y), y) -> maximum(x, y), maximum(y, maximum(x, y)) -> maximum(y, x); the same of minimum."""
     left, right = node.inputs
@@ -66,7 +77,7 @@ def extreme_of_extreme(build: Builder, node: Apply) -> Node | None:
     return right if right.inputs[0] is left else build.op(node.opcode, left, right.inputs[0])
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=2)
+@MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("maximum", "minimum"))
 def extreme_of_opposite(build: Builder, node: Apply) -> Node | None:
     """maximum(x, minimum(x, y)) -> x, and with the two swapped, on integers: of floats, y may be NaN."""
     if not (is_integer(node) or is_predicate(node)):
@@ -77,7 +88,7 @@ def extreme_of_opposite(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=2)
+@MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=(some_operand("maximum", "minimum"), some_constant()))
 def extreme_of_constants(build: Builder, node: Apply) -> Node | None:
     """maximum(maximum(x, c), d) -> maximum(x, maximum(c, d)); the same of minimum; not of zeros, which have signs."""
     for inner, constant in in_either_order(node):
@@ -89,7 +100,7 @@ def extreme_of_constants(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("maximum", "minimum")
+@MIN_MAX.rewrites("maximum", "minimum", requires=(some_operand("maximum", "minimum"), some_constant()))
 def extremes_to_clamp(build: Builder, node: Apply) -> Node | None:
     """maximum(minimum(x, high), low) -> clamp(low, x, high), and minimum(maximum(x, low), high) so too
 
@@ -107,7 +118,7 @@ def extremes_to_clamp(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=2)
+@MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("clamp"))
 def extreme_of_clamp(build: Builder, node: Apply) -> Node | None:
     """maximum(clamp(low, x, high), low) -> clamp(low, x, high), minimum(clamp(low, x, high), high) so too
 
@@ -121,7 +132,7 @@ def extreme_of_clamp(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MIN_MAX.rewrites("clamp", benefit=3)
+@MIN_MAX.rewrites("clamp", benefit=3, requires=operand_is(1, "clamp"))
 def clamp_of_clamp(build: Builder, node: Apply) -> Node | None:
     """clamp(low, clamp(low, x, high), high) -> clamp(low, x, high)."""
     low, inner, high = node.inputs
@@ -130,7 +141,7 @@ def clamp_of_clamp(build: Builder, node: Apply) -> Node | None:
     return inner
 
 
-@MIN_MAX.rewrites("clamp", benefit=2)
+@MIN_MAX.rewrites("clamp", benefit=2, requires=(integers(), operand_is(1, "clamp")))
 def clamp_between_constants_twice(build: Builder, node: Apply) -> Node | None:
     """clamp(a, clamp(b, x, c), d) -> clamp(clamp(a, b, d), x, clamp(a, c, d)), of integer constants: one clamp."""
     low, inner, high = node.inputs

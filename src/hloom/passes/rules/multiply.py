@@ -22,12 +22,25 @@ from hloom.passes.rules.value_properties import (
     number_like,
     scalar_beneath,
 )
-from hloom.rewrite import Builder, Family, is_splat, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    all_operands,
+    integers,
+    integers_or_predicates,
+    is_splat,
+    operand_is,
+    some_constant,
+    some_number,
+    some_operand,
+    tensor_type,
+    used_once,
+)
 
 MULTIPLY = Family("multiply", formerly="multiplication")
 
 
-@MULTIPLY.rewrites("multiply", benefit=3, depth=1)
+@MULTIPLY.rewrites("multiply", benefit=3, depth=1, requires=some_number(1))
 def multiply_by_one(build: Builder, node: Apply) -> Node | None:
     """multiply(x, 1) -> x: exact, but of complex numbers, where infinite parts times 0 give NaN."""
     if not (is_integer(node) or is_real(node) or is_predicate(node)):
@@ -35,7 +48,7 @@ def multiply_by_one(build: Builder, node: Apply) -> Node | None:
     return next((operand for operand, one in in_either_order(node) if is_one(one)), None)
 
 
-@MULTIPLY.rewrites("multiply", benefit=3, depth=1)
+@MULTIPLY.rewrites("multiply", benefit=3, depth=1, requires=(integers_or_predicates(), some_number(0)))
 def multiply_by_zero(build: Builder, node: Apply) -> Node | None:
     """multiply(x, 0) -> 0, on integers and pred: of floats NaN, infinity and the sign of zero would be lost."""
     if not (is_integer(node) or is_predicate(node)):
@@ -46,7 +59,7 @@ def multiply_by_zero(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@MULTIPLY.rewrites("multiply", benefit=2, depth=1)
+@MULTIPLY.rewrites("multiply", benefit=2, depth=1, requires=some_number(-1))
 def multiply_by_minus_one(build: Builder, node: Apply) -> Node | None:
     """multiply(x, -1) -> negate(x): exact; integers wrap around."""
     if not (is_signed(node) or is_real(node)):
@@ -54,7 +67,7 @@ def multiply_by_minus_one(build: Builder, node: Apply) -> Node | None:
     return next((build.op("negate", operand) for operand, one in in_either_order(node) if is_splat(one, -1)), None)
 
 
-@MULTIPLY.rewrites("multiply", benefit=2)
+@MULTIPLY.rewrites("multiply", benefit=2, requires=all_operands("negate"))
 def multiply_negated(build: Builder, node: Apply) -> Node | None:
     """multiply(negate(x), negate(y)) -> multiply(x, y): the signs cancel out exactly."""
     left, right = node.inputs
@@ -63,7 +76,7 @@ def multiply_negated(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", left.inputs[0], right.inputs[0])
 
 
-@MULTIPLY.rewrites("multiply", benefit=2)
+@MULTIPLY.rewrites("multiply", benefit=2, requires=all_operands("abs"))
 def square_of_abs(build: Builder, node: Apply) -> Node | None:
     """multiply(abs(x), abs(x)) -> multiply(x, x), not of complex x: a square has no sign."""
     left, right = node.inputs
@@ -72,31 +85,31 @@ def square_of_abs(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", left.inputs[0], left.inputs[0])
 
 
-@MULTIPLY.rewrites("multiply", benefit=2)
+@MULTIPLY.rewrites("multiply", benefit=2, requires=(integers(), some_operand("convert")))
 def multiply_by_predicate(build: Builder, node: Apply) -> Node | None:
     """multiply(x, convert(pred)) -> select(pred, x, 0), on integers: 0 times infinity is NaN."""
     return chosen_by_predicate(build, node) if is_integer(node) else None
 
 
-@MULTIPLY.rewrites("multiply", benefit=2)
+@MULTIPLY.rewrites("multiply", benefit=2, requires=(integers(), some_operand("multiply"), some_constant()))
 def multiply_constants_together(build: Builder, node: Apply) -> Node | None:
     """multiply(multiply(x, c), d) -> multiply(x, multiply(c, d)), on integers: they wrap around."""
     return product_of_constants(build, node) if is_integer(node) else None
 
 
-@MULTIPLY.rewrites("multiply")
+@MULTIPLY.rewrites("multiply", requires=(integers(), all_operands("multiply")))
 def constants_of_two_factors(build: Builder, node: Apply) -> Node | None:
     """multiply(multiply(x, c), multiply(y, d)) -> multiply(multiply(x, y), multiply(c, d)), on integers."""
     return product_of_products(build, node) if is_integer(node) else None
 
 
-@MULTIPLY.rewrites("multiply")
+@MULTIPLY.rewrites("multiply", requires=(integers(), some_operand("multiply"), some_operand("broadcast")))
 def constant_into_broadcast(build: Builder, node: Apply) -> Node | None:
     """multiply(multiply(x, c), broadcast(y)) -> multiply(x, broadcast(multiply(y, c))), on integers: fewer products."""
     return product_within_broadcast(build, node) if is_integer(node) else None
 
 
-@MULTIPLY.rewrites("abs", benefit=2)
+@MULTIPLY.rewrites("abs", benefit=2, requires=operand_is(0, "abs"))
 def abs_of_abs(build: Builder, node: Apply) -> Node | None:
     """abs(abs(x)) -> abs(x): also of the least integer, which is its own absolute value."""
     inner = node.inputs[0]
@@ -109,14 +122,14 @@ def abs_of_not_negative(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if is_non_negative(node.inputs[0]) else None
 
 
-@MULTIPLY.rewrites("abs")
+@MULTIPLY.rewrites("abs", requires=operand_is(0, "negate"))
 def abs_of_negate(build: Builder, node: Apply) -> Node | None:
     """abs(negate(x)) -> abs(x): the sign bit is dropped; the least integer is its own negation."""
     inner = node.inputs[0]
     return build.op("abs", inner.inputs[0]) if inner.opcode == "negate" else None
 
 
-@MULTIPLY.rewrites("sign")
+@MULTIPLY.rewrites("sign", requires=operand_is(0, "sign"))
 def sign_of_sign(build: Builder, node: Apply) -> Node | None:
     """sign(sign(x)) -> sign(x), not of complex x: NaN and both zeros are their own signs."""
     inner = node.inputs[0]

@@ -17,7 +17,7 @@ from hloom.passes.rules.dimensions import (
     scalar_of,
     without,
 )
-from hloom.rewrite import Builder, Family, literal_value, tensor_type, used_once
+from hloom.rewrite import Builder, Family, emptiness, literal_value, operand_is, tensor_type, used_once
 
 PAD = Family("pad", formerly="padding")
 
@@ -32,7 +32,7 @@ def pad_by_nothing(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, node.inputs[0])
 
 
-@PAD.rewrites("pad", benefit=4)
+@PAD.rewrites("pad", benefit=4, requires=emptiness())
 def pad_of_no_elements(build: Builder, node: Apply) -> Node | None:
     """pad(x, value) -> broadcast(value), where x has no elements"""
     array_type, source = tensor_type(node), tensor_type(node.inputs[0])
@@ -73,7 +73,7 @@ def pad_by_less(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", wide, slice=tuple(parts))
 
 
-@PAD.rewrites("pad", benefit=2)
+@PAD.rewrites("pad", benefit=2, requires=operand_is(0, "broadcast"))
 def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
     """pad(broadcast(value), value) -> broadcast(value)"""
     array_type, scalar = tensor_type(node), scalar_of(node.inputs[0])
@@ -87,7 +87,7 @@ def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(scalar, array_type)
 
 
-@PAD.rewrites("pad")
+@PAD.rewrites("pad", requires=operand_is(0, "pad"))
 def pad_of_pad(build: Builder, node: Apply) -> Node | None:
     """pad(pad(x, value), value) -> pad(x, value), where both add the same value at the edges"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -104,7 +104,7 @@ def pad_of_pad(build: Builder, node: Apply) -> Node | None:
     return build.op("pad", inner.inputs[0], inner.inputs[1], padding=padding)
 
 
-@PAD.rewrites("pad")
+@PAD.rewrites("pad", requires=operand_is(0, "broadcast"))
 def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """pad(broadcast(x), value) -> broadcast(pad(broadcast(x), value)), padding fewer dimensions
 

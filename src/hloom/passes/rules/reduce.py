@@ -25,12 +25,12 @@ from hloom.passes.rules.reduction import (
     repetitions,
     sum_of_repeated,
 )
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, emptiness, integers, operand_is, tensor_type, used_once
 
 REDUCE = Family("reduce", formerly="reducing")
 
 
-@REDUCE.rewrites("reduce", benefit=9, depth=1)
+@REDUCE.rewrites("reduce", benefit=9, depth=1, requires=emptiness())
 def reduce_of_nothing(build: Builder, node: Apply) -> Node | None:
     """reduce(f32[2,0], start) -> broadcast(start): nothing is combined with it."""
     results = _results(node)
@@ -57,7 +57,7 @@ def reduce_of_single_elements(build: Builder, node: Apply) -> Node | None:
     return value if is_identity(outer.combiner, outer.start) else combine_with_init(build, outer, value)
 
 
-@REDUCE.rewrites("reduce", benefit=3, depth=2)
+@REDUCE.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "transpose"))
 def reduce_of_transpose(build: Builder, node: Apply) -> Node | None:
     """reduce(transpose(x, {1,0}), start), dimensions={0} -> reduce(x, start), dimensions={1}; transposed if needed.
 
@@ -73,7 +73,7 @@ def reduce_of_transpose(build: Builder, node: Apply) -> Node | None:
     return reduce_below_transpose(build, outer)
 
 
-@REDUCE.rewrites("reduce", benefit=3, depth=2)
+@REDUCE.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reduce"))
 def reduce_of_reduce(build: Builder, node: Apply) -> Node | None:
     """reduce(reduce(x, start), start) -> reduce(x, start) along the dimensions of both.
 
@@ -91,7 +91,7 @@ def reduce_of_reduce(build: Builder, node: Apply) -> Node | None:
     return merged_reduces(build, outer, inner)
 
 
-@REDUCE.rewrites("reduce", benefit=3, depth=2)
+@REDUCE.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reshape"))
 def reduce_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reduce(reshape(x)) -> reduce(x), or reshape(reduce(x)): the same elements in the same order.
 
@@ -114,7 +114,7 @@ def reduce_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.decline("the reshape mixes dimensions that are reduced with others")
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2)
+@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"))
 def reduce_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """reduce(concatenate(x, y)), maximum -> maximum(reduce(x), reduce(y)).
 
@@ -128,7 +128,7 @@ def reduce_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return combined_reduces(build, outer)
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2)
+@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "pad"))
 def reduce_of_pad(build: Builder, node: Apply) -> Node | None:
     """reduce(pad(x, value)) -> reduce(x), where only reduced dimensions are padded and changes nothing."""
     outer = reduction_of(node)
@@ -141,7 +141,7 @@ def reduce_of_pad(build: Builder, node: Apply) -> Node | None:
     return make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions)
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2)
+@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
 def reduce_of_repeated(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), maximum -> broadcast(maximum(x, start)), along what the broadcast repeats.
 
@@ -153,7 +153,7 @@ def reduce_of_repeated(build: Builder, node: Apply) -> Node | None:
     return broadcast_remaining(build, outer, combine_with_init(build, outer, outer.operand.inputs[0]))
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2)
+@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
 def reduce_before_broadcast(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start) -> broadcast(reduce(x, start)), along dimensions of x itself."""
     outer = reduction_of(node)
@@ -165,7 +165,7 @@ def reduce_before_broadcast(build: Builder, node: Apply) -> Node | None:
     return broadcast_of_reduced(build, outer, reduced)
 
 
-@REDUCE.rewrites("reduce", benefit=1, depth=2)
+@REDUCE.rewrites("reduce", benefit=1, depth=2, requires=(integers(), operand_is(0, "broadcast")))
 def integer_sum_of_repeated(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), add -> broadcast(add(start, multiply(x, count))), for integers; both wrap around."""
     outer = reduction_of(node)
@@ -183,7 +183,7 @@ def reduce_precision_to_own(build: Builder, node: Apply) -> Node | None:
     return node.inputs[0] if own == (node.attribute("exponent_bits"), node.attribute("mantissa_bits")) else None
 
 
-@REDUCE.rewrites("reduce-precision", depth=2)
+@REDUCE.rewrites("reduce-precision", depth=2, requires=operand_is(0, "reduce-precision"))
 def reduce_precision_again(build: Builder, node: Apply) -> Node | None:
     """reduce-precision(reduce-precision(x)) to as many bits or more -> the inner one."""
     inner = node.inputs[0]

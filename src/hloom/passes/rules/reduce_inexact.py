@@ -21,7 +21,7 @@ from hloom.passes.rules.reduction import (
     repetitions,
     sum_of_repeated,
 )
-from hloom.rewrite import Builder, Family, is_splat, tensor_type, used_once
+from hloom.rewrite import Builder, Family, floats, is_splat, operand_is, tensor_type, used_once
 
 REDUCE_INEXACT = Family("reduce-inexact", formerly="reducing-relaxed")
 
@@ -54,7 +54,7 @@ def reduce_as_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *values) if isinstance(node.type, TupleType) else values[0]
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=7, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=7, depth=2, requires=operand_is(0, "negate"))
 def sum_of_negated(build: Builder, node: Apply) -> Node | None:
     """reduce(negate(x), 0), add -> negate(reduce(x, 0)), for floats: only the sign of a zero may differ."""
     outer = reduction_of(node)
@@ -65,14 +65,14 @@ def sum_of_negated(build: Builder, node: Apply) -> Node | None:
     return build.op("negate", make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions))
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "transpose"))
 def reduce_of_any_transpose(build: Builder, node: Apply) -> Node | None:
     """reduce(transpose(x)) -> reduce(x), transposed if needed, in whatever order the elements then stand."""
     outer = reduction_of(node)
     return reduce_below_transpose(build, outer) if outer is not None and may_pass_transpose(outer) else None
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
 def reduce_before_turning_broadcast(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), dimensions={1,0}) -> broadcast(reduce(x)), in whatever order the elements then stand."""
     outer = reduction_of(node)
@@ -80,7 +80,7 @@ def reduce_before_turning_broadcast(build: Builder, node: Apply) -> Node | None:
     return broadcast_of_reduced(build, outer, reduced) if outer is not None and reduced is not None else None
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reduce"))
 def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     """reduce(reduce(x, start), start) -> reduce(x, start) along the dimensions of both, grouped anew."""
     outer, inner = reduction_of(node), reduction_of(node.inputs[0])
@@ -93,7 +93,7 @@ def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     return merged_reduces(build, outer, inner)
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"))
 def sum_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """reduce(concatenate(x, y)), add -> add(reduce(x), reduce(y)), along a dimension that is reduced."""
     outer = reduction_of(node)
@@ -104,7 +104,7 @@ def sum_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return combined_reduces(build, outer)
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "pad"))
 def sum_of_pad(build: Builder, node: Apply) -> Node | None:
     """reduce(pad(x, 0)), add -> reduce(x), where only reduced dimensions are padded: -0 may stay -0."""
     outer = reduction_of(node)
@@ -115,7 +115,7 @@ def sum_of_pad(build: Builder, node: Apply) -> Node | None:
     return make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions)
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=1, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=1, depth=2, requires=(floats(), operand_is(0, "broadcast")))
 def sum_of_repeated_floats(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), add -> broadcast(add(start, multiply(x, count))): rounded once, not at each step."""
     outer = reduction_of(node)

@@ -21,7 +21,7 @@ from hloom.passes.rules.dimensions import (
     same_layout,
     without,
 )
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, emptiness, operand_is, tensor_type, used_once
 
 RESHAPE = Family("reshape", formerly="reshaping")
 RESHAPE_AS_XLA = Family("reshape-as-xla", formerly="reshaping-as-xla")
@@ -38,7 +38,7 @@ def reshape_to_same_shape(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
 
 
-@RESHAPE.rewrites("reshape", benefit=3)
+@RESHAPE.rewrites("reshape", benefit=3, requires=emptiness())
 def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
     """reshape(x) -> an empty constant, where there are no elements"""
     array_type = tensor_type(node)
@@ -47,7 +47,7 @@ def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
     return build.constant(_empty(array_type))
 
 
-@RESHAPE.rewrites("reshape", benefit=3)
+@RESHAPE.rewrites("reshape", benefit=3, requires=operand_is(0, "reshape"))
 def reshape_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reshape(reshape(x)) -> reshape(x)"""
     inner = node.inputs[0]
@@ -56,7 +56,7 @@ def reshape_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", inner.inputs[0], type=node.type)
 
 
-@RESHAPE.rewrites("reshape", benefit=2)
+@RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "broadcast"))
 def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """reshape(broadcast(x)) -> broadcast(x), where the reshape leaves the dimensions of x whole
 
@@ -78,7 +78,7 @@ def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
 
 
-@RESHAPE.rewrites("reshape", benefit=2)
+@RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "iota"))
 def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
     """reshape(iota) -> iota, where the reshape leaves the counted dimension whole"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -106,7 +106,7 @@ def reshape_between_layouts(build: Builder, node: Apply) -> Node | None:
     return operand
 
 
-@RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3)
+@RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3, requires=operand_is(0, "rng"))
 def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -118,7 +118,7 @@ def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *inner.inputs, type=array_type.with_layout(None))
 
 
-@RESHAPE_AS_XLA.rewrites("reshape")
+@RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "iota"))
 def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     """reshape(iota) -> iota + iota * c + ..., where the reshape splits the counted dimension
 
@@ -149,7 +149,7 @@ def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     return total
 
 
-@RESHAPE_AS_XLA.rewrites("reshape")
+@RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "dynamic-update-slice"))
 def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
     """reshape(dynamic-update-slice(x, y, i)) -> dynamic-update-slice(reshape(x), reshape(y), i')
 
@@ -181,7 +181,7 @@ def copy_that_changes_nothing(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, node.inputs[0])
 
 
-@RESHAPE.rewrites("copy")
+@RESHAPE.rewrites("copy", requires=operand_is(0, "copy"))
 def copy_of_copy(build: Builder, node: Apply) -> Node | None:
     """copy(copy(x)) -> copy(x)
 
@@ -195,7 +195,7 @@ def copy_of_copy(build: Builder, node: Apply) -> Node | None:
     return build.op("copy", inner.inputs[0])
 
 
-@RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4)
+@RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4, requires=operand_is(0, "copy", "reshape"))
 def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
     """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what is between them is not"""
     array_type, source, between = tensor_type(node), node.inputs[0], False
@@ -213,7 +213,7 @@ def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast", source, type=array_type)
 
 
-@RESHAPE.rewrites("bitcast", benefit=2)
+@RESHAPE.rewrites("bitcast", benefit=2, requires=operand_is(0, "bitcast"))
 def bitcast_of_bitcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(bitcast(x)) -> bitcast(x)"""
     inner = node.inputs[0]
@@ -229,7 +229,7 @@ def bitcast_to_same_type(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
 
 
-@RESHAPE.rewrites("bitcast")
+@RESHAPE.rewrites("bitcast", requires=operand_is(0, "reshape"))
 def bitcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     """bitcast(reshape(x)) -> bitcast(x), where x and the reshape are row-major: its elements do not move"""
     inner = node.inputs[0]
@@ -240,7 +240,7 @@ def bitcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast", inner.inputs[0], type=node.type)
 
 
-@RESHAPE.rewrites("bitcast")
+@RESHAPE.rewrites("bitcast", requires=operand_is(0, "broadcast"))
 def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(broadcast(scalar)) -> broadcast(scalar), where the element type stays"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -253,7 +253,7 @@ def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(inner.inputs[0], array_type)
 
 
-@RESHAPE.rewrites("bitcast", depth=3)
+@RESHAPE.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
 def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), where f works in each place alone
 

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Node
 from hloom.passes.rules.value_properties import has_all_bits, is_integer, is_predicate, is_zero
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    either,
+    integers_or_predicates,
+    number_at,
+    operand_is,
+    predicates,
+    some_operand,
+    tensor_type,
+    used_once,
+)
 
 SELECT = Family("select", formerly="selection")
 
@@ -18,7 +29,7 @@ def select_between_the_same(build: Builder, node: Apply) -> Node | None:
     return node.inputs[1] if node.inputs[1] is node.inputs[2] else None
 
 
-@SELECT.rewrites("select", "tuple-select", benefit=3, depth=1)
+@SELECT.rewrites("select", "tuple-select", benefit=3, depth=1, requires=number_at(0))
 def select_by_constant(build: Builder, node: Apply) -> Node | None:
     """select(true, x, y) -> x, select(false, x, y) -> y."""
     predicate, on_true, on_false = node.inputs
@@ -27,7 +38,7 @@ def select_by_constant(build: Builder, node: Apply) -> Node | None:
     return on_false if is_zero(predicate) else None
 
 
-@SELECT.rewrites("select", benefit=2)
+@SELECT.rewrites("select", benefit=2, requires=operand_is(0, "not"))
 def select_by_not(build: Builder, node: Apply) -> Node | None:
     """select(not(p), x, y) -> select(p, y, x)."""
     predicate, on_true, on_false = node.inputs
@@ -36,7 +47,7 @@ def select_by_not(build: Builder, node: Apply) -> Node | None:
     return build.op("select", predicate.inputs[0], on_false, on_true)
 
 
-@SELECT.rewrites("select", benefit=3, depth=1)
+@SELECT.rewrites("select", benefit=3, depth=1, requires=(predicates(), number_at(1), number_at(2)))
 def select_truths(build: Builder, node: Apply) -> Node | None:
     """select(p, true, false) -> p, select(p, false, true) -> not(p)."""
     predicate, on_true, on_false = node.inputs
@@ -47,7 +58,7 @@ def select_truths(build: Builder, node: Apply) -> Node | None:
     return build.op("not", predicate) if is_zero(on_true) and has_all_bits(on_false) else None
 
 
-@SELECT.rewrites("select", benefit=2, depth=1)
+@SELECT.rewrites("select", benefit=2, depth=1, requires=(predicates(), either(number_at(1), number_at(2, 0))))
 def select_one_truth(build: Builder, node: Apply) -> Node | None:
     """select(p, true, q) -> or(p, q), select(p, q, false) -> and(p, q)."""
     predicate, on_true, on_false = node.inputs
@@ -58,7 +69,7 @@ def select_one_truth(build: Builder, node: Apply) -> Node | None:
     return build.op("and", predicate, on_true) if is_zero(on_false) else None
 
 
-@SELECT.rewrites("select", benefit=2)
+@SELECT.rewrites("select", benefit=2, requires=(integers_or_predicates(), operand_is(0, "compare")))
 def select_the_compared(build: Builder, node: Apply) -> Node | None:
     """select(compare(x, y), x, y) -> maximum(x, y) for GT and GE, minimum(x, y) for LT and LE, y for EQ, x for NE
 
@@ -76,7 +87,7 @@ def select_the_compared(build: Builder, node: Apply) -> Node | None:
     return build.op(greater if direction in ("GT", "GE") else lesser, on_true, on_false)
 
 
-@SELECT.rewrites("select", benefit=2)
+@SELECT.rewrites("select", benefit=2, requires=either(operand_is(1, "select"), operand_is(2, "select")))
 def select_of_select(build: Builder, node: Apply) -> Node | None:
     """select(p, select(p, x, y), z) -> select(p, x, z), select(p, x, select(p, y, z)) -> select(p, x, z)."""
     predicate, on_true, on_false = node.inputs
@@ -87,7 +98,7 @@ def select_of_select(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@SELECT.rewrites("select")
+@SELECT.rewrites("select", requires=some_operand("dynamic-update-slice"))
 def select_around_update(build: Builder, node: Apply) -> Node | None:
     """select(p, x, dynamic-update-slice(x, u, i)) ->
     dynamic-update-slice(x, select(dynamic-slice(p, i), dynamic-slice(x, i), u), i)

@@ -17,7 +17,7 @@ from hloom.passes.rules.dimensions import (
     same_array,
     scalar_of,
 )
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
 
 SLICE = Family("slice", formerly="slicing")
 
@@ -36,7 +36,7 @@ def slice_of_everything(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, node.inputs[0]) if same_array(node.type, node.inputs[0].type) else None
 
 
-@SLICE.rewrites("slice", benefit=3)
+@SLICE.rewrites("slice", benefit=3, requires=operand_is(0, "slice"))
 def slice_of_slice(build: Builder, node: Apply) -> Node | None:
     """slice(slice(x)) -> slice(x)"""
     inner = node.inputs[0]
@@ -46,7 +46,7 @@ def slice_of_slice(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", inner.inputs[0], slice=tuple(parts))
 
 
-@SLICE.rewrites("slice", benefit=2)
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "pad"))
 def slice_of_pad(build: Builder, node: Apply) -> Node | None:
     """slice(pad(x, value)) -> broadcast(value), x or slice(x)
 
@@ -77,7 +77,7 @@ def slice_of_pad(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", inner.inputs[0], slice=tuple(starts))
 
 
-@SLICE.rewrites("slice", benefit=2)
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "broadcast"))
 def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """slice(broadcast(x)) -> broadcast(slice(x))"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -90,7 +90,7 @@ def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@SLICE.rewrites("slice", benefit=2)
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "concatenate"))
 def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """slice(concatenate(x, y, z)) -> slice(concatenate(x, y)), slice(x) or x
 
@@ -126,7 +126,7 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", taken, slice=tuple(parts))
 
 
-@SLICE.rewrites("slice")
+@SLICE.rewrites("slice", requires=operand_is(0, "reshape"))
 def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """slice(reshape(x)) -> reshape(slice(x)), where neighbouring rows are taken and make whole rows of x"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -146,7 +146,7 @@ def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", build.op("slice", inner.inputs[0], slice=taken), type=array_type)
 
 
-@SLICE.rewrites("slice")
+@SLICE.rewrites("slice", requires=operand_is(0, "reverse"))
 def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
     """slice(reverse(x)) -> reverse(slice(x))"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -163,7 +163,7 @@ def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
     return build.op("reverse", _sliced(build, inner.inputs[0], tuple(parts)), dimensions=reversed_places)
 
 
-@SLICE.rewrites("slice", benefit=2)
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "iota"))
 def slice_of_iota(build: Builder, node: Apply) -> Node | None:
     """slice(iota) -> iota, where the counted dimension is taken from its beginning, one by one"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -202,7 +202,7 @@ def reverse_of_ones(build: Builder, node: Apply) -> Node | None:
     return build.op("reverse", node.inputs[0], dimensions=dimensions)
 
 
-@SLICE.rewrites("reverse", benefit=2)
+@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "reverse"))
 def reverse_of_reverse(build: Builder, node: Apply) -> Node | None:
     """reverse(reverse(x)) -> reverse(x), of the dimensions that only one of them reverses"""
     inner = node.inputs[0]
@@ -214,7 +214,7 @@ def reverse_of_reverse(build: Builder, node: Apply) -> Node | None:
     return build.op("reverse", inner.inputs[0], dimensions=dimensions)
 
 
-@SLICE.rewrites("reverse", benefit=2)
+@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "broadcast"))
 def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """reverse(broadcast(x)) -> broadcast(reverse(x)), of the dimensions of x that are reversed"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -228,7 +228,7 @@ def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=broadcast_dims(inner))
 
 
-@SLICE.rewrites("reverse", benefit=2)
+@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "iota"))
 def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
     """reverse(iota) -> iota, where the counted dimension is not reversed"""
     inner = node.inputs[0]
@@ -237,7 +237,7 @@ def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, inner)
 
 
-@SLICE.rewrites("reverse")
+@SLICE.rewrites("reverse", requires=operand_is(0, *_BINARY))
 def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
     """reverse(f(x, broadcast(c))) -> f(reverse(x), broadcast(c)), for an op of two operands and a scalar c"""
     inner = node.inputs[0]
@@ -253,7 +253,7 @@ def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *operands, sharding=None)
 
 
-@SLICE.rewrites("reverse")
+@SLICE.rewrites("reverse", requires=operand_is(0, "reshape"))
 def reverse_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reverse(reshape(x)) -> reshape(reverse(x)), where the reshape only adds dimensions of size 1"""
     inner, array_type = node.inputs[0], tensor_type(node)

@@ -20,7 +20,20 @@ from hloom.passes.rules.value_properties import (
     is_zero,
     number_like,
 )
-from hloom.rewrite import Builder, Family, is_splat, splat_of, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    all_operands,
+    complex_numbers,
+    floats,
+    inexact_numbers,
+    is_splat,
+    number_at,
+    operand_is,
+    some_operand,
+    splat_of,
+    used_once,
+)
 
 TRANSCENDENTAL_INEXACT = Family("transcendental-inexact", formerly="functions-relaxed")
 
@@ -28,7 +41,7 @@ _MONOTONE = ("cbrt", "erf", "logistic", "tanh")
 """Functions that never fall and never exceed their operand's magnitude for long: no overflow comes of them."""
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("multiply", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("multiply", benefit=2, requires=all_operands("exponential"))
 def multiply_exponentials(build: Builder, node: Apply) -> Node | None:
     """multiply(exponential(x), exponential(y)) -> exponential(add(x, y))."""
     left, right = node.inputs
@@ -37,7 +50,7 @@ def multiply_exponentials(build: Builder, node: Apply) -> Node | None:
     return build.op("exponential", build.op("add", left.inputs[0], right.inputs[0]))
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("divide", benefit=3)
+@TRANSCENDENTAL_INEXACT.rewrites("divide", benefit=3, requires=all_operands("exponential"))
 def divide_exponentials(build: Builder, node: Apply) -> Node | None:
     """divide(exponential(x), exponential(y)) -> exponential(subtract(x, y))."""
     left, right = node.inputs
@@ -46,7 +59,7 @@ def divide_exponentials(build: Builder, node: Apply) -> Node | None:
     return build.op("exponential", build.op("subtract", left.inputs[0], right.inputs[0]))
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("divide", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("divide", benefit=2, requires=operand_is(1, "exponential"))
 def divide_by_exponential(build: Builder, node: Apply) -> Node | None:
     """divide(x, exponential(y)) -> multiply(x, exponential(negate(y)))."""
     operand, inner = node.inputs
@@ -55,7 +68,7 @@ def divide_by_exponential(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", operand, build.op("exponential", build.op("negate", inner.inputs[0])))
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=3)
+@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=3, requires=operand_is(0, "exponential"))
 def power_of_exponential(build: Builder, node: Apply) -> Node | None:
     """power(exponential(x), y) -> exponential(multiply(x, y))."""
     inner, exponent = node.inputs
@@ -64,13 +77,13 @@ def power_of_exponential(build: Builder, node: Apply) -> Node | None:
     return build.op("exponential", build.op("multiply", inner.inputs[0], exponent))
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=1)
+@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=1, requires=(inexact_numbers(), number_at(1, 3)))
 def float_power_of_three(build: Builder, node: Apply) -> Node | None:
     """power(x, 3) -> multiply(x, multiply(x, x)), on floats: rounded twice."""
     return cube(build, node) if is_inexact(node) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=1)
+@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=1, requires=(complex_numbers(), number_at(1)))
 def small_complex_power(build: Builder, node: Apply) -> Node | None:
     """power(x, 0) -> 1, power(x, 1) -> x, power(x, 2) -> multiply(x, x), power(x, -1) -> divide(1, x), of complex x."""
     base, exponent = node.inputs
@@ -85,7 +98,7 @@ def small_complex_power(build: Builder, node: Apply) -> Node | None:
     return build.op("divide", number_like(build, base, 1), base) if is_splat(exponent, -1) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=3)
+@TRANSCENDENTAL_INEXACT.rewrites("power", benefit=2, depth=3, requires=(floats(), number_at(1, 0.5)))
 def power_of_one_half_of_at_least_zero(build: Builder, node: Apply) -> Node | None:
     """power(x, 0.5) -> sqrt(x), where x is known to be at least zero; -0 keeps its sign."""
     base, exponent = node.inputs
@@ -94,14 +107,14 @@ def power_of_one_half_of_at_least_zero(build: Builder, node: Apply) -> Node | No
     return build.op("sqrt", base)
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=3)
+@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=3, requires=operand_is(0, "exponential"))
 def log_of_exponential(build: Builder, node: Apply) -> Node | None:
     """log(exponential(x)) -> x, on floats: what overflows or underflows between is not lost."""
     inner = node.inputs[0]
     return inner.inputs[0] if inner.opcode == "exponential" and is_inexact(node) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2, requires=operand_is(0, "power"))
 def log_of_power(build: Builder, node: Apply) -> Node | None:
     """log(power(x, y)) -> select(compare(y, 0), 0, multiply(log(abs(x)), y)), direction=EQ; x itself where complex."""
     inner = node.inputs[0]
@@ -115,7 +128,7 @@ def log_of_power(build: Builder, node: Apply) -> Node | None:
     return build.op("select", is_zero_exponent, zero, product)
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2, requires=operand_is(0, "sqrt", "rsqrt"))
 def log_of_root(build: Builder, node: Apply) -> Node | None:
     """log(sqrt(x)) -> multiply(log(x), 0.5), log(rsqrt(x)) -> multiply(log(x), -0.5)."""
     inner = node.inputs[0]
@@ -125,7 +138,7 @@ def log_of_root(build: Builder, node: Apply) -> Node | None:
     return build.op("multiply", build.op("log", inner.inputs[0]), half)
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("sqrt", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("sqrt", benefit=2, requires=operand_is(0, "multiply"))
 def sqrt_of_square(build: Builder, node: Apply) -> Node | None:
     """sqrt(multiply(x, x)) -> abs(x), on floats: squares that overflow or underflow are not lost."""
     inner = node.inputs[0]
@@ -134,7 +147,7 @@ def sqrt_of_square(build: Builder, node: Apply) -> Node | None:
     return build.op("abs", inner.inputs[0])
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("rsqrt", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("rsqrt", benefit=2, requires=operand_is(0, "divide"))
 def rsqrt_of_reciprocal(build: Builder, node: Apply) -> Node | None:
     """rsqrt(divide(1, x)) -> sqrt(x), where x is known to be at least zero."""
     inner = node.inputs[0]
@@ -143,7 +156,7 @@ def rsqrt_of_reciprocal(build: Builder, node: Apply) -> Node | None:
     return build.op("sqrt", inner.inputs[1]) if is_at_least_zero(inner.inputs[1]) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("rsqrt", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("rsqrt", benefit=2, requires=operand_is(0, "power"))
 def rsqrt_of_power(build: Builder, node: Apply) -> Node | None:
     """rsqrt(power(x, -2)) -> x, where x is known to be at least zero."""
     inner = node.inputs[0]
@@ -152,13 +165,13 @@ def rsqrt_of_power(build: Builder, node: Apply) -> Node | None:
     return inner.inputs[0] if is_at_least_zero(inner.inputs[0]) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("exponential", benefit=3, depth=1)
+@TRANSCENDENTAL_INEXACT.rewrites("exponential", benefit=3, depth=1, requires=number_at(0, 0))
 def exponential_of_zero(build: Builder, node: Apply) -> Node | None:
     """exponential(0) -> 1: exact."""
     return number_like(build, node, 1) if is_inexact(node) and is_zero(node.inputs[0]) else None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("maximum", benefit=2)
+@TRANSCENDENTAL_INEXACT.rewrites("maximum", benefit=2, requires=some_operand("clamp"))
 def maximum_of_any_clamp(build: Builder, node: Apply) -> Node | None:
     """maximum(clamp(x, y, z), x) -> clamp(x, y, z), on floats, where x and z are constants and x is not more than z
 
@@ -175,7 +188,7 @@ def maximum_of_any_clamp(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("maximum")
+@TRANSCENDENTAL_INEXACT.rewrites("maximum", requires=all_operands(*_MONOTONE))
 def maximum_of_growing_functions(build: Builder, node: Apply) -> Node | None:
     """maximum(tanh(x), tanh(y)) -> tanh(maximum(x, y)); so too of cbrt, erf and logistic, which never fall."""
     left, right = node.inputs

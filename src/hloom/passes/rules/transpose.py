@@ -16,7 +16,7 @@ from hloom.passes.rules.dimensions import (
     kept_by_reshape,
     replace_if_compatible,
 )
-from hloom.rewrite import Builder, Family, tensor_type, used_once
+from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
 
 TRANSPOSE = Family("transpose", formerly="transposing")
 TRANSPOSE_AS_XLA = Family("transpose-as-xla", formerly="transposing-as-xla")
@@ -33,7 +33,7 @@ def transpose_that_moves_nothing(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, node.inputs[0]) if order == tuple(range(len(order))) else None
 
 
-@TRANSPOSE.rewrites("transpose", benefit=3)
+@TRANSPOSE.rewrites("transpose", benefit=3, requires=operand_is(0, "transpose"))
 def transpose_of_transpose(build: Builder, node: Apply) -> Node | None:
     """transpose(transpose(x)) -> transpose(x), by both permutations"""
     inner = node.inputs[0]
@@ -55,7 +55,7 @@ def transpose_of_ones(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", node.inputs[0], type=array_type)
 
 
-@TRANSPOSE.rewrites("transpose", benefit=2)
+@TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "broadcast"))
 def transpose_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """transpose(broadcast(x)) -> broadcast(x), where the dimensions of x keep their order"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -68,7 +68,7 @@ def transpose_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
 
 
-@TRANSPOSE.rewrites("transpose", benefit=2)
+@TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "iota"))
 def transpose_of_iota(build: Builder, node: Apply) -> Node | None:
     """transpose(iota) -> iota"""
     inner, array_type = node.inputs[0], tensor_type(node)
@@ -77,7 +77,7 @@ def transpose_of_iota(build: Builder, node: Apply) -> Node | None:
     return build.op("iota", type=array_type, iota_dimension=_order(node).index(inner.attributes["iota_dimension"]))
 
 
-@TRANSPOSE.rewrites("transpose")
+@TRANSPOSE.rewrites("transpose", requires=operand_is(0, "reshape", "bitcast"))
 def transpose_that_undoes_another(build: Builder, node: Apply) -> Node | None:
     """transpose(reshape(transpose(x))) -> reshape(x), where all dimensions but those of size 1 are where they were
 
@@ -98,7 +98,7 @@ def transpose_that_undoes_another(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", first.inputs[0], type=array_type) if large == sorted(large) else None
 
 
-@TRANSPOSE_AS_XLA.rewrites("reshape", benefit=2)
+@TRANSPOSE_AS_XLA.rewrites("reshape", benefit=2, requires=operand_is(0, "transpose"))
 def depth_to_space_of_slices(build: Builder, node: Apply) -> Node | None:
     """reshape(transpose(reshape(x))) -> reshape(concatenate(slices of x)), for few chunks of one dimension
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from hloom.ir import Apply, Node, TupleType
 from hloom.ops import may_merge
 from hloom.passes.rules.dimensions import replace_if_compatible
-from hloom.rewrite import Builder, Family, used_once
+from hloom.rewrite import Builder, Family, all_operands, operand_is, used_once
 
 TUPLE = Family("tuple", formerly="tuples")
 
 
-@TUPLE.rewrites("get-tuple-element", benefit=2)
+@TUPLE.rewrites("get-tuple-element", benefit=2, requires=operand_is(0, "tuple"))
 def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(tuple(x, y)), index=1 -> y"""
     inner = node.inputs[0]
@@ -24,7 +24,7 @@ def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, inner.inputs[node.attributes["index"]])
 
 
-@TUPLE.rewrites("tuple", benefit=2)
+@TUPLE.rewrites("tuple", benefit=2, requires=all_operands("get-tuple-element"))
 def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
     """tuple(get-tuple-element(x, 0), get-tuple-element(x, 1)) -> x, where those are all of x"""
     if not node.inputs or any(operand.opcode != "get-tuple-element" for operand in node.inputs):
@@ -40,7 +40,7 @@ def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, source)
 
 
-@TUPLE.rewrites("opt-barrier", effects=True)
+@TUPLE.rewrites("opt-barrier", effects=True, requires=operand_is(0, "tuple"))
 def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
     """opt-barrier(tuple(x, y)) -> tuple(get-tuple-element(opt-barrier(tuple(x)), 0), y), where nothing uses y after it
 

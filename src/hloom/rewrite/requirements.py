@@ -1,0 +1,204 @@
+"""Requirements of native rules: facts about a node and its operands without which a rule cannot match there.
+
+A rule's index reads the facts of a node once, as its signature, and remembers for each signature which rules may match:
+so rules that share a root cost nearly nothing, as the shared predicates of MLIR's PDL interpreter do
+(mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp). A requirement says less than the rule, never more: where it does
+not hold, the rule would have given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir import Constant, DType, DTypeKind, Literal, Node, TensorType
+from hloom.rewrite.matchers import VALUE_PRESERVING
+
+Mark = str | tuple[str, Any]
+"""What an operand is: its opcode; with the number in every element for constants and broadcasts of constants."""
+Signature = tuple[DType | None, bool, tuple[Mark, ...] | None]
+"""A node's element type, whether it or an operand may be empty, and its operands' marks; None where those are many."""
+
+MOST_OPERANDS = 8
+"""How many operands are told apart: of a node with more, nothing is said."""
+_ARRAY, _OTHER, _UNKNOWN = "array", "other", "unknown"
+"""A constant that is no one number, a number without a name of its own, and what may be a number or not."""
+_NAMED = {0: 0, 1: 1, -1: -1}
+"""The numbers that are told apart; zeros of either sign are one, and true is 1."""
+
+
+def signature_of(node: Node) -> Signature:
+    """What requirements ask of a node, read in one go."""
+    node_type = node.type
+    if node_type.__class__ is TensorType:
+        element, may_be_empty = node_type.dtype, 0 in node_type.dims  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    else:
+        element, may_be_empty = None, True
+    inputs = node.inputs
+    if len(inputs) > MOST_OPERANDS:
+        return element, True, None
+    marks: list[Mark] = []
+    for operand in inputs:
+        opcode, operand_type = operand.opcode, operand.type
+        if operand_type.__class__ is not TensorType or 0 in operand_type.dims:  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+            may_be_empty = True
+        if opcode == "constant":
+            marks.append((opcode, _number_of(operand)))
+        elif opcode == "broadcast" and operand.inputs:
+            below = operand.inputs[0]
+            if below.opcode == "constant":
+                marks.append((opcode, _number_of(below)))
+            else:
+                marks.append((opcode, _UNKNOWN) if below.opcode in VALUE_PRESERVING else opcode)
+        else:
+            marks.append(opcode)
+    return element, may_be_empty, tuple(marks)
+
+
+def _number_of(constant: Node) -> Any:
+    value = constant.value if isinstance(constant, Constant) else None
+    if not isinstance(value, Literal):
+        return _UNKNOWN
+    number = value.number
+    return _ARRAY if number is None else _NAMED.get(number, _OTHER)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A fact by its words, and whether a signature leaves it possible."""
+
+    words: str
+    admits: Callable[[Signature], bool]
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def operand_is(at: int, *opcodes: str) -> Requirement:
+    """That the operand of this number has one of these opcodes."""
+    return _of_operand(at, f"operand {at} is {' or '.join(opcodes)}", has_opcode(opcodes))
+
+
+def some_operand(*opcodes: str) -> Requirement:
+    """That some operand has one of these opcodes."""
+    return _of_some(f"an operand is {' or '.join(opcodes)}", has_opcode(opcodes))
+
+
+def all_operands(*opcodes: str) -> Requirement:
+    """That every operand has one of these opcodes."""
+    return _of_all(f"all operands are {' or '.join(opcodes)}", has_opcode(opcodes))
+
+
+def number_at(at: int, *numbers: complex) -> Requirement:
+    """That the operand of this number is one of these numbers in every element; any number where none is given."""
+    return _of_operand(at, f"operand {at} is {_listed(numbers)}", _is_number(numbers))
+
+
+def some_number(*numbers: complex) -> Requirement:
+    """That some operand is one of these numbers in every element; any number where none is given."""
+    return _of_some(f"an operand is {_listed(numbers)}", _is_number(numbers))
+
+
+def all_numbers() -> Requirement:
+    """That every operand is one number in every element."""
+    return _of_all("all operands are numbers", _is_number(()))
+
+
+def constant_at(at: int) -> Requirement:
+    """That the operand of this number is a constant or a broadcast of one."""
+    return _of_operand(at, f"operand {at} is a constant", _is_constant)
+
+
+def some_constant() -> Requirement:
+    """That some operand is a constant or a broadcast of one."""
+    return _of_some("an operand is a constant", _is_constant)
+
+
+def integers() -> Requirement:
+    """That it yields integers."""
+    return _of_element("it yields integers", lambda element: element.is_integer)
+
+
+def integers_or_predicates() -> Requirement:
+    """That it yields integers or pred."""
+    return _of_element(
+        "it yields integers or pred", lambda element: element.is_integer or element.kind is DTypeKind.BOOLEAN
+    )
+
+
+def predicates() -> Requirement:
+    """That it yields pred."""
+    return _of_element("it yields pred", lambda element: element.kind is DTypeKind.BOOLEAN)
+
+
+def floats() -> Requirement:
+    """That it yields floats."""
+    return _of_element("it yields floats", lambda element: element.is_float)
+
+
+def complex_numbers() -> Requirement:
+    """That it yields complex numbers."""
+    return _of_element("it yields complex numbers", lambda element: element.is_complex)
+
+
+def inexact_numbers() -> Requirement:
+    """That it yields floats or complex numbers."""
+    return _of_element("it yields floats or complex numbers", lambda element: element.is_float or element.is_complex)
+
+
+def emptiness() -> Requirement:
+    """That it, or an operand, has no elements or may have none."""
+    return Requirement("something has no elements", lambda signature: signature[1])
+
+
+def either(*requirements: Requirement) -> Requirement:
+    """That one of several holds."""
+    words = ", or ".join(requirement.words for requirement in requirements)
+    return Requirement(words, lambda signature: any(part.admits(signature) for part in requirements))
+
+
+def _of_operand(at: int, words: str, holds: Callable[[Mark], bool]) -> Requirement:
+    def admits(signature: Signature) -> bool:
+        marks = signature[2]
+        return marks is None or (at < len(marks) and holds(marks[at]))
+
+    return Requirement(words, admits)
+
+
+def _of_some(words: str, holds: Callable[[Mark], bool]) -> Requirement:
+    return Requirement(words, lambda signature: signature[2] is None or any(map(holds, signature[2])))
+
+
+def _of_all(words: str, holds: Callable[[Mark], bool]) -> Requirement:
+    return Requirement(words, lambda signature: signature[2] is None or all(map(holds, signature[2])))
+
+
+def _of_element(words: str, holds: Callable[[DType], bool]) -> Requirement:
+    return Requirement(words, lambda signature: signature[0] is not None and holds(signature[0]))
+
+
+def has_opcode(opcodes: tuple[str, ...]) -> Callable[[Mark], bool]:
+    """Whether a mark is of one of these opcodes."""
+    wanted = frozenset(opcodes)
+    return lambda mark: (mark if isinstance(mark, str) else mark[0]) in wanted
+
+
+def _is_number(numbers: tuple[complex, ...]) -> Callable[[Mark], bool]:
+    wanted = {_NAMED.get(number, _OTHER) for number in numbers}  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def holds(mark: Mark) -> bool:
+        if isinstance(mark, str):
+            return mark in VALUE_PRESERVING and mark != "broadcast"
+        number = mark[1]
+        return number == _UNKNOWN or (number != _ARRAY and (not wanted or number in wanted))
+
+    return holds
+
+
+def _is_constant(mark: Mark) -> bool:
+    return not isinstance(mark, str) and (mark[1] != _UNKNOWN or mark[0] == "constant")
+
+
+def _listed(numbers: tuple[complex, ...]) -> str:
+    return " or ".join(map(str, numbers)) if numbers else "a number"
