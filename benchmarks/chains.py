@@ -39,6 +39,27 @@ def fuse_multiply_add(p: Any) -> None:
         r.replace({added: r.op("clamp", x, y, z)})
 
 
+def hloom_pairs(links: int) -> Module:
+    """A chain of links of three in each of which two ops of one operand can be replaced together."""
+    lines = ["ENTRY pairs {", "  x0 = f32[8] parameter(0)"]
+    for link in range(links):
+        lines += [
+            f"  s{link} = f32[8] sine(x{link})",
+            f"  c{link} = f32[8] cosine(x{link})",
+            f"  x{link + 1} = f32[8] add(s{link}, c{link})",
+        ]
+    return parse("\n".join([*lines, f"  ROOT r = f32[8] negate(x{links})", "}"]))
+
+
+@rule
+def replace_pair(p: Any) -> None:
+    """sine(x), cosine(x) -> tanh(x), exponential(x), which stand in for one op of two results"""
+    x = p.value("x")
+    sine, cosine = p.op("sine", x), p.op("cosine", x)
+    with p.rewrite() as r:
+        r.replace({sine: r.op("tanh", x), cosine: r.op("exponential", x)})
+
+
 def further_rules(count: int) -> list[Rule]:
     """Rules on the same root that do not fire here: other operations, attributes, constants and types beneath it."""
     opcodes = ["subtract", "divide", "maximum", "minimum", "power", "remainder", "atan2"]

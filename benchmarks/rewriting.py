@@ -10,7 +10,9 @@ from benchmarks.chains import (
     further_rules,
     fuse_multiply_add,
     hloom_chain,
+    hloom_pairs,
     hloom_rewrite,
+    replace_pair,
     torch_chain,
     torch_rewrite,
     xdsl_chain,
@@ -19,7 +21,9 @@ from benchmarks.chains import (
 )
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
-from benchmarks.programs import Plan, Program
+from benchmarks.programs import Plan, Program, training_step
+from hloom.hlo import parse
+from hloom.passes import apply_in_place
 from hloom.rewrite import RuleIndex
 
 FURTHER = 300
@@ -57,12 +61,22 @@ def rewriting(plan: Plan) -> Iterator[Figure]:
         f"{name}, with {FURTHER} further rules on the same root", milliseconds(crowded.best), "without them",
         milliseconds(ours.best), crowded.best / ours.best, crowded.median / ours.median, TWICE, size / crowded.best,
     )  # fmt: skip
+    (pairs,) = take_turns([_pairs(size, RuleIndex([replace_pair]))], plan.seconds, fewest=3)
+    yield Figure(
+        f"rewrite: one pattern of two results per three of {size:,} ops, a second", f"{size / pairs.best:,.0f} ops",
+        "the bar", f"{LEAST_PER_SECOND:,} ops", size / pairs.best / LEAST_PER_SECOND,
+        size / pairs.median / LEAST_PER_SECOND, AtLeast(1), size / pairs.best,
+    )  # fmt: skip
     less, more = take_turns([_hloom(size, one), _hloom(plan.long_chain, one)], plan.seconds, fewest=3)
     yield growth("rewrite", _sized(size), _sized(plan.long_chain), less, more, LINEAR)
 
 
 def _hloom(ops: int, index: RuleIndex) -> Job:
     return Job(lambda module: _all_fused(hloom_rewrite(module, index), ops), lambda: hloom_chain(ops // LINK))
+
+
+def _pairs(ops: int, index: RuleIndex) -> Job:
+    return Job(lambda module: _all_fused(hloom_rewrite(module, index), ops), lambda: hloom_pairs(ops // LINK))
 
 
 def _peer(size: int, make: Callable[[int], Any], run: Callable[[Any], int]) -> Job:
@@ -82,3 +96,16 @@ def _against(name: str, size: int, ours: Times, peer: str, theirs: Times, bar: A
 
 def _sized(ops: int) -> Program:
     return Program(f"{ops:,} ops", "", ops)
+
+
+def attempts(plan: Plan) -> Iterator[Figure]:
+    """How often `simplify` and `simplify-xla` try a rule at an instruction of a training step."""
+    program = training_step(plan.small, True)
+    for name in ("simplify", "simplify-xla"):
+        module = parse(program.text)
+        tried = sum(account.tried for account in apply_in_place(module, name).all_rules())
+        each = tried / program.instructions
+        yield Figure(
+            f"{name}: attempts, {program.name}", f"{tried:,}", "instructions", f"{program.instructions:,}", each, each,
+            AtMost(2.5),
+        )  # fmt: skip

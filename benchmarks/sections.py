@@ -31,7 +31,7 @@ from benchmarks.quantize import quantization
 from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.remat import remat
-from benchmarks.rewriting import rewriting
+from benchmarks.rewriting import attempts, rewriting
 from benchmarks.saturation import saturation
 from benchmarks.sharding import sharding
 from benchmarks.startup import startup
@@ -55,6 +55,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "minimize": minimization,
     "timeline": timelines,
     "rewriting": rewriting,
+    "attempts": attempts,
     "passes": passes,
     "saturation": saturation,
     "clusters": clusters,

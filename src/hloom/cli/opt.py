@@ -24,7 +24,7 @@ from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
 from hloom.passes import Pass, Watch, apply_in_place, sequence
-from hloom.rewrite import Report
+from hloom.rewrite import Report, timed_rules
 from hloom.text import HloomError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ what was replaced are added, as many levels up as the deepest rule looks down.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -75,7 +75,7 @@ def rewrite(
 
 
 @contextmanager
-def timed_rules() -> Iterator[None]:
+def timed_rules() -> Generator[None]:
     """Within this, reports say how many seconds rules took one by one: looking at the clock slows attempts down."""
     token = _TIMED.set(True)
     try:

@@ -56,10 +56,9 @@ class RuleIndex:
         branch = root.whole
         if root.is_told_apart:
             signature = signature_of(node)
-            branch = root.known.get(signature)
-            if branch is None:
-                branch = root.learn(signature)
-        while branch.__class__ is _Decision:
+            known = root.known.get(signature)
+            branch = root.learn(signature) if known is None else known
+        while isinstance(branch, _Decision):
             branch = branch.answers.get(answer_to(branch.answer_to, node), branch.otherwise)
         return branch
 
@@ -90,14 +89,17 @@ class _Root:
 
 def _is_possible(candidate: Candidate, signature: Signature) -> bool:
     """Whether a signature leaves it possible that a candidate matches."""
-    if not all([requirement.admits(signature) for requirement in candidate.rule.requires]):
+    if not all(requirement.admits(signature) for requirement in candidate.rule.requires):
         return False
     marks = signature[2]
-    for (subject, way, _), answers in candidate.answers.items():
-        if subject == "opcode" and len(way) == 1 and marks is not None:
-            if way[0] >= len(marks) or not has_opcode(answers)(marks[way[0]]):
-                return False
-    return True
+    if marks is None:
+        return True
+    asked = [
+        (way[0], answers)
+        for (subject, way, _), answers in candidate.answers.items()
+        if len(way) == 1 and subject == "opcode"
+    ]
+    return all(at < len(marks) and has_opcode(answers)(marks[at]) for at, answers in asked)
 
 
 @dataclass(frozen=True, slots=True)

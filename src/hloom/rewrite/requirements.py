@@ -24,15 +24,15 @@ MOST_OPERANDS = 8
 """How many operands are told apart: of a node with more, nothing is said."""
 _ARRAY, _OTHER, _UNKNOWN = "array", "other", "unknown"
 """A constant that is no one number, a number without a name of its own, and what may be a number or not."""
-_NAMED = {0: 0, 1: 1, -1: -1}
+_NAMED: dict[complex, int] = {0: 0, 1: 1, -1: -1}
 """The numbers that are told apart; zeros of either sign are one, and true is 1."""
 
 
 def signature_of(node: Node) -> Signature:
     """What requirements ask of a node, read in one go."""
     node_type = node.type
-    if node_type.__class__ is TensorType:
-        element, may_be_empty = node_type.dtype, 0 in node_type.dims  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+    if isinstance(node_type, TensorType):
+        element, may_be_empty = node_type.dtype, 0 in node_type.dims
     else:
         element, may_be_empty = None, True
     inputs = node.inputs
@@ -41,7 +41,7 @@ def signature_of(node: Node) -> Signature:
     marks: list[Mark] = []
     for operand in inputs:
         opcode, operand_type = operand.opcode, operand.type
-        if operand_type.__class__ is not TensorType or 0 in operand_type.dims:  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+        if not isinstance(operand_type, TensorType) or 0 in operand_type.dims:
             may_be_empty = True
         if opcode == "constant":
             marks.append((opcode, _number_of(operand)))
@@ -61,7 +61,7 @@ def _number_of(constant: Node) -> Any:
     if not isinstance(value, Literal):
         return _UNKNOWN
     number = value.number
-    return _ARRAY if number is None else _NAMED.get(number, _OTHER)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return _ARRAY if number is None else _NAMED.get(number, _OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def has_opcode(opcodes: tuple[str, ...]) -> Callable[[Mark], bool]:
 
 
 def _is_number(numbers: tuple[complex, ...]) -> Callable[[Mark], bool]:
-    wanted = {_NAMED.get(number, _OTHER) for number in numbers}  # pyright: ignore[reportArgumentType, reportCallIssue]
+    wanted: set[Any] = {_NAMED.get(number, _OTHER) for number in numbers}
 
     def holds(mark: Mark) -> bool:
         if isinstance(mark, str):
