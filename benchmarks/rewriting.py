@@ -104,8 +104,8 @@ def attempts(plan: Plan) -> Iterator[Figure]:
     for name in ("simplify", "simplify-xla"):
         module = parse(program.text)
         tried = sum(account.tried for account in apply_in_place(module, name).all_rules())
-        each = tried / program.instructions
+        share = tried / program.instructions
         yield Figure(
-            f"{name}: attempts, {program.name}", f"{tried:,}", "instructions", f"{program.instructions:,}", each, each,
+            f"{name}: attempts, {program.name}", f"{tried:,}", "instructions", f"{program.instructions:,}", share, share,
             AtMost(2.5),
         )  # fmt: skip
