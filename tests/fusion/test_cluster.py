@@ -291,12 +291,55 @@ def test_a_copy_for_a_buffer_stays_and_one_for_a_layout_is_fused():
     assert kernels(moved) == [("negate", "copy", "tanh")]
 
 
+def transposed(size: int, count: int) -> str:
+    """Arrays of rows, one beside the other, as columns."""
+    lines = [f"p{n} = f32[{size},{size}]{{1,0}} parameter({n})" for n in range(count)]
+    lines += [f"t{n} = f32[{size},{size}]{{0,1}} transpose(p{n}), dimensions={{1,0}}" for n in range(count)]
+    lines += [f"c{n} = f32[{size},{size}]{{1,0}} copy(t{n})" for n in range(count)]
+    types = ", ".join([f"f32[{size},{size}]{{1,0}}"] * count)
+    return entry(*lines, f"t = ({types}) tuple({', '.join(f'c{n}' for n in range(count))})")
+
+
+@pytest.mark.parametrize(("target", "size", "together"), [("cpu", 512, 1), ("cpu", 32, 3), ("h100", 512, 3)])
+def test_a_cpu_reads_one_large_array_across_its_rows_at_a_time(target: str, size: int, together: int):
+    module, _ = hloom.apply(hloom.parse(transposed(size, 3)), f"cluster(target={target})")
+    assert max(len(kernel) for kernel in kernels(module)) == 2 * together
+
+
+def test_several_results_of_one_array_that_is_read_across_its_rows():
+    """As moments and weights of an optimizer are computed of a gradient that comes transposed."""
+    text = entry(
+        "g = f32[512,512]{1,0} parameter(0)", "m = f32[512,512]{1,0} parameter(1)", "v = f32[512,512]{1,0} parameter(2)",
+        "t = f32[512,512]{0,1} transpose(g), dimensions={1,0}", "c = f32[512,512]{1,0} copy(t)",
+        "u = f32[512,512]{0,1} transpose(g), dimensions={1,0}", "d = f32[512,512]{1,0} copy(u)",
+        "a = f32[512,512]{1,0} add(m, c)", "s = f32[512,512]{1,0} multiply(d, d)", "b = f32[512,512]{1,0} add(v, s)",
+        "o = (f32[512,512]{1,0}, f32[512,512]{1,0}) tuple(a, b)",
+    )  # fmt: skip
+    assert len(kernels(fused(text))) == 1
+
+
 def test_every_kernel_as_a_fusion():
     module, _ = hloom.apply(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(least=1)")
     assert kernels(module) == [("negate",)] and fusion_kinds(module) == ["kLoop"]
     for least in ("0", "many"):
         with pytest.raises(HloomError, match=f"least is a number of instructions, not '{least}'"):
             hloom.apply(module, f"cluster(least={least})")
+
+
+def test_a_scatter_as_a_fusion():
+    text = ADD + entry(
+        "x = f32[8] parameter(0)", "i = s32[3,1] parameter(1)", "u = f32[3] parameter(2)", "n = f32[3] negate(u)",
+        "s = f32[8] scatter(x, i, n), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1, to_apply=add", "y = f32[8] tanh(s)",
+    )  # fmt: skip
+    before = hloom.parse(text)
+    module, _ = hloom.apply(before, "cluster(least=1)")
+    verify(module)
+    assert kernels(module) == [("negate",), ("scatter",), ("tanh",)] and fusion_kinds(module) == ["kLoop"] * 3
+    plain, _ = hloom.apply(before, "cluster")
+    assert "scatter" in [node.opcode for node in plain.entry.nodes]
+    inputs = [np.arange(8.0, dtype=np.float32), np.array([[1], [1], [9]], np.int32), np.ones(3, np.float32)]
+    assert_same_numbers(before, module, inputs)
 
 
 def test_again_changes_nothing():

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.analysis import VIEWS
-from hloom.fusion.kernel_model import PRODUCTS, Kernel, KernelModel
-from hloom.ir import Constant, Graph, Module, Node, TensorType, TupleType
+from hloom.fusion.kernel_model import CARRIED, PRODUCTS, Kernel, KernelModel
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.passes import sort_topologically
 
@@ -30,7 +30,10 @@ class FusionWriter:
 
     def write(self, kernels: Sequence[Kernel]) -> int:
         """Write those kernels that are more than an instruction; how many."""
-        worth = [kernel for kernel in kernels if self._is_worth_it(kernel)]
+        count = self._write_kernels([kernel for kernel in kernels if self._is_worth_it(kernel)])
+        return count + (self._wrap_scatters() if self.least == 1 else 0)
+
+    def _write_kernels(self, worth: Sequence[Kernel]) -> int:
         if not worth:
             return 0
         graphs = self.module.graphs
@@ -50,6 +53,29 @@ class FusionWriter:
                 self.graph.erase(self.model.nodes[number])
         sort_topologically(self.graph)
         return len(worth)
+
+    def _wrap_scatters(self) -> int:
+        """Make a fusion of each scatter to one array, which XLA's CPU client takes nowhere else; how many."""
+        scatters = [node for node in self.graph.nodes if isinstance(node, Apply) and node.opcode == "scatter"]
+        scatters = [node for node in scatters if len(node.inputs) == 3 and CARRIED.isdisjoint(node.attributes)]
+        for node in scatters:
+            graphs = self.module.graphs
+            computation = self.module.add_graph("wrapped_scatter_computation")
+            graphs.insert(graphs.index(self.graph), graphs.pop())
+            operands = list(dict.fromkeys(node.inputs))
+            mapping: dict[Any, Any] = {
+                operand: computation.add_parameter(operand.type, f"param_{number}")
+                for number, operand in enumerate(operands)
+            }
+            computation.copy_nodes([node], mapping)
+            computation.set_output(mapping[node])
+            attributes, metadata = {"kind": "kLoop", "calls": computation}, node.raw_metadata
+            fusion = self.graph.add_apply(
+                OPS["fusion"], operands, node.type, attributes, "wrapped_scatter", before=node, metadata=metadata
+            )
+            self.graph.replace_uses(node, fusion)
+            self.graph.erase(node)
+        return len(scatters)
 
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes

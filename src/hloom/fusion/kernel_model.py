@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from hloom.analysis import BROADCASTS, DATA_MOVEMENT, ELEMENTWISE, VIEWS, CallGraph, ComputeTime, elements, leaf_bytes
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, FusionTarget
-from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType
+from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, default_layout
 
 NOT_FUSED = frozenset(("stochastic-convert",))
 """Elementwise opcodes that are no part of kernels: XLA's fusions do not take them."""
@@ -101,6 +101,9 @@ class KernelModel:
         for number, node in enumerate(self.nodes):
             self._enter(number, node)
         self.is_stored = self._stored()
+        self.is_transposing = [
+            self.is_fusible[number] and _is_transposing(node) for number, node in enumerate(self.nodes)
+        ]
         self.is_leaf = [
             self.is_free(number) and not any(self.is_fusible[edge.operand] for edge in edges)
             for number, edges in enumerate(self.edges)
@@ -336,7 +339,20 @@ class KernelModel:
                 return "shared memory does not hold the tiles of so many reductions"
         if device.thread_registers and not self.target.has_registers_for(self._live_bytes(kernel)):
             return "a thread's registers do not hold so many values"
+        if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
+            return "several arrays would be read across their rows at once"
         return ""
+
+    def _transposed_bytes(self, kernel: Kernel) -> list[int]:
+        """The bytes of the arrays in memory that a kernel reads across their rows."""
+        inside, flipped, read = set(kernel.members), set[int](), set[int]()
+        for number in reversed(kernel.members):
+            if self.is_transposing[number]:
+                flipped.add(number)
+            for edge in self.edges[number] if number in flipped else ():
+                is_inside = edge.operand in inside and edge.mode != READ
+                (flipped if is_inside else read).add(edge.operand)
+        return [self.whole_bytes(number) for number in read]
 
     def _live_bytes(self, kernel: Kernel) -> int:
         """The most bytes of values that are alive at once for an element, in the order of the instructions."""
@@ -382,6 +398,25 @@ def _is_plain_copy(node: Node) -> bool:
     types = [value.type for value in (node, *node.inputs)]
     layouts = [value_type.layout for value_type in types if isinstance(value_type, TensorType)]
     return None in layouts or len(set(layouts)) < 2
+
+
+def _is_transposing(node: Node) -> bool:
+    """Whether what lies side by side in an instruction's result does not in its operand."""
+    if node.opcode not in ("copy", "transpose"):
+        return False
+    result, operand = node.type, node.inputs[0].type
+    if not isinstance(result, TensorType) or not isinstance(operand, TensorType):
+        return False
+    inner = _inner_dim(result)
+    if node.opcode == "transpose" and inner is not None:
+        inner = node.attributes["dimensions"][inner]
+    return inner != _inner_dim(operand)
+
+
+def _inner_dim(array_type: TensorType) -> int | None:
+    """The dimension along which elements lie side by side; None where there is one element."""
+    order = (array_type.layout or default_layout(array_type.rank)).minor_to_major
+    return next((dim for dim in order if array_type.dims[dim] != 1), None)
 
 
 def _element_bytes(node: Node) -> int:

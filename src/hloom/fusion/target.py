@@ -7,6 +7,7 @@ CPU client takes kLoop alone, of results of equal dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.analysis import Device
@@ -21,6 +22,9 @@ ELEMENTS_PER_THREAD = 4
 """How many elements a thread of a GPU computes at a time (the unroll factor of XLA's loop emitters)."""
 WARP = 32
 """Rows and columns of the tile that a reduction keeps in shared memory."""
+CACHE_BYTES = 32 * 1024
+"""What a core of a CPU keeps of arrays that a loop reads across their rows. Beyond that each read brings a line of the
+cache, which is gone before its other elements are read where rows that are powers of two apart share few sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,13 @@ class FusionTarget:
 
     `has_input_fusions`: reductions are the results of kernels, never inside; several with the same operand dimensions
     may be in one, beside results of these dimensions. `has_output_fusions`: a product takes in what is done to its
-    result element by element.
+    result element by element. `has_tiles`: arrays that are read across their rows go through tiles.
     """
 
     device: Device
     has_input_fusions: bool
     has_output_fusions: bool
+    has_tiles: bool
 
     def seconds(self, compute: float, moved: float) -> float:
         """How long a kernel takes that computes so many seconds and moves so many bytes."""
@@ -57,7 +62,12 @@ class FusionTarget:
         limit = self.device.block_shared_bytes
         return not limit or reduced_bytes * WARP * (WARP + 1) <= limit
 
+    def keeps_in_cache(self, transposed: Sequence[int]) -> bool:
+        """Whether a kernel may read arrays of so many bytes across their rows: one, or what a cache keeps."""
+        return self.has_tiles or sum(size > 0 for size in transposed) < 2 or sum(transposed) <= CACHE_BYTES
+
 
 def fusion_target(device: Device) -> FusionTarget:
     """What the kernels of a device may hold, by its backend."""
-    return FusionTarget(device, device.backend in ("gpu", "tpu"), device.backend == "tpu")
+    is_accelerator = device.backend in ("gpu", "tpu")
+    return FusionTarget(device, is_accelerator, device.backend == "tpu", is_accelerator)
