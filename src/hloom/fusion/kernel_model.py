@@ -401,7 +401,7 @@ def _is_plain_copy(node: Node) -> bool:
 
 
 def _is_transposing(node: Node) -> bool:
-    """Whether what lies side by side in an instruction's result does not in its operand."""
+    """Whether neighbours in the memory of an instruction's result are none in that of its operand."""
     if node.opcode not in ("copy", "transpose"):
         return False
     result, operand = node.type, node.inputs[0].type
@@ -414,7 +414,7 @@ def _is_transposing(node: Node) -> bool:
 
 
 def _inner_dim(array_type: TensorType) -> int | None:
-    """The dimension along which elements lie side by side; None where there is one element."""
+    """The dimension along which elements are neighbours in memory; None where there is one element."""
     order = (array_type.layout or default_layout(array_type.rank)).minor_to_major
     return next((dim for dim in order if array_type.dims[dim] != 1), None)
 
