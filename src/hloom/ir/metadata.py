@@ -37,7 +37,12 @@ class Metadata:
 
     def text(self) -> str:
         """The fields that are set, as they stand between the braces of `metadata={...}`."""
-        return " ".join(f"{name}={_print(getattr(self, name))}" for name in METADATA_FIELDS if getattr(self, name))
+        parts: list[str] = []
+        for name in METADATA_FIELDS:
+            value = getattr(self, name)
+            if value:
+                parts.append(f"{name}={_print(value)}")
+        return " ".join(parts)
 
 
 METADATA_FIELDS: dict[str, object] = {field.name: field.default for field in fields(Metadata)}
@@ -58,7 +63,12 @@ def parse_metadata(text: str) -> Metadata:
 
 
 def _plain_metadata(text: str) -> Metadata | None:
-    """Read the text of plain fields; None where there is anything else in it."""
+    values = plain_fields(text)
+    return None if values is None else Metadata(**values)  # type: ignore[arg-type]
+
+
+def plain_fields(text: str) -> dict[str, str | int] | None:
+    """The fields of a metadata text by name, where all are plain; None where there is anything else in it."""
     values: dict[str, str | int] = {}
     position = 0
     while position < len(text):
@@ -71,7 +81,7 @@ def _plain_metadata(text: str) -> Metadata | None:
             return None
         values[name] = value
         position = match.end()
-    return Metadata(**values)  # type: ignore[arg-type]
+    return values
 
 
 def read_metadata(cursor: Cursor) -> Metadata:

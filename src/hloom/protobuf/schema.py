@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -60,6 +60,34 @@ class Schema:
             self._types[name] = _python_type(self._descriptors[name])
         return self._types[name]
 
+    def narrowed(self, fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """Message classes that name these fields only, by message, in a pool of their own.
+
+        Fields that are messages without an entry here are bytes, as they stand on the wire. What is not named is kept
+        as unknown fields, so that nothing is lost: such classes read and write the same bytes, and need no object for
+        what is only passed on.
+        """
+        package = f"{self.package}.narrowed"
+        file = FileDescriptorProto(name="narrowed.proto", package=package, syntax="proto3")
+        for name, kept in fields.items():
+            whole = DescriptorProto()
+            self._descriptors[name].CopyToProto(whole)
+            message = file.message_type.add(name=name)
+            for field in whole.field:
+                if field.name not in kept:
+                    continue
+                own = message.field.add(name=field.name, number=field.number, label=field.label, type=field.type)
+                inner = field.type_name.rpartition(".")[2]
+                if inner in fields:
+                    own.type_name = f".{package}.{inner}"
+                elif field.type == FieldDescriptorProto.TYPE_MESSAGE:
+                    own.type = FieldDescriptorProto.TYPE_BYTES
+        pool = descriptor_pool.DescriptorPool()
+        pool.AddSerializedFile(file.SerializeToString())
+        return {
+            name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in fields
+        }
+
 
 def _python_type(descriptor: Any) -> Any:
     if hasattr(descriptor, "values_by_name"):
@@ -82,6 +110,8 @@ def unknown_fields(message: Message) -> list[UnknownField]:
 
     Serialising the message again keeps them, so they are lost only by who builds a new message.
     """
+    if not _has_unknown_field(message):
+        return []
     fields: list[UnknownField] = []
     waiting = deque([("", message)])
     while waiting:
@@ -90,6 +120,25 @@ def unknown_fields(message: Message) -> list[UnknownField]:
         fields.extend(UnknownField(path, name, field.field_number, field.data) for field in UnknownFieldSet(part))
         waiting.extend(_messages_inside(path, part))
     return fields
+
+
+def _has_unknown_field(message: Message) -> bool:
+    """Whether there is any: looked for without saying where, as there hardly ever is one."""
+    waiting: list[Any] = [message]
+    while waiting:
+        part = waiting.pop()
+        if len(UnknownFieldSet(part)):
+            return True
+        for field, value in part.ListFields():
+            if field.message_type is None:
+                continue
+            if isinstance(value, Message):
+                waiting.append(value)
+            elif field.message_type.GetOptions().map_entry:
+                waiting += [entry for entry in value.values() if isinstance(entry, Message)]
+            else:
+                waiting += value
+    return False
 
 
 def _messages_inside(path: str, message: Message) -> Iterator[tuple[str, Message]]:

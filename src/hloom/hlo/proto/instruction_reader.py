@@ -52,40 +52,44 @@ class InstructionReader:
         self.payloads = payloads
         self.losses: dict[str, None] = {}
         self._types: dict[bytes, Type] = {}
-        self._metadata: dict[bytes, str | None] = {}
+        self._metadata: dict[bytes, str] = {}
         self._attributes: dict[tuple, Attributes] = {}
         self._unknown: dict[str, Op] = {}
-        self._rest = protobuf.HloInstructionProto()
 
-    def read(self, proto: Any, name: str, nodes: Mapping[int, Node], graph: Graph) -> Node:
-        """The node of an instruction whose operands are among `nodes`; raises HloomError."""
-        type_ = self.type(proto.shape)
-        metadata = self._metadata_text(proto.metadata) if proto.HasField("metadata") else None
-        opcode = proto.opcode
+    def read(self, wire: Any, messages: Sequence[Any], position: int, nodes: Mapping[int, Node], graph: Graph) -> Node:
+        """The node of an instruction whose operands are among `nodes`; raises HloomError.
+
+        It is given as it stands on the wire, which this changes, and as one of its computation's messages, which is
+        looked at only for what was not met before.
+        """
+        name, opcode, number = wire.name, wire.opcode, wire.parameter_number
+        type_ = self._types.get(wire.shape)
+        if type_ is None:
+            type_ = self._types[wire.shape] = self.type(messages[position].shape)
+        metadata = wire.metadata and self._metadata.get(wire.metadata)
+        if metadata is None:
+            metadata = self._metadata[wire.metadata] = self._metadata_text(messages[position].metadata)
         if opcode == "parameter":
-            attributes = self._attributes_of(proto, LEAF, type_, (), nodes)
-            return Parameter(name, type_, proto.parameter_number, attributes, metadata, graph)
+            attributes = self._attributes_of(wire, messages, position, LEAF, type_, (), nodes)
+            return Parameter(name, type_, number, attributes, metadata or None, graph)
         if opcode == "constant":
-            attributes = self._attributes_of(proto, LEAF, type_, (), nodes)
-            return Constant(name, type_, self._literal(proto, type_), attributes, metadata, graph)
+            attributes = self._attributes_of(wire, messages, position, LEAF, type_, (), nodes)
+            literal = self._literal(messages[position], type_)
+            return Constant(name, type_, literal, attributes, metadata or None, graph)
         op = OPS.get(opcode) or self._unknown_op(opcode)
         try:
-            inputs = tuple([nodes[number] for number in proto.operand_ids])
+            inputs = tuple([nodes[number] for number in wire.operand_ids])
         except KeyError as missing:
             raise HloomError(f"no instruction before it has the id {missing.args[0]} of its operand") from None
-        if problem := count_problem(op, len(inputs)):
+        if not op.accepts(len(inputs)) and (problem := count_problem(op, len(inputs))):
             raise HloomError(problem)
-        attributes = self._attributes_of(proto, op, type_, inputs, nodes)
-        return Apply(name, type_, op, inputs, attributes, metadata, graph)
+        attributes = self._attributes_of(wire, messages, position, op, type_, inputs, nodes)
+        return Apply(name, type_, op, inputs, attributes, metadata or None, graph)
 
     def type(self, proto: Any) -> Type:
         """A shape's type."""
-        key = proto.SerializeToString()
-        cached = self._types.get(key)
-        if cached is None:
-            self.note_unknown(proto)
-            cached = self._types[key] = read_shape(proto)
-        return cached
+        self.note_unknown(proto)
+        return read_shape(proto)
 
     def note_unknown(self, proto: Any) -> None:
         """Remember the fields that the schema does not name."""
@@ -108,31 +112,49 @@ class InstructionReader:
             raise HloomError(f"it is {without_layout(type_)}, but its literal {without_layout(literal.type)}")
         return literal
 
-    def _metadata_text(self, proto: Any) -> str | None:
-        key = proto.SerializeToString()
-        if key not in self._metadata:
-            self.note_unknown(proto)
-            self._note_dropped("OpMetadata", proto, METADATA_FIELDS)
-            self._metadata[key] = read_metadata(proto, self.payloads).text() or None
-        return self._metadata[key]
+    def _metadata_text(self, proto: Any) -> str:
+        self.note_unknown(proto)
+        self._note_dropped("OpMetadata", proto, METADATA_FIELDS)
+        return read_metadata(proto, self.payloads).text()
 
     def _attributes_of(
-        self, proto: Any, op: Op, type_: Type, inputs: tuple[Node, ...], nodes: Mapping[int, Node]
+        self,
+        wire: Any,
+        messages: Sequence[Any],
+        position: int,
+        op: Op,
+        type_: Type,
+        inputs: tuple[Node, ...],
+        nodes: Mapping[int, Node],
     ) -> Attributes:
-        rest = self._rest
-        rest.CopyFrom(proto)
-        for field in _OWN_FIELDS:
-            if field != "literal" or op is LEAF:
-                rest.ClearField(field)
-        rest.ClearField("control_predecessor_ids")
+        control = tuple(wire.control_predecessor_ids)
+        clear = wire.ClearField
+        clear("name")
+        clear("opcode")
+        clear("shape")
+        clear("metadata")
+        clear("parameter_number")
+        clear("id")
+        clear("operand_ids")
+        if op is LEAF:
+            clear("literal")
+        if control:
+            clear("control_predecessor_ids")
         around = (type_, *(node.type for node in inputs)) if op.name in _BY_OPERANDS else ()
-        key = (op, rest.SerializeToString(), *around)
+        key = (op, wire.SerializeToString(), *around)
         cached = self._attributes.get(key)
         if cached is None:
+            rest = self._without_own_fields(messages[position], op)
             cached = self._attributes[key] = self._read_attributes(rest, op, Context(type_, around[1:], self.payloads))
-        if not proto.control_predecessor_ids:
-            return cached
-        return arranged(op, {**cached, CONTROL: self._control(proto, nodes)})
+        return arranged(op, {**cached, CONTROL: self._control(control, nodes)}) if control else cached
+
+    def _without_own_fields(self, proto: Any, op: Op) -> Any:
+        rest = protobuf.HloInstructionProto()
+        rest.CopyFrom(proto)
+        for field in (*_OWN_FIELDS, "control_predecessor_ids"):
+            if field != "literal" or op is LEAF:
+                rest.ClearField(field)
+        return rest
 
     def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
         """The attributes of the op's row that the message fills; what it fills besides is noted."""
@@ -161,9 +183,9 @@ class InstructionReader:
             if field.name not in known and not _is_empty(value):
                 self.losses[f"field {field.name} of {owner}"] = None
 
-    def _control(self, proto: Any, nodes: Mapping[int, Node]) -> tuple[Node, ...]:
+    def _control(self, numbers: Sequence[int], nodes: Mapping[int, Node]) -> tuple[Node, ...]:
         try:
-            return tuple([nodes[number] for number in proto.control_predecessor_ids])
+            return tuple([nodes[number] for number in numbers])
         except KeyError as missing:
             raise HloomError(f"no instruction before it has the id {missing.args[0]} of its predecessor") from None
 

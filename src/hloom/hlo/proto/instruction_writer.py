@@ -12,8 +12,8 @@ from hloom import protobuf
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
 from hloom.hlo.proto.literals import write_literal
-from hloom.hlo.proto.metadata import write_metadata
-from hloom.hlo.proto.shapes import write_shape
+from hloom.hlo.proto.metadata import encoded_metadata, write_metadata
+from hloom.hlo.proto.shapes import encoded_shape, write_shape
 from hloom.hlo.reader_state import LEAF
 from hloom.ir import (
     Apply,
@@ -29,6 +29,7 @@ from hloom.ir import (
     Type,
     Verbatim,
     parse_metadata,
+    plain_fields,
 )
 from hloom.text import HloomError
 
@@ -49,30 +50,47 @@ class InstructionWriter:
         self.payloads: list[bytes] = []
         self.losses: dict[str, None] = {}
         self._shapes: dict[Type, Any] = {}
-        self._attributes: dict[tuple[Op, int, Type | None], Any] = {}
-        self._metadata: dict[str, Any] = {}
+        self._shapes_on_wire: dict[Type, bytes] = {}
+        self._attributes: dict[tuple[Op, int, Type | None], bytes] = {}
+        self._metadata: dict[str, bytes] = {}
 
-    def write(self, proto: Any, node: Node, name: str, number: int) -> None:
-        """Fill an instruction's message; HloomError where the node has no type or uses what stands behind it."""
+    def write(self, instructions: Any, node: Node, name: str, number: int) -> None:
+        """Add an instruction as it stands on the wire.
+
+        Raises HloomError where the node has no type or uses what stands behind it.
+        """
         if node.type is None:
             raise HloomError("it has no type, and the wire needs one", hint="infer types first")
-        proto.name = name
-        proto.opcode = node.opcode
-        proto.id = number
+        type_, raw = node.type, node.raw_metadata
+        metadata = b"" if raw is None else self._metadata.get(raw) or self._metadata_of(raw)
+        fields: dict[str, Any] = {}
         if isinstance(node, Apply):
-            if not isinstance(node.function, Op):
+            op = node.function
+            if not isinstance(op, Op):
                 raise HloomError("it calls a computed function: HLO cannot say that")
             try:
-                proto.operand_ids.extend([self.ids[member] for member in node.inputs])
+                operands = [self.ids[member] for member in node.inputs]
             except KeyError as missing:
                 raise HloomError(f"its operand {missing.args[0].name} does not stand before it in its graph") from None
-            self._add_attributes(proto, node, node.function)
         else:
-            self._add_leaf(proto, node)
-        if not proto.HasField("shape"):
-            proto.shape.CopyFrom(self.shape(node.type))
-        if node.raw_metadata is not None:
-            proto.metadata.CopyFrom(self._metadata_of(node.raw_metadata))
+            op, operands = LEAF, ()
+            if isinstance(node, Parameter):
+                fields["parameter_number"] = node.number
+            elif isinstance(node, Constant):
+                type_ = _static(type_)
+                fields["literal"] = self._literal(node, type_)
+        attributes = node.attributes
+        key = (op, id(attributes), node.type if "sharding" in attributes or op.name == "outfeed" else None)
+        shared = self._attributes.get(key)
+        if shared is None:
+            shared = self._attributes[key] = self._write_attributes(node, op).SerializeToString()
+        proto = instructions.add(
+            name=name, opcode=node.opcode, id=number, operand_ids=operands, shape=self._shape_bytes(type_), **fields
+        )
+        if raw is not None:
+            proto.metadata = metadata
+        if shared:
+            proto.MergeFromString(shared)
         self.ids[node] = number
 
     def shape(self, type_: Type) -> Any:
@@ -82,27 +100,16 @@ class InstructionWriter:
             cached = self._shapes[type_] = write_shape(type_)
         return cached
 
-    def _add_leaf(self, proto: Any, node: Node) -> None:
-        if isinstance(node, Parameter):
-            proto.parameter_number = node.number
-        elif isinstance(node, Constant):
-            if not isinstance(node.value, Literal):
-                raise HloomError("it holds a function as a value: HLO cannot say that")
-            type_ = node.type
-            if isinstance(type_, TensorType) and not type_.is_static:  # a constant's size is known: so does XLA read it
-                type_ = TensorType(type_.dtype, type_.dims, type_.layout)
-                proto.shape.CopyFrom(self.shape(type_))
-            proto.literal.CopyFrom(write_literal(node.value, type_))
-        self._add_attributes(proto, node, LEAF)
-
-    def _add_attributes(self, proto: Any, node: Node, op: Op) -> None:
-        """Merge in what the attributes say, worked out once per op, attributes and (for shardings) type."""
-        attributes = node.attributes
-        key = (op, id(attributes), node.type if "sharding" in attributes or op.name == "outfeed" else None)
-        cached = self._attributes.get(key)
+    def _shape_bytes(self, type_: Type) -> bytes:
+        cached = self._shapes_on_wire.get(type_)
         if cached is None:
-            cached = self._attributes[key] = self._write_attributes(node, op)
-        proto.MergeFrom(cached)
+            cached = self._shapes_on_wire[type_] = encoded_shape(type_)
+        return cached
+
+    def _literal(self, node: Constant, type_: Type) -> bytes:
+        if not isinstance(node.value, Literal):
+            raise HloomError("it holds a function as a value: HLO cannot say that")
+        return write_literal(node.value, type_).SerializeToString()
 
     def _write_attributes(self, node: Node, op: Op) -> Any:
         proto = protobuf.HloInstructionProto()
@@ -143,11 +150,17 @@ class InstructionWriter:
             raise HloomError(f"it calls {unknown.name}, which the module does not define")
         return [self.graph_ids[graph] for graph in called]
 
-    def _metadata_of(self, raw: str) -> Any:
-        cached = self._metadata.get(raw)
-        if cached is None:
-            cached = self._metadata[raw] = self._write_metadata(parse_metadata(raw))
-        return cached
+    def _metadata_of(self, raw: str) -> bytes:
+        fields = plain_fields(raw)
+        if fields is not None and "metadata_payload" not in fields and _fits(fields):
+            frame = fields.get("stack_frame_id")
+            if frame is not None:
+                fields["stack_frame_id"] = self.frame_ids.get(int(frame), frame)
+            made = encoded_metadata(fields)
+        else:
+            made = self._write_metadata(parse_metadata(raw)).SerializeToString()
+        self._metadata[raw] = made
+        return made
 
     def _write_metadata(self, metadata: Metadata) -> Any:
         """The message; a payload goes to the module, and its place there into the message."""
@@ -157,3 +170,15 @@ class InstructionWriter:
             self.payloads.append(proto.metadata_payload.value)
             proto.metadata_payload.id = len(self.payloads) - 1
         return proto
+
+
+def _static(type_: Type) -> Type:
+    """A constant's type, whose size is known: so does XLA read it."""
+    if isinstance(type_, TensorType) and not type_.is_static:
+        return TensorType(type_.dtype, type_.dims, type_.layout)
+    return type_
+
+
+def _fits(fields: Mapping[str, str | int]) -> bool:
+    """Whether numbers are such as the wire holds, and strings are text: protobuf says of others what is wrong."""
+    return all(value and (value.isascii() if isinstance(value, str) else value < 2**31) for value in fields.values())

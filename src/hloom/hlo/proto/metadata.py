@@ -6,13 +6,15 @@ Rows of stack tables have no numbers in the proto but their positions, counted f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.wire import varint
 from hloom.ir import METADATA_FIELDS, FileLocation, Metadata, StackFrame, StackTables
 from hloom.text import HloomError
 
-_SIMPLE = tuple(name for name in METADATA_FIELDS if name not in ("profile_type", "metadata_payload"))
+_SIMPLE = dict.fromkeys(name for name in METADATA_FIELDS if name not in ("profile_type", "metadata_payload"))
 
 
 def write_metadata(metadata: Metadata) -> Any:
@@ -25,9 +27,27 @@ def write_metadata(metadata: Metadata) -> Any:
     return proto
 
 
+def encoded_metadata(values: Mapping[str, str | int]) -> bytes:
+    """The bytes of OpMetadata with these fields, which are strings and numbers that fit."""
+    parts: list[bytes] = []
+    numbers = _field_numbers()
+    for name, value in values.items():
+        if isinstance(value, str):
+            data = value.encode("utf-8")
+            parts += (varint(numbers[name] << 3 | 2), varint(len(data)), data)
+        else:
+            parts += (varint(numbers[name] << 3), varint(value))
+    return b"".join(parts)
+
+
+@cache
+def _field_numbers() -> dict[str, int]:
+    return {field.name: field.number for field in protobuf.OpMetadata.DESCRIPTOR.fields}
+
+
 def read_metadata(proto: Any, payloads: Sequence[bytes] = ()) -> Metadata:
     """OpMetadata as metadata, its payload looked up; HloomError where there is none of that number."""
-    values = {name: getattr(proto, name) for name in _SIMPLE}
+    values = {field.name: value for field, value in proto.ListFields() if field.name in _SIMPLE}
     if proto.profile_type:
         values["profile_type"] = tuple(proto.profile_type)
     if proto.HasField("metadata_payload"):

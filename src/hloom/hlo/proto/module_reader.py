@@ -16,6 +16,7 @@ from hloom.hlo.proto.metadata import read_tables
 from hloom.hlo.proto.module_header import read_header
 from hloom.hlo.proto.module_writer import REMAINDER, sanitized
 from hloom.hlo.proto.original_values import read_recovery
+from hloom.hlo.proto.wire import wire_module
 from hloom.ir import Attributes, Graph, Module, Node, Parameter
 from hloom.text import HloomError, HloomWarning
 
@@ -85,8 +86,8 @@ class ProtoModuleReader:
         module.attributes = Attributes(attributes if table is None else {**attributes, "origin_recovery_table": table})
         module.stack_tables = read_tables(proto.stack_frame_index)
         self._keep_remainder()
-        for computation in proto.computations:
-            self._read_computation(computation)
+        for computation, wire in zip(proto.computations, wire_module(proto).computations, strict=True):
+            self._read_computation(computation, wire)
         module.entry = self._entry()
         self._add_notes()
         return module
@@ -105,7 +106,7 @@ class ProtoModuleReader:
         if remainder.ListFields():
             self.module.attachments[REMAINDER] = remainder
 
-    def _read_computation(self, proto: Any) -> None:
+    def _read_computation(self, proto: Any, wire: Any) -> None:
         name = sanitized(proto.name)
         if proto.id in self.graphs or name in self.module:
             raise HloomError(f"{self.source_name}: a second computation has the name {name} or the id {proto.id}")
@@ -113,14 +114,14 @@ class ProtoModuleReader:
         graph.execution_thread = proto.execution_thread if proto.execution_thread not in ("", "main") else None
         nodes: dict[int, Node] = {}
         names: dict[str, Node] = {}
-        read = self.instructions.read
-        for instruction in proto.instructions:
-            own = sanitized(instruction.name or instruction.opcode)
+        read, messages = self.instructions.read, proto.instructions
+        for position, instruction in enumerate(wire.instructions):
+            own = instruction.name = sanitized(instruction.name or instruction.opcode)
             number = instruction.id
             try:
                 if number in nodes or own in names:
                     raise HloomError(f"a second instruction has the name or the id {number}")
-                nodes[number] = names[own] = read(instruction, own, nodes, graph)
+                nodes[number] = names[own] = read(instruction, messages, position, nodes, graph)
             except HloomError as problem:
                 raise self._at(graph, own, problem.message) from None
         if proto.root_id not in nodes:

@@ -7,13 +7,16 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from hloom import protobuf
 from hloom.hlo.printer import ordered_graphs
 from hloom.hlo.proto.instruction_writer import InstructionWriter
 from hloom.hlo.proto.metadata import write_tables
 from hloom.hlo.proto.module_header import entry_layout, write_entry_layout, write_header, write_program_shape
 from hloom.hlo.proto.original_values import write_recovery
-from hloom.ir import Graph, Module, Node
+from hloom.hlo.proto.wire import new_wire_module
+from hloom.ir import Graph, Module, Node, Parameter
 from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
@@ -75,25 +78,38 @@ class ModuleWriter:
         instructions = InstructionWriter(self.graph_ids, frames)
         fusions = (node for graph in self.graphs for node in graph.nodes if node.opcode == "fusion")
         fused = {called for node in fusions for called in node.called_graphs}
+        wire = new_wire_module()
         for graph in self.graphs:
-            self._write_graph(graph, instructions, is_fused=graph in fused)
+            self._write_graph(graph, instructions, wire.computations.add().instructions, is_fused=graph in fused)
+        self._merge(wire)
         write_entry_layout(proto, module)
         proto.payloads.extend(instructions.payloads)
         self.losses.update(instructions.losses)
 
-    def _write_graph(self, graph: Graph, instructions: InstructionWriter, *, is_fused: bool) -> None:
+    def _merge(self, wire: Any) -> None:
+        """Take over the computations' instructions, as they stand on the wire."""
+        for proto, written in zip(self.proto.computations, wire.computations, strict=True):
+            try:
+                proto.MergeFromString(written.SerializeToString())
+            except DecodeError as problem:
+                raise HloomError(f"{proto.name} cannot be written as protobuf: {problem}") from None
+
+    def _write_graph(self, graph: Graph, instructions: InstructionWriter, wire: Any, *, is_fused: bool) -> None:
         proto = self.proto.computations.add()
         proto.id = self.graph_ids[graph]
         proto.name = self._graph_names.take(sanitized(graph.name))
         proto.is_fusion_computation = is_fused
         proto.execution_thread = graph.execution_thread or ""
         first = proto.id << 32
-        add = proto.instructions.add
+        names: dict[Node, str] = {}
+        take, is_plain = self._names.take, _PLAIN.fullmatch
         for number, node in enumerate(graph.nodes, first):
-            name = self._names.take(sanitized(node.name))
+            name = take(node.name if is_plain(node.name) else sanitized(node.name))
             self.numbers[name] = number
+            if isinstance(node, Parameter):
+                names[node] = name
             try:
-                instructions.write(add(), node, name, number)
+                instructions.write(wire, node, name, number)
             except HloomError as problem:
                 raise _at(graph, node, problem.message, problem.hint) from None
             except (TypeError, ValueError) as problem:
@@ -102,8 +118,8 @@ class ModuleWriter:
         if root not in instructions.ids or root.graph is not graph:
             raise HloomError(f"{graph.name} yields {root.name}, which is not one of its own instructions")
         proto.root_id = instructions.ids[root]
-        names = [proto.instructions[instructions.ids[parameter] - first].name for parameter in graph.parameters]
-        write_program_shape(proto.program_shape, entry_layout(graph), names, instructions.shape)
+        parameters = [names[parameter] for parameter in graph.parameters]
+        write_program_shape(proto.program_shape, entry_layout(graph), parameters, instructions.shape)
         if graph is self.module.entry:
             self.proto.entry_computation_id, self.proto.entry_computation_name = proto.id, proto.name
         if self.module.is_scheduled and not is_fused:
@@ -116,7 +132,8 @@ def _at(graph: Graph, node: Node, problem: str, hint: str | None = None) -> Hloo
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
-_NUMBERED = re.compile(r"(.+)\.(-?[0-9]{1,18})", re.DOTALL)
+_MOST_DIGITS = 18
+_NUMBERED = re.compile(r"(.+)\.(-[0-9]{1,18})", re.DOTALL)
 
 
 class UniqueNames:
@@ -135,15 +152,19 @@ class UniqueNames:
         >>> names.take("x"), names.take("x"), names.take("x.7")
         ('x', 'x.1', 'x.7')
         """
-        numbered = _NUMBERED.fullmatch(name)
-        stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
+        stem, _, tail = name.rpartition(".")
+        if stem and tail.isdecimal() and tail.isascii() and len(tail) <= _MOST_DIGITS:
+            number = int(tail)
+        else:
+            numbered = _NUMBERED.fullmatch(name) if tail[:1] == "-" else None
+            stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 0)
         if (stem, number) in self._used:
             number = self._next.get(stem, 0)
             while (stem, number) in self._used:
                 number += 1
             self._next[stem] = number + 1
         self._used.add((stem, number))
-        return f"{stem}.{number}" if number or numbered else stem
+        return f"{stem}.{number}" if number or stem is not name else stem
 
 
 def sanitized(name: str) -> str:

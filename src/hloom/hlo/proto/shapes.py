@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.wire import varint
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -52,16 +53,48 @@ def write_shape(type_: Type, depth: int = 0) -> Any:
     )
 
 
+def encoded_shape(type_: Type) -> bytes:
+    """The bytes of `write_shape`'s message; those of an array, the commonest by far, are put together here."""
+    if not isinstance(type_, TensorType):
+        return write_shape(type_).SerializeToString()
+    layout = _encoded_layout(type_.layout or default_layout(type_.rank))
+    if not type_.dims:
+        return b"".join((_ELEMENT, varint(_number_of(type_.dtype.name)), _LAYOUT, varint(len(layout)), layout))
+    dims = b"".join([varint(NO_SIZE if size == UNBOUNDED else size) for size in type_.dims])
+    dynamic = bytes(type_.dynamic or type_.rank)
+    return b"".join(
+        (
+            _ELEMENT, varint(_number_of(type_.dtype.name)), _DIMENSIONS, varint(len(dims)), dims,
+            _LAYOUT, varint(len(layout)), layout, _IS_DYNAMIC, varint(len(dynamic)), dynamic,
+        )
+    )  # fmt: skip
+
+
+_ELEMENT, _DIMENSIONS, _LAYOUT, _IS_DYNAMIC = b"\x10", b"\x1a", b"\x2a", b"\x32"
+"""The keys of ShapeProto's fields `element_type`, `dimensions`, `layout` and `is_dynamic_dimension`."""
+
+
+@lru_cache(maxsize=1024)
+def _encoded_layout(layout: Layout) -> bytes:
+    return _write_layout(layout).SerializeToString()
+
+
 def _write_array(array_type: TensorType) -> Any:
     dims = [NO_SIZE if size == UNBOUNDED else size for size in array_type.dims]
     return protobuf.ShapeProto(
-        element_type=protobuf.PrimitiveType.Value(array_type.dtype.name.upper()),
+        element_type=_number_of(array_type.dtype.name),
         dimensions=dims,
         is_dynamic_dimension=array_type.dynamic or (False,) * array_type.rank,
         layout=_write_layout(array_type.layout or default_layout(array_type.rank)),
     )
 
 
+@cache
+def _number_of(name: str) -> int:
+    return protobuf.PrimitiveType.Value(name.upper())
+
+
+@lru_cache(maxsize=1024)
 def _write_layout(layout: Layout) -> Any:
     proto = protobuf.LayoutProto(
         minor_to_major=layout.minor_to_major,
@@ -128,17 +161,34 @@ def _leaf_name(number: int) -> str:
 
 
 def _read_array(proto: Any, name: str) -> TensorType:
-    dims = [UNBOUNDED if size == NO_SIZE else size for size in proto.dimensions]
-    dynamic = tuple(proto.is_dynamic_dimension) or (False,) * len(dims)
-    if len(dynamic) != len(dims):
+    dims, dynamic = tuple(proto.dimensions), tuple(proto.is_dynamic_dimension)
+    if len(dynamic) != len(dims) and dynamic:
         raise HloomError(f"a shape of rank {len(dims)} says of {len(dynamic)} dimensions whether they are dynamic")
-    for size, moves in zip(dims, dynamic, strict=True):
-        if size < UNBOUNDED or (size == UNBOUNDED and not moves):
-            raise HloomError(f"a dimension cannot be {NO_SIZE if size == UNBOUNDED else size}")
-    layout = _read_layout(proto.layout, len(dims)) if proto.HasField("layout") else None
+    if dims and min(dims) < 0:
+        dims = tuple([UNBOUNDED if size == NO_SIZE else size for size in dims])
+        for size, moves in zip(dims, dynamic or (False,) * len(dims), strict=True):
+            if size < UNBOUNDED or (size == UNBOUNDED and not moves):
+                raise HloomError(f"a dimension cannot be {NO_SIZE if size == UNBOUNDED else size}")
+    layout = _known_layout(proto.layout, len(dims)) if proto.HasField("layout") else None
     if layout is not None and not dims and layout.is_plain:
         layout = None
     return TensorType(DTYPES[name], dims, layout, dynamic)
+
+
+def _known_layout(proto: Any, rank: int) -> Layout:
+    """The layout, read once for all messages that are alike: there are few."""
+    key = rank, proto.SerializeToString()
+    layout = _layouts.get(key)
+    if layout is None:
+        if len(_layouts) >= _MOST_LAYOUTS:
+            _layouts.clear()
+        layout = _layouts[key] = _read_layout(proto, rank)
+    return layout
+
+
+_layouts: dict[tuple[int, bytes], Layout] = {}
+_MOST_LAYOUTS = 1024
+"""How many layouts are remembered."""
 
 
 def _read_layout(proto: Any, rank: int) -> Layout:
