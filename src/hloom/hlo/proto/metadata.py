@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.wire import varint
+from hloom.hlo.proto.encoded_messages import varint
 from hloom.ir import METADATA_FIELDS, FileLocation, Metadata, StackFrame, StackTables
 from hloom.text import HloomError
 

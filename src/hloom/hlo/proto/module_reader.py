@@ -11,12 +11,12 @@ from typing import Any
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom import protobuf
+from hloom.hlo.proto.encoded_messages import wire_module
 from hloom.hlo.proto.instruction_reader import InstructionReader
 from hloom.hlo.proto.metadata import read_tables
 from hloom.hlo.proto.module_header import read_header
 from hloom.hlo.proto.module_writer import REMAINDER, sanitized
 from hloom.hlo.proto.original_values import read_recovery
-from hloom.hlo.proto.wire import wire_module
 from hloom.ir import Attributes, Graph, Module, Node, Parameter
 from hloom.text import HloomError, HloomWarning
 

@@ -11,11 +11,11 @@ from google.protobuf.message import DecodeError
 
 from hloom import protobuf
 from hloom.hlo.printer import ordered_graphs
+from hloom.hlo.proto.encoded_messages import new_wire_module
 from hloom.hlo.proto.instruction_writer import InstructionWriter
 from hloom.hlo.proto.metadata import write_tables
 from hloom.hlo.proto.module_header import entry_layout, write_entry_layout, write_header, write_program_shape
 from hloom.hlo.proto.original_values import write_recovery
-from hloom.hlo.proto.wire import new_wire_module
 from hloom.ir import Graph, Module, Node, Parameter
 from hloom.text import HloomError, HloomWarning
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.wire import varint
+from hloom.hlo.proto.encoded_messages import varint
 from hloom.ir import (
     COMBINED,
     DTYPES,

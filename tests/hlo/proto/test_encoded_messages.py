@@ -1,4 +1,4 @@
-"""Modules as they stand on the wire (`wire.py`): what is put together byte by byte is what protobuf writes."""
+"""Modules as they stand on the wire (`encoded_messages.py`): what is put together byte by byte is what protobuf writes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from hloom import protobuf
 from hloom.hlo import module_from_proto, module_to_proto, parse, print_module
+from hloom.hlo.proto.encoded_messages import new_wire_module, varint, wire_module
 from hloom.hlo.proto.metadata import encoded_metadata, write_metadata
 from hloom.hlo.proto.shapes import encoded_shape, write_shape
-from hloom.hlo.proto.wire import new_wire_module, varint, wire_module
 from hloom.ir import Metadata, TensorType, TupleType, Type, dtype
 from hloom.text import HloomError
 
@@ -75,7 +75,7 @@ def test_metadata_that_are_not_plain_are_written_by_protobuf(text: str):
 
 
 def test_a_number_that_does_not_fit_is_refused_as_before():
-    with pytest.raises(HloomError, match="out of range|Value"):
+    with pytest.raises(HloomError, match=r"out of range|Value"):
         module_to_proto(parse(MODULE.replace("source_line=3", "source_line=4294967296")))
 
 
