@@ -64,8 +64,13 @@ PEAKS, NEAR = 6, 0.9
 SPACING = 8
 """Maxima that are fewer moments apart are one."""
 
-Price = Callable[[Choice], tuple[float, bool]]
-"""What a choice is forecast to cost, and whether that has changed the tables."""
+CLOSE = 0.04
+"""What the tables overrate by less than this share is forecast before it is passed over."""
+
+Price = Callable[[Choice], float]
+"""What a choice is forecast to cost."""
+Correct = Callable[[Choice], bool]
+"""Corrects the tables where they say less of a choice than is forecast; whether that has changed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +134,16 @@ def memory_front(
     profiler: MemoryProfiler,
     *,
     price: Price | None = None,
+    correct: Correct | None = None,
     seeds: Iterable[Choice] = (),
     work: int = WORK,
 ) -> MemoryFront:
     """The cheapest choices that are found, each for the memory that it takes.
 
     `free` is the solution without a budget, `seeds` are choices to look at beside. `price` forecasts what a choice
-    costs, and may correct the problem's tables; without, it costs what they say.
+    costs; without, it costs what the problem's tables say. `correct` corrects these.
     """
-    search = _Search(problem, profiler, work, price or (lambda choice: (problem.cost(choice), False)))
+    search = _Search(problem, profiler, work, price or problem.cost, correct or (lambda _: False))
     for choice in {choice_key(choice): choice for choice in (free, *seeds)}.values():
         search.add(choice)
     search.run()
@@ -152,6 +158,7 @@ class _Search:
     profiler: MemoryProfiler
     work: int
     price: Price
+    correct: Correct
     graph: FactorGraph = field(init=False)
     positions: dict[int, float] = field(init=False)
     savings: MomentSavings = field(init=False)
@@ -272,7 +279,7 @@ class _Search:
         """The cheaper choices around one that were not simulated, in the order in which they are tried."""
         footprint = self.profiler.footprint(point.choice)
         held = held_at_peak(self.problem, point.choice, footprint)
-        limit = point.cost * (1 - GAIN)
+        limit = self.problem.cost(point.choice) * (1 - GAIN)
         ranked: list[tuple[bool, float, int, dict[int, int]]] = []
         around = moves(self.problem, self.graph, base, footprint, limit, frozenset[tuple[int, int]]())
         for number, move in enumerate(itertools.islice(around, MOST_CHEAPER)):
@@ -312,23 +319,35 @@ class _Search:
         self._price_front()
 
     def _price_front(self) -> None:
-        """Forecast what the choices of the front cost; where that changes the tables, others cost something else."""
+        """Forecast what the choices of the front cost, and those that the tables say cost hardly more; where that
+        changes the tables, others cost something else.
+        """
         for _ in range(MOST):
-            waiting = [key for point in self.front() if (key := choice_key(point.choice)) not in self.priced]
+            waiting = self._unpriced()
             if not waiting:
                 return
+            on_front = {choice_key(point.choice) for point in self.front()}
             is_changed = False
             for key in waiting:
                 point = self.points[key]
-                cost, is_surprise = self.price(point.choice)
-                self.points[key] = Point(point.choice, cost, point.profile)
+                self.points[key] = Point(point.choice, self.price(point.choice), point.profile)
                 self.priced.add(key)
-                is_changed = is_changed or is_surprise
+                if key in on_front:
+                    is_changed = self.correct(point.choice) or is_changed
             if is_changed:
                 self.graph = quotient_graph(self.problem)
                 for key, point in self.points.items():
                     if key not in self.priced:
                         self.points[key] = Point(point.choice, self.problem.cost(point.choice), point.profile)
+
+    def _unpriced(self) -> list[bytes]:
+        """What was not forecast, and costs hardly more than the cheapest that holds no more."""
+        least, waiting = math.inf, list[bytes]()
+        for key, point in sorted(self.points.items(), key=lambda item: (item[1].bytes, item[1].cost)):
+            least = min(least, point.cost)
+            if key not in self.priced and point.cost <= least * (1 + CLOSE):
+                waiting.append(key)
+        return waiting
 
     def _base(self, uses: Mapping[bytes, int], *, is_smallest: bool) -> dict[int, int] | None:
         """A choice in which isomorphic clusters have one strategy, from the front of such choices.

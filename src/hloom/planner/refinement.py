@@ -154,23 +154,33 @@ class Refinement:
             seeds += self.seeds()
         work = self.work - self._profiler.simulated
         front = memory_front(
-            self.problem, self.latest.strategies, self._profiler, price=self._price, seeds=seeds, work=work
+            self.problem,
+            self.latest.strategies,
+            self._profiler,
+            price=self._price,
+            correct=self._correct_for,
+            seeds=seeds,
+            work=work,
         )
         self._solved = [point.choice for point in front.simulated]
         return front
 
-    def _price(self, choice: Choice) -> tuple[float, bool]:
-        """What a choice is forecast to cost; whether the tables, where they said less, were corrected."""
+    def _price(self, choice: Choice) -> float:
+        """What a choice is forecast to cost; once plans were measured no less than the tables say."""
         assert self.latest is not None
         key, expected = choice_key(choice), self.problem.cost(choice)
         if key not in self._candidates:
             assignment = replace(self.latest, strategies=dict(choice), cost=expected)
             self._candidates[key] = candidate_of(self.task, self.problem, assignment, self.name, self.demands)
-        candidate = self._candidates[key]
-        cost = self._cost(candidate)
-        if self._has_learned:
-            return max(cost, expected), False
-        return cost, cost > expected * (1 + CLOSE) and self._surprise(candidate) > 0
+        cost = self._cost(self._candidates[key])
+        return max(cost, expected) if self._has_learned else cost
+
+    def _correct_for(self, choice: Choice) -> bool:
+        """Correct the tables by the forecast of a choice, where they said less; whether that changes them."""
+        candidate = self._candidates[choice_key(choice)]
+        if self._has_learned or self._cost(candidate) <= self.problem.cost(choice) * (1 + CLOSE):
+            return False
+        return self._surprise(candidate) > 0
 
     def prove(self) -> None:
         """Compute the bound of the tables as they are, also where isomorphic clusters choose independently.
