@@ -18,7 +18,7 @@ from hloom.planner.cost_tables import build_problem
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.memory_profile import Choice, MemoryProfiler
-from hloom.planner.neighbourhood import moves
+from hloom.planner.neighbourhood import buffer_pairs, moves, paired_changes
 from hloom.planner.problem import Problem
 from hloom.planner.reshard_placement import hoist_reshards
 from hloom.planner.solvers.assignment import Assignment
@@ -128,8 +128,8 @@ def test_the_smallest_is_near_the_least(problem: Problem, front: MemoryFront):
 
 
 def test_points_cost_what_they_are_priced_at(problem: Problem, free: Assignment):
-    def price(choice: Choice) -> tuple[float, bool]:
-        return 2.0 * problem.cost(choice), False
+    def price(choice: Choice) -> float:
+        return 2.0 * problem.cost(choice)
 
     front = memory_front(problem, free.strategies, profiler(problem), price=price, work=0)
     assert all(point.cost == pytest.approx(2.0 * problem.cost(point.choice)) for point in front.points)
@@ -140,15 +140,18 @@ def test_a_price_that_changes_the_tables_changes_the_others():
     free = plan_shared(problem)
     surprises: list[Choice] = []
 
-    def price(choice: Choice) -> tuple[float, bool]:
-        if not surprises:
-            surprises.append(choice)
-            for number in problem.node_costs:
-                problem.node_costs[number] = problem.node_costs[number] + 1e-3
-            return problem.cost(choice), True
-        return problem.cost(choice), False
+    def correct(choice: Choice) -> bool:
+        if surprises:
+            return False
+        surprises.append(choice)
+        for number in problem.node_costs:
+            problem.node_costs[number] = problem.node_costs[number] + 1e-3
+        return True
 
-    front = memory_front(problem, free.strategies, profiler(problem), price=price)
+    def price(choice: Choice) -> float:
+        return problem.cost(choice) + (0.0 if surprises else 1e-3 * len(problem.node_costs))
+
+    front = memory_front(problem, free.strategies, profiler(problem), price=price, correct=correct)
     assert surprises and all(point.cost == pytest.approx(problem.cost(point.choice)) for point in front.points)
 
 
@@ -165,6 +168,57 @@ def test_changes_around_a_choice_differ_in_one_node_and_what_follows(problem: Pr
     assert (changes[0].node, changes[0].strategy) not in {(move.node, move.strategy) for move in again}
     most = sorted(move.cost for move in changes)[len(changes) // 2]
     assert all(move.cost <= most for move in moves(problem, graph, base, footprint, most, set()))
+
+
+def test_a_weight_and_its_update_change_together(problem: Problem, free: Assignment):
+    graph = quotient_graph(problem)
+    base = graph.chosen(free.strategies)
+    w, n = (problem.clusters.of(problem.module.entry[name]) for name in "wn")
+    assert w is not None and n is not None
+    pairs = buffer_pairs(problem)
+    assert pairs == ([] if w is n else [(problem.representative[w.number], problem.representative[n.number])])
+    pairs = [(first, second) for first, second in itertools.permutations(graph.unary, 2)]
+    for rise in (0.0, 1000.0):
+        changes = list(paired_changes(graph, base, pairs, rise))
+        costs = [graph.cost(change) for change in changes]
+        assert costs == pytest.approx(sorted(costs)) and max(costs, default=0.0) <= (1 + rise) * graph.cost(base) * 1.001
+        assert all(sum(change[node] != base[node] for node in base) == 2 for change in changes)
+        assert len(changes) == 2 * sum(
+            problem.cost(choice) <= (1 + rise) * graph.cost(base) * (1 + 1e-9)
+            and sum(choice[node] != base[node] for node in base) == 2
+            for choice in every_choice(problem)
+        )
+    assert len(changes) > 1
+
+
+def test_what_the_tables_overrate_is_forecast(problem: Problem, free: Assignment):
+    """Beside a plan on the front that is forecast to cost less, others that the tables say are beaten are looked at."""
+    plain = memory_front(problem, free.strategies, profiler(problem))
+    first, second = plain.points[0], plain.points[1]
+    rivals = [
+        point.choice
+        for point in plain.simulated
+        if point.bytes <= second.bytes and second.cost < point.cost < second.cost * 1.02
+    ]
+
+    def price(choice: Choice) -> float:
+        return problem.cost(choice) * (0.96 if choice in rivals or choice == first.choice else 1.0)
+
+    front = memory_front(problem, free.strategies, profiler(problem), price=price)
+    for choice in rivals:
+        known = next(point for point in front.simulated if point.choice == choice)
+        assert known.cost == pytest.approx(0.96 * problem.cost(choice))
+
+
+def test_programs_bound_only_what_they_can_say(problem: Problem, free: Assignment, front: MemoryFront):
+    """Where no program has the cheapest choice that is known, there is no bound."""
+    assert front.models
+    for point in front.points:
+        if not any(model.has(point.choice) for model in front.models):
+            assert front.bound(point.bytes) == -math.inf
+    assert any(model.has(free.strategies) for model in front.models)
+    foreign = {number: -1 for number in free.strategies}
+    assert not any(model.has(foreign) for model in front.models)
 
 
 def test_layers_are_counted_the_same_way_round():

@@ -23,15 +23,25 @@ import numpy as np
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
 from hloom.planner.moment_savings import MomentSavings
-from hloom.planner.neighbourhood import Move, expected_change, held_at_peak, moves, single_changes
+from hloom.planner.neighbourhood import (
+    Move,
+    buffer_pairs,
+    expected_change,
+    held_at_peak,
+    moves,
+    paired_changes,
+    single_changes,
+)
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
 
 WORK = 240_000
 """How many instructions are simulated at most: ninety choices of a program of some thousands."""
-MOST, FEWEST = 700, 24
+MOST, FEWEST = 1300, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
+MANY = 600
+"""Where more choices than this may be simulated, twice as many instructions may be when it comes to changes of pairs."""
 STAGES = 40
 """How often the search begins anew from another choice of the front."""
 SHARE, FEWEST_MOVES, MOST_MOVES = 5, 6, 24
@@ -55,7 +65,7 @@ IDLE = 4
 """After so many stages and one that gained nothing the search ends."""
 FLAT = 0.002
 """What holds more than the least by less than this share is looked around as well in the end, the cheapest first."""
-DESCENT = 3
+DESCENT = 4
 """One part in so many of the simulations may go there at a time."""
 MOST_CHEAPER = 96
 """So many cheaper choices around one of the front are looked at."""
@@ -64,8 +74,10 @@ PEAKS, NEAR = 6, 0.9
 SPACING = 8
 """Maxima that are fewer moments apart are one."""
 
-CLOSE = 0.04
-"""What the tables overrate by less than this share is forecast before it is passed over."""
+RISE = 0.08
+"""What a pair of changes may cost more, as a share."""
+CLOSE = 0.06
+"""What the tables may overrate by less than this share is forecast before it is passed over."""
 
 Price = Callable[[Choice], float]
 """What a choice is forecast to cost."""
@@ -95,6 +107,12 @@ class MomentModel:
     use: MomentUse
     known: float
     counts: Mapping[int, int]
+    representative: Mapping[int, int]
+
+    def has(self, choice: Choice) -> bool:
+        """Whether the choice is one of the program's: it has all of its strategies."""
+        kept = {node: set(strategies.tolist()) for node, strategies in self.graph.kept.items()}
+        return all(strategy in kept[self.representative[number]] for number, strategy in choice.items())
 
     def bound(self, budget: float, most: float) -> float:
         """What none of its choices that keep the budget costs less than; infinite where that is more than `most`."""
@@ -120,12 +138,17 @@ class MemoryFront:
         return self.points[0]
 
     def bound(self, budget: float) -> float:
-        """What the linear programs say that no choice within a budget costs less than, and none is known to."""
-        known = min((point.cost for point in self.within(budget)), default=math.inf)
-        least = known
-        for model in self.models:
+        """What the linear programs say that no choice within a budget costs less than, and none is known to.
+
+        Only programs count that have the cheapest choice known within the budget among theirs: others know too little.
+        """
+        known = self.within(budget)
+        if not known:
+            return -math.inf
+        least, models = known[0].cost, [model for model in self.models if model.has(known[0].choice)]
+        for model in models:
             least = min(least, model.bound(budget, least))
-        return least if math.isfinite(least) else -math.inf
+        return least if models else -math.inf
 
 
 def memory_front(
@@ -166,6 +189,7 @@ class _Search:
     priced: set[bytes] = field(default_factory=set)
     models: list[MomentModel] = field(default_factory=list)
     is_first_changed: bool = False
+    overrated: float = 0.0
     _first: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -222,6 +246,7 @@ class _Search:
             before = self.front()
             self._descend()
             self._cheapen()
+            self._pair()
             if not self._has_gained(before):
                 return
 
@@ -318,19 +343,49 @@ class _Search:
                 exhausted.add(key)
         self._price_front()
 
-    def _price_front(self) -> None:
-        """Forecast what the choices of the front cost, and those that the tables say cost hardly more; where that
-        changes the tables, others cost something else.
+    def _pair(self) -> None:
+        """Change a parameter and what takes its buffer together, around the choices of the front, those first below
+        which most is left open: a weight that is split otherwise saves memory only if its update is as well.
         """
+        pairs, work = buffer_pairs(self.problem), self.work
+        if self.allowed > MANY:
+            self.work += work
+        exhausted: set[bytes] = set()
+        most = len(self.points) + self.allowed // DESCENT
+        while pairs and self.has_work and len(self.points) < most:
+            fresh = [
+                (left_open if math.isfinite(left_open) else 0.0, key, base)
+                for point, base, left_open in self._shared_front()
+                if (key := choice_key(point.choice)) not in exhausted
+            ]
+            if not fresh:
+                break
+            _, key, base = max(fresh, key=lambda entry: entry[:2])
+            exhausted.add(key)
+            for change in paired_changes(self.graph, base, pairs, RISE):
+                choice = self.graph.named(self.problem, change)
+                if self.has_work and len(self.points) < most and not self.profiler.is_known(choice):
+                    self.add(choice)
+            self._price_front()
+        self.work = work
+
+    def _price_front(self) -> None:
+        """Forecast what the choices of the front cost, and those that would be on it if the tables overrate them as much
+        as others; where that changes the tables, others cost something else.
+        """
+        probe = self._unpriced(CLOSE)[:1]
         for _ in range(MOST):
-            waiting = self._unpriced()
+            waiting = [*probe, *self._unpriced(min(self.overrated, CLOSE))]
             if not waiting:
                 return
             on_front = {choice_key(point.choice) for point in self.front()}
-            is_changed = False
-            for key in waiting:
+            is_changed, probe = False, list[bytes]()
+            for key in dict.fromkeys(waiting):
                 point = self.points[key]
-                self.points[key] = Point(point.choice, self.price(point.choice), point.profile)
+                cost = self.price(point.choice)
+                if point.cost > 0:
+                    self.overrated = max(self.overrated, 1 - cost / point.cost)
+                self.points[key] = Point(point.choice, cost, point.profile)
                 self.priced.add(key)
                 if key in on_front:
                     is_changed = self.correct(point.choice) or is_changed
@@ -340,14 +395,14 @@ class _Search:
                     if key not in self.priced:
                         self.points[key] = Point(point.choice, self.problem.cost(point.choice), point.profile)
 
-    def _unpriced(self) -> list[bytes]:
-        """What was not forecast, and costs hardly more than the cheapest that holds no more."""
-        least, waiting = math.inf, list[bytes]()
+    def _unpriced(self, share: float) -> list[bytes]:
+        """What was not forecast, and is on the front, or would be if it cost so much less; the nearest first."""
+        least, waiting = math.inf, list[tuple[float, int, bytes]]()
         for key, point in sorted(self.points.items(), key=lambda item: (item[1].bytes, item[1].cost)):
+            if key not in self.priced and (point.cost < least or point.cost * (1 - share) < least * (1 - GAIN)):
+                waiting.append((point.cost - min(least, point.cost), point.bytes, key))
             least = min(least, point.cost)
-            if key not in self.priced and point.cost <= least * (1 + CLOSE):
-                waiting.append(key)
-        return waiting
+        return [key for *_, key in sorted(waiting)]
 
     def _base(self, uses: Mapping[bytes, int], *, is_smallest: bool) -> dict[int, int] | None:
         """A choice in which isomorphic clusters have one strategy, from the front of such choices.
@@ -494,7 +549,7 @@ class _Search:
             return  # its answers were not all simulated, so its rows were not corrected
         rows = sorted(stage.peaks)
         use = stage.savings.use(base, point.profile, kept, rows)
-        self.models.append(MomentModel(stage.graph, use, point.cost, self._counts()))
+        self.models.append(MomentModel(stage.graph, use, point.cost, self._counts(), self.problem.representative))
 
     def _targets(self) -> list[float]:
         """Budgets from the least memory on the front to the most, those in between first, and one that is less."""

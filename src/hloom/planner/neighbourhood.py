@@ -13,6 +13,7 @@ import numpy as np
 from hloom.ir import Node, TensorType
 from hloom.planner.cost_model import itemsize_of
 from hloom.planner.device_program import ValueOrigin
+from hloom.planner.entry_results import aliases, output_at
 from hloom.planner.memory_footprint import Footprint
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph
@@ -98,6 +99,47 @@ def single_changes(
     for _, node, strategy in sorted(ranked):
         if strategy != base[node]:
             yield {**base, node: strategy}
+
+
+def buffer_pairs(problem: Problem) -> list[tuple[int, int]]:
+    """The nodes of parameters, with those of the outputs that take their buffers."""
+    entry = problem.module.entry
+    parameters = {parameter.number: parameter for parameter in entry.parameters}
+    pairs: dict[tuple[int, int], None] = {}
+    for alias in aliases(problem.module):
+        value = None if entry.output is None else output_at(entry.output, alias.output_index)
+        if value is None or alias.parameter_index:
+            continue
+        clusters = [
+            problem.clusters.of(node) for node in (parameters[alias.parameter], problem.clusters.dataflow.origin(value))
+        ]
+        first, second = (None if cluster is None else problem.representative[cluster.number] for cluster in clusters)
+        if first is not None and second is not None and first != second:
+            pairs[first, second] = None
+    return list(pairs)
+
+
+def paired_changes(
+    graph: FactorGraph, base: Mapping[int, int], pairs: Sequence[tuple[int, int]], rise: float
+) -> Iterator[dict[int, int]]:
+    """Choices that differ from a base in both nodes of a pair and cost at most this share more, the cheapest first."""
+    most = rise * graph.cost(base)
+    ranked: list[tuple[float, int, int, int]] = []
+    for number, (first, second) in enumerate(pairs):
+        alone = graph.given(first, base)
+        for strategy, cost in enumerate(alone - alone[base[first]]):
+            if strategy == base[first]:
+                continue
+            beside = graph.given(second, {**base, first: strategy})
+            extra = cost + beside - beside[base[second]]
+            ranked += [
+                (float(extra[other]), number, strategy, other)
+                for other in np.flatnonzero(extra <= most).tolist()
+                if other != base[second]
+            ]
+    for _, number, strategy, other in sorted(ranked):
+        first, second = pairs[number]
+        yield {**base, first: strategy, second: other}
 
 
 def bytes_at_peak(problem: Problem, choice: Mapping[int, int], footprint: Footprint) -> dict[int, float]:

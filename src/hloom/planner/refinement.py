@@ -167,20 +167,24 @@ class Refinement:
 
     def _price(self, choice: Choice) -> float:
         """What a choice is forecast to cost; once plans were measured no less than the tables say."""
-        assert self.latest is not None
-        key, expected = choice_key(choice), self.problem.cost(choice)
-        if key not in self._candidates:
-            assignment = replace(self.latest, strategies=dict(choice), cost=expected)
-            self._candidates[key] = candidate_of(self.task, self.problem, assignment, self.name, self.demands)
-        cost = self._cost(self._candidates[key])
-        return max(cost, expected) if self._has_learned else cost
+        cost = self._cost(self._candidate(choice))
+        return max(cost, self.problem.cost(choice)) if self._has_learned else cost
 
     def _correct_for(self, choice: Choice) -> bool:
         """Correct the tables by the forecast of a choice, where they said less; whether that changes them."""
-        candidate = self._candidates[choice_key(choice)]
+        candidate = self._candidate(choice)
         if self._has_learned or self._cost(candidate) <= self.problem.cost(choice) * (1 + CLOSE):
             return False
         return self._surprise(candidate) > 0
+
+    def _candidate(self, choice: Choice) -> CandidatePlan:
+        """The plan of a choice, made once."""
+        assert self.latest is not None
+        key = choice_key(choice)
+        if key not in self._candidates:
+            assignment = replace(self.latest, strategies=dict(choice), cost=self.problem.cost(choice))
+            self._candidates[key] = candidate_of(self.task, self.problem, assignment, self.name, self.demands)
+        return self._candidates[key]
 
     def prove(self) -> None:
         """Compute the bound of the tables as they are, also where isomorphic clusters choose independently.
