@@ -1,6 +1,6 @@
 """The front of time over memory: beside a look at every choice, for repeated layers, and with prices of its own.
 
-Covers `neighbourhood.py` and `moment_savings.py`.
+Covers `neighbourhood.py`, `memory_front.py` and `moment_savings.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pytest
 
 import hloom
 from hloom.hlo import parse
-from hloom.planner.budget_search import MemoryFront, memory_front
+from hloom.planner.budget_search import memory_front
 from hloom.planner.cost_tables import build_problem
 from hloom.planner.layer_order import layer_positions
 from hloom.planner.memory_footprint import footprint
+from hloom.planner.memory_front import MemoryFront
 from hloom.planner.memory_profile import Choice, MemoryProfiler
 from hloom.planner.neighbourhood import buffer_pairs, moves, paired_changes
 from hloom.planner.problem import Problem
@@ -181,7 +182,9 @@ def test_a_weight_and_its_update_change_together(problem: Problem, free: Assignm
     for rise in (0.0, 1000.0):
         changes = list(paired_changes(graph, base, pairs, rise))
         costs = [graph.cost(change) for change in changes]
-        assert costs == pytest.approx(sorted(costs)) and max(costs, default=0.0) <= (1 + rise) * graph.cost(base) * 1.001
+        assert (
+            costs == pytest.approx(sorted(costs)) and max(costs, default=0.0) <= (1 + rise) * graph.cost(base) * 1.001
+        )
         assert all(sum(change[node] != base[node] for node in base) == 2 for change in changes)
         assert len(changes) == 2 * sum(
             problem.cost(choice) <= (1 + rise) * graph.cost(base) * (1 + 1e-9)
@@ -217,7 +220,7 @@ def test_programs_bound_only_what_they_can_say(problem: Problem, free: Assignmen
         if not any(model.has(point.choice) for model in front.models):
             assert front.bound(point.bytes) == -math.inf
     assert any(model.has(free.strategies) for model in front.models)
-    foreign = {number: -1 for number in free.strategies}
+    foreign = dict.fromkeys(free.strategies, -1)
     assert not any(model.has(foreign) for model in front.models)
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloom.planner.layer_order import layer_positions
+from hloom.planner.memory_front import MemoryFront, MomentModel, Point
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
 from hloom.planner.moment_savings import MomentSavings
 from hloom.planner.neighbourhood import (
@@ -41,7 +42,7 @@ WORK = 240_000
 MOST, FEWEST = 1300, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
 MANY = 600
-"""Where more choices than this may be simulated, twice as many instructions may be when it comes to changes of pairs."""
+"""Where more choices than this may be simulated, twice as many instructions may be for changes of pairs."""
 STAGES = 40
 """How often the search begins anew from another choice of the front."""
 SHARE, FEWEST_MOVES, MOST_MOVES = 5, 6, 24
@@ -83,72 +84,6 @@ Price = Callable[[Choice], float]
 """What a choice is forecast to cost."""
 Correct = Callable[[Choice], bool]
 """Corrects the tables where they say less of a choice than is forecast; whether that has changed them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A choice that was simulated, its cost as forecast, and its memory."""
-
-    choice: Choice
-    cost: float
-    profile: MemoryProfile
-
-    @property
-    def bytes(self) -> int:
-        """The bytes at the peak."""
-        return self.profile.bytes
-
-
-@dataclass(frozen=True, slots=True)
-class MomentModel:
-    """The linear program of one stage as it was corrected last."""
-
-    graph: FactorGraph
-    use: MomentUse
-    known: float
-    counts: Mapping[int, int]
-    representative: Mapping[int, int]
-
-    def has(self, choice: Choice) -> bool:
-        """Whether the choice is one of the program's: it has all of its strategies."""
-        kept = {node: set(strategies.tolist()) for node, strategies in self.graph.kept.items()}
-        return all(strategy in kept[self.representative[number]] for number, strategy in choice.items())
-
-    def bound(self, budget: float, most: float) -> float:
-        """What none of its choices that keep the budget costs less than; infinite where that is more than `most`."""
-        answer = solve_within_moments(self.graph, self.use, budget, self.known, self.counts, most)
-        return math.inf if answer is None or answer.missing > 0 else answer.bound
-
-
-@dataclass(slots=True)
-class MemoryFront:
-    """Choices of which none is beaten in both cost and memory, the smallest first; and all that were simulated."""
-
-    points: list[Point]
-    simulated: list[Point]
-    models: list[MomentModel] = field(default_factory=list)
-
-    def within(self, budget: float) -> list[Point]:
-        """Those that keep a budget, the cheapest first."""
-        return sorted((point for point in self.points if point.bytes <= budget), key=lambda point: point.cost)
-
-    @property
-    def smallest(self) -> Point:
-        """The one that holds least."""
-        return self.points[0]
-
-    def bound(self, budget: float) -> float:
-        """What the linear programs say that no choice within a budget costs less than, and none is known to.
-
-        Only programs count that have the cheapest choice known within the budget among theirs: others know too little.
-        """
-        known = self.within(budget)
-        if not known:
-            return -math.inf
-        least, models = known[0].cost, [model for model in self.models if model.has(known[0].choice)]
-        for model in models:
-            least = min(least, model.bound(budget, least))
-        return least if models else -math.inf
 
 
 def memory_front(
@@ -370,8 +305,8 @@ class _Search:
         self.work = work
 
     def _price_front(self) -> None:
-        """Forecast what the choices of the front cost, and those that would be on it if the tables overrate them as much
-        as others; where that changes the tables, others cost something else.
+        """Forecast what the choices of the front cost, and those that would be on it if the tables overrated them as
+        much as others; where that changes the tables, others cost something else.
         """
         probe = self._unpriced(CLOSE)[:1]
         for _ in range(MOST):

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hloom.ir import Node, TensorType
 from hloom.partitioner import TracedCollective
-from hloom.planner.budget_search import WORK, MemoryFront, memory_front
+from hloom.planner.budget_search import WORK, memory_front
 from hloom.planner.candidates import CandidatePlan, Measured, Solution, Task
 from hloom.planner.constraints import Constraints, restore_constrained
 from hloom.planner.cost_model import StepCost, itemsize_of
@@ -22,6 +22,7 @@ from hloom.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebui
 from hloom.planner.forecast import forecast, operand_marks, predicted_collectives
 from hloom.planner.free_values import free_duplicates, scatter_marks
 from hloom.planner.memory_bound import bound_within, least_held
+from hloom.planner.memory_front import MemoryFront
 from hloom.planner.memory_profile import Choice, MemoryProfiler, choice_key
 from hloom.planner.plan import Plan, plan_of
 from hloom.planner.problem import Problem
