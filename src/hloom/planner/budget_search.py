@@ -35,7 +35,7 @@ from hloom.planner.neighbourhood import (
 )
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
-from hloom.planner.solvers.moment_program import FractionalChoice, MomentUse, solve_within_moments
+from hloom.planner.solvers.moment_program import FractionalChoice, solve_within_moments
 
 WORK = 240_000
 """How many instructions are simulated at most: ninety choices of a program of some thousands."""
