@@ -48,7 +48,7 @@ def test_recipes_that_make_no_sense(options: dict, message: str):
 
 def test_sums_that_s32_does_not_hold():
     size = MOST_SUMMED + 1
-    assert MOST_SUMMED * 127 * 127 < 2**31 <= size * 127 * 127
+    assert MOST_SUMMED * 127 * 128 < 2**31 <= size * 127 * 128
     text = f"""ENTRY e {{
       x = f32[1,{size}] parameter(0)
       h = f32[1,{size}] tanh(x)

@@ -201,7 +201,7 @@ class Backward(Emitter):
     def _total(self, opcode: str, left: Node, right: Node) -> Node:
         """The sum or difference of cotangents; of the cotangents of real and imaginary parts without arithmetic.
 
-            add(complex(x, 0), complex(0, y))  ->  complex(x, y)
+        add(complex(x, 0), complex(0, y))  ->  complex(x, y)
         """
         if left.opcode == "complex" and right.opcode == "complex":
             parts = [self._nonzero(opcode, *pair) for pair in zip(left.inputs, right.inputs, strict=True)]

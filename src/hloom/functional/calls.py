@@ -410,6 +410,7 @@ class Calls:
         interpreter.frame = frame.caller
         return interpreter.current(made)
 
+
 TRANSFORMATIONS = {
     "grad": "grad", "value_and_grad": "value_and_grad", "jvp": "jvp", "vjp": "vjp", "jacrev": "jacobian",
     "jacfwd": "jacobian", "jacobian": "jacobian", "hessian": "hessian",

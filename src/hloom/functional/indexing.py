@@ -388,9 +388,7 @@ class Indexing:
         if is_moving and _has_elements(right):
             self.set(owner, index, change(self.get(owner, index)))
             return
-        if is_moving or (
-            isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None
-        ):
+        if is_moving or (isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None):
             self.set(owner, index, _Whole(change(owner)))
             return
         self.set(owner, index, change(self.get(owner, index)))

@@ -331,9 +331,7 @@ class RecursiveCalls:
             *(leaf for spec in one.written.values() for leaf in spec.leaves()),
         ]
         made = TupleType([leaf.type for leaf in leaves])
-        call = emitter.graph.add_apply(
-            OPS["call"], nodes, made, {"to_apply": one.graph}, metadata=emitter.metadata
-        )
+        call = emitter.graph.add_apply(OPS["call"], nodes, made, {"to_apply": one.graph}, metadata=emitter.metadata)
         outputs = iter([emitter.element(call, number) for number in range(len(leaves))])
         value = one.result.renewed({}).lift(join, outputs) if one.result is not None else None
         for key, spec in one.written.items():

@@ -71,9 +71,7 @@ class HloNodeData(explorer.NodeDataProvider):
         """Nothing to choose."""
         return explorer.GetConfigEditorsResult(configEditors=[])
 
-    def run(
-        self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Any
-    ) -> Any:
+    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: Any) -> Any:
         """The values of one graph's instructions, and their colours; an error where the module has none."""
         name = OVERLAYS[provider_id.removeprefix("hloom_")]
         try:

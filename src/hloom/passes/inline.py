@@ -141,6 +141,4 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
 
 
 register_pass("inline", "put the called computations in place of calls", inline, options=("limit",))
-register_pass(
-    "inline-fusions", "put the fused instructions in place of fusions", inline_fusions, options=("limit",)
-)
+register_pass("inline-fusions", "put the fused instructions in place of fusions", inline_fusions, options=("limit",))

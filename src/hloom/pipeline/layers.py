@@ -108,9 +108,7 @@ class StepLayers:
         return repeated
 
     @staticmethod
-    def for_stages(
-        module: Module, microbatches: int, batch: Batch | str | None, starts: Sequence[int]
-    ) -> StepLayers:
+    def for_stages(module: Module, microbatches: int, batch: Batch | str | None, starts: Sequence[int]) -> StepLayers:
         """The layers of a step whose loops are cut where stages start, which are numbers of layers."""
         first = StepLayers.analysed(module, microbatches, batch)
         if not first.cut.ranges:

@@ -1,6 +1,6 @@
 """Rows of stacked arrays: slices along the first dimension, moved towards what the arrays are made of.
 
-    slice(multiply(concatenate(x, y), scale), rows of x)   ->   multiply(x, slice(scale, rows of x))
+slice(multiply(concatenate(x, y), scale), rows of x)   ->   multiply(x, slice(scale, rows of x))
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def is_made_by_rows(node: Node, ranges: Sequence[Rows]) -> bool:
 def sum_by_rows(node: Node, ranges: Sequence[Rows], slices: RowSlices) -> bool:
     """Write a sum over all rows as the sum of those over ranges of them; whether it was one.
 
-        reduce(concatenate(x, y), 0), dimensions={0,...}   ->   add(reduce(x, 0), reduce(y, 0))
+    reduce(concatenate(x, y), 0), dimensions={0,...}   ->   add(reduce(x, 0), reduce(y, 0))
     """
     if node.opcode != "reduce" or len(node.inputs) != 2 or 0 not in node.attributes["dimensions"]:
         return False

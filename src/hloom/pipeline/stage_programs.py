@@ -75,9 +75,7 @@ class _Cut:
         assignment = cut.assignment
         self.count = len(plan.stages)
         self.stage_of = {node: stage_of_layer[layer] for node, layer in assignment.layer_of.items()}
-        self.phase_of = {
-            node: _BACKWARD if node in assignment.backward else _FORWARD for node in assignment.layer_of
-        }
+        self.phase_of = {node: _BACKWARD if node in assignment.backward else _FORWARD for node in assignment.layer_of}
         self.sums = self._split_sums()
         self.given = self.step.given
         self.order = {node: number for number, node in enumerate(self.step.body.nodes)}

@@ -72,9 +72,7 @@ class _Measurement:
         self.examples = _examples(step)
         self.sizes = [value_type.byte_count for value_type in self.program.argument_types]
         read_as = analysis.cut.parameters
-        self.batches = {
-            read_as[p.number].number for value in step.batches for p in parameters_of(step.captured[value])
-        }
+        self.batches = {read_as[p.number].number for value in step.batches for p in parameters_of(step.captured[value])}
         self.batch_bytes = sum(self.sizes[number] for number in self.batches) / microbatches
         self.seconds: list[Parts] = [timer.layer_seconds(self.program, stage) for stage in range(len(self.layers))]
 

@@ -39,9 +39,7 @@ class StageUpdates:
     `captured_by` are by stage the captured values of the body that its microbatches read.
     """
 
-    def __init__(
-        self, step: BatchedStep, sums: Sequence[StageSum], captured_by: Sequence[Mapping[Node, None]]
-    ) -> None:
+    def __init__(self, step: BatchedStep, sums: Sequence[StageSum], captured_by: Sequence[Mapping[Node, None]]) -> None:
         self.step, self.captured_by = step, captured_by
         entry = self.step.entry
         self.sums = {total.accumulator.total: total for total in sums}
@@ -171,9 +169,7 @@ class StageUpdates:
             module = extract(f"{self.step.module.name}.stage{stage}.update{number}", made, given)
             sends = [(n, s) for n, node in enumerate(made) for s in readers.get(node, ()) if s != stage]
             programs.append(
-                StageProgram(
-                    module, stage, tuple(map(self.value, given)), tuple(map(self.value, made)), tuple(sends)
-                )
+                StageProgram(module, stage, tuple(map(self.value, given)), tuple(map(self.value, made)), tuple(sends))
             )
         return programs
 
@@ -210,4 +206,3 @@ class _Leaf:
         if not isinstance(node, Node):
             return False
         return isinstance(node, Parameter) or not (update._is_everywhere(node) or node in self._own)
-

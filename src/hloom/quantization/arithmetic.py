@@ -1,6 +1,7 @@
 """Arrays quantised and dequantised with numpy: what a program's parameters are given, and what it makes of them.
 
-    symmetric    scale = max|w| / largest;  q = round(w / scale);  w' = q * scale
+    symmetric    scale = max|w| / largest, max|w| / (largest + 1/2), or the w of the greatest magnitude / least, by the
+                 least squared error;  q = round(w / scale), from least to largest;  w' = q * scale
     asymmetric   scale = (max - min) / (greatest - least), both with 0 between them;  zero = round(least - min / scale);
                  q = round(w / scale) + zero;  w' = (q - zero) * scale
     MX           scale = 2^(floor(log2(max|w|)) - exponent)
@@ -56,12 +57,11 @@ def quantize_array(
         raise HloomError(f"{name} cannot be quantised: {bad:,} of its {wide.size:,} values are NaN or infinite")
     precision = np.float64 if array.dtype == np.float64 else np.float32
     if is_symmetric:
-        scale = _symmetric_scale(wide, number_format, blocks, precision)
-        return with_scale(wide, number_format, scale, None, blocks)
+        return _nearest_symmetric(wide, number_format, blocks, precision)
     least, greatest = number_format.integer_range
     low = np.minimum(block_reduce(np.minimum, wide, blocks), 0)
     high = np.maximum(block_reduce(np.maximum, wide, blocks), 0)
-    scale = _not_zero(high / (greatest - least) - low / (greatest - least), precision, greatest - least)
+    scale = _representable(high / (greatest - least) - low / (greatest - least), precision, greatest - least)
     zero = np.clip(np.rint(least - low / scale.astype(np.float64)), least, greatest)
     return with_scale(wide, number_format, scale, zero.astype(number_format.dtype.numpy), blocks)
 
@@ -74,38 +74,69 @@ def with_scale(
     values = wide / stretched(scale.astype(np.float64), wide.shape, blocks)
     if zero is not None:
         values = values + stretched(zero.astype(np.float64), wide.shape, blocks)
-    return QuantizedArray(rounded(values, number_format, is_symmetric=zero is None), scale, zero, blocks)
+    return QuantizedArray(rounded(values, number_format), scale, zero, blocks)
 
 
-def rounded(values: np.ndarray, number_format: NumberFormat, *, is_symmetric: bool = True) -> np.ndarray:
+def rounded(values: np.ndarray, number_format: NumberFormat) -> np.ndarray:
     """Values, already divided by their scales, as a format's nearest."""
     if not number_format.is_integer:
         return np.clip(values, -number_format.largest, number_format.largest).astype(number_format.dtype.numpy)
     low, high = number_format.integer_range
-    if is_symmetric:
-        low, high = -int(number_format.largest), int(number_format.largest)
+    if number_format.is_block_scaled:
+        low = -high
     return np.clip(np.rint(values), low, high).astype(np.int8).astype(number_format.dtype.numpy)
 
 
-def _symmetric_scale(
+def _nearest_symmetric(
     wide: np.ndarray, number_format: NumberFormat, blocks: Sequence[int], precision: type[np.floating]
-) -> np.ndarray:
+) -> QuantizedArray:
+    """An array of f64 without zero points, its scales those of the least squared error, block by block.
+
+    Integers have one more below zero than above it: it is of use where the value of the greatest magnitude is negative,
+    which the sign of the scale can always see to.
+    """
     greatest = block_reduce(np.maximum, np.abs(wide), blocks)
-    if number_format.exponent is None:
-        return _not_zero(greatest / number_format.largest, precision, number_format.largest)
-    _, exponents = np.frexp(greatest)  # greatest = m * 2^e, m from 1/2 on
-    exponents = np.clip(exponents - 1 - number_format.exponent, _LEAST_EXPONENT, 127)
-    return np.exp2(np.where(greatest > 0, exponents, 0)).astype(MX_SCALE.numpy)
+    if number_format.exponent is not None:
+        _, exponents = np.frexp(greatest)  # greatest = m * 2^e, m from 1/2 on
+        exponents = np.clip(exponents - 1 - number_format.exponent, _LEAST_EXPONENT, 127)
+        scale = np.exp2(np.where(greatest > 0, exponents, 0)).astype(MX_SCALE.numpy)
+        return with_scale(wide, number_format, scale, None, blocks)
+    largest = number_format.largest
+    best = with_scale(wide, number_format, _representable(greatest / largest, precision, largest), None, blocks)
+    if not number_format.is_integer:
+        return best
+    signed = np.where(block_reduce(np.maximum, wide, blocks) == greatest, -greatest, greatest)
+    with np.errstate(all="ignore"):
+        least = _squared_error(wide, best)
+        for scale in (greatest / (largest + 0.5), signed / (largest + 1)):
+            other = with_scale(wide, number_format, _representable(scale, precision, largest + 1), None, blocks)
+            error = _squared_error(wide, other)
+            is_less = error < least
+            least = np.where(is_less, error, least)
+            elements = np.broadcast_to(stretched(is_less, wide.shape, blocks), wide.shape)
+            best = QuantizedArray(
+                np.where(elements, other.values, best.values),
+                np.where(is_less, other.scale, best.scale),
+                None,
+                best.blocks,
+            )
+    return best
 
 
-def _not_zero(scale: np.ndarray, precision: type[np.floating], largest: float) -> np.ndarray:
+def _squared_error(wide: np.ndarray, made: QuantizedArray) -> np.ndarray:
+    """The squared error of every block."""
+    return block_reduce(np.add, (made.dequantized(np.dtype(np.float64)) - wide) ** 2, made.blocks)
+
+
+def _representable(scale: np.ndarray, precision: type[np.floating], largest: float) -> np.ndarray:
     """Scales as the program holds them: 1 where all values are zero.
 
     None is so small that it is flushed to zero, or so large that its product with `largest` overflows.
     """
     limits = np.finfo(precision)
     greatest = np.nextafter(precision(limits.max / largest), precision(0))
-    return np.where(scale > 0, np.clip(scale, limits.tiny, greatest), 1).astype(precision)
+    magnitude = np.clip(np.abs(scale), limits.tiny, greatest)
+    return np.where(scale != 0, np.copysign(magnitude, scale), 1).astype(precision)
 
 
 def block_reduce(combine: np.ufunc, array: np.ndarray, blocks: Sequence[int]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Number formats that weights are stored in: HLO's element type, the range that is used of it, and the type of scales.
 
-Sources: the ranges of int8 and int4 as in AQT and ONNX (symmetric ones leave the least integer out); OCP Microscaling
-Formats (MX) Specification 1.0, section 5, for `mxfp8`, `mxfp4` and `mxint8`.
+Sources: the ranges of int8 and int4 as in AQT, Qwix and ONNX Runtime, of which the nearest is taken (`arithmetic.py`);
+OCP Microscaling Formats (MX) Specification 1.0, section 5, for `mxfp8`, `mxfp4` and `mxint8`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MX_GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """One format. `largest` is the greatest magnitude that symmetric quantisation uses.
+    """One format. `largest` is the greatest value.
 
     `exponent` is given for MX formats, whose scales are powers of two: that of the largest power of two in the format.
     """
@@ -42,7 +42,7 @@ class NumberFormat:
 
     @property
     def integer_range(self) -> tuple[int, int]:
-        """The least and the greatest integer, as asymmetric quantisation uses them."""
+        """The least and the greatest integer."""
         return -(1 << (self.dtype.bits - 1)), (1 << (self.dtype.bits - 1)) - 1
 
 

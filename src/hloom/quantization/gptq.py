@@ -80,13 +80,7 @@ class GptqRounder:
         counts, errors, signal = [0, 0], np.zeros(2), 0.0
         for piece in self.slices.values():
             for positions, hessians in zip(piece.positions, piece.hessians, strict=True):
-                slice_ = _Rows(
-                    wide[positions],
-                    scale[positions],
-                    zero[positions],
-                    weight.format.number_format,
-                    nearest.zero is None,
-                )
+                slice_ = _Rows(wide[positions], scale[positions], zero[positions], weight.format.number_format)
                 made, pair = self._chosen(slice_, values[positions], hessians)
                 counts[0] += 1
                 if made is not None:
@@ -197,7 +191,6 @@ class _Rows:
     scale: np.ndarray
     zero: np.ndarray
     number_format: NumberFormat
-    is_symmetric: bool
 
     def error(self, integers: np.ndarray) -> np.ndarray:
         """What the elements are more than integers stand for."""
@@ -214,7 +207,7 @@ class _Rows:
         result = np.zeros(rows.shape, self.number_format.dtype.numpy)
         for number in range(len(rows)):
             quotient = rows[number] / scale[number] + zero[number]
-            integers = rounded(quotient, self.number_format, is_symmetric=self.is_symmetric)
+            integers = rounded(quotient, self.number_format)
             error = rows[number] - (integers.astype(np.float64) - zero[number]) * scale[number]
             rows[number + 1 :] -= np.outer(spread[number, number + 1 :], error / spread[number, number])
             result[order[number]] = integers

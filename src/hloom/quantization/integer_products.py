@@ -24,8 +24,8 @@ from hloom.quantization.quantized_value import F32, SCALE, QuantizedValue
 
 LARGEST = 127
 """The greatest magnitude of a quantised activation."""
-MOST_SUMMED = (2**31 - 1) // (LARGEST * LARGEST)
-"""How many products of s8 a sum in s32 holds for certain."""
+MOST_SUMMED = (2**31 - 1) // (LARGEST * (LARGEST + 1))
+"""How many products of s8 a sum in s32 holds for certain: weights may be -128."""
 S8, S32 = DTYPES["s8"], DTYPES["s32"]
 PRECISION = ("operand_precision", "algorithm")
 

@@ -81,9 +81,7 @@ def _run(steps: list[MatchStep], match: Match) -> bool:
     return True
 
 
-def _choose(
-    steps: list[MatchStep], index: int, choices: Callable[[Match], Iterator[Node]], match: Match
-) -> bool:
+def _choose(steps: list[MatchStep], index: int, choices: Callable[[Match], Iterator[Node]], match: Match) -> bool:
     kept, variables = list(match.slots), dict(match.variables)
     for choice in choices(match):
         match.slots[:] = kept

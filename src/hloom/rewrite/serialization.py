@@ -130,9 +130,7 @@ def _cost_name(rule: Rule) -> str:
 
 def _domain_to_json(domain: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: {name: encode_value(item) for name, item in value.items()}
-        if is_mapping(value)
-        else encode_value(value)
+        key: {name: encode_value(item) for name, item in value.items()} if is_mapping(value) else encode_value(value)
         for key, value in domain.items()
     }
 

@@ -111,4 +111,3 @@ def _size(session: PatternBuilder, text: str) -> Any:
     if text == "?":
         return None
     return int(text) if text.isdecimal() else session.dimension(text)
-

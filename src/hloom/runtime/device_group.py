@@ -41,9 +41,7 @@ def device_groups(
             hint=f"on the CPU: XLA_FLAGS=--xla_force_host_platform_device_count={wanted}",
         )
     given = meshes if meshes is not None else [None] * len(numbers)
-    return [
-        DeviceGroup([known[number] for number in group], mesh) for group, mesh in zip(numbers, given, strict=True)
-    ]
+    return [DeviceGroup([known[number] for number in group], mesh) for group, mesh in zip(numbers, given, strict=True)]
 
 
 class DeviceGroup:

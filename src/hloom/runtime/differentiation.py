@@ -491,8 +491,7 @@ def _with_nothing(avals: Sequence[Any], results: Sequence[Any]) -> tuple[list[An
     """Results with a batch along dimension 0, and zeros without one for those that nothing asks for."""
     zeros = jax_internals().jax.numpy.zeros
     made = [
-        zeros(aval.shape, aval.dtype) if result is None else result
-        for aval, result in zip(avals, results, strict=True)
+        zeros(aval.shape, aval.dtype) if result is None else result for aval, result in zip(avals, results, strict=True)
     ]
     return made, [None if result is None else 0 for result in results]
 

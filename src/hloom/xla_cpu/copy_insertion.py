@@ -200,7 +200,6 @@ class _CopyInsertion:
         if inputs != list(node.inputs):
             node.graph.set_inputs(node, inputs)
 
-
     def copy_donated(self, module: Module) -> None:
         """Copy donated parameters, and the outputs that take their place."""
         entry, root = module.entry, module.entry.output
@@ -251,9 +250,7 @@ def _is_forwarded(value: Node, parameter: Parameter, index: int) -> bool:
     """Whether a body yields an element of its state as it takes it, inner loops included."""
     origin = _origin(value)
     return (
-        origin.opcode == "get-tuple-element"
-        and origin.inputs[0] is parameter
-        and origin.attributes["index"] == index
+        origin.opcode == "get-tuple-element" and origin.inputs[0] is parameter and origin.attributes["index"] == index
     )
 
 

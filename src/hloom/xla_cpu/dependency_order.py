@@ -52,8 +52,10 @@ class DependencyOrdering:
         if first is second:
             if first.opcode == "while":
                 body, condition = first.attributes.get("body"), first.attributes.get("condition")
-                return ExecutionConstraint.BEFORE_END if (inner_first, inner_second) == (condition, body) else (
-                    ExecutionConstraint.UNORDERED
+                return (
+                    ExecutionConstraint.BEFORE_END
+                    if (inner_first, inner_second) == (condition, body)
+                    else (ExecutionConstraint.UNORDERED)
                 )
             if first.opcode == "conditional":
                 return self._in_branches(inner_first, inner_second, first)
@@ -90,8 +92,10 @@ class DependencyOrdering:
         if one is other:
             return ExecutionConstraint.UNORDERED
         branches = branch_computations(conditional)
-        return ExecutionConstraint.EXCLUSIVE_BEFORE if branches.index(one) < branches.index(other) else (
-            ExecutionConstraint.EXCLUSIVE_AFTER
+        return (
+            ExecutionConstraint.EXCLUSIVE_BEFORE
+            if branches.index(one) < branches.index(other)
+            else (ExecutionConstraint.EXCLUSIVE_AFTER)
         )
 
     def _common_ancestors(

@@ -72,9 +72,7 @@ def copy_tuple_elements(graph: Graph) -> list[Apply]:
         for index, element in enumerate(inputs):
             if element in transposed and element.type is not None:
                 wrapped = graph.add_apply(OPS["tuple"], (element,), TupleType((element.type,)), before=holder)
-                read = graph.add_apply(
-                    OPS["get-tuple-element"], (wrapped,), element.type, {"index": 0}, before=holder
-                )
+                read = graph.add_apply(OPS["get-tuple-element"], (wrapped,), element.type, {"index": 0}, before=holder)
                 copy = inputs[index] = graph.add_apply(OPS["copy"], (read,), element.type, before=holder)
                 copies.append(copy)
         graph.set_inputs(holder, inputs)

@@ -27,6 +27,7 @@ SOLVE = "strictly-lower-sylvester-solve"
 With `turned`, Y T^T - T^T Y instead: its transposition.
 """
 
+
 @custom_call(*lapack("gees"))
 def schur(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dT is the upper triangle of Z^H dA Z - W T + T W, and dZ = Z W."""

@@ -139,9 +139,9 @@ def _over_root(build: HloBuilder, step: Node, v: Node, epsilon: Node) -> Node:
 def _rms_prop(primitive: Primitive) -> Writes:
     """(variable, mean of squares, moment, rate, gradient, rho, momentum, epsilon): RMSProp.
 
-        squares = rho * squares + (1 - rho) * gradient^2
-        moment = momentum * moment + rate * gradient * rsqrt(squares + epsilon)
-        variable = variable - moment
+    squares = rho * squares + (1 - rho) * gradient^2
+    moment = momentum * moment + rate * gradient * rsqrt(squares + epsilon)
+    variable = variable - moment
     """
     build = primitive.build
     variable, squares, moment, rate, gradient, rho, momentum, epsilon = (primitive.array(i) for i in range(8))

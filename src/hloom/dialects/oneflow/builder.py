@@ -28,9 +28,7 @@ class HloBuilder:
         """An op of operands, with the type that it infers."""
         op = OPS[opcode]
         kinds = [kind_of(operand) for operand in operands]
-        return self.graph.add_apply(
-            op, operands, infer_type(op, kinds, attributes), attributes, metadata=self.metadata
-        )
+        return self.graph.add_apply(op, operands, infer_type(op, kinds, attributes), attributes, metadata=self.metadata)
 
     def convert(self, x: Node, element: DType) -> Node:
         """The array with other elements; itself where it has them."""

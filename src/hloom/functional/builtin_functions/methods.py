@@ -211,9 +211,7 @@ def _items(interpreter: Interpreter, owner: Tuple | Ref) -> list[AbstractValue]:
 def _index(interpreter: Interpreter, owner: Tuple | Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 1, 1, "index")
     operators = interpreter.operators
-    truths = [
-        operators.truth(operators.compare("==", item, arguments[0])) for item in _items(interpreter, owner)
-    ]
+    truths = [operators.truth(operators.compare("==", item, arguments[0])) for item in _items(interpreter, owner)]
     if True in truths:
         del truths[truths.index(True) + 1 :]
     nodes = [(number, truth) for number, truth in enumerate(truths) if truth is not False]

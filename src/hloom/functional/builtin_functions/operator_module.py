@@ -94,9 +94,7 @@ def truth_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywor
 
 for _function, _name in ((operator.countOf, "count"), (operator.indexOf, "index")):
 
-    def _found(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
-    ) -> AbstractValue:
+    def _found(interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name) -> AbstractValue:
         items = Tuple(tuple(interpreter.members.items(arguments[0])))
         return interpreter.calls.call(interpreter.members.attribute(items, name), [arguments[1]], {})
 
