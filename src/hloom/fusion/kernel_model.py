@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from hloom.analysis import BROADCASTS, DATA_MOVEMENT, ELEMENTWISE, VIEWS, CallGraph, ComputeTime, elements, leaf_bytes
-from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, FusionTarget
+from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUCTIONS, FusionTarget
 from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, default_layout
 
 NOT_FUSED = frozenset(("stochastic-convert",))
@@ -185,16 +186,22 @@ class KernelModel:
         return self._mappings.setdefault(description, len(self._mappings) + 1)
 
     def kernel_dims(self, root: int) -> tuple[int, ...]:
-        """The dimensions that the kernel of a result goes over: an input fusion goes over what it reduces."""
+        """The dimensions that the kernel of a result goes over: an input fusion goes over what it reduces.
+
+        Where results may have other dimensions, those are meant of which one is a view.
+        """
         node = self.nodes[root]
         value = node.inputs[0] if self.is_input_root(root) else node
+        while self.target.has_input_fusions and value.opcode in VIEWS and self.is_fusible[self.numbers[value]]:
+            value = value.inputs[0]
         value_type = self._type_of(value)
         return value_type.dims if isinstance(value_type, TensorType) else ()
 
     def is_input_root(self, number: int) -> bool:
         """Whether a result makes its kernel an input fusion."""
         node = self.nodes[number]
-        return self.target.has_input_fusions and node.opcode == "reduce" and self.is_fusible[number]
+        is_reduction = self.target.has_input_fusions and node.opcode == "reduce" and self.is_fusible[number]
+        return is_reduction and _is_of_neighbours(node)
 
     def passed_on(self, edge: Edge, keys: dict[int, float]) -> dict[int, float]:
         """At which indices, and how often, an operand is computed for an instruction's indices."""
@@ -321,6 +328,8 @@ class KernelModel:
         if any(self.nodes[root].opcode in PRODUCTS for root in roots):
             return "a product is the one result of a kernel"
         reduced = {self.nodes[root].attributes.get("dimensions") for root in roots if self.is_input_root(root)}
+        if sum(self.is_input_root(root) for root in roots) > MAX_REDUCTIONS:
+            return f"more than {MAX_REDUCTIONS} reductions"
         if len(reduced) > 1 or len({self.root_keys[root] for root in roots}) > 1:
             return "the results have other dimensions"
         return ""
@@ -341,6 +350,9 @@ class KernelModel:
             return "a thread's registers do not hold so many values"
         if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
             return "several arrays would be read across their rows at once"
+        has_reductions = len(kernel.roots) > 1 and any(self.is_input_root(root) for root in kernel.roots)
+        if has_reductions and any(self.is_transposing[number] for number in kernel.members):
+            return "a kernel has tiles of reductions, or of what it reads across its rows"
         return ""
 
     def _transposed_bytes(self, kernel: Kernel) -> list[int]:
@@ -398,6 +410,21 @@ def _is_plain_copy(node: Node) -> bool:
     types = [value.type for value in (node, *node.inputs)]
     layouts = [value_type.layout for value_type in types if isinstance(value_type, TensorType)]
     return None in layouts or len(set(layouts)) < 2
+
+
+def _is_of_neighbours(node: Node) -> bool:
+    """Whether the dimensions that a reduction reduces are next to one another in memory, or those that it keeps.
+
+    Any other is computed element by element (IsReductionFromOrToContiguousDimensions of XLA's
+    xla/service/gpu/ir_emission_utils.h).
+    """
+    array_type = node.inputs[0].type
+    if not isinstance(array_type, TensorType):
+        return False
+    order = (array_type.layout or default_layout(array_type.rank)).minor_to_major
+    reduced = [dim in node.attributes["dimensions"] for dim in order if array_type.dims[dim] != 1]
+    changes = sum(one != other for one, other in pairwise(reduced))
+    return changes <= 2
 
 
 def _is_transposing(node: Node) -> bool:

@@ -16,6 +16,8 @@ MAX_MEMBERS = 200
 """How many instructions a kernel has at most: compilers take long over larger ones."""
 MAX_OPERANDS_AND_RESULTS = 96
 """How many arrays a kernel has at most (`MaxOperandsAndOutputsPerFusion`, xla/service/gpu/gpu_fusible.h)."""
+MAX_REDUCTIONS = 8
+"""How many reductions a kernel yields at most (xla/service/gpu/gpu_fusible.h)."""
 RESERVED_REGISTERS = 32
 """Registers of a thread that hold indices and addresses, and no values."""
 ELEMENTS_PER_THREAD = 4
