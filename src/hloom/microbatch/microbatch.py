@@ -154,8 +154,8 @@ def microbatch_loop(
 
 
 def _slices(n: int) -> int:
-    """The number of slices; raises HloomError where there are none."""
-    if n < 1:
+    """The number of slices; raises HloomError for what is none, as options on a command line may be."""
+    if not isinstance(n, int) or n < 1:
         raise HloomError(f"a batch cannot be cut into {n} slices", hint="give a number of slices from 1 on")
     return n
 

@@ -38,11 +38,15 @@ _DRAWN = frozenset(("rng", "rng-bit-generator", "rng-get-and-update-state"))
 """Opcodes whose numbers are those of the whole batch, of which each iteration takes its slice."""
 
 
+_PRODUCTS = frozenset(("convolution", "dot"))
+"""Opcodes whose work is not done for each slice where once is enough."""
+
+
 def phases_of(propagation: BatchPropagation) -> Phases:
     """The phases of all nodes of the entry.
 
     A sum over slices is combined as soon as it is made, but where that would carry more bytes around the loop: two
-    partial results that are added are added first.
+    partial results that are added are added first. Products of them are taken once, of the combined sums.
     """
     return _Ordering(propagation).phases
 
@@ -65,7 +69,7 @@ class _Ordering:
             return Phase.AFTER
         if isinstance(node, Parameter) or node in self.propagation.whole:
             return Phase.BEFORE
-        if any(isinstance(state, PartialResult) for state in states) and not self._makes_partial(node):
+        if self._is_partial(node) and not self._makes_partial(node):
             return Phase.LOOP if node in kept else Phase.AFTER
         if Phase.LOOP in given or any(isinstance(state, (Sliced, PartialResult)) for state in states):
             return Phase.LOOP
@@ -90,24 +94,42 @@ class _Ordering:
         )
 
     def _kept_partials(self) -> set[Node]:
-        """The nodes that work on partial results in the loop: those that make less of them, and what feeds these."""
+        """The nodes that work on partial results in the loop: those that make less of them, and what feeds these.
+
+        Products are of the combined sums, which takes them once and not for each slice, unless what a loop or a branch
+        computes for slices reads them.
+        """
+        forced: set[Node] = set()
         kept: set[Node] = set()
-        for node in reversed(self.nodes):
-            states = self.propagation.states_of(node)
-            if not any(isinstance(state, PartialResult) for state in states) or self._makes_partial(node):
-                continue
-            read = [
-                operand
-                for operand in dict.fromkeys(node.inputs)
-                if any(isinstance(state, PartialResult) for state in self.propagation.states_of(operand))
-            ]
-            shrinks = _bytes([node]) < _bytes(read)
-            feeds = any(
-                user in kept or (called_computations(user) and not self._is_final(user)) for user in _readers(node)
-            )
-            if shrinks or feeds:
+        partials = [node for node in self.nodes if self._is_partial(node) and not self._makes_partial(node)]
+        for node in reversed(partials):
+            readers = _readers(node)
+            if any(user in forced or (called_computations(user) and not self._is_final(user)) for user in readers):
+                forced.add(node)
+            elif self._shrinks(node) or not kept.isdisjoint(readers):
                 kept.add(node)
-        return kept
+        for node in partials:
+            late = any(
+                self._is_partial(operand)
+                and not self._makes_partial(operand)
+                and operand not in kept
+                and operand not in forced
+                for operand in node.inputs
+            )
+            if late or node.opcode in _PRODUCTS:
+                kept.discard(node)
+        feeding = set(forced)
+        for node in reversed(partials):
+            if node in kept and (self._shrinks(node) or not feeding.isdisjoint(_readers(node))):
+                feeding.add(node)
+        return feeding
+
+    def _is_partial(self, node: Node) -> bool:
+        return any(isinstance(state, PartialResult) for state in self.propagation.states_of(node))
+
+    def _shrinks(self, node: Node) -> bool:
+        """Whether a node makes less of the partial results that it reads."""
+        return _bytes([node]) < _bytes([operand for operand in dict.fromkeys(node.inputs) if self._is_partial(operand)])
 
     def _is_final(self, node: Node) -> bool:
         return any(isinstance(state, Final) for state in self.propagation.states_of(node))
