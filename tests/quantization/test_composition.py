@@ -54,3 +54,12 @@ def test_a_plan():
     made = hloom.quantize(lowered("language model")[0])
     planned = hloom.plan(made.module, mesh="data=2,model=2")
     assert "s8[" in hloom.print(planned.annotate())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("activations", [None, "dynamic"])
+def test_the_best_mix_for_devices(activations: str | None):
+    """Loops that carry scales beside their weights fit as the original's do."""
+    made = hloom.quantize(lowered("language model")[0], activations=activations)
+    fitted = hloom.fit(made.module, devices=2, memory="1GiB")
+    assert fitted.best.fits(2**30)
