@@ -29,3 +29,19 @@ def test_a_reduction_fuses_no_product_of_a_matrix_with_a_vector():
         "ROOT s = f32[] reduce(b, zero), dimensions={0,1}, to_apply=add",
     )
     assert stored(program(*lines)) == ["d"]
+
+
+def test_a_reduction_fuses_nothing_in_the_layout_of_transposed_operands():
+    lines = (
+        "x = f32[8,4,64,64] parameter(0)",
+        "m = f32[64,64] parameter(1)",
+        "e = f32[4,8,64,64] parameter(2)",
+        "zero = f32[] constant(0)",
+        "y = f32[8,4,64,64] tanh(x)",
+        "t = f32[4,8,64,64] transpose(y), dimensions={1,0,2,3}",
+        "b = f32[4,8,64,64] broadcast(m), dimensions={2,3}",
+        "p = f32[4,8,64,64] multiply(t, b)",
+        "q = f32[4,8,64,64] multiply(p, e)",
+        "ROOT s = f32[4,8,64] reduce(q, zero), dimensions={3}, to_apply=add",
+    )
+    assert stored(program(*lines)) == ["p"]

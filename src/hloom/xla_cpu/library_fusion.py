@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from hloom.analysis import VIEWS, elements
+from hloom.analysis import BROADCASTS, VIEWS, elements
 from hloom.ir import Apply, Graph, Node, TensorType, Window
 
 ELEMENTWISE_OPS = frozenset(
@@ -94,7 +94,7 @@ class _LibraryRewriter:
         while pending:
             node, is_user = pending.popleft()
             other = self.kernels.get(node)
-            if other is None and not _is_supported(node):
+            if other is None and (not _is_supported(node) or _is_transposed(node)):
                 continue
             members = other.members if other is not None else {node}
             kernel.members |= members
@@ -192,6 +192,12 @@ def _is_supported(node: Node) -> bool:
     if node.opcode in MOVEMENT_OPS:
         return True
     return node.opcode in ELEMENTWISE_OPS and _is_preferred(node) and not _is_select(node)
+
+
+def _is_transposed(node: Node) -> bool:
+    """Whether an elementwise op has the layout of transposed operands, which it is computed in and copied from."""
+    arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and len(_dims(operand)) > 1]
+    return node.opcode in ELEMENTWISE_OPS and bool(arrays) and all(array.opcode == "transpose" for array in arrays)
 
 
 def _is_preferred(node: Node) -> bool:
