@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node, TupleType
-from hloom.passes import SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, dce, hoist, inline
+from hloom.passes import ADD_UPDATES, SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, dce, hoist, inline
 from hloom.xla_cpu.algebraic_simplifier import simplify
 from hloom.xla_cpu.all_to_all_decomposer import decompose_all_to_alls
 from hloom.xla_cpu.bfs_scheduler import last_consumers, schedule_breadth_first
@@ -66,6 +66,7 @@ class _KernelScheduler(Scheduler):
 def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness:
     """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy."""
     inline(module)
+    ADD_UPDATES.run(module)
     for graph in module.graphs:
         clear_layouts(graph)
         decompose_all_to_alls(graph)
