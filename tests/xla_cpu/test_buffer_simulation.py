@@ -35,6 +35,6 @@ ENTRY main {{
   sum = f32[1024,1024] add(square, update)
   ROOT out = f32[1024,1024] dot(sum, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
 }}
-"""  # noqa: E501
+"""
     compiled = partition(Plan(Mesh.parse("x=8")).annotate(parse(text)), 8)
     assert simulate_buffers(compiled.module).peak == pytest.approx(compiled.memory, rel=0.01)

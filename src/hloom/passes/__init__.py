@@ -45,9 +45,9 @@ from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
 from hloom.passes.reshape_mover import sink_reshapes as sink_reshapes
+from hloom.passes.simplify import ADD_UPDATES as ADD_UPDATES
 from hloom.passes.simplify import EXPLORATION as EXPLORATION
 from hloom.passes.simplify import INEXACT as INEXACT
-from hloom.passes.simplify import ADD_UPDATES as ADD_UPDATES
 from hloom.passes.simplify import SIMPLIFY_BEFORE_DOTS as SIMPLIFY_BEFORE_DOTS
 from hloom.passes.simplify import SIMPLIFY_STRICTLY_BEFORE_DOTS as SIMPLIFY_STRICTLY_BEFORE_DOTS
 from hloom.passes.simplify import STRICT as STRICT

@@ -163,7 +163,7 @@ SIMPLIFY_BEFORE_DOTS = _simplifier(
 )
 """The pass `simplify-xla` as XLA's CPU compiler begins: without what waits until dots are products of matrices."""
 ADD_UPDATES = rules_pass("add-updates", list(ADD_UPDATE_INEXACT))
-"""Of the pass `simplify-xla` what most changes which values are stored at once: an update goes into what it is added to."""
+"""Of the pass `simplify-xla` what changes most which values are stored: an update goes into what it is added to."""
 SIMPLIFY_STRICTLY_BEFORE_DOTS = _simplifier(
     "simplify", [rule for rule in _rules(*STRICT) if rule.name not in AFTER_CANONICAL_DOTS | NOT_COMPILED]
 )
