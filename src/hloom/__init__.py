@@ -81,7 +81,9 @@ if TYPE_CHECKING:
     from hloom.page import view as view
     from hloom.pipeline import pipeline as pipeline
     from hloom.pruning import Pruning as Pruning
+    from hloom.pruning import StructuredPruning as StructuredPruning
     from hloom.pruning import prune as prune
+    from hloom.pruning import prune_structured as prune_structured
     from hloom.quantization import Quantization as Quantization
     from hloom.quantization import quantize as quantize
     from hloom.query import query as query
@@ -157,7 +159,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "ops": ("OPS",),
     "page": ("page", "view"),
     "pipeline": ("pipeline",),
-    "pruning": ("Pruning", "prune"),
+    "pruning": ("Pruning", "StructuredPruning", "prune", "prune_structured"),
     "quantization": ("Quantization", "quantize"),
     "query": ("query", "table"),
     "remat": ("remat",),

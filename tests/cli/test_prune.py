@@ -29,6 +29,10 @@ def model(tmp_path: Path) -> Path:
         (("--inputs", "x.npz"), "--inputs is for --check"),
         (("--calibrate", "x.npz"), "--calibrate is for --method wanda"),
         (("--weights", "w.npz", "--convert", "w.npz", "v.npz"), "--weights and --convert both give the weights"),
+        (("--structured", "heads"), "--structured needs --weights or --convert"),
+        (("--structured", "heads", "--masks", "--weights", "w.npz"), "--masks is for single elements"),
+        (("--structured", "heads", "--method", "wanda", "--weights", "w.npz"), "--method is for single elements"),
+        (("--multiple", "8"), "--multiple is for --structured"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
     ],
 )
@@ -44,6 +48,8 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
         (("--sparsity", "1.5"), "1.5 is no sparsity"),
         (("--pattern", "4:2"), "'4:2' is no pattern"),
         (("--pattern", "3:5"), "a product sums over 64 of its elements, which are no groups of 5"),
+        (("--structured", "rows", "--weights", "w.npz"), "there is no axis 'rows'"),
+        (("--structured", "experts", "--weights", "w.npz"), "model has no axis to prune"),
         (("--scope", "attention"), "model has no weight to prune"),
         (("--only", "params.upp"), "the program has no parameter 'params.upp'"),
         (("--method", "wanda"), "Wanda needs inputs"),
@@ -106,3 +112,23 @@ def test_wanda(call: Call, model: Path, tmp_path: Path):
         "the program has no parameter 'y'"
         in call("prune", model, *options[:-1], "--check", "--inputs", tmp_path / "y.npz").stderr
     )
+
+
+def test_structured(call: Call, model: Path, tmp_path: Path):
+    """The program and its checkpoint are smaller, and compute what zeros make of the original."""
+    small, new, kept = tmp_path / "small.hlo", tmp_path / "new.npz", tmp_path / "kept.npz"
+    options = ("--structured", "channels", "--multiple", 32, "--convert", tmp_path / "w.npz", new, "--check")
+    result = call("prune", model, *options, "-o", small, "--save-masks", kept)
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "up.1 channels 128 64 up.1, down.0" in lines
+    assert "up f32[64,128] f32[64,64] 32.0 KiB 16.0 KiB 0.500" in lines
+    assert "weights: 36.0 KiB -> 18.0 KiB, 0.500" in lines
+    outputs = hloom.run(hloom.load(small), {**load_checkpoint(new), "x": arrays()["x"]}).outputs
+    zeros = arrays()
+    removed = np.setdiff1d(np.arange(128), load_checkpoint(kept)["up.1"])
+    zeros["up"][:, removed], zeros["down"][removed] = 0, 0
+    assert not hloom.compare(outputs, hloom.run(hloom.load(model), zeros).outputs, rtol=1e-4)
+    record = json.loads(call("prune", model, *options, "--json").stdout)
+    assert record["axes"][0]["kept"] == 64 and record["outputs"][0]["with_zeros"]["error"] < 1e-5
+    assert [product["flops"][0] // product["flops"][1] for product in record["products"]] == [2, 2]

@@ -29,14 +29,19 @@ from hloom.cli.weight_tables import (
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.pruning import (
+    AXES,
     GROUPS,
     METHODS,
     OPCODES,
+    SPARSITY,
     PruningReport,
+    StructureReport,
     prune,
+    prune_structured,
     random_arrays,
     report,
     stored_bytes,
+    structure_report,
 )
 from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, load_checkpoint, save_checkpoint
 
@@ -52,12 +57,16 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for Wanda.")
 @click.option("--pattern", metavar="PATTERN", help="2:4 (two kept of every four), or 16x16 (blocks).")
 @click.option("--within", type=click.Choice(GROUPS), help="What is compared.  [default: weight; Wanda: output]")
+@click.option("--structured", metavar="AXES", help=f"Remove dimensions instead: of {', '.join(AXES)}.")
+@click.option("--multiple", type=click.IntRange(min=1), metavar="N", help="Sizes that are multiples of N: structured.")
 @click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
 @click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
 @click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
 @click.option("--masks", is_flag=True, help="Let the program take the masks too, and multiply by them.")
-@click.option("--save-masks", metavar="FILE", type=click.Path(path_type=Path), help="Write the masks: .npz.")
+@click.option(
+    "--save-masks", metavar="FILE", type=click.Path(path_type=Path), help="Write the masks, or positions kept."
+)
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays that --check takes.")
 @click.option("--seed", type=int, metavar="N", help="Of random arrays, where none are given.  [default: 0]")
@@ -75,6 +84,8 @@ def command(
     calibrate: tuple[Path, ...],
     pattern: str | None,
     within: str | None,
+    structured: str | None,
+    multiple: int | None,
     opcodes: str,
     scope: str | None,
     only: str | None,
@@ -91,14 +102,24 @@ def command(
     """Remove the elements of weights that matter least.
 
     Weights are parameters that dots and convolutions read, also in loops. Without --weights they are random: this
-    shows what there is to prune. --convert makes a checkpoint with zeros. --check needs jax.
+    shows what there is to prune. --convert makes a checkpoint with zeros, or without what --structured removes: it
+    takes all weights, and what is not among them is an input. --check needs jax.
 
     \b
     Examples:
       hloom prune model.hlo --convert model.safetensors sparse.safetensors
       hloom prune model.hlo --weights model.npz --pattern 2:4 --save-masks masks.npz
       hloom prune model.hlo --weights model.npz --method wanda --calibrate batch.npz --check
+      hloom prune model.hlo --structured heads,channels --convert model.npz small.npz -o small.hlo
     """
+    is_given = {"--pattern": pattern, "--within": within, "--calibrate": calibrate, "--masks": masks}
+    wrong = [option for option, value in is_given.items() if value]
+    if structured is not None and (wrong or method != "magnitude"):
+        raise click.UsageError(f"{(wrong or ['--method'])[0]} is for single elements: not with --structured")
+    if structured is None and multiple is not None:
+        raise click.UsageError("--multiple is for --structured")
+    if structured is not None and weights is None and checkpoints is None:
+        raise click.UsageError("--structured needs --weights or --convert: what is not among them is an input")
     if weights is not None and checkpoints is not None:
         raise click.UsageError("--weights and --convert both give the weights: give one")
     if inputs is not None and not check:
@@ -117,41 +138,50 @@ def command(
     given = checkpoints[0] if checkpoints is not None else weights
     known: Mapping[str, Any] | None = None if given is None else load_checkpoint(given)
     guessed = None if given is not None else random_arrays(program, seed or 0)
+    chosen: dict[str, Any] = {
+        "opcodes": names_of(opcodes) or [],
+        "scope": scope,
+        "only": names_of(only),
+        "least": least,
+    }
+    arrays = _arrays(program, inputs, known, guessed, seed or 0) if check else None
     with progress("pruning"):
-        made = prune(
-            program,
-            known if known is not None else guessed or (),
-            sparsity,
-            method=method,
-            pattern=pattern,
-            within=within,
-            opcodes=names_of(opcodes) or [],
-            scope=scope,
-            only=names_of(only),
-            least=least,
-            calibration=[_inputs(program, path, known) for path in calibrate],
-            masks=masks,
-        )
-    with progress("comparing"):
-        arrays = None
-        if check:
-            arrays = _arrays(program, inputs, known, guessed, seed or 0)
-        result = report(made, arrays, device=device)
+        if structured is not None:
+            assert known is not None, "usage says so"
+            share = SPARSITY if sparsity is None else sparsity
+            names = names_of(structured) or []
+            smaller = prune_structured(program, known, share, axes=names, multiple=multiple or 1, **chosen)
+            result = structure_report(smaller, arrays, device=device)
+            made, saved, shown = smaller, smaller.kept(), [*structure_tables(result)]
+        else:
+            pruned = prune(
+                program,
+                known if known is not None else guessed or (),
+                sparsity,
+                method=method,
+                pattern=pattern,
+                within=within,
+                calibration=[_inputs(program, path, known) for path in calibrate],
+                masks=masks,
+                **chosen,
+            )
+            result = report(pruned, arrays, device=device)
+            made, saved, shown = pruned, pruned.masks(), [*tables(result, is_random=given is None)]
     if checkpoints is not None:
         assert known is not None, "it was loaded"
         with progress("converting"):
             save_checkpoint(checkpoints[1], made.convert(known))
     if save_masks is not None:
-        save_checkpoint(save_masks, made.masks())
+        save_checkpoint(save_masks, saved)
     if output not in (None, STDOUT):
         save(made.module, output)
     if json_output:
         write_json(result.to_json(), None)
     elif output == STDOUT:
-        note_tables(tables(result, is_random=given is None))
+        note_tables(shown)
         write_text(to_text(made.module), None)
     else:
-        write_tables(tables(result, is_random=given is None), None)
+        write_tables(shown, None)
 
 
 def _arrays(
@@ -217,3 +247,33 @@ def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType
     yield Text(f"weights: {result.sparsity:.1%} removed; without zeros {byte_text(before)} -> {byte_text(after)}")
     one, two = result.seconds
     yield Text(f"time by the model on {result.device}, of dense products: {time_text(one)} -> {time_text(two)}")
+
+
+def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
+    """The axes, the weights that are cut, products, outputs, and what was left."""
+    made = result.pruning
+    table = new_table("axes", "axis", "role", ">size", ">kept", "weights")
+    for axis in made.axes[:MOST_ROWS]:
+        names = ", ".join(f"{name}.{dim}" for name, dim in axis.dims)
+        table.add_row(Text(axis.name), axis.role, f"{axis.size:,}", f"{axis.kept:,}", Text(names))
+    add_rest(table, len(made.axes), MOST_ROWS, REST)
+    yield table
+    table = new_table("weights", "weight", "type", "pruned", ">bytes", ">after", ">")
+    for weight in result.weights[:MOST_ROWS]:
+        before, after = weight.bytes
+        cells = [byte_text(before), byte_text(after), ratio_text(after, before)]
+        table.add_row(Text(weight.name), str(weight.type), str(weight.cut_type), *cells)
+    add_rest(table, len(result.weights), MOST_ROWS, REST)
+    yield table
+    yield from product_table(
+        "dots and convolutions", result.products, [product.flops[1] for product in result.products]
+    )
+    yield from output_table(result.outputs)
+    if result.zeroed is not None:
+        worst = max((noise.error for noise in result.zeroed), default=0.0)
+        yield Text(f"greatest error against the original with zeros: {worst:.1e}")
+    yield from exclusion_lines(made.exclusions)
+    before, after = result.weight_bytes
+    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+    one, two = result.seconds
+    yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")

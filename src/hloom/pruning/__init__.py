@@ -1,12 +1,15 @@
-"""Pruning: weights with zeros, whose masks go by magnitude or activations.
+"""Pruning: weights with zeros, by magnitude or activations, and programs without the channels that matter least.
 
     pruned = hloom.prune(module, arrays, 0.5)
-    outputs = hloom.run(pruned.module, pruned.convert(arrays)).outputs
+    smaller = hloom.prune_structured(module, arrays, 0.5)
+    outputs = hloom.run(smaller.module, smaller.convert(arrays)).outputs
 
 To add a method, score elements in `scores.py`; to add a pattern, give it a class in `pattern.py` and its masks in
-`masks.py`.
+`masks.py`. To let removed positions pass through an opcode, list it in `coupling.py` (`PASSING`) or say there how it
+moves them, and say in `removed_values.py` what it makes of them and in `removal.py` which attributes hold sizes.
 """
 
+from hloom.pruning.axis_class import AXES as AXES
 from hloom.pruning.pattern import BlockPattern as BlockPattern
 from hloom.pruning.pattern import GroupPattern as GroupPattern
 from hloom.pruning.prune import GROUPS as GROUPS
@@ -20,3 +23,9 @@ from hloom.pruning.sparsity_report import PruningReport as PruningReport
 from hloom.pruning.sparsity_report import random_arrays as random_arrays
 from hloom.pruning.sparsity_report import report as report
 from hloom.pruning.sparsity_report import stored_bytes as stored_bytes
+from hloom.pruning.structure_report import StructureReport as StructureReport
+from hloom.pruning.structure_report import structure_report as structure_report
+from hloom.pruning.structured import DEFAULT_AXES as DEFAULT_AXES
+from hloom.pruning.structured import PrunedAxis as PrunedAxis
+from hloom.pruning.structured import StructuredPruning as StructuredPruning
+from hloom.pruning.structured import prune_structured as prune_structured

@@ -37,6 +37,7 @@ from hloom.quantization.quantize import Quantization as Quantization
 from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
 from hloom.quantization.quantize import check_program as check_program
 from hloom.quantization.quantize import quantize as quantize
+from hloom.quantization.quantized_value import common_factors as common_factors
 from hloom.quantization.recipe import ACTIVATIONS as ACTIVATIONS
 from hloom.quantization.recipe import GRANULARITIES as GRANULARITIES
 from hloom.quantization.recipe import OPCODES as OPCODES

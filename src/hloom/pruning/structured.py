@@ -1,0 +1,282 @@
+"""`prune_structured`: programs with fewer channels, heads or experts, equal to the original with these weights zero."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Module, Node, Parameter, TensorType
+from hloom.passes import canonicalize_in_place
+from hloom.propagation import DataflowGraph
+from hloom.pruning.axis_class import AXES, axis_class
+from hloom.pruning.coupling import Blocked, Coupling, LeafDim, Slot, kept_positions
+from hloom.pruning.masks import count_of, lowest
+from hloom.pruning.prune import OPCODES, SPARSITY
+from hloom.pruning.removal import remove_positions
+from hloom.pruning.removed_values import check_exact
+from hloom.pruning.scores import dims_of, magnitudes
+from hloom.pruning.weight_arrays import check_count, checked, keys_of
+from hloom.pruning.weight_matrix import matrix_dims
+from hloom.quantization import (
+    Exclusion,
+    ParameterNames,
+    WeightUse,
+    check_program,
+    read_selection,
+    select_weights,
+)
+from hloom.text import HloomError
+
+DEFAULT_AXES = ("channels", "heads", "experts")
+"""The axes that are pruned where nothing else is said."""
+MOST_CUTS = 8
+"""How many values may be kept whole for one axis."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrunedAxis:
+    """Dimensions of weights that lost positions together.
+
+    `name` is the first of them; of `size` units (channels, heads), `kept` are kept. `dims` are, by weight's name and
+    dimension, the positions that are kept.
+    """
+
+    name: str
+    role: str
+    size: int
+    kept: int
+    dims: Mapping[tuple[str, int], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructuredPruning:
+    """A program without the positions of dimensions that matter least.
+
+    `module` takes smaller arrays: `convert` cuts those of the original. It computes what the original computes with
+    `zeroed` arrays, to rounding. `exclusions` are the dimensions that are meant and left, and why.
+    """
+
+    module: Module
+    original: Module
+    axes: tuple[PrunedAxis, ...]
+    exclusions: tuple[Exclusion, ...]
+
+    def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """The pruned program's arrays, of the original's: the kept positions.
+
+        A sequence holds all inputs in order; a mapping any of them by name, the weights that are cut among them. Raises
+        HloomError for a weight that is missing, of another shape or type, or not finite.
+        """
+        return self._changed(arrays, lambda array, dim, positions: array.take(positions, dim))
+
+    def zeroed(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """The original's arrays, with zeros at the positions that are removed."""
+        return self._changed(arrays, _with_zeros)
+
+    def kept(self) -> dict[str, np.ndarray]:
+        """The positions that are kept, by `NAME.DIMENSION`."""
+        return {f"{name}.{dim}": positions for axis in self.axes for (name, dim), positions in axis.dims.items()}
+
+    def _changed(self, arrays: Mapping[str, Any] | Sequence[Any], change: Any) -> Any:
+        parameters = {parameter.name: parameter for parameter in self.original.entry.parameters}
+        cuts: dict[int, list[tuple[int, np.ndarray]]] = {}
+        for axis in self.axes:
+            for (name, dim), positions in axis.dims.items():
+                cuts.setdefault(parameters[name].number, []).append((dim, positions))
+        if isinstance(arrays, Mapping):
+            keys: Mapping[int, Any] = keys_of(self.original, arrays, cuts)
+            result: Any = dict(arrays)
+        else:
+            result = list(arrays)
+            check_count(self.original, result)
+            keys = {number: number for number in cuts}
+        for number, dims in cuts.items():
+            array = checked(self.original.entry.parameters[number], result[keys[number]])
+            for dim, positions in dims:
+                array = change(array, dim, positions)
+            result[keys[number]] = np.ascontiguousarray(array)
+        return result
+
+
+def prune_structured(
+    module: Module,
+    weights: Mapping[str, Any],
+    sparsity: float = SPARSITY,
+    *,
+    axes: Sequence[str] = DEFAULT_AXES,
+    multiple: int = 1,
+    opcodes: Sequence[str] = OPCODES,
+    scope: str | None = None,
+    only: Sequence[str | int] | None = None,
+    least: int = 0,
+) -> StructuredPruning:
+    """Remove the share `sparsity` of the channels, attention heads or experts of a program, those that matter least.
+
+    `weights` are the arrays of all weights by name, biases and scales of norms among them: what is not among them is an
+    input of the program. Of the dimensions that products of `opcodes` write, in whose op_name `scope` is found, or of
+    the weights `only`, those are followed through the program that are of `axes`: "channels", "heads" (of attention),
+    "head_dims", "experts", "residual". What matters is the norm of all weights that go with a position. `multiple`:
+    numbers that are kept are multiples of it. An axis is removed only where the program then computes what the
+    original computes with zeros, else `exclusions` says why not. Raises HloomError where nothing can be removed.
+
+    >>> import hloom, numpy as np
+    >>> layer = hloom.parse('''ENTRY layer {
+    ...   x = f32[2,4] parameter(0)
+    ...   up = f32[4,3] parameter(1)
+    ...   h = f32[2,3] dot(x, up), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ...   a = f32[2,3] exponential(h)
+    ...   down = f32[3,5] parameter(2)
+    ...   ROOT y = f32[2,5] dot(a, down), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ... }''')
+    >>> arrays = {"up": np.float32([[1, 0, 2]] * 4), "down": np.float32([[1] * 5] * 3)}
+    >>> pruned = hloom.prune_structured(layer, arrays, 1 / 3, only=["up"])
+    >>> [str(p.type) for p in pruned.module.entry.parameters], pruned.kept()["up.1"].tolist()
+    (['f32[2,4]', 'f32[4,2]', 'f32[2,5]'], [0, 2])
+    """
+    if not 0 <= sparsity <= 1:
+        raise HloomError(f"{sparsity:g} is no sparsity", hint="give the share that is removed, from 0 to 1")
+    if multiple < 1:
+        raise HloomError(f"numbers cannot be multiples of {multiple}", hint="give a number from 1 on")
+    unknown = [axis for axis in axes if axis not in AXES]
+    if unknown or not axes:
+        what = f"there is no axis '{unknown[0]}'" if unknown else "no axis is given"
+        raise HloomError(what, hint=f"axes are {', '.join(AXES)}")
+    selection = read_selection(opcodes, scope, only, least, what="pruned")
+    check_program(module, "pruned")
+    copy = module.clone()
+    canonicalize_in_place(copy)
+    arrays = _named(copy, weights)
+    selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
+    search = _AxisSearch(copy, arrays)
+    readers = {use.node for uses in selected.values() for use in uses}
+    for parameter, uses in selected.items():
+        if parameter.number not in arrays:
+            exclusions.append(Exclusion(parameter.name, "no array is given for it"))
+            continue
+        sizes = dims_of(parameter)
+        for dim in _free_dims(parameter, uses):
+            reason = search.add(parameter, dim, axes, readers) if sizes[dim] > 1 else None
+            if reason is not None:
+                exclusions.append(Exclusion(f"{parameter.name}, dimension {dim}", reason))
+    if not search.axes:
+        why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
+        raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}")
+    pruned = search.remove(sparsity, multiple)
+    return StructuredPruning(copy, module, tuple(pruned), tuple(exclusions))
+
+
+def _free_dims(parameter: Parameter, uses: Sequence[WeightUse]) -> tuple[int, ...]:
+    """The dimensions of a weight that products of it have in their results."""
+    assert isinstance(parameter.type, TensorType), "weights are arrays"
+    return matrix_dims(parameter.type, uses)[0].free
+
+
+class _AxisSearch:
+    """The axes of a module that can be removed, with their couplings; `arrays` are by parameter's number."""
+
+    def __init__(self, module: Module, arrays: Mapping[int, np.ndarray]) -> None:
+        self.module, self.arrays = module, arrays
+        self.dataflow = DataflowGraph(module)
+        self.weights = {
+            leaf: module.entry.parameters[number]
+            for number in arrays
+            for leaf in self.dataflow.values.get(module.entry.parameters[number], ())
+        }
+        self.outputs = frozenset(self.dataflow.values.get(module.entry.root, ()))
+        self.axes: list[tuple[str, str, Coupling]] = []
+        self._taken: set[LeafDim] = set()
+
+    def add(self, parameter: Parameter, dim: int, axes: Sequence[str], readers: Collection[Node]) -> str | None:
+        """Follow a dimension of a weight, which may be pruned where it is one of `axes`; why it cannot be, or None."""
+        seed = LeafDim(self.dataflow.values[parameter][0], dim)
+        if seed in self._taken:
+            return None
+        whole: set[int] = set()
+        while True:
+            coupling = Coupling(self.dataflow, seed, frozenset(self.weights), self.outputs, whole)
+            try:
+                coupling.propagate()
+                check_exact(coupling)
+                break
+            except Blocked as blocked:
+                cut = coupling.cut_before(blocked.at)
+                if cut is None or len(whole) >= MOST_CUTS:
+                    return f"{blocked.node.name} ({blocked.node.opcode}): {blocked.reason}"
+                whole.add(cut)
+        role = axis_class(coupling, readers)
+        if role not in axes:
+            return None
+        both = self._taken & coupling.labels.keys()
+        if both:
+            name = self.dataflow.leaves[min(both).leaf].node.name
+            return f"{name} loses positions of the dimension with another axis already"
+        self._taken |= coupling.labels.keys()
+        self.axes.append((f"{parameter.name}.{dim}", role, coupling))
+        return None
+
+    def remove(self, sparsity: float, multiple: int) -> list[PrunedAxis]:
+        """Remove positions of all axes from the module."""
+        kept: dict[LeafDim, np.ndarray] = {}
+        restrictions: dict[Slot, np.ndarray] = {}
+        pruned: list[PrunedAxis] = []
+        for name, role, coupling in self.axes:
+            removed, size = self._removed(coupling, sparsity, multiple)
+            positions = {at: kept_positions(coupling.roots_at(at), removed) for at in coupling.labels}
+            kept |= positions
+            for slot, labels in coupling.restrictions.items():
+                restrictions[slot] = kept_positions(coupling.forest.roots(labels), removed)
+            dims = {
+                (self.weights[at.leaf].name, at.dim): cut for at, cut in positions.items() if at.leaf in self.weights
+            }
+            pruned.append(PrunedAxis(name, role, size, size - int(removed.sum()), dims))
+        remove_positions(self.module, self.dataflow, kept, restrictions)
+        return pruned
+
+    def _removed(self, coupling: Coupling, sparsity: float, multiple: int) -> tuple[np.ndarray, int]:
+        """By label whether its positions are removed, and how many units there are: at least one is kept."""
+        squares = np.zeros(coupling.size)
+        for at in coupling.labels:
+            if at.leaf not in self.weights:
+                continue
+            array = self.arrays[self.weights[at.leaf].number]
+            axes = tuple(dim for dim in range(array.ndim) if dim != at.dim)
+            labels = coupling.roots_at(at)
+            np.add.at(
+                squares,
+                labels[labels >= 0],
+                np.square(magnitudes(array), dtype=np.float64).sum(axis=axes)[labels >= 0],
+            )
+        units = np.unique(coupling.roots_at(coupling.seed))
+        left = max(len(units) - count_of(sparsity, len(units)), 1)
+        left = min(-(-left // multiple) * multiple, len(units))
+        removed = np.zeros(coupling.size, bool)
+        removed[units[lowest(squares[units], len(units) - left)]] = True
+        return removed, len(units)
+
+
+def _named(module: Module, weights: Mapping[str, Any]) -> dict[int, np.ndarray]:
+    """By number the arrays that are given for parameters of a module, checked."""
+    names = ParameterNames(module.entry.parameters)
+    numbers = [parameter.number for key in weights if (parameter := names.get(key)) is not None]
+    keys = keys_of(module, weights, numbers)
+    parameters = module.entry.parameters
+    arrays = {number: np.asarray(weights[key]) for number, key in keys.items()}
+    return {number: checked(parameters[number], array) for number, array in arrays.items()}
+
+
+def _reason_against(type_: TensorType) -> str | None:
+    """Why the dimensions of a parameter of a type cannot be removed; None where they can."""
+    if not type_.is_static:
+        return f"it is {type_}: its size is not known"
+    return None if type_.dtype.is_float else f"it is {type_}: only floats are pruned"
+
+
+def _with_zeros(array: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
+    result = np.zeros_like(array)
+    selected = [slice(None)] * array.ndim
+    selected[dim] = positions  # type: ignore[call-overload]
+    result[tuple(selected)] = array[tuple(selected)]
+    return result

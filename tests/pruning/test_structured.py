@@ -1,0 +1,268 @@
+"""Programs with fewer channels, heads and experts: what the original computes with these weights zero, through XLA.
+
+Covers `coupling.py`, `removed_values.py`, `removal.py`, `axis_class.py`, `structure_report.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hloom
+from hloom import autodiff
+from hloom.pruning.scores import dims_of
+from hloom.text import HloomError
+from tests.quantization.programs import LAYERS, lowered, normal
+
+
+def traced(function: Any, params: Any, *inputs: Any) -> tuple[hloom.Module, dict[str, np.ndarray], list[np.ndarray]]:
+    """A program, its weights by path, and all of its arrays in order."""
+    module = hloom.load(jax.jit(function).lower(params, *inputs))
+    leaves = [
+        (jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+    ]
+    named = {"params" + path: array for path, array in leaves}
+    return module, named, [*(array for _, array in leaves), *map(np.asarray, inputs)]
+
+
+def check(module: hloom.Module, weights: dict, arrays: list, *arguments: Any, **options: Any):
+    """Prune, and compare with the original with zeros."""
+    made = hloom.prune_structured(module, weights, *arguments, **options)
+    expected = hloom.run(module, made.zeroed(arrays)).outputs
+    outputs = hloom.run(made.module, made.convert(arrays)).outputs
+    assert not hloom.compare(outputs, expected, rtol=2e-4, atol=2e-5)
+    again = hloom.parse(hloom.print(made.module), strict=True)
+    assert not hloom.compare(hloom.run(again, made.convert(arrays)).outputs, expected, rtol=2e-4, atol=2e-5)
+    return made
+
+
+def roles(made: Any) -> list[tuple[str, int, int]]:
+    return [(axis.role, axis.size, axis.kept) for axis in made.axes]
+
+
+@pytest.mark.parametrize(
+    "function", [jnp.tanh, jax.nn.sigmoid, jnp.exp, jax.nn.gelu, jax.nn.relu6, jax.nn.silu], ids=lambda f: f.__name__
+)
+def test_channels_between_two_products(function: Any):
+    """Whatever the function makes of zero: the rows that read it are zero."""
+
+    def mlp(params, x):
+        return function(x @ params["up"] + params["bias"]) @ params["down"] + params["last"]
+
+    params = {"up": normal(8, 12), "bias": normal(12), "down": normal(12, 6), "last": normal(6)}
+    module, weights, arrays = traced(mlp, params, normal(5, 8))
+    made = check(module, weights, arrays, 0.25)
+    assert roles(made) == [("channels", 12, 9)]
+    assert len(made.axes[0].dims) == 3
+    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(5, 8), (6,), (8, 9), (9,), (9, 6)]
+
+
+def test_a_gated_network_joins_two_projections():
+    def glu(params, x):
+        gate, up = jnp.split(x @ params["both"], 2, axis=-1)
+        return (jax.nn.silu(gate) * up) @ params["down"]
+
+    module, weights, arrays = traced(glu, {"both": normal(8, 24), "down": normal(12, 6)}, normal(5, 8))
+    made = check(module, weights, arrays, 0.5)
+    assert roles(made) == [("channels", 12, 6)]
+    both = next(positions for (_, dim), positions in made.axes[0].dims.items() if dim == 1)
+    assert (both[:6] + 12 == both[6:]).all()
+
+
+def test_heads():
+    module, arrays = lowered("attention")
+    weights = {
+        p.name: a for p, a in zip(module.entry.parameters, arrays, strict=True) if a.ndim == 3 and a.shape != (2, 5, 16)
+    }
+    made = check(module, weights, list(arrays), 0.5, axes=["heads"])
+    assert roles(made) == [("heads", 4, 2)]
+    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [
+        (2, 4, 16),
+        (2, 5, 16),
+        (16, 2, 4),
+        (16, 2, 4),
+        (16, 2, 4),
+    ]
+    dims = check(module, weights, list(arrays), 0.5, axes=["head_dims"])
+    assert {axis.role for axis in dims.axes} == {"head_dims"}
+
+
+def test_heads_of_fused_projections():
+    """Reshapes from d to [heads, k] keep heads whole; slices of one weight lose the same positions."""
+
+    def attention(params, x):
+        q, k, v = (part.reshape(2, 5, 4, 3) for part in jnp.split(x @ params["qkv"] + params["bias"], 3, axis=-1))
+        scores = jnp.einsum("bthk,bshk->bhts", q, k) / np.sqrt(3)
+        mixed = jnp.einsum("bhts,bshk->bthk", jax.nn.softmax(jnp.where(jnp.tri(5, dtype=bool), scores, -1e9)), v)
+        return mixed.reshape(2, 5, 12) @ params["o"]
+
+    params = {"qkv": normal(8, 36, scale=0.3), "bias": normal(36), "o": normal(12, 8)}
+    module, weights, arrays = traced(attention, params, normal(2, 5, 8))
+    made = check(module, weights, arrays, 0.5)
+    assert roles(made) == [("heads", 4, 2)]
+    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(2, 5, 8), (6, 8), (8, 18), (18,)]
+
+
+def test_experts_lose_weights_and_the_router_stays():
+    """Softmax over the experts knows them all; what weighs them is cut to those that are left."""
+
+    def mixture(params, x):
+        gates = jax.nn.softmax(x @ params["router"])
+        h = jax.nn.gelu(jnp.einsum("td,edf->tef", x, params["up"]))
+        return jnp.einsum("te,ted->td", gates, jnp.einsum("tef,efd->ted", h, params["down"]))
+
+    params = {"router": normal(8, 6), "up": normal(6, 8, 10), "down": normal(6, 10, 8)}
+    module, weights, arrays = traced(mixture, params, normal(5, 8))
+    made = check(module, weights, arrays, 0.5, axes=["experts"])
+    assert roles(made) == [("experts", 6, 3)]
+    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(3, 8, 10), (3, 10, 8), (5, 8), (8, 6)]
+    both = check(module, weights, arrays, 0.5)
+    assert {axis.role for axis in both.axes} == {"experts", "channels"}
+
+
+@pytest.mark.parametrize("name", ["depthwise", "flattened", "pooled"])
+def test_channels_of_convolutions(name: str):
+    def conv(x, kernel, groups=1):
+        numbers = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=numbers, feature_group_count=groups
+        )
+
+    def network(params, x):
+        h = jax.nn.relu(conv(x, params["first"]) * params["scale"] + params["bias"])
+        if name == "depthwise":
+            h = jax.nn.relu(conv(h, params["middle"], 8))
+        if name == "pooled":
+            h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        if name == "flattened":
+            return h.reshape(2, -1) @ params["dense"]
+        return conv(h, params["last"]).sum((1, 2))
+
+    params = {"first": normal(3, 3, 2, 8), "scale": normal(8), "bias": normal(8)}
+    params |= {"dense": normal(6 * 6 * 8, 5)} if name == "flattened" else {"last": normal(1, 1, 8, 4)}
+    params |= {"middle": normal(3, 3, 1, 8)} if name == "depthwise" else {}
+    module, weights, arrays = traced(network, params, normal(2, 6, 6, 2))
+    made = check(module, weights, arrays, 0.25)
+    assert roles(made) == [("channels", 8, 6)]
+
+
+def rms(x, scale):
+    return x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) / 16 + 1e-6) * scale
+
+
+def moments(x, scale):
+    mean = jnp.mean(x, -1, keepdims=True)
+    variance = jnp.mean(x * x, -1, keepdims=True) - mean * mean
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * scale
+
+
+def centred(x, scale):
+    mean = jnp.mean(x, -1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(jnp.mean((x - mean) ** 2, -1, keepdims=True) + 1e-6) * scale
+
+
+def residual(norm: Any):
+    def network(params, x):
+        h = x @ params["embed"]
+        for n in range(2):
+            h = h + jnp.tanh(norm(h, params["scale"][n]) @ params["up"][n]) @ params["down"][n]
+        return norm(h, params["final"]) @ params["head"]
+
+    params = {"embed": normal(4, 16), "head": normal(16, 5), "final": normal(16), "scale": [normal(16), normal(16)]}
+    params |= {"up": [normal(16, 6), normal(16, 6, seed=2)], "down": [normal(6, 16), normal(6, 16, seed=2)]}
+    return traced(network, params, normal(3, 4))
+
+
+@pytest.mark.parametrize("norm", [rms, moments], ids=lambda f: f.__name__)
+def test_the_residual_stream(norm: Any):
+    """Norms count all that there were: sums of zeros and others over the same number."""
+    module, weights, arrays = residual(norm)
+    made = check(module, weights, arrays, 0.25, axes=["residual"])
+    assert roles(made) == [("residual", 16, 12)] and len(made.axes[0].dims) == 9
+    assert {role for role, _, _ in roles(check(module, weights, arrays, 0.5))} == {"channels"}
+
+
+def test_a_norm_that_zeros_would_change():
+    """The variance as the mean of (x - mean)^2 sums up mean^2 where x is zero."""
+    module, weights, _ = residual(centred)
+    with pytest.raises(
+        HloomError, match=r"has no axis to prune; .*reduce sums up what is not zero where the weights are"
+    ):
+        hloom.prune_structured(module, weights, 0.25, axes=["residual"])
+
+
+def test_a_loop_over_layers():
+    """Layers of a stack lose the same positions."""
+    module, arrays = lowered("language model")
+    weights = {p.name: a for p, a in zip(module.entry.parameters, arrays, strict=True) if a.dtype == np.float32}
+    made = check(module, weights, list(arrays), 0.5)
+    assert sorted(roles(made)) == [("channels", 24, 12), ("heads", 4, 2)]
+    stream = check(module, weights, list(arrays), 0.5, axes=["residual"])
+    assert roles(stream) == [("residual", 16, 8)]
+    assert len(LAYERS) + 1 == len(stream.axes[0].dims)
+
+
+def test_derivatives_and_plans():
+    module, arrays = lowered("attention")
+    weights = {p.name: a for p, a in zip(module.entry.parameters, arrays, strict=True) if a.shape != (2, 5, 16)}
+    made = hloom.prune_structured(module, weights, 0.5)
+    derivative = hloom.run(autodiff.vjp(made.module, [4]), [*made.convert(arrays), np.ones((2, 5, 16), np.float32)])
+    expected = hloom.run(autodiff.vjp(module, [4]), [*made.zeroed(arrays), np.ones((2, 5, 16), np.float32)])
+    assert not hloom.compare(derivative.outputs, expected.outputs, rtol=1e-3, atol=1e-5)
+    assert "f32[16,2,4]" in hloom.print(hloom.plan(made.module, mesh="data=2").annotate())
+
+
+def test_multiples_and_limits():
+    module, weights, arrays = residual(rms)
+    assert roles(check(module, weights, arrays, 0.4, axes=["residual"], multiple=8)) == [("residual", 16, 16)]
+    assert roles(check(module, weights, arrays, 1.0, axes=["residual"])) == [("residual", 16, 1)]
+    assert roles(check(module, weights, arrays, 0.0, axes=["residual"])) == [("residual", 16, 16)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ROOT y = f32[5,6] negate(h)", r"y \(negate\): it is an output of the program"),
+        ("s = f32[5,6] sort(h), dimensions={1}, to_apply=less\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", r"s \(sort\)"),
+        ("i = f32[6] iota(), iota_dimension=0\n  b = f32[5,6] broadcast(i), dimensions={1}\n  s = f32[5,6] add(h, b)\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "it numbers the positions"),
+        ("z = f32[] constant(0)\n  e = f32[5,6] exponential(h)\n  ROOT y = f32[5] reduce(e, z), dimensions={1}, to_apply=sum", "reduce sums up what is not zero"),
+        ("s = f32[5,3] slice(h), slice={[0:5], [0:6:2]}\n  ROOT y = f32[5] dot(s, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "slice takes every so many positions"),
+        ("c = f32[5,6] custom-call(h), custom_call_target=\"f\"\n  ROOT y = f32[5,3] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "nobody knows what f computes"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(text: str, reason: str):
+    module = hloom.parse(f"""less {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }}
+sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY main {{
+  x = f32[5,8] parameter(0)
+  w = f32[8,6] parameter(1)
+  v = f32[6,3] parameter(2)
+  u = f32[3] parameter(3)
+  h = f32[5,6] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  {text}
+}}""")
+    weights = {"w": normal(8, 6), "v": normal(6, 3), "u": normal(3)}
+    with pytest.raises(HloomError, match="main has no axis to prune; .*" + reason):
+        hloom.prune_structured(module, weights, 0.5, only=["w"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sparsity": 1.5}, "1.5 is no sparsity"),
+        ({"axes": ["rows"]}, "there is no axis 'rows'"),
+        ({"axes": []}, "no axis is given"),
+        ({"multiple": 0}, "numbers cannot be multiples of 0"),
+        ({"only": ["z"]}, "the program has no parameter 'z'"),
+    ],
+)
+def test_bad_options(options: dict, message: str):
+    module, weights, _ = residual(rms)
+    with pytest.raises(HloomError, match=message):
+        hloom.prune_structured(module, weights, **options)
+    with pytest.raises(HloomError, match="no array is given for it"):
+        hloom.prune_structured(module, {})
