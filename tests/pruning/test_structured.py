@@ -1,6 +1,6 @@
 """Programs with fewer channels, heads and experts: what the original computes with these weights zero, through XLA.
 
-Covers `coupling.py`, `removed_values.py`, `removal.py`, `axis_class.py`, `structure_report.py`.
+Covers `dimension_dependency.py`, `removed_values.py`, `removal.py`, `axis_class.py`, `structure_report.py`, `separation.py`.
 """
 
 from __future__ import annotations
@@ -71,6 +71,23 @@ def test_a_gated_network_joins_two_projections():
     assert roles(made) == [("channels", 12, 6)]
     both = next(positions for (_, dim), positions in made.axes[0].dims.items() if dim == 1)
     assert (both[:6] + 12 == both[6:]).all()
+
+
+def test_layers_that_share_constants():
+    """The zeros of a relu are one value: layers lose channels of their own all the same."""
+
+    def network(params, x):
+        zero = jnp.zeros((5, 12))
+        for up, down in params["layers"]:
+            x = jnp.maximum(x @ up, zero) @ down
+        return x
+
+    layers = [(normal(8, 12, seed=n), normal(12, 8, seed=n + 5)) for n in range(2)]
+    module, weights, arrays = traced(network, {"layers": layers}, normal(5, 8))
+    made = check(module, weights, arrays, 0.5, scope=None)
+    assert [role for role in roles(made) if role[1] == 12] == [("channels", 12, 6)] * 2
+    first, second = [axis for axis in made.axes if axis.size == 12]
+    assert not first.dims.keys() & second.dims.keys()
 
 
 def test_heads():

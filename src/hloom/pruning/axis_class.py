@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hloom.ir import Node
-from hloom.pruning.coupling import Coupling, LeafDim
+from hloom.pruning.dimension_dependency import Coupling, LeafDim
 
 AXES = ("channels", "heads", "head_dims", "experts", "residual")
 """Channels between two products; heads of attention; what products of activations have, a head's elements; what weights

@@ -27,7 +27,7 @@ from hloom.ir import (
     verify,
 )
 from hloom.propagation import DataflowGraph
-from hloom.pruning.coupling import LeafDim, Slot, is_depthwise
+from hloom.pruning.dimension_dependency import LeafDim, OperandDim, is_depthwise
 from hloom.quantization import InsertionPoint, write_entry_layout
 
 Kept = Mapping[LeafDim, np.ndarray]
@@ -35,7 +35,7 @@ Kept = Mapping[LeafDim, np.ndarray]
 
 
 def remove_positions(
-    module: Module, dataflow: DataflowGraph, kept: Kept, restrictions: Mapping[Slot, np.ndarray]
+    module: Module, dataflow: DataflowGraph, kept: Kept, restrictions: Mapping[OperandDim, np.ndarray]
 ) -> None:
     """Let the dimensions of `kept` have these positions only, and operands of `restrictions` be read at these only."""
     former = tuple(module.entry.parameters)

@@ -14,7 +14,7 @@ import numpy as np
 from hloom.evaluate import TABLE
 from hloom.ir import Apply, Constant, Literal, Node, TensorType
 from hloom.propagation import Equation
-from hloom.pruning.coupling import Blocked, Coupling, LeafDim, Slot, is_pointwise
+from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, is_pointwise
 
 NEUTRAL = {"add": 0.0, "multiply": 1.0}
 """What a reduction may meet at removed positions, by its opcode."""
@@ -60,7 +60,7 @@ def check_exact(coupling: Coupling) -> None:
         for slot, leaf in enumerate(equation.leaves[: rule.results]):
             for dim in range(len(dataflow.leaves[leaf].dims)):
                 at = LeafDim(leaf, dim)
-                if at not in coupling.labels or Slot(number, slot, dim) in coupling.restrictions:
+                if at not in coupling.labels or OperandDim(number, slot, dim) in coupling.restrictions:
                     continue
                 problem = _problem(equation, number, slot, at, values, coupling)
                 if problem:
@@ -132,7 +132,7 @@ def _operands(
     for operand, leaf in enumerate(equation.leaves[: rule.results]):
         operand_dim = dims.get(operand)
         at = None if operand_dim is None else LeafDim(leaf, operand_dim)
-        if operand_dim is not None and Slot(number, operand, operand_dim) in coupling.restrictions:
+        if operand_dim is not None and OperandDim(number, operand, operand_dim) in coupling.restrictions:
             operands.append(_splat(coupling.dataflow.leaves[leaf].node))
         elif at is not None and at in coupling.labels:
             if at not in values:
@@ -290,7 +290,7 @@ def _product_problem(
 ) -> str | None:
     for slot, dim in dims.items():
         at = LeafDim(equation.leaves[slot], dim)
-        if Slot(number, slot, dim) not in coupling.restrictions and at in values and values[at].is_zero:
+        if OperandDim(number, slot, dim) not in coupling.restrictions and at in values and values[at].is_zero:
             return None
     return f"{equation.node.opcode} sums up products that are not zero where the weights are"
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Module, Node, Parameter, TensorType
-from hloom.passes import canonicalize_in_place
+from hloom.passes import canonicalize_in_place, cse
 from hloom.propagation import DataflowGraph
 from hloom.pruning.axis_class import AXES, axis_class
-from hloom.pruning.coupling import Blocked, Coupling, LeafDim, Slot, kept_positions
+from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, kept_positions
 from hloom.pruning.masks import count_of, lowest
 from hloom.pruning.prune import OPCODES, SPARSITY
 from hloom.pruning.removal import remove_positions
 from hloom.pruning.removed_values import check_exact
 from hloom.pruning.scores import dims_of, magnitudes
+from hloom.pruning.separation import separate_uses
 from hloom.pruning.weight_arrays import check_count, checked, keys_of
 from hloom.pruning.weight_matrix import matrix_dims
 from hloom.quantization import (
@@ -148,6 +149,7 @@ def prune_structured(
     check_program(module, "pruned")
     copy = module.clone()
     canonicalize_in_place(copy)
+    separate_uses(copy)
     arrays = _named(copy, weights)
     selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
     search = _AxisSearch(copy, arrays)
@@ -165,6 +167,7 @@ def prune_structured(
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}")
     pruned = search.remove(sparsity, multiple)
+    cse(copy)
     return StructuredPruning(copy, module, tuple(pruned), tuple(exclusions))
 
 
@@ -220,7 +223,7 @@ class _AxisSearch:
     def remove(self, sparsity: float, multiple: int) -> list[PrunedAxis]:
         """Remove positions of all axes from the module."""
         kept: dict[LeafDim, np.ndarray] = {}
-        restrictions: dict[Slot, np.ndarray] = {}
+        restrictions: dict[OperandDim, np.ndarray] = {}
         pruned: list[PrunedAxis] = []
         for name, role, coupling in self.axes:
             removed, size = self._removed(coupling, sparsity, multiple)

@@ -46,7 +46,7 @@ class LeafDim(NamedTuple):
     dim: int
 
 
-class Slot(NamedTuple):
+class OperandDim(NamedTuple):
     """A dimension of an operand or result of an instruction: the equation, the leaf by position, the dimension."""
 
     equation: int
@@ -62,7 +62,7 @@ class Blocked(Exception):
         self.at, self.node, self.reason = at, node, reason
 
 
-class Labels:
+class PositionLabels:
     """Labels of positions that may become one: a forest whose roots are the labels."""
 
     def __init__(self, count: int) -> None:
@@ -98,10 +98,10 @@ class Coupling:
         self.weights, self.outputs, self.whole = weights, outputs, whole
         self.size = self._size(seed)
         self.labels: dict[LeafDim, np.ndarray] = {}
-        self.restrictions: dict[Slot, np.ndarray] = {}
+        self.restrictions: dict[OperandDim, np.ndarray] = {}
         self.causes: dict[LeafDim, tuple[LeafDim, Equation, bool]] = {}
         self.equations: set[int] = set()
-        self.forest = Labels(self.size)
+        self.forest = PositionLabels(self.size)
         self._pending: deque[LeafDim] = deque()
 
     def propagate(self) -> None:
@@ -114,7 +114,7 @@ class Coupling:
             if steps > MOST_STEPS:
                 raise Blocked(at, self._node(at), f"more than {MOST_STEPS:,} dimensions go with it")
             for number, slot in self.dataflow.equations_of[at.leaf]:
-                self._pass_on(number, Slot(number, slot, at.dim), at)
+                self._pass_on(number, OperandDim(number, slot, at.dim), at)
 
     def cut_before(self, at: LeafDim) -> int | None:
         """The value whose whole array is to be kept so that labels do not come to `at`; None where there is none.
@@ -141,7 +141,7 @@ class Coupling:
     def _size(self, at: LeafDim) -> int:
         return self.dataflow.leaves[at.leaf].dims[at.dim]
 
-    def _propose(self, at: LeafDim, labels: np.ndarray, cause: tuple[LeafDim, Slot, bool] | None) -> None:
+    def _propose(self, at: LeafDim, labels: np.ndarray, cause: tuple[LeafDim, OperandDim, bool] | None) -> None:
         """Let a dimension have these labels, where they are not -1."""
         if not (labels >= 0).any():
             return
@@ -179,20 +179,20 @@ class Coupling:
         both = (held >= 0) & (labels >= 0)
         return self.forest.unite(held[both], labels[both]) or bool(fresh.any())
 
-    def _pass_on(self, number: int, slot: Slot, at: LeafDim) -> None:
+    def _pass_on(self, number: int, slot: OperandDim, at: LeafDim) -> None:
         """Give the labels of a dimension to all that an instruction says goes with it."""
         equation = self.dataflow.equations[number]
         if slot in self.restrictions or (slot.slot < equation.rule.results and at.leaf in self.whole):
             return
         self.equations.add(number)
-        for other, dim, labels in self._tied(equation, slot, at):
+        for other, dim, labels in self._partners(equation, slot, at):
             leaf = equation.leaves[other]
             if len(labels) > MOST_POSITIONS:
                 raise Blocked(at, equation.node, f"a dimension of {len(labels):,} goes with it")
             is_backward = other < equation.rule.results
-            self._propose(LeafDim(leaf, dim), labels, (at, Slot(number, other, dim), is_backward))
+            self._propose(LeafDim(leaf, dim), labels, (at, OperandDim(number, other, dim), is_backward))
 
-    def _tied(self, equation: Equation, slot: Slot, at: LeafDim) -> Iterator[tuple[int, int, np.ndarray]]:
+    def _partners(self, equation: Equation, slot: OperandDim, at: LeafDim) -> Iterator[tuple[int, int, np.ndarray]]:
         """The dimensions that go with one, by the leaf's position in the equation, and their labels."""
         node, labels = equation.node, self.labels[at]
         moved = self._moved(equation, slot, labels)
@@ -222,7 +222,7 @@ class Coupling:
                 yield part.slot, part.dimension, labels
 
     def _moved(
-        self, equation: Equation, slot: Slot, labels: np.ndarray
+        self, equation: Equation, slot: OperandDim, labels: np.ndarray
     ) -> Iterator[tuple[int, int, np.ndarray]] | None:
         """What goes with a dimension that an instruction moves positions of; None for other instructions."""
         node = equation.node
@@ -243,7 +243,7 @@ class Coupling:
         return self.dataflow.leaves[equation.leaves[slot]].dims
 
     def _joined(
-        self, equation: Equation, slot: Slot, labels: np.ndarray, along: int
+        self, equation: Equation, slot: OperandDim, labels: np.ndarray, along: int
     ) -> Iterator[tuple[int, int, np.ndarray]]:
         result = len(equation.leaves) - 1
         if slot.dim != along:
@@ -259,7 +259,9 @@ class Coupling:
         joined[ends[slot.slot] - sizes[slot.slot] : ends[slot.slot]] = labels
         yield result, along, joined
 
-    def _reshaped(self, equation: Equation, slot: Slot, labels: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+    def _reshaped(
+        self, equation: Equation, slot: OperandDim, labels: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
         """Labels of a dimension that a reshape splits, or joins with others."""
         other = 1 - slot.slot
         before, after = self._dims(equation, slot.slot), self._dims(equation, other)
@@ -295,7 +297,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def _sliced(
-    equation: Equation, slot: Slot, labels: np.ndarray, cut: SliceDimension, dims: tuple[int, ...]
+    equation: Equation, slot: OperandDim, labels: np.ndarray, cut: SliceDimension, dims: tuple[int, ...]
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     size = dims[slot.dim]
     if (cut.start, cut.limit, cut.stride) != (0, size, 1) and cut.stride != 1:
@@ -309,7 +311,7 @@ def _sliced(
 
 
 def _padded(
-    equation: Equation, slot: Slot, labels: np.ndarray, padding: PaddingDimension, dims: tuple[int, ...]
+    equation: Equation, slot: OperandDim, labels: np.ndarray, padding: PaddingDimension, dims: tuple[int, ...]
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     if min(padding.low, padding.high) < 0 or padding.interior:
         raise ValueError("pad moves the positions apart, or crops them")
@@ -326,7 +328,7 @@ def _padded(
 
 
 def _convolved(
-    node: Node, slot: Slot, labels: np.ndarray, image: tuple[int, ...], kernel: tuple[int, ...]
+    node: Node, slot: OperandDim, labels: np.ndarray, image: tuple[int, ...], kernel: tuple[int, ...]
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     names: ConvolutionDimensions = node.attributes["dim_labels"]
     if (node.attributes.get("batch_group_count") or 1) != 1:
@@ -334,21 +336,21 @@ def _convolved(
     letter = (names.lhs, names.rhs, names.output)[slot.slot][slot.dim]
     features = (0, names.lhs.index("f")), (1, names.rhs.index("o")), (2, names.output.index("f"))
     groups = node.attributes.get("feature_group_count") or 1
-    tied: Iterable[tuple[int, int]]
+    partners: Iterable[tuple[int, int]]
     if letter == "b":
-        tied = (0, names.lhs.index("b")), (2, names.output.index("b"))
+        partners = (0, names.lhs.index("b")), (2, names.output.index("b"))
     elif groups == 1:
         inputs = (0, names.lhs.index("f")), (1, names.rhs.index("i"))
         outputs = (1, names.rhs.index("o")), (2, names.output.index("f"))
         at = slot.slot, slot.dim
         if at not in (*inputs, *outputs):
             raise ValueError("its windows slide over the dimension")
-        tied = inputs if at in inputs else outputs
+        partners = inputs if at in inputs else outputs
     elif is_depthwise(node, image, kernel) and (slot.slot, slot.dim) in features:
-        tied = features
+        partners = features
     else:
         raise ValueError("it is a convolution by groups of channels")
-    yield from ((other, dim, labels) for other, dim in tied if (other, dim) != (slot.slot, slot.dim))
+    yield from ((other, dim, labels) for other, dim in partners if (other, dim) != (slot.slot, slot.dim))
 
 
 def is_depthwise(node: Node, image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
