@@ -5,8 +5,9 @@
     outputs = hloom.run(smaller.module, smaller.convert(arrays)).outputs
 
 To add a method, score elements in `scores.py`; to add a pattern, give it a class in `pattern.py` and its masks in
-`masks.py`. To let removed positions pass through an opcode, list it in `dimension_dependency.py` (`PASSING`) or say there how it
-moves them, and say in `removed_values.py` what it makes of them and in `removal.py` which attributes hold sizes.
+`masks.py`. To let removed positions pass through an opcode, list it in `dimension_dependency.py` (`PASSING`), or say
+there how it moves them, and say in `removed_values.py` what it makes of them and in `removal.py` which
+attributes hold sizes.
 """
 
 from hloom.pruning.axis_class import AXES as AXES

@@ -15,11 +15,7 @@ from hloom.pruning.dimension_dependency import is_pointwise
 
 MOST_GROWTH = 4
 """How many times as many nodes there may be after it: beyond that, values stay shared."""
-_COPIED = (PASSING - {"call", "conditional", "while", "dot", "tuple", "get-tuple-element"}) | {
-    "reshape",
-    "slice",
-    "pad",
-}
+_COPIED = frozenset(("broadcast", "copy", "dynamic-slice", "gather", "pad", "reshape", "reverse", "slice", "transpose"))
 
 
 def separate_uses(module: Module) -> None:
