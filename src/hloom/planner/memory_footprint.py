@@ -49,7 +49,7 @@ def footprint_of(problem: Problem, choice: Mapping[int, int], specs: Mapping[Nod
     """The same, buffer by buffer; `specs` are those of the choice, with reshards hoisted or not."""
     program = device_program(problem, choice, specs)
     names = {node.name: origin for node, origin in program.origins.items() if node.opcode == "while"}
-    live = simulate_buffers(program.module)
+    live = simulate_buffers(program.module, keeps_barriers=False)
     for node in live.steps:  # loops that carry more than before are other instructions of the same names
         if node.opcode == "while" and node not in program.origins and node.name in names:
             program.origins[node] = names[node.name]

@@ -63,8 +63,11 @@ class _KernelScheduler(Scheduler):
         return self._schedules[graph]
 
 
-def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness:
-    """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy."""
+def simulate_buffers(module: Module, given: Donations | None = None, *, keeps_barriers: bool = True) -> Liveness:
+    """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy.
+
+    XLA's CPU compiler merges what barriers keep apart; with `keeps_barriers` they stay, as on other backends.
+    """
     inline(module)
     ADD_UPDATES.run(module)
     for graph in module.graphs:
@@ -83,7 +86,7 @@ def simulate_buffers(module: Module, given: Donations | None = None) -> Liveness
     for graph in module.graphs:
         expand_select_and_scatter(graph)
         simplify_gathers(graph)
-    is_expanded = expand_optimization_barriers(module)
+    is_expanded = not keeps_barriers and expand_optimization_barriers(module)
     for graph in module.graphs:
         rewrite_reductions(graph)
         assign_layouts(graph)

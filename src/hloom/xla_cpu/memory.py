@@ -56,7 +56,7 @@ def _compiled_report(module: Module) -> MemoryReport:
     def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node]]:
         model = program.clone()
         known = {node for graph in model.graphs for node in graph.nodes}
-        return simulate_buffers(model, given), lambda node: _origin(node, known)
+        return simulate_buffers(model, given, keeps_barriers=False), lambda node: _origin(node, known)
 
     live, origin = compiled()
     return memory_report(module, COMPILED, live, lambda given: compiled(given)[0], origin)
