@@ -28,6 +28,7 @@ from hloom.quantization import (
     check_program,
     read_selection,
     select_weights,
+    uses_of,
 )
 from hloom.text import HloomError
 
@@ -153,7 +154,7 @@ def prune_structured(
     arrays = _named(copy, weights)
     selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
     search = _AxisSearch(copy, arrays)
-    readers = {use.node for uses in selected.values() for use in uses}
+    readers = {use.node for number in arrays for use in uses_of(copy.entry.parameters[number])}
     for parameter, uses in selected.items():
         if parameter.number not in arrays:
             exclusions.append(Exclusion(parameter.name, "no array is given for it"))

@@ -59,3 +59,4 @@ from hloom.quantization.weight_slices import movements_to as movements_to
 from hloom.quantization.weights import Exclusion as Exclusion
 from hloom.quantization.weights import WeightUse as WeightUse
 from hloom.quantization.weights import select_weights as select_weights
+from hloom.quantization.weights import uses_of as uses_of
