@@ -27,6 +27,7 @@ from benchmarks.printing import printing
 from benchmarks.profile import traces
 from benchmarks.programs import Plan
 from benchmarks.propagation import propagation
+from benchmarks.prune import pruning
 from benchmarks.quantize import quantization
 from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
@@ -60,6 +61,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "saturation": saturation,
     "clusters": clusters,
     "quantize": quantization,
+    "prune": pruning,
     "microbatch": microbatches,
     "remat": remat,
     "oom": out_of_memory,

@@ -46,6 +46,7 @@ SMALLER: dict[str, dict[str, object]] = {
     "page": {"program": lambda: None},  # no browser: tests/page drives one
     "pipeline": {"CHAINS": 3},
     "planning": {"FEWEST": 1},
+    "prune": {"WIDTH": 64},
     "remat": {"SHARE": 1.0},
     "saturation": {"PROGRAM_NAMES": ("adam", "power_iteration")},
     "startup": {"FEWEST": 1},

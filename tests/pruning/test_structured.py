@@ -14,6 +14,7 @@ import pytest
 
 import hloom
 from hloom import autodiff
+from hloom.pruning.dimension_dependency import Coupling
 from hloom.pruning.scores import dims_of
 from hloom.text import HloomError
 from tests.quantization.programs import LAYERS, lowered, normal
@@ -283,3 +284,35 @@ def test_bad_options(options: dict, message: str):
         hloom.prune_structured(module, weights, **options)
     with pytest.raises(HloomError, match="no array is given for it"):
         hloom.prune_structured(module, {})
+
+
+def test_a_stream_that_cannot_be_cut_is_followed_once(monkeypatch: pytest.MonkeyPatch):
+    """Twelve layers on a residual stream that comes from an input: its own dimension is refused of every weight."""
+    looked_at = 0
+    original = Coupling._pass_on
+
+    def counted(self: Coupling, *arguments: Any) -> None:
+        nonlocal looked_at
+        looked_at += 1
+        original(self, *arguments)
+
+    monkeypatch.setattr(Coupling, "_pass_on", counted)
+    counts: list[int] = []
+    for layers in (12, 24):
+        looked_at = 0
+        params = [
+            {"up": normal(8, 16, seed=n, scale=0.2), "down": normal(16, 8, seed=n, scale=0.2)} for n in range(layers)
+        ]
+
+        def stack(params: Any, x: Any) -> Any:
+            for layer in params:
+                x = x + jnp.tanh(x @ layer["up"]) @ layer["down"]
+            return x
+
+        module, weights, arrays = traced(stack, params, normal(4, 8, seed=99))
+        made = check(module, weights, arrays, 0.5)
+        assert roles(made) == [("channels", 16, 8)] * layers
+        refused = [one.reason for one in made.exclusions if one.name.endswith("dimension 1")]
+        assert len(refused) == layers and all("input of the program" in why or "output" in why for why in refused)
+        counts.append(looked_at)
+    assert counts[1] <= 2.1 * counts[0]

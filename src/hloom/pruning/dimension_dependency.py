@@ -12,7 +12,7 @@ Source: the coupling is that of DepGraph (Fang et al. 2023), element by element.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -87,15 +87,21 @@ class Coupling:
     """The dimensions that lose positions with one dimension of a weight, `seed`, and their labels.
 
     `weights` are the values of parameters that may lose positions, `outputs` those of the program's outputs, `whole`
-    values that keep theirs.
+    values that keep theirs, `refused` the dimensions of which it is known that they cannot lose positions, and why.
     """
 
     def __init__(
-        self, dataflow: DataflowGraph, seed: LeafDim, weights: frozenset[int], outputs: frozenset[int], whole: set[int]
+        self,
+        dataflow: DataflowGraph,
+        seed: LeafDim,
+        weights: frozenset[int],
+        outputs: frozenset[int],
+        whole: set[int],
+        refused: Mapping[LeafDim, Blocked],
     ) -> None:
         self.dataflow = dataflow
         self.seed = seed
-        self.weights, self.outputs, self.whole = weights, outputs, whole
+        self.weights, self.outputs, self.whole, self.refused = weights, outputs, whole, refused
         self.size = self._size(seed)
         self.labels: dict[LeafDim, np.ndarray] = {}
         self.restrictions: dict[OperandDim, np.ndarray] = {}
@@ -122,14 +128,18 @@ class Coupling:
         It is that operand of a product, into which labels came from behind, which is nearest to the seed.
         """
         cut = None
-        steps = 0
-        while at in self.causes and steps < MOST_STEPS:
-            before, equation, is_backward = self.causes[at]
-            if is_backward and equation.node.opcode in CUTTABLE and at.leaf not in self.weights:
-                cut = at.leaf
-            at = before
-            steps += 1
+        for step in self.way_to(at)[:-1]:
+            _, equation, is_backward = self.causes[step]
+            if is_backward and equation.node.opcode in CUTTABLE and step.leaf not in self.weights:
+                cut = step.leaf
         return cut
+
+    def way_to(self, at: LeafDim) -> list[LeafDim]:
+        """The dimensions from one back to the seed, by which labels came to it."""
+        way = [at]
+        while way[-1] in self.causes and len(way) < MOST_STEPS:
+            way.append(self.causes[way[-1]][0])
+        return way
 
     def roots_at(self, at: LeafDim) -> np.ndarray:
         """The labels of a dimension's positions."""
@@ -156,6 +166,9 @@ class Coupling:
             return
         if cause is not None and at not in self.causes and at != self.seed:
             self.causes[at] = cause[0], self.dataflow.equations[cause[1].equation], cause[2]
+        known = self.refused.get(at)
+        if known is not None:
+            raise Blocked(at, known.node, known.reason)
         type_ = self.dataflow.leaves[at.leaf].type
         if at.leaf in self.outputs:
             raise Blocked(at, node, "it is an output of the program")

@@ -189,18 +189,21 @@ class _AxisSearch:
             for number in arrays
             for leaf in self.dataflow.values.get(module.entry.parameters[number], ())
         }
+        self.weight_values = frozenset(self.weights)
         self.outputs = frozenset(self.dataflow.values.get(module.entry.root, ()))
         self.axes: list[tuple[str, str, Coupling]] = []
         self._taken: set[LeafDim] = set()
+        self._refused: dict[LeafDim, Blocked] = {}
+        self._unwanted: set[LeafDim] = set()
 
     def add(self, parameter: Parameter, dim: int, axes: Sequence[str], readers: Collection[Node]) -> str | None:
         """Follow a dimension of a weight, which may be pruned where it is one of `axes`; why it cannot be, or None."""
         seed = LeafDim(self.dataflow.values[parameter][0], dim)
-        if seed in self._taken:
+        if seed in self._taken or seed in self._unwanted:
             return None
         whole: set[int] = set()
         while True:
-            coupling = Coupling(self.dataflow, seed, frozenset(self.weights), self.outputs, whole)
+            coupling = Coupling(self.dataflow, seed, self.weight_values, self.outputs, whole, self._refused)
             try:
                 coupling.propagate()
                 check_exact(coupling)
@@ -208,10 +211,14 @@ class _AxisSearch:
             except Blocked as blocked:
                 cut = coupling.cut_before(blocked.at)
                 if cut is None or len(whole) >= MOST_CUTS:
+                    if not whole:  # whatever comes to the way to it comes to it
+                        self._refused.update(dict.fromkeys(coupling.way_to(blocked.at), blocked))
                     return f"{blocked.node.name} ({blocked.node.opcode}): {blocked.reason}"
                 whole.add(cut)
         role = axis_class(coupling, readers)
         if role not in axes:
+            if not whole:
+                self._unwanted |= coupling.labels.keys()
             return None
         both = self._taken & coupling.labels.keys()
         if both:
