@@ -20,7 +20,7 @@ import hloom
 from hloom import HloomError
 from hloom.analysis import cost, device
 from hloom.evaluate import LimitReached, evaluate
-from hloom.fusion import Clustering, clustered, fusion_target
+from hloom.fusion import Clustering, clustered, frontier_search, fusion_target
 from hloom.fusion.kernel_model import Kernel
 from hloom.ir import Module, verify
 from hloom.runtime import accepts, run
@@ -384,6 +384,43 @@ def test_what_is_stored_is_the_best_choice(seed):
             best = min(best, sum(part.seconds for part in parts if part is not None))
     assert result.is_exact
     assert result.seconds <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("steps", [0, frontier_search.STEPS])
+def test_what_is_read_from_outside_is_stored_however_little_is_searched(steps: int, monkeypatch: pytest.MonkeyPatch):
+    """A view of a sum, which a call needs too, is cheaper computed again by those that read it: it is stored all the same."""
+    monkeypatch.setattr(frontier_search, "STEPS", steps)
+    monkeypatch.setattr(frontier_search, "SPARE_STEPS", 0)
+    text = (
+        ADD + "called { p = f32[4,1] parameter(0) ROOT q = f32[4,1] sort(p), dimensions={0}, to_apply=less }\n"
+        "less { l = f32[] parameter(0) r = f32[] parameter(1) ROOT s = pred[] compare(l, r), direction=LT }\n"
+    ) + entry(
+        "x = f32[4,64] parameter(0)", "zero = f32[] constant(0)", "y = f32[4,64] exponential(x)",
+        "sums = f32[4] reduce(y, zero), dimensions={1}, to_apply=add", "column = f32[4,1] reshape(sums)",
+        "a = f32[4,1] abs(column)", "b = f32[4,1] negate(column)", "c = f32[4,1] call(column), to_apply=called",
+        "together = (f32[4,1], f32[4,1], f32[4,1]) tuple(a, b, c)",
+    )  # fmt: skip
+    assert_reads_what_is_stored(clustering(text))
+    fused(text)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_modules_store_what_is_read_however_little_is_searched(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(frontier_search, "WIDTH", 1)
+    module = hloom.parse(hloom.print(module_of(Random(seed))))
+    for target in TARGETS:
+        result = clustered(module.entry, cost(module), fusion_target(device(target)))
+        assert_reads_what_is_stored(result)
+        assert result.seconds <= result.unfused * (1 + 1e-9)
+
+
+def assert_reads_what_is_stored(result: Clustering) -> None:
+    """What a kernel reads and kernels may hold is the result of a kernel."""
+    model = result.model
+    stored = {root for kernel, _ in result.kernels for root in kernel.roots}
+    for kernel, _ in result.kernels:
+        assert all(used in stored for used in model.reads(kernel) if model.is_fusible[used])
+    assert all(number in stored for number, is_stored in enumerate(model.is_stored) if is_stored)
 
 
 @given(st.integers(0, 10**6), st.sampled_from(TARGETS))

@@ -155,7 +155,7 @@ class FrontierSearch:
             options = self._options(state, number)
             is_exact &= not self._is_beyond_limits(state, number)
             if len(options) > 1 and width < 2:
-                options, is_exact = [self._cheaper(state, number)], False
+                options, is_exact = [self._cheaper(state, number, options)], False
             for position, (is_stored, is_computed) in enumerate(options):
                 branch = state if position == len(options) - 1 else state.copy()
                 self._decide(branch, number, is_stored, is_computed)
@@ -210,12 +210,13 @@ class FrontierSearch:
         (demand,) = needed.values()
         return sum(demand.keys.values()) <= self.model.elements[number] and len(demand.keys) == 1
 
-    def _cheaper(self, state: _State, number: int) -> tuple[bool, bool]:
-        """The cheaper of storing and computing, by what both add at once."""
+    def _cheaper(self, state: _State, number: int, options: Sequence[tuple[bool, bool]]) -> tuple[bool, bool]:
+        """The cheaper of two options, reading and computing, by what both add at once."""
         model, target = self.model, self.target
         operands = sum(model.bytes[edge.operand] for edge in model.edges[number])
         own, seconds = model.bytes[number], model.seconds[number]
-        stored = target.seconds(seconds, operands + own)
+        must_store = all(is_stored for is_stored, _ in options)
+        stored = 0.0 if must_store else target.seconds(seconds, operands + own)
         computed = 0.0
         for root, demand in state.demands[number].items():
             kernel = state.kernels[root]
@@ -223,7 +224,8 @@ class FrontierSearch:
             added = model.compute_seconds(number, demand.keys)
             computed += target.seconds(kernel.compute + added, kernel.moved + operands) - before
             stored += target.seconds(kernel.compute, kernel.moved + own) - before
-        return (True, False) if stored < computed else (False, True)
+        reads, computes = options
+        return reads if stored < computed else computes
 
     def _decide(self, state: _State, number: int, is_stored: bool, is_computed: bool) -> None:
         """Change a state by a decision."""
