@@ -10,7 +10,7 @@ import pytest
 import hloom
 from hloom.ir import Apply, Graph, Node
 from hloom.rewrite import RuleIndex
-from hloom.saturation import saturate
+from hloom.saturation import extraction, saturate
 from hloom.saturation.egraph import EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
@@ -142,6 +142,25 @@ def test_it_never_costs_more_than_the_simplifier_leaves(cost: str):
         after, graphs = saturate(hloom.parse(text_drawn(seed, tame=True)), cost=cost)
         hloom.verify(after)
         assert all(graph.cost <= graph.cost_before * (1 + 1e-9) for graph in graphs)
+
+
+def test_it_never_costs_more_however_little_is_searched(monkeypatch: pytest.MonkeyPatch):
+    """Each form of b is cheaper as a tree, in which what is shared is paid twice; the program shares it."""
+    monkeypatch.setattr(extraction, "MOST_COLUMNS", 0)
+    monkeypatch.setattr(extraction, "MOST_VISITS", 0)
+    text = """ENTRY e {
+      x = f32[64,64] parameter(0)
+      y = f32[64,8] parameter(1)
+      z = f32[8,4] parameter(2)
+      xy = f32[64,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      xyz = f32[64,4] dot(xy, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT t = (f32[64,8], f32[64,4]) tuple(xy, xyz)
+    }"""
+    for program in [text, *(text_drawn(seed, tame=True) for seed in range(60, 70))]:
+        for cost in ("bytes", "flops"):
+            after, graphs = saturate(hloom.parse(program), cost=cost)
+            hloom.verify(after)
+            assert all(graph.cost <= graph.cost_before * (1 + 1e-12) for graph in graphs)
 
 
 @pytest.mark.parametrize("seed", range(0, 300, 37))

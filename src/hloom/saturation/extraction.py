@@ -8,7 +8,7 @@ in Tensat, Yang et al. 2021). Else from the choice of least cost as a tree, by c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +39,15 @@ class Extraction:
     bound: float
 
 
-def extract(egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], float]) -> Extraction:
-    """Choose the cheapest nodes that yield the values of the roots."""
+def extract(
+    egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], float], program: Iterable[Node] = ()
+) -> Extraction:
+    """Choose the cheapest nodes that yield the values of the roots.
+
+    A program that yields them, its nodes in order, is one of the choices: what is chosen costs no more.
+    """
     space = _Space(egraph, roots, cost_of)
-    best, bound = space.by_trees(), 0.0
+    best, bound = space.cheaper(space.by_trees(), space.by_program(program)), 0.0
     solved = None
     if len(space.nodes) == len(space.options):
         bound = space.cost(best)  # there is no choice
@@ -50,8 +55,7 @@ def extract(egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], flo
         solved = space.by_integer_program()
     if solved is not None:
         choice, bound = solved
-        if choice is not None and space.cost(choice) < space.cost(best):
-            best = choice
+        best = space.cheaper(best, choice)
     elif not bound:
         best = space.improved(best)
     needed = space.needed(best)
@@ -63,6 +67,7 @@ class _Space:
 
     def __init__(self, egraph: EGraph, roots: Sequence[Node], cost_of: Callable[[Node], float]) -> None:
         self.egraph = egraph
+        self._price = cost_of
         self.roots = list(dict.fromkeys(egraph.class_of[root] for root in roots))
         self.options = {number: egraph.distinct[number] for number in egraph.reachable(roots)}
         self.nodes = [node for nodes in self.options.values() for node in nodes]
@@ -88,6 +93,19 @@ class _Space:
                     cost[number], choice[number] = total, node
                     pending |= dict.fromkeys(users.get(number, ()))
         return choice
+
+    def by_program(self, program: Iterable[Node]) -> Choice | None:
+        """The choice of a program's own nodes, of several in one class the first, which needs none of the others."""
+        choice: Choice = {}
+        for node in program:
+            if choice.setdefault(self.egraph.class_of[node], node) is node and node not in self.cost_of:
+                self.cost_of[node] = self._price(node)
+                self.operands[node] = tuple(dict.fromkeys(self.egraph.operands(node)))
+        return choice or None
+
+    def cheaper(self, choice: Choice, other: Choice | None) -> Choice:
+        """The choice that costs less, of equals the first."""
+        return choice if other is None or self.cost(choice) <= self.cost(other) else other
 
     def needed(self, choice: Mapping[int, Node]) -> dict[int, None]:
         """The classes that a choice needs, operands first; raises ValueError where they need each other in a circle."""

@@ -137,9 +137,9 @@ def _saturate_graph(
 ) -> SaturatedGraph:
     roots = [graph.root, *(node for node in graph.nodes if not may_drop(node))]
     before = sum(map(costs, graph.nodes))
-    names = {node: node.name for node in graph.nodes}
+    program = list(graph.nodes)
     egraph = EGraph(graph)
-    work = Exploration(egraph, index, min(most_nodes, 10 * len(names) + 1_000))
+    work = Exploration(egraph, index, min(most_nodes, 10 * len(program) + 1_000))
     rounds_done = 0
     is_saturated = False
     while rounds_done < rounds and not work.is_exhausted and (until is None or monotonic() < until):
@@ -149,7 +149,7 @@ def _saturate_graph(
         if not work.run_round():
             is_saturated = not work.is_exhausted
             break
-    chosen = extract(egraph, roots, costs.renewed())
+    chosen = extract(egraph, roots, costs.renewed(), program)
     _write(graph, egraph, chosen.choice)
     return SaturatedGraph(
         graph.name, egraph.size, rounds_done, is_saturated, before, chosen.cost, chosen.bound, work.fired
