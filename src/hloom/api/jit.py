@@ -10,6 +10,7 @@ from typing import Any
 
 from hloom import runtime
 from hloom.api.apply import with_packages
+from hloom.api.differentiable import module_derivatives
 from hloom.ir import Module
 from hloom.passes import PASSES, PassLike, apply_in_place, resolve
 from hloom.rewrite import RuleReport
@@ -35,7 +36,8 @@ def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[
         return changed
 
     applied = _Change(passes)
-    return runtime.jit(function, change, **options)
+    derivatives = module_derivatives() if applied.has_own else None
+    return runtime.jit(function, change, derivatives, **options)
 
 
 def inside_jit(
@@ -73,6 +75,7 @@ class _Change:
         self.passes = resolve(with_packages(passes))
         self.modules = 0
         own = [rule for given in self.passes if PASSES.get(given.name) is not given for rule in given.rules]
+        self.has_own = any(PASSES.get(given.name) is not given for given in self.passes)
         self._accounts = {rule: RuleReport(rule) for rule in own}
 
     def __call__(self, module: Module) -> bool:

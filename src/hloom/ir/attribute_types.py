@@ -68,7 +68,7 @@ def _is_text_pair(value: Any) -> bool:
     if type(value) is not tuple:
         return False
     parts = cast("tuple[Any, ...]", value)
-    return len(parts) == 2 and type(parts[0]) is type(parts[1]) is str
+    return len(parts) == 2 and all(isinstance(part, str) for part in parts)
 
 
 def _is_hashable(value: Any) -> bool:

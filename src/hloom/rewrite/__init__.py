@@ -37,6 +37,8 @@ from hloom.rewrite.function_calls import build_call as build_call
 from hloom.rewrite.function_calls import call_name as call_name
 from hloom.rewrite.function_calls import called_function as called_function
 from hloom.rewrite.function_calls import has_own_derivative as has_own_derivative
+from hloom.rewrite.function_calls import mark_call as mark_call
+from hloom.rewrite.function_calls import marked_calls as marked_calls
 from hloom.rewrite.function_calls import provide_gradients as provide_gradients
 from hloom.rewrite.function_calls import provide_lowering as provide_lowering
 from hloom.rewrite.index import Candidate as Candidate

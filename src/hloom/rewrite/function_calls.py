@@ -9,9 +9,11 @@ that traces (`runtime`, for jax's functions) is above this one, and provides wha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Protocol, cast
 from urllib.parse import quote, unquote
 from weakref import WeakKeyDictionary
@@ -81,6 +83,9 @@ MARK, KEYWORDS = "hloom_function", "hloom_keywords"
 """The frontend attributes of a call of a function with a derivative of its own: its name, and the keywords as JSON."""
 _FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
 """By name the functions that had it, in the order in which they were registered."""
+RULE = "rule."
+"""What the labels of functions begin with that have no name, only a number."""
+_NUMBERS = count()
 _GRADIENTS: list[Callable[[], FunctionGradients]] = []
 _LOWERINGS: list[Callable[[], FunctionLowering]] = []
 _COMPUTATIONS: WeakKeyDictionary[Module, dict[Module, Graph]] = WeakKeyDictionary()
@@ -201,9 +206,40 @@ class CalledFunction:
         return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords)
 
 
+class _Label(str):
+    """A mark with its function."""
+
+    function: Callable[..., Any]
+
+
+def mark_call(node: Apply, function: Callable[..., Any]) -> None:
+    """Mark a call as one of a function, of arrays, that computes it and brings a derivative along.
+
+    The mark holds the function, and so is of use in this process only; `inline` leaves the call.
+    """
+    label = _Label(f"{RULE}{next(_NUMBERS)}")
+    label.function = function
+    marks = (*(node.attributes.get("frontend_attributes") or ()), ("inlineable", "false"), (MARK, label))
+    node.graph.set_attributes(node, node.attributes.changed({"frontend_attributes": marks}))
+
+
 def has_own_derivative(node: Node) -> bool:
     """Whether a call is marked as one of a function with a derivative of its own."""
     return any(name == MARK for name, _ in node.attributes.get("frontend_attributes") or ())
+
+
+def marked_calls(module: Module) -> Counter[str]:
+    """The names of the functions with derivatives of their own that rules put into a module, with the numbers of calls.
+
+    Those of `mark_call` are not among them.
+    """
+    calls = Counter[str]()
+    for node in module.nodes():
+        if node.opcode == "call" and has_own_derivative(node):
+            label = unquote(dict(node.attributes["frontend_attributes"])[MARK])
+            if not label.startswith(RULE):
+                calls[label.removeprefix(PREFIX).partition("#")[0]] += 1
+    return calls
 
 
 def called_function(node: Apply) -> CalledFunction | None:
@@ -215,7 +251,7 @@ def called_function(node: Apply) -> CalledFunction | None:
         return None
     marks = dict(node.attributes["frontend_attributes"])
     label, _, number = unquote(marks[MARK]).partition("#")
-    functions = _FUNCTIONS.get(label, [])
+    functions = [marks[MARK].function] if isinstance(marks[MARK], _Label) else _FUNCTIONS.get(label, [])
     index = int(number) if number.isdecimal() and len(number) < 9 else 0
     if index >= len(functions) or not _GRADIENTS:
         name = label.removeprefix(PREFIX)

@@ -25,6 +25,7 @@ import numpy as np
 
 from hloom.hlo import load
 from hloom.ir import Module, Node
+from hloom.runtime.derivative_rules import lowered_with_rules
 from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import call_module
 from hloom.text import HloomError, Unsupported
@@ -73,7 +74,7 @@ class Program:
     def __init__(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
         module: Module | None = None, over_batch: Callable[[int, Sequence[bool]], Batched] | None = None,
-        replay: Callable[..., Any] | None = None, has_64_bits: bool = False,
+        replay: Callable[..., Any] | None = None, has_64_bits: bool = False, keeps_rules: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.inputs = list(inputs)
@@ -86,6 +87,8 @@ class Program:
         self._backward: dict[tuple[int, ...], Program] = {}
         self.has_64_bits = has_64_bits
         """Whether types of 64 bits inside it stay, though jax has none: it is a module's, not jax's own."""
+        self.keeps_rules = keeps_rules
+        """Whether jax's derivative rules within the jaxpr are those of the module: HLO knows none."""
         self._over_batch = over_batch
         self._replay = replay
         self._batched: dict[tuple[int, tuple[bool, ...]], Batched] = {}
@@ -123,6 +126,9 @@ class Program:
                 f"{self.name}: jax.shard_map checks over which axes of the mesh values vary: no module says that",
                 hint="jax.shard_map(..., check_vma=False): the objective is then the sum over all devices",
             )
+        if self.keeps_rules:
+            with self.jax_types():
+                return lowered_with_rules(self.jaxpr)
         function = internals.core.jaxpr_as_fun(self.jaxpr)
         arguments = [internals.jax.ShapeDtypeStruct(operand.shape, operand.dtype) for operand in self.inputs]
         with self.jax_types():
@@ -212,7 +218,7 @@ def _batched_jaxpr(program: Program, jaxpr: Any, size: int, is_batched: Sequence
     with program.jax_types():
         batched, _ = internals.batching.batch_jaxpr_axes(jaxpr, axis, places, [0] * len(program.outputs))
     made = Program(program.name, batched.in_avals, batched.out_avals, program.derivatives, jaxpr=batched,
-                   has_64_bits=program.has_64_bits)  # fmt: skip
+                   has_64_bits=program.has_64_bits, keeps_rules=program.keeps_rules)  # fmt: skip
     return Batched(made, list(range(len(places))), list(is_batched), list(range(len(program.outputs))))
 
 
@@ -294,14 +300,14 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
 
         debug = internals.api_util.debug_info("hloom.differentiable", function, args, kwargs)
         closed, inputs = trace(flat, inputs, debug)
-        inputs = [_on_mesh(operand, mesh) for operand in inputs] if (mesh := _mesh_by_hand(closed.jaxpr)) else inputs
+        inputs = [on_mesh(operand, mesh) for operand in inputs] if (mesh := mesh_by_hand(closed.jaxpr)) else inputs
         program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed)
         return tree.unflatten(structures[-1], program_call().bind(*inputs, program=program))
 
     return through_primitive
 
 
-def _mesh_by_hand(jaxpr: Any) -> Any:
+def mesh_by_hand(jaxpr: Any) -> Any:
     """The mesh whose devices a jaxpr lets work by hand, by `jax.shard_map`; None where it does not."""
     pending = [jaxpr]
     core = jax_internals().core
@@ -315,7 +321,7 @@ def _mesh_by_hand(jaxpr: Any) -> Any:
     return None
 
 
-def _on_mesh(operand: Any, mesh: Any) -> Any:
+def on_mesh(operand: Any, mesh: Any) -> Any:
     """An array on all devices of a mesh, however sharded: jax does not see the mesh inside the primitive."""
     jax = jax_internals().jax
     spec = jax.sharding.PartitionSpec(*[jax.sharding.PartitionSpec.UNCONSTRAINED] * operand.ndim)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import read_proto
 from hloom.ir import Module, TensorType
 from hloom.rewrite import GradientParts, provide_gradients
+from hloom.runtime.derivative_rules import lowered_with_rules
 from hloom.runtime.function_lowering import without_stack_frames
 from hloom.runtime.jax_internals import jax_internals
 from hloom.text import HloomError
@@ -147,8 +147,7 @@ def _leaves(demand: Demand) -> Callable[..., tuple[Any, ...]]:
 
 
 def _lowered(function: Callable[..., Any], arrays: Sequence[Any]) -> Module:
-    lowered = jax_internals().jax.jit(function, keep_unused=True).lower(*arrays)
-    return without_stack_frames(read_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()))
+    return without_stack_frames(lowered_with_rules(jax_internals().jax.make_jaxpr(function)(*arrays)))
 
 
 def _asked(function: Callable[..., Any], types: Sequence[TensorType], ask: Callable[[], Any]) -> Any:

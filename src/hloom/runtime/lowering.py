@@ -12,6 +12,7 @@ from typing import Any
 
 from hloom.hlo import read_proto, write_proto
 from hloom.ir import Module
+from hloom.rewrite import marked_calls
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
@@ -113,6 +114,8 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
     module = _hlo_of(program)
     if not apply_transformation(rewrite.transformation, module, rewrite.name):
         return program
+    if rewrite.refusal is not None:
+        _check_calls(module, rewrite.name, rewrite.refusal)
     insert_sharding_calls(module, rewrite.name)
     try:
         converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
@@ -121,6 +124,17 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
         raise RewriteError(f"XLA does not take {rewrite.name} after rewriting: {error}") from error
     drop_result_shardings(made)
     return made
+
+
+def _check_calls(module: Module, name: str, refusal: str) -> None:
+    """Raise RewriteError where a part of a derivative calls a function whose own derivative it lacks."""
+    calls = marked_calls(module)
+    if calls:
+        raise RewriteError(
+            f"{name} calls {next(iter(calls))}, which has a derivative of its own, and cannot be differentiated with it: "
+            f"{refusal}",
+            hint="differentiate the function that has no passes, and rewrite the derivative: hloom.jit(jax.grad(f), ...)",
+        )
 
 
 def _hlo_of(program: Any) -> Module:

@@ -5,6 +5,9 @@
 It computes what the jaxpr computes. Each transformation of jax's gives the primitive again, around the transformed
 jaxpr: what belongs to a derivative is rewritten like the function itself. `lowering.py` has its lowering rule.
 
+Where the rewritten function calls one with a derivative of its own, that derivative counts: then it is the rewritten
+program that is differentiated (`differentiation.py`), with the other rules of the jaxpr (`derivative_rules.py`).
+
 To follow another jax version, compare the rules with those of `compute_on_p` in jax/_src/compute_on.py, which are
 like these.
 """
@@ -12,12 +15,14 @@ like these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
+from hloom.runtime.differentiation import Derivatives
 from hloom.runtime.jax_internals import jax_internals, trace
 from hloom.runtime.lowering import lower
+from hloom.runtime.rewritten_derivatives import Differentiated, rewritten_first
 from hloom.runtime.transformation import Transformation
 
 
@@ -27,6 +32,10 @@ class Rewrite:
 
     transformation: Transformation
     name: str
+    derivatives: Derivatives | None = None
+    """How modules are differentiated; None where nothing in them has a derivative of its own."""
+    refusal: str | None = None
+    """Of a part of a derivative: why its function could not be rewritten before it was differentiated."""
 
     def __repr__(self) -> str:
         return self.name
@@ -59,7 +68,10 @@ def call(function: Callable[..., Any], inputs: Sequence[Any], rewrite: Rewrite, 
     return _bind(inputs, closed, rewrite)
 
 
-def _bind(inputs: Iterable[Any], jaxpr: Any, rewrite: Rewrite) -> Any:
+def _bind(inputs: Iterable[Any], jaxpr: Any, rewrite: Rewrite | None) -> Any:
+    """The primitive, or, where nothing is to be rewritten any more, the jaxpr itself."""
+    if rewrite is None:
+        return jax_internals().core.jaxpr_as_fun(jaxpr)(*inputs)
     return primitive().bind(*inputs, jaxpr=jaxpr, rewrite=rewrite)
 
 
@@ -73,8 +85,30 @@ def _batch(axis: Any, inputs: Any, dims: Any, *, jaxpr: Any, rewrite: Rewrite) -
     return _bind(inputs, batched, rewrite), result_dims
 
 
+def _differentiated(jaxpr: Any, rewrite: Rewrite) -> tuple[Any, Rewrite | None]:
+    """What is differentiated: the jaxpr, or that of its rewritten program, which nothing rewrites once more."""
+    if rewrite.derivatives is None:
+        return jaxpr, rewrite
+    differentiated = _remembered()(jaxpr, rewrite)
+    if differentiated.is_rewritten:
+        return differentiated.jaxpr, None
+    return jaxpr, rewrite if differentiated.refusal is None else replace(rewrite, refusal=differentiated.refusal)
+
+
+@lru_cache(1)
+def _remembered() -> Callable[..., Any]:
+    """`_rewritten_first`, remembered for as long as the jaxpr lives."""
+    return jax_internals().util.weakref_lru_cache(_rewritten_first)
+
+
+def _rewritten_first(jaxpr: Any, rewrite: Rewrite) -> Differentiated:
+    assert rewrite.derivatives is not None, "it was looked at"
+    return rewritten_first(jaxpr, rewrite.transformation, rewrite.derivatives, rewrite.name)
+
+
 def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> Any:
     ad = jax_internals().ad
+    jaxpr, rewrite = _differentiated(jaxpr, rewrite)
     moves = [not isinstance(tangent, ad.Zero) for tangent in tangents]
     both, results_move = ad.jvp_jaxpr(jaxpr, moves, False)
     outputs = _bind([*primals, *_kept(tangents, moves)], both, rewrite)
@@ -84,6 +118,7 @@ def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> An
 
 def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
     """The function with residuals, and the linear function of residuals and tangents: each rewritten by itself."""
+    jaxpr, rewrite = _differentiated(jaxpr, rewrite)
     first, count, results_move, forwarded, linear = jax_internals().ad.linearize_jaxpr(jaxpr, moves, is_vjp=is_reverse)
 
     def apply_linear(residuals: Any, *tangents: Any) -> Any:

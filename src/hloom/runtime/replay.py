@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Parameter, TensorType, TupleType
+from hloom.rewrite import called_function
 from hloom.runtime.jax_internals import jax_internals
 from hloom.text import Unsupported
 
@@ -87,7 +88,11 @@ class _Replay:
         return operation(self.lax, node, operands)
 
     def _call(self, node: Apply, operands: list[Any], counts: Any) -> Any:
-        return self.graph(next(iter(node.called_graphs)), operands, counts)
+        own = called_function(node)
+        if own is None:
+            return self.graph(next(iter(node.called_graphs)), operands, counts)
+        leaves = jax_internals().jax.tree.leaves(own.function(*operands, **own.keywords))
+        return tuple(leaves) if isinstance(node.type, TupleType) else leaves[0]
 
     def _while(self, node: Apply, operands: list[Any], counts: Any) -> Any:
         condition, body = node.attributes["condition"], node.attributes["body"]

@@ -1,0 +1,173 @@
+"""jax's derivative rules (`jax.custom_vjp`, `jax.custom_jvp`, `jax.lax.stop_gradient`) kept on the way to HLO.
+
+    b = custom_vjp_call[...] a   ->   b = jit[name=hloom_rule_7] a   ->   b = call(a), to_apply=hloom_rule_7, marked
+
+HLO knows no such rules: lowered as jax does it, a function is its program, and a stopped gradient nothing. Here each
+equation with a rule becomes a call that is marked as one of a function with a derivative of its own, which `hloom.vjp`
+and `jvp` ask for it (`rewrite/function_calls.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+from hloom.hlo import load
+from hloom.ir import Apply, Module
+from hloom.rewrite import mark_call
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals
+
+RULED = ("custom_vjp_call", "custom_jvp_call", "stop_gradient")
+"""The primitives that hold rules."""
+SHIFTS = frozenset({"softmax", "_softmax", "_softmax_deprecated", "log_softmax", "logsumexp", "_logsumexp"})
+"""jax's own functions whose rules are those of their programs: they stop the gradient of a shift that cancels out."""
+_SHIFT_FILES = ("jax/_src/nn/functions.py", "jax/_src/ops/special.py")
+_PREFIX = "hloom_rule_"
+_NUMBERS = count()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The functions of equations with rules, by name; those that are at `without` stay as they are."""
+
+    without: frozenset[str]
+    functions: dict[str, Callable[..., Any]]
+    rewritten: dict[int, Any]
+
+
+def lowered_with_rules(jaxpr: Any, without: Iterable[str] = ()) -> Module:
+    """The module of a closed jaxpr, its rules as marked calls but for those at some places (`rules_of`)."""
+    internals = jax_internals()
+    rules = _Rules(frozenset(without), {}, {})
+    function = internals.core.jaxpr_as_fun(_rewritten(jaxpr, rules))
+    types = [internals.jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
+    module = load(internals.jax.jit(lambda *values: function(*values), keep_unused=True).lower(*types))
+    for node in module.nodes():
+        if isinstance(node, Apply) and node.opcode == "call":
+            (graph,) = node.called_graphs
+            ruled = rules.functions.get(graph.name.partition(".")[0])
+            if ruled is not None:
+                mark_call(node, ruled)
+    return module
+
+
+def rules_of(jaxpr: Any) -> list[str]:
+    """What has rules in a jaxpr, as the functions' names, files and lines, each once."""
+    core = jax_internals().core
+    pending, places = [jaxpr.jaxpr], dict[str, None]()
+    while pending:
+        part = pending.pop()
+        for equation in part.eqns:
+            if equation.primitive.name in RULED and not _is_shift(equation):
+                places[_where(equation)] = None
+        pending += core.subjaxprs(part)
+    return list(places)
+
+
+def _rewritten(jaxpr: Any, rules: _Rules) -> Any:
+    """A jaxpr, closed or not, with its equations with rules as calls of functions, at any depth."""
+    if id(jaxpr) in rules.rewritten:
+        return rules.rewritten[id(jaxpr)][1]
+    if isinstance(jaxpr, jax_internals().core.ClosedJaxpr):
+        made: Any = jaxpr.replace(jaxpr=_rewritten(jaxpr.jaxpr, rules))
+    else:
+        made = jaxpr.replace(eqns=[_equation(equation, rules) for equation in jaxpr.eqns])
+    rules.rewritten[id(jaxpr)] = jaxpr, made
+    return made
+
+
+def _equation(equation: Any, rules: _Rules) -> Any:
+    if equation.primitive.name in RULED and not equation.effects:
+        is_open = _is_shift(equation) or _where(equation) in rules.without
+        return equation if is_open else _call(equation, rules)
+    if equation.primitive.name == "pallas_call":  # a kernel's jaxpr is of references, and is no program
+        return equation
+    return equation.replace(params={name: _parameter(value, rules) for name, value in equation.params.items()})
+
+
+def _parameter(value: Any, rules: _Rules) -> Any:
+    core = jax_internals().core
+    if isinstance(value, (core.Jaxpr, core.ClosedJaxpr)):
+        return _rewritten(value, rules)
+    if isinstance(value, (tuple, list)) and any(isinstance(part, (core.Jaxpr, core.ClosedJaxpr)) for part in value):
+        parts = [_parameter(part, rules) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def _call(equation: Any, rules: _Rules) -> Any:
+    """The equation as one of `jax.jit`, of a function that computes what it does."""
+    internals = jax_internals()
+    jax, core = internals.jax, internals.core
+    name = f"{_PREFIX}{next(_NUMBERS)}"
+    operands = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, core.Literal)))
+    inner = core.Jaxpr([], operands, equation.outvars, [equation], frozenset(), _debug_info(equation))
+    if any(isinstance(variable, core.DropVar) for variable in equation.outvars):
+        fresh = [core.Var(variable.aval) for variable in equation.outvars]
+        inner = inner.replace(outvars=fresh, eqns=[equation.replace(outvars=fresh)])
+
+    def apply(*arrays: Any) -> list[Any]:
+        return core.eval_jaxpr(inner, [], *arrays)
+
+    apply.__name__ = apply.__qualname__ = name
+    traced = jax.make_jaxpr(jax.jit(apply))(*[variable.aval for variable in operands])
+    (jitted,) = traced.jaxpr.eqns
+    rules.functions[name] = partial(_of_plain_arrays, inner)
+    return jitted.replace(invars=operands, outvars=equation.outvars, source_info=equation.source_info)
+
+
+def _debug_info(equation: Any) -> Any:
+    """What jax says of a jaxpr in its errors: here, of one that has a single equation."""
+    return jax_internals().core.DebugInfo("hloom.jit", _where(equation), None, None)
+
+
+def _of_plain_arrays(jaxpr: Any, *arrays: Any) -> list[Any]:
+    """What a jaxpr computes, of and with keys of random numbers as the arrays that they are of."""
+    random, core = jax_internals().jax.random, jax_internals().core
+    given = [
+        random.wrap_key_data(array, impl=implementation_of_key(variable.aval.dtype)) if _is_key(variable.aval) else array
+        for variable, array in zip(jaxpr.invars, arrays, strict=True)
+    ]
+    results = core.eval_jaxpr(jaxpr, [], *given)
+    return [random.key_data(result) if _is_key(result) else result for result in results]
+
+
+def _is_key(value: Any) -> bool:
+    jax = jax_internals().jax
+    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _is_shift(equation: Any) -> bool:
+    """Whether the rule is of one of jax's functions whose programs have the same derivative."""
+    if equation.primitive.name == "stop_gradient":
+        frame = next(_callers(equation), None)
+        return frame is not None and frame.function_name in SHIFTS and frame.file_name.endswith(_SHIFT_FILES)
+    name, _, file = _function_of(equation).partition(" at ")
+    return name in SHIFTS and file.rpartition(":")[0].endswith(_SHIFT_FILES)
+
+
+def _callers(equation: Any) -> Iterator[Any]:
+    """The frames of what called `jax.lax.stop_gradient`, innermost first."""
+    traceback = equation.source_info.traceback
+    frames = iter(traceback.frames if traceback is not None else ())
+    for frame in frames:
+        if frame.function_name == "stop_gradient":
+            yield from frames
+
+
+def _function_of(equation: Any) -> str:
+    """The function with a rule, its file and line, as jax says them."""
+    jaxpr = equation.params.get("call_jaxpr")
+    info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    return getattr(info, "func_src_info", None) or equation.primitive.name
+
+
+def _where(equation: Any) -> str:
+    """What has the rule, for errors."""
+    if equation.primitive.name != "stop_gradient":
+        return _function_of(equation)
+    frame = next(_callers(equation), None)
+    return "jax.lax.stop_gradient" + (f" at {frame.file_name}:{frame.line_num}" if frame is not None else "")

@@ -1,0 +1,152 @@
+"""The derivative of a function that was rewritten: where rules called a function with a derivative of its own.
+
+    rewritten[jaxpr, rewrite]   ->   program_call[the rewritten module]   ->   its derivative, as `differentiation.py` has it
+
+Of other functions jax differentiates the jaxpr, and the parts are rewritten.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.ir import Module
+from hloom.rewrite import marked_calls
+from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
+from hloom.runtime.differentiation import Derivatives, Program, mesh_by_hand, on_mesh, program_call
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals
+from hloom.runtime.replay import replayed
+from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation
+from hloom.text import HloomError, Unsupported
+
+MOST_TRIED = 16
+"""How many rules are tried, one by one, to say which of them hides a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differentiated:
+    """What is differentiated: a jaxpr; why, where it is not that of the rewritten program, it could not be."""
+
+    jaxpr: Any
+    is_rewritten: bool
+    refusal: str | None = None
+
+
+def rewritten_first(jaxpr: Any, transformation: Transformation, derivatives: Derivatives, name: str) -> Differentiated:
+    """The jaxpr that calls the rewritten program, where that calls functions with derivatives of their own.
+
+    Raises RewriteError where a derivative rule of the jaxpr stands in what such a function would replace: the rule
+    would be lost.
+    """
+    plain = Program(name, _raw(jaxpr.in_avals), _raw(jaxpr.out_avals), derivatives, jaxpr=_of_raw(jaxpr))
+    try:
+        _check(jaxpr)
+        module = plain.module
+    except (HloomError, NameError, NotImplementedError, ValueError, TypeError) as error:
+        text = error.message if isinstance(error, HloomError) else str(error).strip().partition("\n")[0]
+        return Differentiated(jaxpr, False, text or type(error).__name__)
+    wanted = _calls_of(module, transformation, name)
+    if not wanted:
+        return Differentiated(jaxpr, False)
+    rules = rules_of(jaxpr)
+    program = Program(name, plain.inputs, plain.outputs, derivatives, jaxpr=plain.jaxpr, keeps_rules=True)
+    if rules:
+        module = program.module
+        given = _calls_of(module, transformation, name)
+        if missing := wanted - given:
+            raise _hidden(plain.jaxpr, transformation, name, missing, given, rules)
+    rewritten = Program(
+        name, plain.inputs, plain.outputs, derivatives, module=module, replay=replayed(module), keeps_rules=True
+    )
+    return Differentiated(_calling(rewritten, jaxpr), True)
+
+
+def _check(jaxpr: Any) -> None:
+    core = jax_internals().core
+    if jaxpr.effects:
+        raise Unsupported(f"it has effects ({', '.join(sorted(map(str, jaxpr.effects)))}), which derivatives lack")
+    pending = [jaxpr.jaxpr]
+    while pending:
+        part = pending.pop()
+        for equation in part.eqns:
+            if equation.primitive.name.endswith("callback"):
+                raise Unsupported(f"it calls back into Python ({equation.primitive.name}), which no module keeps")
+        pending += core.subjaxprs(part)
+
+
+def _calls_of(module: Module, transformation: Transformation, name: str) -> Counter[str]:
+    """Rewrite a module, and count its calls of functions with derivatives of their own."""
+    apply_transformation(transformation, module, name)
+    return marked_calls(module)
+
+
+def _hidden(
+    jaxpr: Any, transformation: Transformation, name: str, missing: Counter[str], given: Counter[str], rules: Sequence[str]
+) -> RewriteError:
+    def shows(rule: str) -> bool:
+        return bool(_calls_of(lowered_with_rules(jaxpr, [rule]), transformation, name) - given)
+
+    hiding = [rule for rule in rules[:MOST_TRIED] if shows(rule)] or list(rules[:1])
+    return RewriteError(
+        f"{name} cannot be differentiated with the derivative of {next(iter(missing))}: in what that replaces stands a "
+        f"derivative rule of its own, {hiding[0]}",
+        hint="let the replaced part be without such a rule, or differentiate before rewriting: "
+        "hloom.jit(jax.grad(f), ...)",
+    )
+
+
+def _calling(program: Program, jaxpr: Any) -> Any:
+    """A jaxpr that calls a program, of the same types as another."""
+    internals = jax_internals()
+    mesh = mesh_by_hand(jaxpr.jaxpr)
+
+    def apply(*values: Any) -> list[Any]:
+        arrays = _arrays(values)
+        arrays = arrays if mesh is None else [on_mesh(array, mesh) for array in arrays]
+        return _keys(program_call().bind(*arrays, program=program), jaxpr.out_avals)
+
+    debug = jaxpr.jaxpr.debug_info.with_unknown_names()
+    wrapped = internals.linear_util.wrap_init(apply, debug_info=debug)
+    made, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(wrapped, tuple(jaxpr.in_avals))
+    return internals.core.ClosedJaxpr(made, constants)
+
+
+def _of_raw(jaxpr: Any) -> Any:
+    """The jaxpr of arrays alone: keys of random numbers as the arrays that they are of."""
+    internals = jax_internals()
+    if not any(map(_is_key, (*jaxpr.in_avals, *jaxpr.out_avals))):
+        return jaxpr
+    function = internals.core.jaxpr_as_fun(jaxpr)
+    types = [internals.jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in _raw(jaxpr.in_avals)]
+    return internals.jax.make_jaxpr(lambda *arrays: _arrays(function(*_keys(arrays, jaxpr.in_avals))))(*types)
+
+
+def _raw(avals: Iterable[Any]) -> list[Any]:
+    internals = jax_internals()
+    raw: list[Any] = []
+    for aval in avals:
+        if _is_key(aval):
+            shape = implementation_of_key(aval.dtype).key_shape
+            aval = internals.core.ShapedArray((*aval.shape, *shape), internals.jax.numpy.uint32.dtype)
+        raw.append(aval)
+    return raw
+
+
+def _arrays(values: Iterable[Any]) -> list[Any]:
+    random = jax_internals().jax.random
+    return [random.key_data(value) if _is_key(value) else value for value in values]
+
+
+def _keys(arrays: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
+    random = jax_internals().jax.random
+    return [
+        random.wrap_key_data(array, impl=implementation_of_key(aval.dtype)) if _is_key(aval) else array
+        for array, aval in zip(arrays, avals, strict=True)
+    ]
+
+
+def _is_key(value: Any) -> bool:
+    jax = jax_internals().jax
+    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
