@@ -268,3 +268,25 @@ def test_deep_tuples_are_refused():
         type_text, value = f"({type_text})", f"({value})"
     message = refusal(f"ENTRY e {{ ROOT c = {type_text} constant({value}) }}")
     assert message == "cannot be made legal for XLA's CPU client:\n  c (constant) in e: its tuples nest deeper than 100"
+
+
+def test_names_of_types_are_changed_on_the_way_to_xla():
+    """XLA's parser takes `u1` for a type wherever it stands."""
+    module = parse("""HloModule f32
+    token {
+      u1 = f32[4] parameter(0)
+      ROOT opaque = f32[4] negate(u1)
+    }
+    ENTRY bf16 {
+      pred = f32[4] parameter(0)
+      u1 = f32[4] call(pred), to_apply=token
+      u1_ = f32[4] add(u1, pred)
+      ROOT c64 = f32[4] multiply(u1_, u1)
+    }""")
+    before = print_module(module)
+    x = np.arange(4, dtype=np.float32)
+    result = run(module, {"pred": x})
+    assert result.outputs[0].tolist() == [0, 0, 0, 0]
+    assert print_module(module) == before
+    with pytest.raises(HloomError, match="pred"):
+        run(module, {"u1": x})

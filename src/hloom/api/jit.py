@@ -37,7 +37,7 @@ def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[
 
     applied = _Change(passes)
     derivatives = module_derivatives() if applied.has_own else None
-    return runtime.jit(function, change, derivatives, **options)
+    return runtime.jit(function, change, derivatives, applied.uncounted, **options)
 
 
 def inside_jit(
@@ -87,6 +87,10 @@ class _Change:
                 total.matched += account.matched
                 total.rejected.update(account.rejected)
         return report.changed
+
+    def uncounted(self, module: Module) -> bool:
+        """The same change to see what it would do: no account of it is kept."""
+        return apply_in_place(module, self.passes).changed
 
     def warn_of_unused(self, where: str) -> None:
         """Warn, once, of the rules that never fired; of a family of rules, where none of it did."""

@@ -21,9 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hloom.hlo import print_module
 from hloom.ir import Module
-from hloom.runtime import XlaCrash, accepts, compiles, legalize, placement_of, printed, run
+from hloom.runtime import XlaCrash, accepts, compiles, legalize, placement_of, printed, run, text_for_xla
 from hloom.text import HloomError
 
 TIMEOUT = 60.0
@@ -246,7 +245,7 @@ class XlaRefuses(FaultPredicate):
         try:
             refusal = accepts(text, self.timeout)
             if refusal is None:
-                legal = print_module(legalize(module, placement_of(text).partitions))
+                legal = text_for_xla(legalize(module, placement_of(text).partitions))
                 refusal = compiles(legal, placement_of(legal), self.timeout)
         except HloomError as error:
             return Verdict(False, str(error), False)

@@ -52,6 +52,7 @@ from hloom.runtime.jax_shardings import hlo_mesh as hlo_mesh
 from hloom.runtime.jit import jit as jit
 from hloom.runtime.legalization import legalize as legalize
 from hloom.runtime.legalization import parameter_names as parameter_names
+from hloom.runtime.legalization import text_for_xla as text_for_xla
 from hloom.runtime.library_calls import JaxTracing as JaxTracing
 from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled

@@ -9,10 +9,10 @@ and `jvp` ask for it (`rewrite/function_calls.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 from hloom.hlo import load
@@ -25,6 +25,8 @@ RULED = ("custom_vjp_call", "custom_jvp_call", "stop_gradient")
 SHIFTS = frozenset({"softmax", "_softmax", "_softmax_deprecated", "log_softmax", "logsumexp", "_logsumexp"})
 """jax's own functions whose rules are those of their programs: they stop the gradient of a shift that cancels out."""
 _SHIFT_FILES = ("jax/_src/nn/functions.py", "jax/_src/ops/special.py")
+OWN_RULES = frozenset({"_stop_gradient_batch_rule", "_stop_gradient_jvp_rule"})
+"""By which `jax.lax.stop_gradient` calls itself once more."""
 _PREFIX = "hloom_rule_"
 _NUMBERS = count()
 
@@ -126,16 +128,27 @@ def _debug_info(equation: Any) -> Any:
 
 def _of_plain_arrays(jaxpr: Any, *arrays: Any) -> list[Any]:
     """What a jaxpr computes, of and with keys of random numbers as the arrays that they are of."""
-    random, core = jax_internals().jax.random, jax_internals().core
-    given = [
-        random.wrap_key_data(array, impl=implementation_of_key(variable.aval.dtype)) if _is_key(variable.aval) else array
-        for variable, array in zip(jaxpr.invars, arrays, strict=True)
+    given = arrays_or_keys(arrays, [variable.aval for variable in jaxpr.invars])
+    return plain_arrays(jax_internals().core.eval_jaxpr(jaxpr, [], *given))
+
+
+def plain_arrays(values: Iterable[Any]) -> list[Any]:
+    """Values of jax, keys of random numbers as the arrays that they are of."""
+    random = jax_internals().jax.random
+    return [random.key_data(value) if is_key(value) else value for value in values]
+
+
+def arrays_or_keys(arrays: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
+    """The values of these types that arrays stand for."""
+    random = jax_internals().jax.random
+    return [
+        random.wrap_key_data(array, impl=implementation_of_key(aval.dtype)) if is_key(aval) else array
+        for array, aval in zip(arrays, avals, strict=True)
     ]
-    results = core.eval_jaxpr(jaxpr, [], *given)
-    return [random.key_data(result) if _is_key(result) else result for result in results]
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
+    """Whether a value, or a type, is of keys of random numbers."""
     jax = jax_internals().jax
     return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
@@ -143,19 +156,20 @@ def _is_key(value: Any) -> bool:
 def _is_shift(equation: Any) -> bool:
     """Whether the rule is of one of jax's functions whose programs have the same derivative."""
     if equation.primitive.name == "stop_gradient":
-        frame = next(_callers(equation), None)
+        frame = _caller(equation)
         return frame is not None and frame.function_name in SHIFTS and frame.file_name.endswith(_SHIFT_FILES)
     name, _, file = _function_of(equation).partition(" at ")
     return name in SHIFTS and file.rpartition(":")[0].endswith(_SHIFT_FILES)
 
 
-def _callers(equation: Any) -> Iterator[Any]:
-    """The frames of what called `jax.lax.stop_gradient`, innermost first."""
+def _caller(equation: Any) -> Any:
+    """The frame of what called `jax.lax.stop_gradient`, but for its own rules; None where jax says nothing."""
     traceback = equation.source_info.traceback
-    frames = iter(traceback.frames if traceback is not None else ())
-    for frame in frames:
-        if frame.function_name == "stop_gradient":
-            yield from frames
+    frames = traceback.frames if traceback is not None else []
+    for inner, frame in pairwise(frames):
+        if inner.function_name == "stop_gradient" and frame.function_name not in OWN_RULES:
+            return frame
+    return None
 
 
 def _function_of(equation: Any) -> str:
@@ -169,5 +183,5 @@ def _where(equation: Any) -> str:
     """What has the rule, for errors."""
     if equation.primitive.name != "stop_gradient":
         return _function_of(equation)
-    frame = next(_callers(equation), None)
+    frame = _caller(equation)
     return "jax.lax.stop_gradient" + (f" at {frame.file_name}:{frame.line_num}" if frame is not None else "")

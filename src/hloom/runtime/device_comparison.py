@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hloom.hlo import print_module
 from hloom.ir import Module, dtype_of
 from hloom.runtime import xla_queries
 from hloom.runtime.comparison import Difference, compare, default_tolerance
-from hloom.runtime.legalization import legalize
+from hloom.runtime.legalization import legalize, text_for_xla
 from hloom.runtime.run import run
 from hloom.runtime.xla import Placement
 from hloom.text import Unsupported
@@ -58,10 +57,10 @@ def _check_memory(program: Module, sharded_module: Module, devices: int, timeout
     free = _available_memory()
     if free is None:
         return
-    alone = xla_queries.memory(print_module(legalize(program, 1)), Placement(1, 1), timeout)
+    alone = xla_queries.memory(text_for_xla(legalize(program, 1)), Placement(1, 1), timeout)
     copies = COPIES * (alone["arguments"] + alone["outputs"])
     _check(copies + alone["peak"], free, "on one device")
-    sharded = xla_queries.memory(print_module(legalize(sharded_module, devices)), Placement(1, devices), timeout)
+    sharded = xla_queries.memory(text_for_xla(legalize(sharded_module, devices)), Placement(1, devices), timeout)
     _check(copies + devices * (sharded["peak"] + sharded["outputs"]), free, f"on {devices} virtual devices")
 
 

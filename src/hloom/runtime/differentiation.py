@@ -301,7 +301,7 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
         debug = internals.api_util.debug_info("hloom.differentiable", function, args, kwargs)
         closed, inputs = trace(flat, inputs, debug)
         inputs = [on_mesh(operand, mesh) for operand in inputs] if (mesh := mesh_by_hand(closed.jaxpr)) else inputs
-        program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed)
+        program = Program(name, closed.in_avals, closed.out_avals, derivatives, jaxpr=closed, keeps_rules=True)
         return tree.unflatten(structures[-1], program_call().bind(*inputs, program=program))
 
     return through_primitive

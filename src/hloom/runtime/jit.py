@@ -21,6 +21,7 @@ def jit(
     function: Callable[..., Any],
     transformation: Transformation,
     derivatives: Derivatives | None = None,
+    trial: Transformation | None = None,
     **options: Any,
 ) -> Any:
     """A function as `jax.jit(function, **options)` makes it, its program changed before XLA sees it.
@@ -28,8 +29,8 @@ def jit(
     What comes back is `jax.jit`'s own object, with `lower`, `trace`, `eval_shape` and `clear_cache`, and with
     `rewritten(*args, **kwargs)`: the module that XLA gets for these arguments. The change is applied once for each
     signature, when the function is lowered: to the function, and to each program that a transformation (`grad`,
-    `vmap`, ...) makes of it. With `derivatives`, where the changed function calls one with a derivative of its own, it is
-    the changed program that they differentiate.
+    `vmap`, ...) makes of it. With `derivatives`, a changed function that calls one with a derivative of its own is
+    differentiated as it was changed; whether it does is seen by `trial`, which changes the same and counts nothing.
 
     Calling it raises RewriteError where the change fails or leaves a broken module, and Unsupported under an export
     with symbolic dimensions or for several platforms.
@@ -38,7 +39,7 @@ def jit(
         raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
     if not callable(transformation):
         raise HloomError(f"a {type(transformation).__name__} cannot change a module: a function of a module can")
-    rewrite = Rewrite(transformation, getattr(function, "__name__", type(function).__name__), derivatives)
+    rewrite = Rewrite(transformation, getattr(function, "__name__", type(function).__name__), derivatives, trial)
 
     @wraps(function)
     def through_primitive(*args: Any, **kwargs: Any) -> Any:

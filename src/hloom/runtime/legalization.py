@@ -17,7 +17,9 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from hloom.hlo import print_module
 from hloom.ir import (
+    DTYPES,
     TOKEN,
     Apply,
     Attributes,
@@ -53,6 +55,8 @@ _KEPT_HEADER = ("replica_count", "num_partitions", "frontend_attributes")
 _DROPPED = ("control-predecessors", "statistics", "origin", "outer_dimension_partitions")
 _LAYOUT_CONSTRAINTS = "operand_layout_constraints"
 
+RESERVED = frozenset({*DTYPES, "token", "opaque"})
+"""What XLA's parser takes for a type wherever it stands."""
 REFUSED = {
     "infeed": "nothing feeds it",
     "outfeed": "nothing takes it",
@@ -94,6 +98,21 @@ def legalize(module: Module, partitions: int = 1) -> Module:
         partitions_to_replicas(copy, partitions)
     _trim_header(copy, module.is_scheduled)
     return copy
+
+
+def text_for_xla(module: Module) -> str:
+    """The text of a legalized copy, in which what is named like a type gets another name: `u1` is refused by XLA.
+
+    Follows LexIdentifier in xla/hlo/parser/hlo_lexer.cc and UniquifyName in xla/service/name_uniquer.cc.
+    """
+    if module.name in RESERVED:
+        module.name = f"{module.name}_"
+    for graph in module.graphs:
+        if graph.name in RESERVED:
+            module.rename_graph(graph, f"{graph.name}_")
+        for node in [node for node in graph.nodes if node.name in RESERVED]:
+            graph.rename(node, f"{node.name}_")
+    return print_module(module)
 
 
 def parameter_names(module: Module) -> list[str]:

@@ -131,9 +131,9 @@ def _check_calls(module: Module, name: str, refusal: str) -> None:
     calls = marked_calls(module)
     if calls:
         raise RewriteError(
-            f"{name} calls {next(iter(calls))}, which has a derivative of its own, and cannot be differentiated with it: "
-            f"{refusal}",
-            hint="differentiate the function that has no passes, and rewrite the derivative: hloom.jit(jax.grad(f), ...)",
+            f"{name} calls {next(iter(calls))}, which has a derivative of its own, and cannot be differentiated "
+            f"with it: {refusal}",
+            hint="differentiate before rewriting: hloom.jit(jax.grad(f), ...)",
         )
 
 

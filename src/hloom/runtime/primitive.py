@@ -34,6 +34,8 @@ class Rewrite:
     name: str
     derivatives: Derivatives | None = None
     """How modules are differentiated; None where nothing in them has a derivative of its own."""
+    trial: Transformation | None = None
+    """The change made to see what it would do; None where it is the same."""
     refusal: str | None = None
     """Of a part of a derivative: why its function could not be rewritten before it was differentiated."""
 
@@ -85,9 +87,9 @@ def _batch(axis: Any, inputs: Any, dims: Any, *, jaxpr: Any, rewrite: Rewrite) -
     return _bind(inputs, batched, rewrite), result_dims
 
 
-def _differentiated(jaxpr: Any, rewrite: Rewrite) -> tuple[Any, Rewrite | None]:
+def _differentiated(jaxpr: Any, rewrite: Rewrite | None) -> tuple[Any, Rewrite | None]:
     """What is differentiated: the jaxpr, or that of its rewritten program, which nothing rewrites once more."""
-    if rewrite.derivatives is None:
+    if rewrite is None or rewrite.derivatives is None:
         return jaxpr, rewrite
     differentiated = _remembered()(jaxpr, rewrite)
     if differentiated.is_rewritten:
@@ -103,10 +105,10 @@ def _remembered() -> Callable[..., Any]:
 
 def _rewritten_first(jaxpr: Any, rewrite: Rewrite) -> Differentiated:
     assert rewrite.derivatives is not None, "it was looked at"
-    return rewritten_first(jaxpr, rewrite.transformation, rewrite.derivatives, rewrite.name)
+    return rewritten_first(jaxpr, rewrite.trial or rewrite.transformation, rewrite.derivatives, rewrite.name)
 
 
-def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> Any:
+def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite | None) -> Any:
     ad = jax_internals().ad
     jaxpr, rewrite = _differentiated(jaxpr, rewrite)
     moves = [not isinstance(tangent, ad.Zero) for tangent in tangents]
@@ -116,7 +118,7 @@ def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite) -> An
     return outputs[:count], _with_zeros(outputs[count:], results_move, jaxpr)
 
 
-def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
+def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: Rewrite | None) -> Any:
     """The function with residuals, and the linear function of residuals and tangents: each rewritten by itself."""
     jaxpr, rewrite = _differentiated(jaxpr, rewrite)
     first, count, results_move, forwarded, linear = jax_internals().ad.linearize_jaxpr(jaxpr, moves, is_vjp=is_reverse)

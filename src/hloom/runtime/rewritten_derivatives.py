@@ -1,6 +1,6 @@
 """The derivative of a function that was rewritten: where rules called a function with a derivative of its own.
 
-    rewritten[jaxpr, rewrite]   ->   program_call[the rewritten module]   ->   its derivative, as `differentiation.py` has it
+    rewritten[jaxpr, rewrite]   ->   program_call[the rewritten module], whose derivative is hloom's
 
 Of other functions jax differentiates the jaxpr, and the parts are rewritten.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Module
+from hloom.ir import Module, Node, TensorType
 from hloom.rewrite import marked_calls
-from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
+from hloom.runtime.derivative_rules import arrays_or_keys, is_key, lowered_with_rules, plain_arrays, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, mesh_by_hand, on_mesh, program_call
 from hloom.runtime.jax_internals import implementation_of_key, jax_internals
 from hloom.runtime.replay import replayed
@@ -50,16 +50,15 @@ def rewritten_first(jaxpr: Any, transformation: Transformation, derivatives: Der
     wanted = _calls_of(module, transformation, name)
     if not wanted:
         return Differentiated(jaxpr, False)
-    rules = rules_of(jaxpr)
-    program = Program(name, plain.inputs, plain.outputs, derivatives, jaxpr=plain.jaxpr, keeps_rules=True)
-    if rules:
-        module = program.module
+    if rules := rules_of(jaxpr):
+        module = Program(name, plain.inputs, plain.outputs, derivatives, jaxpr=plain.jaxpr, keeps_rules=True).module
         given = _calls_of(module, transformation, name)
         if missing := wanted - given:
             raise _hidden(plain.jaxpr, transformation, name, missing, given, rules)
     rewritten = Program(
-        name, plain.inputs, plain.outputs, derivatives, module=module, replay=replayed(module), keeps_rules=True
-    )
+        name, plain.inputs, plain.outputs, derivatives, module=module, replay=replayed(module), keeps_rules=True,
+        has_64_bits=any(_is_wide(node) for node in module.nodes()),
+    )  # fmt: skip
     return Differentiated(_calling(rewritten, jaxpr), True)
 
 
@@ -83,7 +82,12 @@ def _calls_of(module: Module, transformation: Transformation, name: str) -> Coun
 
 
 def _hidden(
-    jaxpr: Any, transformation: Transformation, name: str, missing: Counter[str], given: Counter[str], rules: Sequence[str]
+    jaxpr: Any,
+    transformation: Transformation,
+    name: str,
+    missing: Counter[str],
+    given: Counter[str],
+    rules: Sequence[str],
 ) -> RewriteError:
     def shows(rule: str) -> bool:
         return bool(_calls_of(lowered_with_rules(jaxpr, [rule]), transformation, name) - given)
@@ -97,15 +101,20 @@ def _hidden(
     )
 
 
+def _is_wide(node: Node) -> bool:
+    """Whether a value's elements have 64 bits: those of jax's random numbers have inside, also where jax has none."""
+    return isinstance(node.type, TensorType) and node.type.dtype.bits == 64 and not node.type.dtype.is_complex
+
+
 def _calling(program: Program, jaxpr: Any) -> Any:
     """A jaxpr that calls a program, of the same types as another."""
     internals = jax_internals()
     mesh = mesh_by_hand(jaxpr.jaxpr)
 
     def apply(*values: Any) -> list[Any]:
-        arrays = _arrays(values)
+        arrays = plain_arrays(values)
         arrays = arrays if mesh is None else [on_mesh(array, mesh) for array in arrays]
-        return _keys(program_call().bind(*arrays, program=program), jaxpr.out_avals)
+        return arrays_or_keys(program_call().bind(*arrays, program=program), jaxpr.out_avals)
 
     debug = jaxpr.jaxpr.debug_info.with_unknown_names()
     wrapped = internals.linear_util.wrap_init(apply, debug_info=debug)
@@ -116,37 +125,23 @@ def _calling(program: Program, jaxpr: Any) -> Any:
 def _of_raw(jaxpr: Any) -> Any:
     """The jaxpr of arrays alone: keys of random numbers as the arrays that they are of."""
     internals = jax_internals()
-    if not any(map(_is_key, (*jaxpr.in_avals, *jaxpr.out_avals))):
+    if not any(map(is_key, (*jaxpr.in_avals, *jaxpr.out_avals))):
         return jaxpr
     function = internals.core.jaxpr_as_fun(jaxpr)
+
+    def of_arrays(*arrays: Any) -> list[Any]:
+        return plain_arrays(function(*arrays_or_keys(arrays, jaxpr.in_avals)))
+
     types = [internals.jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in _raw(jaxpr.in_avals)]
-    return internals.jax.make_jaxpr(lambda *arrays: _arrays(function(*_keys(arrays, jaxpr.in_avals))))(*types)
+    return internals.jax.make_jaxpr(of_arrays)(*types)
 
 
 def _raw(avals: Iterable[Any]) -> list[Any]:
     internals = jax_internals()
     raw: list[Any] = []
     for aval in avals:
-        if _is_key(aval):
+        if is_key(aval):
             shape = implementation_of_key(aval.dtype).key_shape
             aval = internals.core.ShapedArray((*aval.shape, *shape), internals.jax.numpy.uint32.dtype)
         raw.append(aval)
     return raw
-
-
-def _arrays(values: Iterable[Any]) -> list[Any]:
-    random = jax_internals().jax.random
-    return [random.key_data(value) if _is_key(value) else value for value in values]
-
-
-def _keys(arrays: Iterable[Any], avals: Iterable[Any]) -> list[Any]:
-    random = jax_internals().jax.random
-    return [
-        random.wrap_key_data(array, impl=implementation_of_key(aval.dtype)) if _is_key(aval) else array
-        for array, aval in zip(arrays, avals, strict=True)
-    ]
-
-
-def _is_key(value: Any) -> bool:
-    jax = jax_internals().jax
-    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import parse, print_module
+from hloom.hlo import parse
 from hloom.ir import DTYPES, TOKEN, Graph, Module, Node, TensorType, TupleType, Type, dtype_of
 from hloom.ops import OPS
 from hloom.runtime import worker_client, xla_queries
 from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
-from hloom.runtime.legalization import legalize, parameter_names
+from hloom.runtime.legalization import legalize, parameter_names, text_for_xla
 from hloom.runtime.preflight import check_text
 from hloom.runtime.xla import Placement
 from hloom.text import HloomError
@@ -84,7 +84,7 @@ def run(
     module = parse(program) if isinstance(program, str) else program
     legal = legalize(module, _partitions(module, devices))
     names, dims = parameter_names(legal), expose_sizes(legal)
-    return _run(print_module(legal), inputs, names, seed, devices, timeout, dims)
+    return _run(text_for_xla(legal), inputs, names, seed, devices, timeout, dims)
 
 
 def run_per_device(
@@ -96,13 +96,13 @@ def run_per_device(
     """
     module = parse(program) if isinstance(program, str) else program
     legal = legalize(module, _partitions(module, len(inputs)))
-    dims = expose_sizes(legal)
-    text = print_module(legal)
+    names, dims = parameter_names(legal), expose_sizes(legal)
+    text = text_for_xla(legal)
     placement = _checked_placement(text, len(inputs))
     if placement.partitions > 1:
         raise HloomError("the program is not partitioned yet: its partitions share its inputs, which run takes")
     types = _parameter_types(text, timeout)
-    arrays = [array for device_inputs in inputs for array in check_inputs(device_inputs, types, parameter_names(legal))]
+    arrays = [array for device_inputs in inputs for array in check_inputs(device_inputs, types, names)]
     reply, outputs = worker_client.ask("run", text, arrays, placement=placement, is_per_device=True, timeout=timeout)
     return _result(arrays, reply, outputs, dims)
 
@@ -121,7 +121,7 @@ def run_text(
 
 def compiled_in_child(module: Module) -> Callable[..., list[np.ndarray]]:
     """A module as a function of arrays that the worker compiles once and runs: what makes XLA crash raises XlaCrash."""
-    text = print_module(legalize(module, 1))
+    text = text_for_xla(legalize(module, 1))
 
     def run_module(*arrays: Any) -> list[np.ndarray]:
         inputs = [np.asarray(array, order="C") for array in arrays]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloom.hlo import parse, print_module
+from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.runtime import worker_client
-from hloom.runtime.legalization import legalize
+from hloom.runtime.legalization import legalize, text_for_xla
 from hloom.runtime.worker_client import XlaError
 from hloom.runtime.xla import Placement
 
@@ -68,7 +68,7 @@ def embeddable_stablehlo(module: Module, timeout: float | None = TIMEOUT) -> str
 
     Constraints for Shardy say their meshes themselves. Raises XlaError for what XLA does not convert.
     """
-    return worker_client.ask("stablehlo", print_module(legalize(module, 1)), timeout=timeout)[0]["text"]
+    return worker_client.ask("stablehlo", text_for_xla(legalize(module, 1)), timeout=timeout)[0]["text"]
 
 
 def _refusal(request: str, text: str, placement: Placement | None, timeout: float | None) -> str | None:
@@ -95,7 +95,7 @@ class Compiled:
 
 def partition(module: Module, devices: int, *, timeout: float | None = TIMEOUT) -> Compiled:
     """Compile an annotated module for so many virtual CPU devices, in the worker; raises as `run` does."""
-    text = print_module(_named(module))
+    text = text_for_xla(_named(module))
     reply, _ = worker_client.ask("partition", text, placement=Placement(1, devices), timeout=timeout)
     memory = reply["memory"]
     return Compiled(parse(reply["text"]), memory["peak"], memory["temporaries"], reply["compile_seconds"])
