@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom import protobuf
+from hloom.hlo.proto.encoded_messages import LARGEST_MESSAGE, delimited
 from hloom.hlo.proto.literals import read_literal, write_literal
 from hloom.hlo.proto.module_reader import module_from_proto
 from hloom.hlo.proto.module_writer import ModuleWriter, write_module
@@ -142,21 +143,23 @@ def write_proto(module: Module, message_name: str = "hlo_module") -> bytes:
     if message_name not in _WRITERS:
         raise HloomError(f"no kind of proto is called '{message_name}'", hint=f"there are {', '.join(_WRITERS)}")
     written = write_module(module)
-    proto = _WRITERS[message_name](written)
-    if written.losses:
-        warnings.warn(f"{module.name}: the proto cannot hold {', '.join(written.losses)}", HloomWarning, stacklevel=2)
     try:
-        return proto.SerializeToString(deterministic=True)
+        data = _WRITERS[message_name](written)
     except (EncodeError, ValueError) as problem:
         raise HloomError(f"{module.name} cannot be written as protobuf: {problem}") from None
+    if written.losses:
+        warnings.warn(f"{module.name}: the proto cannot hold {', '.join(written.losses)}", HloomWarning, stacklevel=2)
+    if len(data) > LARGEST_MESSAGE:
+        raise HloomError(f"{module.name} cannot be written as protobuf: it has {len(data)} bytes")
+    return data
 
 
-def _write_module(written: ModuleWriter) -> Any:
+def _write_module(written: ModuleWriter) -> bytes:
     _lose(written, BUFFERS, ARGUMENTS, RESULT, PLATFORM)
-    return written.proto
+    return written.data
 
 
-def _write_hlo(written: ModuleWriter) -> Any:
+def _write_hlo(written: ModuleWriter) -> bytes:
     _lose(written, ARGUMENTS, RESULT, PLATFORM)
     return _with_buffers(written)
 
@@ -166,25 +169,26 @@ def _lose(written: ModuleWriter, *names: str) -> None:
     written.losses.update({f"the attachment {name}": None for name in names if written.module.attachments.get(name)})
 
 
-def _with_buffers(written: ModuleWriter) -> Any:
-    proto = protobuf.HloProto(hlo_module=written.proto)
+def _with_buffers(written: ModuleWriter) -> bytes:
+    """The bytes of HloProto: the module's, which come first, and what stands beside it."""
+    rest = protobuf.HloProto()
     buffers = written.module.attachments.get(BUFFERS)
     if buffers is not None:
-        proto.buffer_assignment.CopyFrom(_with_numbers(buffers, written.numbers, written.losses))
-    return proto
+        rest.buffer_assignment.CopyFrom(_with_numbers(buffers, written.numbers, written.losses))
+    return delimited(1, written.data) + rest.SerializeToString(deterministic=True)
 
 
-def _write_snapshot(written: ModuleWriter) -> Any:
+def _write_snapshot(written: ModuleWriter) -> bytes:
     attachments = written.module.attachments
-    proto = protobuf.HloSnapshot(hlo=_with_buffers(written), execution_platform=attachments.get(PLATFORM, ""))
-    proto.arguments.extend(map(write_literal, attachments.get(ARGUMENTS, ())))
+    rest = protobuf.HloSnapshot(execution_platform=attachments.get(PLATFORM, ""))
+    rest.arguments.extend(map(write_literal, attachments.get(ARGUMENTS, ())))
     result = attachments.get(RESULT)
     if isinstance(result, Literal):
-        proto.result.CopyFrom(write_literal(result))
-    return proto
+        rest.result.CopyFrom(write_literal(result))
+    return delimited(1, _with_buffers(written)) + rest.SerializeToString(deterministic=True)
 
 
-_WRITERS: dict[str, Callable[[ModuleWriter], Any]] = {
+_WRITERS: dict[str, Callable[[ModuleWriter], bytes]] = {
     "hlo_module": _write_module,
     "hlo": _write_hlo,
     "hlo_snapshot": _write_snapshot,

@@ -1,18 +1,33 @@
-"""Nodes as HloInstructionProto.
+"""Nodes as the bytes of HloInstructionProto.
 
-What nodes share is worked out once and copied: GPT-size modules have few different types and attributes.
+What nodes share is encoded once: GPT-size modules have few different types and attributes.
 """
+
+# pyright: reportPrivateUsage=false
+# nodes' metadata are read from the slot: a property for every instruction takes longer than what it gives
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.encoded_messages import (
+    DELIMITED,
+    VARINT,
+    VARINTS,
+    Encoded,
+    consecutive_varints,
+    delimited,
+    encoded_fields,
+    field_numbers,
+    in_order,
+    key,
+)
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
-from hloom.hlo.proto.literals import write_literal
-from hloom.hlo.proto.metadata import encoded_metadata, write_metadata
+from hloom.hlo.proto.literals import encoded_literal
+from hloom.hlo.proto.metadata import encoded_metadata, to_bytes, write_metadata
 from hloom.hlo.proto.shapes import encoded_shape, write_shape
 from hloom.hlo.reader_state import LEAF
 from hloom.ir import (
@@ -39,128 +54,222 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 }
 """Attributes that async-start says for the whole chain."""
 
+_BACKEND = "backend_config"
+_INEXACT = frozenset(("epsilon", "literal", "result_accuracy", "statistics"))
+"""Attributes whose equal values may be written otherwise: they hold floats, and 0 equals -0."""
+
+
+class _Memo(dict[Any, bytes]):
+    """Bytes by what they say, made when first asked for."""
+
+    def __init__(self, encode: Callable[[Any], bytes]) -> None:
+        self._encode = encode
+
+    def __missing__(self, value: Any) -> bytes:
+        data = self[value] = self._encode(value)
+        return data
+
+
+class _Row:
+    """One opcode's bytes up to the length of the shape, and the attributes' bytes before and after the operands."""
+
+    __slots__ = ("attributes", "start")
+
+    def __init__(self, opcode: str) -> None:
+        self.start = delimited(2, opcode.encode()) + key(3, DELIMITED)
+        self.attributes: dict[int, tuple[bytes, bytes]] = {}
+
+
+class _Rows(dict[Op, _Row]):
+    """The rows of opcodes, made when first asked for; HloomError for a function that is no op's row."""
+
+    def __missing__(self, op: Op) -> _Row:
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise HloomError("it calls a computed function: HLO cannot say that")
+        row = self[op] = _Row(op.name)
+        return row
+
 
 class InstructionWriter:
-    """Writes nodes of one module; `graph_ids` and `ids` number graphs and nodes, `losses` names what finds no place."""
+    """Writes nodes of one module; `graph_ids` number graphs, `losses` names what finds no place.
+
+    `ids` are the nodes' numbers as they stand on the wire, `shapes` types behind the length of their message.
+    """
 
     def __init__(self, graph_ids: Mapping[Graph, int], frame_ids: Mapping[int, int]) -> None:
         self.graph_ids = graph_ids
         self.frame_ids = frame_ids
-        self.ids: dict[Node, int] = {}
+        self.ids: dict[Node, bytes] = {}
         self.payloads: list[bytes] = []
         self.losses: dict[str, None] = {}
-        self._shapes: dict[Type, Any] = {}
-        self._shapes_on_wire: dict[Type, bytes] = {}
-        self._attributes: dict[tuple[Op, int, Type | None], bytes] = {}
-        self._metadata: dict[str, bytes] = {}
+        self.shapes: Mapping[Type | None, bytes] = _Memo(_sized_shape)
+        self._metadata = _Memo(self._metadata_field)
+        self._rows = _Rows()
+        self._parameters, self._constants = _Row("parameter"), _Row("constant")
+        self._literals: dict[tuple[int, Type], bytes] = {}
+        self._shared: dict[tuple[Any, ...], list[Encoded]] = {}
 
-    def write(self, instructions: Any, node: Node, name: str, number: int) -> None:
-        """Add an instruction as it stands on the wire.
+    def write(self, graph: Graph, names: Sequence[bytes], first: int) -> list[bytes]:
+        """The instructions of a graph, which have these names and the numbers from `first` on, each behind its key.
 
-        Raises HloomError where the node has no type or uses what stands behind it.
+        Raises HloomError, naming the instruction, where one has no type or uses what stands behind it.
         """
-        if node.type is None:
-            raise HloomError("it has no type, and the wire needs one", hint="infer types first")
-        type_, raw = node.type, node.raw_metadata
-        metadata = b"" if raw is None else self._metadata.get(raw) or self._metadata_of(raw)
-        fields: dict[str, Any] = {}
-        if isinstance(node, Apply):
-            op = node.function
-            if not isinstance(op, Op):
-                raise HloomError("it calls a computed function: HLO cannot say that")
-            try:
-                operands = [self.ids[member] for member in node.inputs]
-            except KeyError as missing:
-                raise HloomError(f"its operand {missing.args[0].name} does not stand before it in its graph") from None
-        else:
-            op, operands = LEAF, ()
-            if isinstance(node, Parameter):
-                fields["parameter_number"] = node.number
-            elif isinstance(node, Constant):
-                type_ = _static(type_)
-                fields["literal"] = self._literal(node, type_)
-        attributes = node.attributes
-        key = (op, id(attributes), node.type if "sharding" in attributes or op.name == "outfeed" else None)
-        shared = self._attributes.get(key)
-        if shared is None:
-            shared = self._attributes[key] = self._write_attributes(node, op).SerializeToString()
-        proto = instructions.add(
-            name=name, opcode=node.opcode, id=number, operand_ids=operands, shape=self._shape_bytes(type_), **fields
-        )
-        if raw is not None:
-            proto.metadata = metadata
-        if shared:
-            proto.MergeFromString(shared)
-        self.ids[node] = number
+        pieces: list[bytes] = []
+        ids, shapes, metadata, rows = self.ids, self.shapes, self._metadata, self._rows
+        sizes, join = VARINTS, b"".join
+        nodes = graph.nodes
+        numbers = consecutive_varints(first, len(nodes))
+        own_ids = [_ID + number for number in numbers]
+        if not first:
+            own_ids[:1] = [b""]  # a number that is 0 is not written
+        node = None
+        try:
+            for node, name, number, own_id in zip(nodes, names, numbers, own_ids, strict=True):
+                type_ = node.type
+                own = b""
+                if type(node) is Apply:
+                    shape = shapes[type_]
+                    row = rows[node.function]
+                    inputs = node.inputs
+                    if len(inputs) == 1:
+                        operands = ids[inputs[0]]
+                        operands = _OPERANDS + sizes[len(operands)] + operands
+                    elif inputs:
+                        operands = join([ids[operand] for operand in inputs])
+                        operands = _OPERANDS + sizes[len(operands)] + operands
+                    else:
+                        operands = b""
+                elif type(node) is Parameter:
+                    shape = shapes[type_]
+                    row, operands = self._parameters, b""
+                    if node.number:
+                        own = _PARAMETER + sizes[node.number]
+                else:
+                    type_ = _static(type_)
+                    shape = shapes[type_]
+                    row, operands = self._constants, b""
+                    own = self._literal(node, type_)
+                attributes = row.attributes.get(id(node.attributes)) or self._encode_attributes(node, row)
+                data = join(
+                    (
+                        _NAME, sizes[len(name)], name, row.start, shape, metadata[node._metadata], own, attributes[0],
+                        own_id, operands, attributes[1],
+                    )
+                )  # fmt: skip
+                pieces += (_INSTRUCTION, sizes[len(data)], data)
+                ids[node] = number
+        except KeyError as missing:
+            if not isinstance(missing.args[0], Node):
+                raise
+            raise _at(graph, node, f"its operand {missing.args[0].name} does not stand before it in its graph") from None
+        except HloomError as problem:
+            raise _at(graph, node, problem.message, problem.hint) from None
+        except (TypeError, ValueError) as problem:
+            raise _at(graph, node, str(problem)) from None
+        return pieces
 
-    def shape(self, type_: Type) -> Any:
-        """The type's message, to be copied."""
-        cached = self._shapes.get(type_)
-        if cached is None:
-            cached = self._shapes[type_] = write_shape(type_)
-        return cached
-
-    def _shape_bytes(self, type_: Type) -> bytes:
-        cached = self._shapes_on_wire.get(type_)
-        if cached is None:
-            cached = self._shapes_on_wire[type_] = encoded_shape(type_)
-        return cached
-
-    def _literal(self, node: Constant, type_: Type) -> bytes:
-        if not isinstance(node.value, Literal):
+    def _literal(self, node: Node, type_: Type) -> bytes:
+        """The field of a constant's data; equal ones are mostly the same object."""
+        if not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError("it holds a function as a value: HLO cannot say that")
-        return write_literal(node.value, type_).SerializeToString()
+        place = id(node.value), type_
+        data = self._literals.get(place)
+        if data is None:
+            made = encoded_literal(node.value, type_, encoded_shape)
+            data = self._literals[place] = delimited(8, made)
+        return data
 
-    def _write_attributes(self, node: Node, op: Op) -> Any:
-        proto = protobuf.HloInstructionProto()
-        set_defaults(proto, op.name)
-        if op.name == "outfeed" and "outfeed_shape" not in node.attributes and node.inputs and node.inputs[0].type:
-            proto.outfeed_shape.CopyFrom(self.shape(node.inputs[0].type))
-        context = Context(node.type, node.operand_types())
-        for name, value in node.attributes.items():
+    def _encode_attributes(self, node: Node, row: _Row) -> tuple[bytes, bytes]:
+        """The fields of the node's attributes, those before the operands' numbers and those after them.
+
+        They are remembered for all nodes with the same attributes, but for those that are written by the node's type.
+        """
+        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
+        fields: list[Encoded] = []
+        shared: dict[str, Any] = {}
+        numbers = field_numbers("HloInstructionProto")
+        attributes = node.attributes
+        for name, value in attributes.items():
             attribute = op.attributes.get(name)
-            field = field_of(op.name, name)
             if name in IMPLIED.get(op.name, ()) or (attribute and attribute.kind in GRAPHS):
                 continue
             if name == CONTROL:
-                self._write_control(proto, value)
-            elif attribute is None or field is None or isinstance(value, Verbatim):
+                fields.append((numbers["control_predecessor_ids"], self._control(value)))
+            elif name == _BACKEND and attribute is not None and isinstance(value, str):
+                if value:
+                    fields.append((numbers[name], delimited(numbers[name], to_bytes(value))))
+            else:
+                shared[name] = value
+        if attributes.refers and op.name not in IMPLIED:
+            called = self._called_ids(op, attributes)
+            if called:
+                number = numbers["called_computation_ids"]
+                fields.append((number, delimited(number, b"".join([VARINTS[called_id] for called_id in called]))))
+        by_type = "sharding" in shared or op.name == "outfeed"
+        fields += self._shared_fields(node, op, shared, by_type=by_type)
+        operands = numbers["operand_ids"]
+        before = in_order([field for field in fields if field[0] < operands])
+        after = in_order([field for field in fields if field[0] > operands])
+        if not by_type:
+            row.attributes[id(attributes)] = before, after
+        return before, after
+
+    def _shared_fields(self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool) -> list[Encoded]:
+        """The fields of the attributes that refer to nothing in the module, and the op's defaults."""
+        if not _INEXACT.isdisjoint(attributes):
+            return encoded_fields(self._message(node, op, attributes))
+        types = (node.type, *node.operand_types()) if by_type else ()
+        same = (op, *attributes.items(), *types)
+        fields = self._shared.get(same)
+        if fields is None:
+            fields = self._shared[same] = encoded_fields(self._message(node, op, attributes))
+        return fields
+
+    def _message(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> Any:
+        proto = protobuf.HloInstructionProto()
+        set_defaults(proto, op.name)
+        if op.name == "outfeed" and "outfeed_shape" not in attributes and node.inputs and node.inputs[0].type:
+            proto.outfeed_shape.CopyFrom(write_shape(node.inputs[0].type))
+        context = Context(node.type, node.operand_types())
+        for name, value in attributes.items():
+            field = field_of(op.name, name)
+            if name not in op.attributes or field is None or isinstance(value, Verbatim):
                 self.losses[f"attribute {name} of {op.name}"] = None
             else:
                 try:
                     field.write(proto, value, context)
                 except (TypeError, ValueError) as problem:
                     raise HloomError(f"attribute {name}: {problem}") from None
-        if op.name not in IMPLIED:
-            proto.called_computation_ids.extend(self._called_ids(op, node.attributes))
         return proto
 
-    def _write_control(self, proto: Any, nodes: Sequence[Node]) -> None:
+    def _control(self, nodes: Sequence[Node]) -> bytes:
         for node in nodes:
             if node not in self.ids:
                 raise HloomError(f"its control predecessor {node.name} does not stand before it in its graph")
-            proto.control_predecessor_ids.append(self.ids[node])
+        return delimited(
+            field_numbers("HloInstructionProto")["control_predecessor_ids"],
+            b"".join([self.ids[node] for node in nodes]),
+        )
 
     def _called_ids(self, op: Op, attributes: Attributes) -> list[int]:
-        if not attributes.refers:
-            return []
         called = write_called(op.name, attributes)
         unknown = next((graph for graph in called if graph not in self.graph_ids), None)
         if unknown is not None:
             raise HloomError(f"it calls {unknown.name}, which the module does not define")
         return [self.graph_ids[graph] for graph in called]
 
-    def _metadata_of(self, raw: str) -> bytes:
+    def _metadata_field(self, raw: str | None) -> bytes:
+        if raw is None:
+            return b""
         fields = plain_fields(raw)
         if fields is not None and "metadata_payload" not in fields and _fits(fields):
             frame = fields.get("stack_frame_id")
             if frame is not None:
                 fields["stack_frame_id"] = self.frame_ids.get(int(frame), frame)
-            made = encoded_metadata(fields)
+            data = encoded_metadata(fields)
         else:
-            made = self._write_metadata(parse_metadata(raw)).SerializeToString()
-        self._metadata[raw] = made
-        return made
+            data = self._write_metadata(parse_metadata(raw)).SerializeToString()
+        return delimited(7, data) if data else b""
 
     def _write_metadata(self, metadata: Metadata) -> Any:
         """The message; a payload goes to the module, and its place there into the message."""
@@ -172,7 +281,19 @@ class InstructionWriter:
         return proto
 
 
-def _static(type_: Type) -> Type:
+def _at(graph: Graph, node: Node | None, problem: str, hint: str | None = None) -> HloomError:
+    where = graph.name if node is None else f"{graph.name}, {node.name} = {node.opcode}"
+    return HloomError(f"{where}: {problem}", hint=hint)
+
+
+def _sized_shape(type_: Type | None) -> bytes:
+    if type_ is None:
+        raise HloomError("it has no type, and the wire needs one", hint="infer types first")
+    data = encoded_shape(type_)
+    return VARINTS[len(data)] + data
+
+
+def _static(type_: Type | None) -> Type | None:
     """A constant's type, whose size is known: so does XLA read it."""
     if isinstance(type_, TensorType) and not type_.is_static:
         return TensorType(type_.dtype, type_.dims, type_.layout)
@@ -182,3 +303,9 @@ def _static(type_: Type) -> Type:
 def _fits(fields: Mapping[str, str | int]) -> bool:
     """Whether numbers are such as the wire holds, and strings are text: protobuf says of others what is wrong."""
     return all(value and (value.isascii() if isinstance(value, str) else value < 2**31) for value in fields.values())
+
+
+_NAME, _PARAMETER, _ID, _OPERANDS = key(1, DELIMITED), key(9, VARINT), key(35, VARINT), key(36, DELIMITED)
+"""The keys of HloInstructionProto's fields that every instruction has of its own."""
+_INSTRUCTION = key(2, DELIMITED)
+"""The key of HloComputationProto's field of instructions."""

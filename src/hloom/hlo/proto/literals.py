@@ -6,11 +6,14 @@ are bytes; wider ones are numbers.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hloom import protobuf
+from hloom.hlo.proto.encoded_messages import DELIMITED, VARINTS, Encoded, delimited, field_numbers, in_order, key
 from hloom.hlo.proto.shapes import DEEPEST, read_shape, write_shape
 from hloom.ir import (
     MOST_DIMENSIONS,
@@ -59,21 +62,51 @@ def _ordered_only(type_: Type) -> Type:
     return type_.with_layout(Layout(type_.layout.minor_to_major))
 
 
+def encoded_literal(literal: Literal, type_: Type, shape: Callable[[Type], bytes]) -> bytes:
+    """The bytes of `write_literal`'s message; those of an array are put together here. `shape` encodes types."""
+    if not same_shape(type_, literal.type):
+        type_ = literal.type
+    if not isinstance(type_, TensorType):
+        return write_literal(literal, type_).SerializeToString()
+    data = shape(_ordered_only(type_))
+    fields = [(_SHAPE, delimited(_SHAPE, data)), _encoded_elements(literal.numpy(), type_)]
+    return in_order(fields)
+
+
+_SHAPE = 1
+"""The number of LiteralProto's field `shape`."""
+
+
 def _write_elements(proto: Any, data: np.ndarray, array_type: TensorType) -> None:
+    proto.MergeFromString(_encoded_elements(data, array_type)[1])
+
+
+def _encoded_elements(data: np.ndarray, array_type: TensorType) -> Encoded:
+    """The field of LiteralProto that holds an array's elements."""
     if array_type.byte_count > LARGEST:
         raise HloomError(f"a {array_type} constant is larger than a protobuf message can be")
-    if not data.size:
-        return
-    flat = np.ascontiguousarray(data.transpose(_major_to_minor(array_type))).reshape(-1)
     name = array_type.dtype.name
+    field = _VARINTS.get(name) or _FIXED.get(name) or f"{name}s"
+    number = field_numbers("LiteralProto")[field]
+    if not data.size:
+        return number, b""
+    if data.ndim or array_type.layout is not None:
+        data = np.ascontiguousarray(data.transpose(_major_to_minor(array_type))).reshape(-1)
     if name in _VARINTS:
-        getattr(proto, _VARINTS[name]).extend(flat.tolist())
-    elif name in _FIXED:
-        raw = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
-        proto.MergeFromString(_tag(_FIXED[name]) + _varint(len(raw)) + raw)
-    else:
-        word = np.dtype(f"u{array_type.dtype.byte_count}")
-        setattr(proto, f"{name}s", flat.view(word).astype(word.newbyteorder("<"), copy=False).tobytes())
+        return number, _packed_numbers(field, number, data)
+    if sys.byteorder == "big":
+        data = data.byteswap() if name in _FIXED else data.view(f"u{array_type.dtype.byte_count}").byteswap()
+    return number, delimited(number, data.tobytes())
+
+
+_FEW = 16
+"""How many numbers are encoded one by one faster than by a message of protobuf."""
+
+
+def _packed_numbers(field: str, number: int, data: np.ndarray) -> bytes:
+    if data.size <= _FEW:
+        return delimited(number, b"".join([VARINTS[value] for value in data.reshape(-1).tolist()]))
+    return protobuf.LiteralProto(**{field: data.tolist()}).SerializeToString()
 
 
 def _major_to_minor(array_type: TensorType) -> tuple[int, ...]:
@@ -132,19 +165,7 @@ def _packed(proto: Any, field: str) -> bytes:
     alone = protobuf.LiteralProto()
     getattr(alone, field).MergeFrom(getattr(proto, field))
     data = alone.SerializeToString()
-    start = len(_tag(field))
+    start = len(key(field_numbers("LiteralProto")[field], DELIMITED))
     while start < len(data) and data[start] & 0x80:
         start += 1
     return data[start + 1 :]
-
-
-def _tag(field: str) -> bytes:
-    return _varint(protobuf.LiteralProto.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
-
-
-def _varint(value: int) -> bytes:
-    digits = bytearray()
-    while value > 0x7F:
-        digits.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*digits, value])

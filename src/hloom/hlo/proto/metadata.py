@@ -6,11 +6,10 @@ Rows of stack tables have no numbers in the proto but their positions, counted f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import varint
+from hloom.hlo.proto.encoded_messages import delimited, field_numbers, in_order, number_field
 from hloom.ir import METADATA_FIELDS, FileLocation, Metadata, StackFrame, StackTables
 from hloom.text import HloomError
 
@@ -28,21 +27,17 @@ def write_metadata(metadata: Metadata) -> Any:
 
 
 def encoded_metadata(values: Mapping[str, str | int]) -> bytes:
-    """The bytes of OpMetadata with these fields, which are strings and numbers that fit."""
-    parts: list[bytes] = []
-    numbers = _field_numbers()
-    for name, value in values.items():
-        if isinstance(value, str):
-            data = value.encode("utf-8")
-            parts += (varint(numbers[name] << 3 | 2), varint(len(data)), data)
-        else:
-            parts += (varint(numbers[name] << 3), varint(value))
-    return b"".join(parts)
-
-
-@cache
-def _field_numbers() -> dict[str, int]:
-    return {field.name: field.number for field in protobuf.OpMetadata.DESCRIPTOR.fields}
+    """The bytes of OpMetadata with these fields, which are strings and numbers that fit, none of them empty or 0."""
+    numbers = field_numbers("OpMetadata")
+    return in_order(
+        (
+            numbers[name],
+            number_field(numbers[name], value)
+            if isinstance(value, int)
+            else delimited(numbers[name], value.encode("utf-8")),
+        )
+        for name, value in values.items()
+    )
 
 
 def read_metadata(proto: Any, payloads: Sequence[bytes] = ()) -> Metadata:

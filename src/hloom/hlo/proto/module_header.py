@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.encoded_messages import DELIMITED, delimited, key
 from hloom.hlo.proto.field_mapping import rows_of
 from hloom.hlo.proto.instruction_fields import read_frontend, write_frontend
-from hloom.hlo.proto.shapes import read_shape, write_shape
-from hloom.ir import BufferDonor, FunctionType, Graph, InputOutputAlias, Module, Type
+from hloom.hlo.proto.shapes import read_shape
+from hloom.ir import BufferDonor, FunctionType, InputOutputAlias, Module, Type
 from hloom.text import HloomError
 
 _KINDS = {"may-alias": "MAY_ALIAS", "must-alias": "MUST_ALIAS"}
@@ -30,28 +31,25 @@ def write_header(proto: Any, module: Module, losses: dict[str, None]) -> None:
             losses[f"header attribute {name}"] = None
 
 
-def write_entry_layout(proto: Any, module: Module) -> None:
-    """Fill `host_program_shape`, which XLA wants: from the header, or else from the entry graph."""
-    layout = module.attributes.get("entry_computation_layout") or entry_layout(module.entry)
-    write_program_shape(
-        proto.host_program_shape, layout, [f"p{number}" for number in range(len(layout.parameters))], write_shape
+def encoded_program_shape(
+    parameters: Sequence[Type | None], result: Type | None, names: Iterable[bytes], shapes: Mapping[Type | None, bytes]
+) -> bytes:
+    """The bytes of a ProgramShapeProto, of types whose messages `shapes` gives behind their lengths.
+
+    Raises HloomError where a type is not known.
+    """
+    if result is None or None in parameters:
+        raise HloomError("a parameter or the result of a computation has no type, and the wire needs one")
+    return b"".join(
+        (
+            *[_PARAMETER + shapes[parameter] for parameter in parameters],
+            _RESULT + shapes[result],
+            *[delimited(3, name) for name in names],
+        )
     )
 
 
-def entry_layout(graph: Graph) -> FunctionType:
-    """The types of a graph's parameters and result, with their layouts."""
-    return FunctionType([parameter.type for parameter in graph.parameters], graph.root.type)
-
-
-def write_program_shape(proto: Any, type_: FunctionType, names: Iterable[str], shape: Callable[[Type], Any]) -> None:
-    """Fill a ProgramShapeProto; raises HloomError where a type is not known."""
-    for parameter in (*type_.parameters, type_.result):
-        if parameter is None:
-            raise HloomError("a parameter or the result of a computation has no type, and the wire needs one")
-    proto.parameters.extend(shape(parameter) for parameter in type_.parameters if parameter is not None)
-    proto.parameter_names.extend(names)
-    if type_.result is not None:
-        proto.result.CopyFrom(shape(type_.result))
+_PARAMETER, _RESULT = key(1, DELIMITED), key(2, DELIMITED)
 
 
 def _is_default(name: str, value: Any) -> bool:

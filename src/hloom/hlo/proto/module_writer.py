@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from hloom import protobuf
-from hloom.hlo.printer import ordered_graphs
-from hloom.hlo.proto.encoded_messages import new_wire_module
+from hloom.hlo.printer import calling_nodes, ordered_graphs
+from hloom.hlo.proto.encoded_messages import (
+    LARGEST_MESSAGE,
+    VARINT,
+    VARINTS,
+    Encoded,
+    consecutive_varints,
+    delimited,
+    encoded_fields,
+    in_order,
+    key,
+    number_field,
+)
 from hloom.hlo.proto.instruction_writer import InstructionWriter
 from hloom.hlo.proto.metadata import write_tables
-from hloom.hlo.proto.module_header import entry_layout, write_entry_layout, write_header, write_program_shape
+from hloom.hlo.proto.module_header import encoded_program_shape, write_header
 from hloom.hlo.proto.original_values import write_recovery
-from hloom.ir import Graph, Module, Node, Parameter
+from hloom.ir import Graph, Module, Parameter
 from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
@@ -33,11 +45,14 @@ def module_to_proto(module: Module) -> Any:
     written = write_module(module)
     if written.losses:
         warnings.warn(f"{module.name}: protos cannot hold {', '.join(written.losses)}", HloomWarning, stacklevel=2)
-    return written.proto
+    try:
+        return protobuf.HloModuleProto.FromString(written.data)
+    except DecodeError as problem:
+        raise HloomError(f"{module.name} cannot be written as protobuf: {problem}") from None
 
 
 def write_module(module: Module) -> ModuleWriter:
-    """The message, with what was lost and the ids that instructions got by their names on the wire."""
+    """The message's bytes, with what was lost and the ids that instructions got by their names on the wire."""
     if module.unresolved:
         raise HloomError(f"module {module.name} uses names that nothing defines: {module.unresolved[0]}")
     writer = ModuleWriter(module)
@@ -50,90 +65,152 @@ class ModuleWriter:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.proto = protobuf.HloModuleProto()
-        self.graphs = ordered_graphs(module)
-        self.graph_ids = {graph: number for number, graph in enumerate(self.graphs)}
+        self.data = b""
         self.losses: dict[str, None] = {}
-        self.numbers: dict[str, int] = {}
-        self._names = UniqueNames()
-        self._graph_names = UniqueNames()
+        callers = calling_nodes(module)
+        self.graphs = ordered_graphs(module, callers)
+        self.graph_ids = {graph: number for number, graph in enumerate(self.graphs)}
+        self.fused = {
+            called
+            for nodes in callers.values()
+            for node in nodes
+            if node.opcode == "fusion"
+            for called in node.called_graphs
+        }
+        self._names: list[bytes] = []
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The ids of instructions by their names on the wire."""
+        ids = chain.from_iterable(
+            range(number << 32, (number << 32) + len(graph.nodes)) for graph, number in self.graph_ids.items()
+        )
+        return {name.decode(): number for name, number in zip(self._names, ids, strict=True)}
 
     def write(self) -> None:
-        """Fill the message."""
-        module, proto = self.module, self.proto
-        remainder = module.attachments.get(REMAINDER)
-        frames: Mapping[int, int] = {}
+        """Make the message's bytes."""
+        module = self.module
+        frames: dict[int, int] = {}
         try:
-            if remainder is not None:
-                proto.MergeFrom(remainder)
-            proto.name = sanitized(module.name)
-            write_header(proto, module, self.losses)
-            if module.stack_tables is not None:
-                frames = write_tables(proto.stack_frame_index, module.stack_tables)
-            table = module.attributes.get("origin_recovery_table")
-            if table:
-                write_recovery(proto.original_value_recovery_table, table, module_to_proto)
+            proto = self._header(frames)
         except (TypeError, ValueError) as problem:
             raise HloomError(f"module {module.name}: {problem}") from None
         instructions = InstructionWriter(self.graph_ids, frames)
-        fusions = (node for graph in self.graphs for node in graph.nodes if node.opcode == "fusion")
-        fused = {called for node in fusions for called in node.called_graphs}
-        wire = new_wire_module()
-        for graph in self.graphs:
-            self._write_graph(graph, instructions, wire.computations.add().instructions, is_fused=graph in fused)
-        self._merge(wire)
-        write_entry_layout(proto, module)
+        self._names = unique_names([node.name for graph in self.graphs for node in graph.nodes])
+        fields = self._computations(instructions)
+        layout = module.attributes.get("entry_computation_layout")
+        parameters = [parameter.type for parameter in module.entry.parameters] if layout is None else layout.parameters
+        result = module.entry.root.type if layout is None else layout.result
+        shape = encoded_program_shape(
+            parameters, result, [b"p%d" % number for number in range(len(parameters))], instructions.shapes
+        )
+        fields.append((_HOST_SHAPE, delimited(_HOST_SHAPE, shape)))
+        if module.is_scheduled:
+            fields.append((_SCHEDULE, self._schedule()))
         proto.payloads.extend(instructions.payloads)
         self.losses.update(instructions.losses)
+        try:
+            fields += encoded_fields(proto)
+        except (EncodeError, ValueError) as problem:
+            raise HloomError(f"{module.name} cannot be written as protobuf: {problem}") from None
+        self.data = in_order(fields)
+        if len(self.data) > LARGEST_MESSAGE:
+            raise HloomError(f"{module.name} cannot be written as protobuf: it has {len(self.data)} bytes")
 
-    def _merge(self, wire: Any) -> None:
-        """Take over the computations' instructions, as they stand on the wire."""
-        for proto, written in zip(self.proto.computations, wire.computations, strict=True):
-            try:
-                proto.MergeFromString(written.SerializeToString())
-            except DecodeError as problem:
-                raise HloomError(f"{proto.name} cannot be written as protobuf: {problem}") from None
+    def _header(self, frames: dict[int, int]) -> Any:
+        """The message without its computations, their schedule and the entry's types; stack frames get new numbers."""
+        module, proto = self.module, protobuf.HloModuleProto()
+        remainder = module.attachments.get(REMAINDER)
+        if remainder is not None:
+            proto.MergeFrom(remainder)
+        proto.name = sanitized(module.name)
+        write_header(proto, module, self.losses)
+        if module.stack_tables is not None:
+            frames.update(write_tables(proto.stack_frame_index, module.stack_tables))
+        table = module.attributes.get("origin_recovery_table")
+        if table:
+            write_recovery(proto.original_value_recovery_table, table, module_to_proto)
+        for name in ("computations", "host_program_shape", "schedule", "entry_computation_id"):
+            proto.ClearField(name)
+        return proto
 
-    def _write_graph(self, graph: Graph, instructions: InstructionWriter, wire: Any, *, is_fused: bool) -> None:
-        proto = self.proto.computations.add()
-        proto.id = self.graph_ids[graph]
-        proto.name = self._graph_names.take(sanitized(graph.name))
-        proto.is_fusion_computation = is_fused
-        proto.execution_thread = graph.execution_thread or ""
-        first = proto.id << 32
-        names: dict[Node, str] = {}
-        take, is_plain = self._names.take, _PLAIN.fullmatch
-        for number, node in enumerate(graph.nodes, first):
-            name = take(node.name if is_plain(node.name) else sanitized(node.name))
-            self.numbers[name] = number
-            if isinstance(node, Parameter):
-                names[node] = name
-            try:
-                instructions.write(wire, node, name, number)
-            except HloomError as problem:
-                raise _at(graph, node, problem.message, problem.hint) from None
-            except (TypeError, ValueError) as problem:
-                raise _at(graph, node, str(problem)) from None
+    def _computations(self, instructions: InstructionWriter) -> list[Encoded]:
+        """The computations, and which is the entry."""
+        fields: list[Encoded] = []
+        names = unique_names([graph.name for graph in self.graphs])
+        start = 0
+        for number, (graph, name) in enumerate(zip(self.graphs, names, strict=True)):
+            stop = start + len(graph.nodes)
+            data = self._computation(graph, number, name, self._names[start:stop], instructions)
+            fields.append((_COMPUTATIONS, delimited(_COMPUTATIONS, data)))
+            start = stop
+            if graph is self.module.entry:
+                fields.append((_ENTRY_NAME, delimited(_ENTRY_NAME, name)))
+                fields.append((_ENTRY_ID, number_field(_ENTRY_ID, number)))
+        return fields
+
+    def _computation(
+        self, graph: Graph, number: int, name: bytes, names: Sequence[bytes], instructions: InstructionWriter
+    ) -> bytes:
+        written = instructions.write(graph, names, number << 32)
         root = graph.root
         if root not in instructions.ids or root.graph is not graph:
             raise HloomError(f"{graph.name} yields {root.name}, which is not one of its own instructions")
-        proto.root_id = instructions.ids[root]
-        parameters = [names[parameter] for parameter in graph.parameters]
-        write_program_shape(proto.program_shape, entry_layout(graph), parameters, instructions.shape)
-        if graph is self.module.entry:
-            self.proto.entry_computation_id, self.proto.entry_computation_name = proto.id, proto.name
-        if self.module.is_scheduled and not is_fused:
-            self.proto.schedule.sequences[proto.id].instruction_ids.extend(range(first, first + len(graph.nodes)))
+        parameters = graph.parameters
+        parameter_names = _names_of(graph, names)
+        shape = encoded_program_shape(
+            [parameter.type for parameter in parameters],
+            root.type,
+            [parameter_names[parameter] for parameter in parameters],
+            instructions.shapes,
+        )
+        root_id = instructions.ids[root]
+        thread = (graph.execution_thread or "").encode()
+        return b"".join(
+            (
+                delimited(1, name),
+                *written,
+                delimited(4, shape),
+                number_field(5, number),
+                key(6, VARINT) + root_id if root_id != b"\0" else b"",
+                number_field(7, graph in self.fused),
+                delimited(8, thread) if thread else b"",
+            )
+        )
+
+    def _schedule(self) -> bytes:
+        """The instructions' ids in order, for every computation that no fusion calls."""
+        entries: list[bytes] = []
+        for graph, number in self.graph_ids.items():
+            if graph not in self.fused:
+                ids = delimited(1, b"".join(consecutive_varints(number << 32, len(graph.nodes))))
+                entries.append(delimited(1, key(1, VARINT) + VARINTS[number] + delimited(2, ids)))
+        return delimited(_SCHEDULE, b"".join(entries))
 
 
-def _at(graph: Graph, node: Node, problem: str, hint: str | None = None) -> HloomError:
-    return HloomError(f"{graph.name}, {node.name} = {node.opcode}: {problem}", hint=hint)
+_ENTRY_NAME, _COMPUTATIONS, _HOST_SHAPE, _ENTRY_ID, _SCHEDULE = 2, 3, 4, 6, 7
+"""The numbers of HloModuleProto's fields that are written here."""
+
+
+def _names_of(graph: Graph, names: Sequence[bytes]) -> Mapping[Parameter, bytes]:
+    return {node: name for node, name in zip(graph.nodes, names, strict=True) if isinstance(node, Parameter)}
 
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _MOST_DIGITS = 18
 _NUMBERED = re.compile(r"(.+)\.(-[0-9]{1,18})", re.DOTALL)
+_KEPT = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_-]*+(?:\.(?!(?:-0[0-9]*+|0[0-9]++)\n)[A-Za-z0-9_-]*+)*+\n)*+")
+"""Lines of names that are plain and, where they end in a number, have it as it would be given out."""
+
+
+def unique_names(names: Sequence[str]) -> list[bytes]:
+    """The names on the wire: as they are where that can be, else plain, and each but once."""
+    text = "\n".join(names) + "\n"
+    if _KEPT.fullmatch(text) and len({*text.replace(".0\n", "\n").split("\n")}) == len(names) + 1:
+        return text.encode().split(b"\n")[:-1]
+    take = UniqueNames().take
+    return [take(sanitized(name)).encode() for name in names]
 
 
 class UniqueNames:

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import varint
+from hloom.hlo.proto.encoded_messages import VARINTS
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -59,13 +59,13 @@ def encoded_shape(type_: Type) -> bytes:
         return write_shape(type_).SerializeToString()
     layout = _encoded_layout(type_.layout or default_layout(type_.rank))
     if not type_.dims:
-        return b"".join((_ELEMENT, varint(_number_of(type_.dtype.name)), _LAYOUT, varint(len(layout)), layout))
-    dims = b"".join([varint(NO_SIZE if size == UNBOUNDED else size) for size in type_.dims])
+        return b"".join((_ELEMENT, VARINTS[_number_of(type_.dtype.name)], _LAYOUT, VARINTS[len(layout)], layout))
+    dims = b"".join([VARINTS[NO_SIZE if size == UNBOUNDED else size] for size in type_.dims])
     dynamic = bytes(type_.dynamic or type_.rank)
     return b"".join(
         (
-            _ELEMENT, varint(_number_of(type_.dtype.name)), _DIMENSIONS, varint(len(dims)), dims,
-            _LAYOUT, varint(len(layout)), layout, _IS_DYNAMIC, varint(len(dynamic)), dynamic,
+            _ELEMENT, VARINTS[_number_of(type_.dtype.name)], _DIMENSIONS, VARINTS[len(dims)], dims,
+            _LAYOUT, VARINTS[len(layout)], layout, _IS_DYNAMIC, VARINTS[len(dynamic)], dynamic,
         )
     )  # fmt: skip
 
