@@ -42,7 +42,16 @@ class Layout:
     @property
     def is_plain(self) -> bool:
         """Whether it says nothing but the order of dimensions."""
-        return self == Layout(self.minor_to_major)
+        return self.tail_padding == 1 and not (
+            self.tiles
+            or self.element_bits
+            or self.memory_space
+            or self.index_type
+            or self.pointer_type
+            or self.split_configs
+            or self.metadata_prefix_bytes
+            or self.dim_level_types
+        )
 
     def __str__(self) -> str:
         parts = "".join(self._parts())

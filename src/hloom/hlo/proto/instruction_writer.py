@@ -8,6 +8,7 @@ What nodes share is encoded once: GPT-size modules have few different types and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,16 +17,13 @@ from hloom.hlo.proto.encoded_messages import (
     DELIMITED,
     VARINT,
     VARINTS,
-    Encoded,
     consecutive_varints,
     delimited,
     encoded_fields,
-    field_numbers,
-    in_order,
     key,
 )
 from hloom.hlo.proto.field_mapping import Context
-from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, PRESENT, UNSAID, field_of, set_defaults, write_called
 from hloom.hlo.proto.literals import encoded_literal
 from hloom.hlo.proto.metadata import encoded_metadata, to_bytes, write_metadata
 from hloom.hlo.proto.shapes import encoded_shape, write_shape
@@ -55,17 +53,19 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 """Attributes that async-start says for the whole chain."""
 
 _BACKEND = "backend_config"
+_NAMED = re.compile(r'(op_type="[^"\\]++" )?op_name="([^"\\]++)"(?: (.*+))?', re.DOTALL)
+"""Metadata with a name, as XLA prints them: the type before it, the name, and the rest."""
 _INEXACT = frozenset(("epsilon", "literal", "result_accuracy", "statistics"))
 """Attributes whose equal values may be written otherwise: they hold floats, and 0 equals -0."""
 
 
-class _Memo(dict[Any, bytes]):
-    """Bytes by what they say, made when first asked for."""
+class _Memo(dict[Any, Any]):
+    """What an encoder makes, by what it was given; made when first asked for."""
 
-    def __init__(self, encode: Callable[[Any], bytes]) -> None:
+    def __init__(self, encode: Callable[[Any], Any]) -> None:
         self._encode = encode
 
-    def __missing__(self, value: Any) -> bytes:
+    def __missing__(self, value: Any) -> Any:
         data = self[value] = self._encode(value)
         return data
 
@@ -100,14 +100,16 @@ class InstructionWriter:
         self.graph_ids = graph_ids
         self.frame_ids = frame_ids
         self.ids: dict[Node, bytes] = {}
+        self.parameter_names: dict[Parameter, bytes] = {}
         self.payloads: list[bytes] = []
         self.losses: dict[str, None] = {}
         self.shapes: Mapping[Type | None, bytes] = _Memo(_sized_shape)
         self._metadata = _Memo(self._metadata_field)
+        self._plain_metadata = _Memo(self._encode_metadata)
         self._rows = _Rows()
         self._parameters, self._constants = _Row("parameter"), _Row("constant")
         self._literals: dict[tuple[int, Type], bytes] = {}
-        self._shared: dict[tuple[Any, ...], list[Encoded]] = {}
+        self._shared: dict[tuple[Any, ...], tuple[bytes, bytes, bytes]] = {}
 
     def write(self, graph: Graph, names: Sequence[bytes], first: int) -> list[bytes]:
         """The instructions of a graph, which have these names and the numbers from `first` on, each behind its key.
@@ -142,6 +144,7 @@ class InstructionWriter:
                 elif type(node) is Parameter:
                     shape = shapes[type_]
                     row, operands = self._parameters, b""
+                    self.parameter_names[node] = name
                     if node.number:
                         own = _PARAMETER + sizes[node.number]
                 else:
@@ -176,7 +179,7 @@ class InstructionWriter:
         data = self._literals.get(place)
         if data is None:
             made = encoded_literal(node.value, type_, encoded_shape)
-            data = self._literals[place] = delimited(8, made)
+            data = self._literals[place] = delimited(_LITERAL, made)
         return data
 
     def _encode_attributes(self, node: Node, row: _Row) -> tuple[bytes, bytes]:
@@ -185,45 +188,50 @@ class InstructionWriter:
         They are remembered for all nodes with the same attributes, but for those that are written by the node's type.
         """
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
-        fields: list[Encoded] = []
-        shared: dict[str, Any] = {}
-        numbers = field_numbers("HloInstructionProto")
         attributes = node.attributes
+        implied = IMPLIED.get(op.name, ())
+        config, control = b"", b""
+        shared: dict[str, Any] = {}
         for name, value in attributes.items():
             attribute = op.attributes.get(name)
-            if name in IMPLIED.get(op.name, ()) or (attribute and attribute.kind in GRAPHS):
+            if name in implied or (attribute is not None and attribute.kind in GRAPHS):
                 continue
             if name == CONTROL:
-                fields.append((numbers["control_predecessor_ids"], self._control(value)))
+                control = self._control(value)
             elif name == _BACKEND and attribute is not None and isinstance(value, str):
-                if value:
-                    fields.append((numbers[name], delimited(numbers[name], to_bytes(value))))
+                config = delimited(_BACKEND_CONFIG, to_bytes(value)) if value else b""
             else:
                 shared[name] = value
-        if attributes.refers and op.name not in IMPLIED:
-            called = self._called_ids(op, attributes)
-            if called:
-                number = numbers["called_computation_ids"]
-                fields.append((number, delimited(number, b"".join([VARINTS[called_id] for called_id in called]))))
         by_type = "sharding" in shared or op.name == "outfeed"
-        fields += self._shared_fields(node, op, shared, by_type=by_type)
-        operands = numbers["operand_ids"]
-        before = in_order([field for field in fields if field[0] < operands])
-        after = in_order([field for field in fields if field[0] > operands])
+        before, first, last = self._shared_fields(node, op, shared, by_type=by_type)
+        after = b"".join((control, self._called(op, attributes) if attributes.refers else b"", first, config, last))
         if not by_type:
             row.attributes[id(attributes)] = before, after
         return before, after
 
-    def _shared_fields(self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool) -> list[Encoded]:
-        """The fields of the attributes that refer to nothing in the module, and the op's defaults."""
-        if not _INEXACT.isdisjoint(attributes):
-            return encoded_fields(self._message(node, op, attributes))
+    def _shared_fields(
+        self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool
+    ) -> tuple[bytes, bytes, bytes]:
+        """The fields of the attributes that refer to nothing in the module, and the op's defaults.
+
+        In three parts: before the operands' numbers, before the backend's configuration, and after it.
+        """
         types = (node.type, *node.operand_types()) if by_type else ()
         same = (op, *attributes.items(), *types)
         fields = self._shared.get(same)
-        if fields is None:
-            fields = self._shared[same] = encoded_fields(self._message(node, op, attributes))
+        if fields is None or not _INEXACT.isdisjoint(attributes):
+            fields = self._shared[same] = self._encode_shared(node, op, attributes)
         return fields
+
+    def _encode_shared(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
+        if not attributes and op.name not in PRESENT and op.name not in UNSAID and op.name != "outfeed":
+            return b"", b"", b""
+        fields = encoded_fields(self._message(node, op, attributes))
+        return (
+            b"".join([data for number, data in fields if number < _ID_NUMBER]),
+            b"".join([data for number, data in fields if _ID_NUMBER < number < _BACKEND_CONFIG]),
+            b"".join([data for number, data in fields if number >= _BACKEND_CONFIG]),
+        )
 
     def _message(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> Any:
         proto = protobuf.HloInstructionProto()
@@ -246,30 +254,46 @@ class InstructionWriter:
         for node in nodes:
             if node not in self.ids:
                 raise HloomError(f"its control predecessor {node.name} does not stand before it in its graph")
-        return delimited(
-            field_numbers("HloInstructionProto")["control_predecessor_ids"],
-            b"".join([self.ids[node] for node in nodes]),
-        )
+        return delimited(_CONTROL, b"".join([self.ids[node] for node in nodes])) if nodes else b""
 
-    def _called_ids(self, op: Op, attributes: Attributes) -> list[int]:
+    def _called(self, op: Op, attributes: Attributes) -> bytes:
+        """The field of the called graphs."""
+        if op.name in IMPLIED:
+            return b""
         called = write_called(op.name, attributes)
-        unknown = next((graph for graph in called if graph not in self.graph_ids), None)
-        if unknown is not None:
-            raise HloomError(f"it calls {unknown.name}, which the module does not define")
-        return [self.graph_ids[graph] for graph in called]
+        try:
+            numbers = [VARINTS[self.graph_ids[graph]] for graph in called]
+        except KeyError:
+            unknown = next(graph for graph in called if graph not in self.graph_ids)
+            raise HloomError(f"it calls {unknown.name}, which the module does not define") from None
+        return delimited(_CALLED, b"".join(numbers)) if numbers else b""
 
     def _metadata_field(self, raw: str | None) -> bytes:
+        """The field of metadata, in which the name is nearly always another, and the rest mostly one met before."""
         if raw is None:
             return b""
-        fields = plain_fields(raw)
-        if fields is not None and "metadata_payload" not in fields and _fits(fields):
-            frame = fields.get("stack_frame_id")
-            if frame is not None:
-                fields["stack_frame_id"] = self.frame_ids.get(int(frame), frame)
-            data = encoded_metadata(fields)
+        match = _NAMED.fullmatch(raw)
+        if match is None or not raw.isascii():
+            data = self._plain_metadata[raw]
         else:
+            op_type, op_name, rest = match.groups("")
+            start = self._plain_metadata[op_type]
+            end = self._plain_metadata[rest] if "op_" not in rest else None
+            name = op_name.encode()
+            data = None if start is None or end is None else b"".join((start, _OP_NAME, VARINTS[len(name)], name, end))
+        if data is None:
             data = self._write_metadata(parse_metadata(raw)).SerializeToString()
-        return delimited(7, data) if data else b""
+        return delimited(_METADATA, data) if data else b""
+
+    def _encode_metadata(self, text: str) -> bytes | None:
+        """The bytes of plain metadata; None where there are others among them."""
+        fields = plain_fields(text)
+        if fields is None or "metadata_payload" in fields or not _fits(fields):
+            return None
+        frame = fields.get("stack_frame_id")
+        if frame is not None:
+            fields["stack_frame_id"] = self.frame_ids.get(int(frame), frame)
+        return encoded_metadata(fields)
 
     def _write_metadata(self, metadata: Metadata) -> Any:
         """The message; a payload goes to the module, and its place there into the message."""
@@ -305,7 +329,11 @@ def _fits(fields: Mapping[str, str | int]) -> bool:
     return all(value and (value.isascii() if isinstance(value, str) else value < 2**31) for value in fields.values())
 
 
-_NAME, _PARAMETER, _ID, _OPERANDS = key(1, DELIMITED), key(9, VARINT), key(35, VARINT), key(36, DELIMITED)
-"""The keys of HloInstructionProto's fields that every instruction has of its own."""
+_METADATA, _LITERAL, _ID_NUMBER, _CONTROL, _CALLED, _BACKEND_CONFIG = 7, 8, 35, 37, 38, 43
+"""Numbers of HloInstructionProto's fields."""
+_NAME, _PARAMETER, _ID, _OPERANDS = key(1, DELIMITED), key(9, VARINT), key(_ID_NUMBER, VARINT), key(36, DELIMITED)
+"""The keys of its fields `name`, `parameter_number`, `id` and `operand_ids`."""
 _INSTRUCTION = key(2, DELIMITED)
 """The key of HloComputationProto's field of instructions."""
+_OP_NAME = key(2, DELIMITED)
+"""The key of OpMetadata's field `op_name`."""

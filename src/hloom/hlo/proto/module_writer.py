@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -28,7 +28,7 @@ from hloom.hlo.proto.instruction_writer import InstructionWriter
 from hloom.hlo.proto.metadata import write_tables
 from hloom.hlo.proto.module_header import encoded_program_shape, write_header
 from hloom.hlo.proto.original_values import write_recovery
-from hloom.ir import Graph, Module, Parameter
+from hloom.ir import Graph, Module
 from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
@@ -157,11 +157,10 @@ class ModuleWriter:
         if root not in instructions.ids or root.graph is not graph:
             raise HloomError(f"{graph.name} yields {root.name}, which is not one of its own instructions")
         parameters = graph.parameters
-        parameter_names = _names_of(graph, names)
         shape = encoded_program_shape(
             [parameter.type for parameter in parameters],
             root.type,
-            [parameter_names[parameter] for parameter in parameters],
+            [instructions.parameter_names[parameter] for parameter in parameters],
             instructions.shapes,
         )
         root_id = instructions.ids[root]
@@ -192,10 +191,6 @@ _ENTRY_NAME, _COMPUTATIONS, _HOST_SHAPE, _ENTRY_ID, _SCHEDULE = 2, 3, 4, 6, 7
 """The numbers of HloModuleProto's fields that are written here."""
 
 
-def _names_of(graph: Graph, names: Sequence[bytes]) -> Mapping[Parameter, bytes]:
-    return {node: name for node, name in zip(graph.nodes, names, strict=True) if isinstance(node, Parameter)}
-
-
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _MOST_DIGITS = 18
@@ -207,7 +202,8 @@ _KEPT = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_-]*+(?:\.(?!(?:-0[0-9]*+|0[0-9]++)\n
 def unique_names(names: Sequence[str]) -> list[bytes]:
     """The names on the wire: as they are where that can be, else plain, and each but once."""
     text = "\n".join(names) + "\n"
-    if _KEPT.fullmatch(text) and len({*text.replace(".0\n", "\n").split("\n")}) == len(names) + 1:
+    lines = text.replace(".0\n", "\n").split("\n") if ".0\n" in text else names
+    if _KEPT.fullmatch(text) and len({*lines, ""}) == len(names) + 1:
         return text.encode().split(b"\n")[:-1]
     take = UniqueNames().take
     return [take(sanitized(name)).encode() for name in names]

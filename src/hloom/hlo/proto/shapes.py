@@ -54,9 +54,18 @@ def write_shape(type_: Type, depth: int = 0) -> Any:
 
 
 def encoded_shape(type_: Type) -> bytes:
-    """The bytes of `write_shape`'s message; those of an array, the commonest by far, are put together here."""
-    if not isinstance(type_, TensorType):
-        return write_shape(type_).SerializeToString()
+    """The bytes of `write_shape`'s message; those of arrays and tuples of them, the commonest, are put together here."""
+    if isinstance(type_, TensorType):
+        return _encoded_array(type_)
+    if isinstance(type_, TupleType) and all(type(element) is TensorType for element in type_.elements):
+        elements = [_encoded_array(element) for element in type_.elements if isinstance(element, TensorType)]
+        parts = [part for element in elements for part in (_TUPLE_SHAPES, VARINTS[len(element)], element)]
+        return b"".join((_ELEMENT, VARINTS[_number_of("tuple")], *parts))
+    return write_shape(type_).SerializeToString()
+
+
+@lru_cache(maxsize=1024)
+def _encoded_array(type_: TensorType) -> bytes:
     layout = _encoded_layout(type_.layout or default_layout(type_.rank))
     if not type_.dims:
         return b"".join((_ELEMENT, VARINTS[_number_of(type_.dtype.name)], _LAYOUT, VARINTS[len(layout)], layout))
@@ -70,13 +79,18 @@ def encoded_shape(type_: Type) -> bytes:
     )  # fmt: skip
 
 
-_ELEMENT, _DIMENSIONS, _LAYOUT, _IS_DYNAMIC = b"\x10", b"\x1a", b"\x2a", b"\x32"
-"""The keys of ShapeProto's fields `element_type`, `dimensions`, `layout` and `is_dynamic_dimension`."""
+_ORDER, _NO_PADDING = b"\x0a", b"\x80\x01\x01"
+"""The key of LayoutProto's field `minor_to_major`, and its field that says that nothing is padded."""
+_ELEMENT, _DIMENSIONS, _TUPLE_SHAPES, _LAYOUT, _IS_DYNAMIC = b"\x10", b"\x1a", b"\x22", b"\x2a", b"\x32"
+"""The keys of ShapeProto's fields `element_type`, `dimensions`, `tuple_shapes`, `layout` and `is_dynamic_dimension`."""
 
 
-@lru_cache(maxsize=1024)
 def _encoded_layout(layout: Layout) -> bytes:
-    return _write_layout(layout).SerializeToString()
+    """The bytes of `_write_layout`'s message; those of a layout that says no more than the order are put together."""
+    if not layout.is_plain:
+        return _write_layout(layout).SerializeToString()
+    order = layout.minor_to_major
+    return (_ORDER + VARINTS[len(order)] + bytes(order) if order else b"") + _NO_PADDING
 
 
 def _write_array(array_type: TensorType) -> Any:
