@@ -79,11 +79,10 @@ _LOW_DIGITS = [bytes((digit,)) for digit in range(128, 256)]
 
 def consecutive_varints(first: int, count: int) -> list[bytes]:
     """So many numbers from the first on, which is a multiple of 128: only their lowest digits differ."""
-    made: list[bytes] = []
-    for block in range(first >> 7, (first + count + 127) >> 7):
-        digits = _LOW_DIGITS[: first + count - (block << 7)]
-        higher = _varint(block)
-        made += [digit + higher for digit in digits] if block else [VARINTS[number] for number in range(len(digits))]
+    made = [VARINTS[number] for number in range(min(count, 128))] if not first else []
+    for start in range(len(made), count, 128):
+        higher = _varint((first + start) >> 7)
+        made += [digit + higher for digit in _LOW_DIGITS[: count - start]]
     return made
 
 

@@ -71,23 +71,14 @@ class _Memo(dict[Any, Any]):
 
 
 class _Row:
-    """One opcode's bytes up to the length of the shape, and the attributes' bytes before and after the operands."""
+    """One opcode: its bytes with those of the shape by type, the attributes' bytes before and after the operands."""
 
-    __slots__ = ("attributes", "start")
+    __slots__ = ("attributes", "starts")
 
-    def __init__(self, opcode: str) -> None:
-        self.start = delimited(2, opcode.encode()) + key(3, DELIMITED)
+    def __init__(self, opcode: str, shapes: Mapping[Type | None, bytes]) -> None:
+        start = delimited(2, opcode.encode()) + key(3, DELIMITED)
+        self.starts = _Memo(lambda type_: start + shapes[type_])
         self.attributes: dict[int, tuple[bytes, bytes]] = {}
-
-
-class _Rows(dict[Op, _Row]):
-    """The rows of opcodes, made when first asked for; HloomError for a function that is no op's row."""
-
-    def __missing__(self, op: Op) -> _Row:
-        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise HloomError("it calls a computed function: HLO cannot say that")
-        row = self[op] = _Row(op.name)
-        return row
 
 
 class InstructionWriter:
@@ -106,8 +97,8 @@ class InstructionWriter:
         self.shapes: Mapping[Type | None, bytes] = _Memo(_sized_shape)
         self._metadata = _Memo(self._metadata_field)
         self._plain_metadata = _Memo(self._encode_metadata)
-        self._rows = _Rows()
-        self._parameters, self._constants = _Row("parameter"), _Row("constant")
+        self._rows = _Memo(self._row)
+        self._parameters, self._constants = _Row("parameter", self.shapes), _Row("constant", self.shapes)
         self._literals: dict[tuple[int, Type], bytes] = {}
         self._shared: dict[tuple[Any, ...], tuple[bytes, bytes, bytes]] = {}
 
@@ -117,7 +108,7 @@ class InstructionWriter:
         Raises HloomError, naming the instruction, where one has no type or uses what stands behind it.
         """
         pieces: list[bytes] = []
-        ids, shapes, metadata, rows = self.ids, self.shapes, self._metadata, self._rows
+        ids, metadata, rows = self.ids, self._metadata, self._rows
         sizes, join = VARINTS, b"".join
         nodes = graph.nodes
         numbers = consecutive_varints(first, len(nodes))
@@ -127,36 +118,30 @@ class InstructionWriter:
         node = None
         try:
             for node, name, number, own_id in zip(nodes, names, numbers, own_ids, strict=True):
-                type_ = node.type
-                own = b""
+                own = before_operands = size = operands = b""
                 if type(node) is Apply:
-                    shape = shapes[type_]
                     row = rows[node.function]
+                    start = row.starts[node.type]
                     inputs = node.inputs
-                    if len(inputs) == 1:
-                        operands = ids[inputs[0]]
-                        operands = _OPERANDS + sizes[len(operands)] + operands
-                    elif inputs:
-                        operands = join([ids[operand] for operand in inputs])
-                        operands = _OPERANDS + sizes[len(operands)] + operands
-                    else:
-                        operands = b""
+                    if inputs:
+                        operands = ids[inputs[0]] if len(inputs) == 1 else join([ids[operand] for operand in inputs])
+                        before_operands, size = _OPERANDS, sizes[len(operands)]
                 elif type(node) is Parameter:
-                    shape = shapes[type_]
-                    row, operands = self._parameters, b""
+                    row = self._parameters
+                    start = row.starts[node.type]
                     self.parameter_names[node] = name
                     if node.number:
                         own = _PARAMETER + sizes[node.number]
                 else:
-                    type_ = _static(type_)
-                    shape = shapes[type_]
-                    row, operands = self._constants, b""
+                    row = self._constants
+                    type_ = _static(node.type)
+                    start = row.starts[type_]
                     own = self._literal(node, type_)
                 attributes = row.attributes.get(id(node.attributes)) or self._encode_attributes(node, row)
                 data = join(
                     (
-                        _NAME, sizes[len(name)], name, row.start, shape, metadata[node._metadata], own, attributes[0],
-                        own_id, operands, attributes[1],
+                        _NAME, sizes[len(name)], name, start, metadata[node._metadata], own, attributes[0],
+                        own_id, before_operands, size, operands, attributes[1],
                     )
                 )  # fmt: skip
                 pieces += (_INSTRUCTION, sizes[len(data)], data)
@@ -171,6 +156,11 @@ class InstructionWriter:
             raise _at(graph, node, str(problem)) from None
         return pieces
 
+    def _row(self, function: Op | Node) -> _Row:
+        if not isinstance(function, Op):
+            raise HloomError("it calls a computed function: HLO cannot say that")
+        return _Row(function.name, self.shapes)
+
     def _literal(self, node: Node, type_: Type) -> bytes:
         """The field of a constant's data; equal ones are mostly the same object."""
         if not isinstance(node, Constant) or not isinstance(node.value, Literal):
@@ -178,8 +168,7 @@ class InstructionWriter:
         place = id(node.value), type_
         data = self._literals.get(place)
         if data is None:
-            made = encoded_literal(node.value, type_, encoded_shape)
-            data = self._literals[place] = delimited(_LITERAL, made)
+            data = self._literals[place] = delimited(_LITERAL, encoded_literal(node.value, type_))
         return data
 
     def _encode_attributes(self, node: Node, row: _Row) -> tuple[bytes, bytes]:

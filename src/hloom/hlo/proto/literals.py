@@ -7,14 +7,14 @@ are bytes; wider ones are numbers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import DELIMITED, VARINTS, Encoded, delimited, field_numbers, in_order, key
-from hloom.hlo.proto.shapes import DEEPEST, read_shape, write_shape
+from hloom.hlo.proto.encoded_messages import DELIMITED, VARINTS, delimited, field_numbers, key
+from hloom.hlo.proto.shapes import DEEPEST, encoded_shape, read_shape, write_shape
 from hloom.ir import (
     MOST_DIMENSIONS,
     DType,
@@ -62,41 +62,47 @@ def _ordered_only(type_: Type) -> Type:
     return type_.with_layout(Layout(type_.layout.minor_to_major))
 
 
-def encoded_literal(literal: Literal, type_: Type, shape: Callable[[Type], bytes]) -> bytes:
-    """The bytes of `write_literal`'s message; those of an array are put together here. `shape` encodes types."""
-    if not same_shape(type_, literal.type):
+def encoded_literal(literal: Literal, type_: Type) -> bytes:
+    """The bytes of `write_literal`'s message; those of an array are put together here."""
+    if literal.type is not type_ and not same_shape(type_, literal.type):
         type_ = literal.type
     if not isinstance(type_, TensorType):
         return write_literal(literal, type_).SerializeToString()
-    data = shape(_ordered_only(type_))
-    fields = [(_SHAPE, delimited(_SHAPE, data)), _encoded_elements(literal.numpy(), type_)]
-    return in_order(fields)
+    return _encoded_type(type_) + _encoded_elements(literal.numpy(), type_)
 
 
-_SHAPE = 1
-"""The number of LiteralProto's field `shape`."""
+@lru_cache(maxsize=1024)
+def _encoded_type(array_type: TensorType) -> bytes:
+    """The field of LiteralProto that holds a literal's type."""
+    return delimited(1, encoded_shape(_ordered_only(array_type)))
+
+
+@cache
+def _elements_field(name: str) -> tuple[str, int]:
+    """The field of LiteralProto that holds elements of this type, and its number."""
+    field = _VARINTS.get(name) or _FIXED.get(name) or f"{name}s"
+    return field, field_numbers("LiteralProto")[field]
 
 
 def _write_elements(proto: Any, data: np.ndarray, array_type: TensorType) -> None:
-    proto.MergeFromString(_encoded_elements(data, array_type)[1])
+    proto.MergeFromString(_encoded_elements(data, array_type))
 
 
-def _encoded_elements(data: np.ndarray, array_type: TensorType) -> Encoded:
+def _encoded_elements(data: np.ndarray, array_type: TensorType) -> bytes:
     """The field of LiteralProto that holds an array's elements."""
-    if array_type.byte_count > LARGEST:
+    if data.ndim and array_type.byte_count > LARGEST:
         raise HloomError(f"a {array_type} constant is larger than a protobuf message can be")
     name = array_type.dtype.name
-    field = _VARINTS.get(name) or _FIXED.get(name) or f"{name}s"
-    number = field_numbers("LiteralProto")[field]
+    field, number = _elements_field(name)
     if not data.size:
-        return number, b""
+        return b""
     if data.ndim or array_type.layout is not None:
         data = np.ascontiguousarray(data.transpose(_major_to_minor(array_type))).reshape(-1)
     if name in _VARINTS:
-        return number, _packed_numbers(field, number, data)
+        return _packed_numbers(field, number, data)
     if sys.byteorder == "big":
         data = data.byteswap() if name in _FIXED else data.view(f"u{array_type.dtype.byte_count}").byteswap()
-    return number, delimited(number, data.tobytes())
+    return delimited(number, data.tobytes())
 
 
 _FEW = 16

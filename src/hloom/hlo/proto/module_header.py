@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import DELIMITED, delimited, key
+from hloom.hlo.proto.encoded_messages import DELIMITED, VARINTS, key
 from hloom.hlo.proto.field_mapping import rows_of
 from hloom.hlo.proto.instruction_fields import read_frontend, write_frontend
 from hloom.hlo.proto.shapes import read_shape
@@ -40,16 +40,14 @@ def encoded_program_shape(
     """
     if result is None or None in parameters:
         raise HloomError("a parameter or the result of a computation has no type, and the wire needs one")
-    return b"".join(
-        (
-            *[_PARAMETER + shapes[parameter] for parameter in parameters],
-            _RESULT + shapes[result],
-            *[delimited(3, name) for name in names],
-        )
-    )
+    parts = [part for parameter in parameters for part in (_PARAMETER, shapes[parameter])]
+    parts += (_RESULT, shapes[result])
+    parts += [part for name in names for part in (_PARAMETER_NAME, VARINTS[len(name)], name)]
+    return b"".join(parts)
 
 
-_PARAMETER, _RESULT = key(1, DELIMITED), key(2, DELIMITED)
+_PARAMETER, _RESULT, _PARAMETER_NAME = key(1, DELIMITED), key(2, DELIMITED), key(3, DELIMITED)
+"""The keys of ProgramShapeProto's fields."""
 
 
 def _is_default(name: str, value: Any) -> bool:
