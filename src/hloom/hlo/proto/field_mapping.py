@@ -27,16 +27,22 @@ Read = Callable[[Any, Context], Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One attribute's place: the message's fields it fills, how to write it, how to read it (None: it is not there)."""
+    """One attribute's place: the message's fields it fills, how to write it, how to read it (None: it is not there).
+
+    `path` leads to the field where the value as it is fills one of numbers or text, through messages.
+    """
 
     names: tuple[str, ...]
     write: Write
     read: Read
+    path: tuple[str, ...] = ()
 
 
 def number(name: str) -> Field:
     """A number or truth value under its own name, where 0 and false are values too."""
-    return Field((name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name))
+    return Field(
+        (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name), (name,)
+    )
 
 
 def unless_empty(field: Field) -> Field:
@@ -66,6 +72,7 @@ def numbers(name: str) -> Field:
         (name,),
         lambda proto, value, _: getattr(proto, name).extend(value),
         lambda proto, _: tuple(getattr(proto, name)),
+        (name,),
     )
 
 
@@ -98,7 +105,8 @@ def inside(path: str, name: str) -> Field:
     def read(proto: Any, _: Context) -> Any:
         return _value(getattr(owner(proto), name))
 
-    return Field((path.partition(".")[0],), write, read)
+    steps = path.split(".")
+    return Field((steps[0],), write, read, (*steps, name))
 
 
 def message(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:

@@ -220,7 +220,7 @@ ATTRIBUTES: dict[str, Field] = {
         ("backend_config", "backend_config_payload"), text("backend_config").write, _read_backend_config
     ),
     "batch_group_count": unless_empty(number("batch_group_count")),
-    "channel_id": Field(("channel_id", "all_reduce_id"), number("channel_id").write, _read_channel),
+    "channel_id": Field(("channel_id", "all_reduce_id"), number("channel_id").write, _read_channel, ("channel_id",)),
     "convolution_kind": choice("conv_kind", "ConvolutionKind", "CONVOLUTION_KIND_"),
     "cross_program_prefetch_index": Field(
         ("cross_program_prefetch_index", "is_cross_program_prefetch"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.proto.attribute_encoding import encode_attributes
 from hloom.hlo.proto.encoded_messages import (
     DELIMITED,
     VARINT,
@@ -23,7 +24,7 @@ from hloom.hlo.proto.encoded_messages import (
     key,
 )
 from hloom.hlo.proto.field_mapping import Context
-from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, PRESENT, UNSAID, field_of, set_defaults, write_called
+from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
 from hloom.hlo.proto.literals import encoded_literal
 from hloom.hlo.proto.metadata import encoded_metadata, to_bytes, write_metadata
 from hloom.hlo.proto.shapes import encoded_shape, write_shape
@@ -213,9 +214,11 @@ class InstructionWriter:
         return fields
 
     def _encode_shared(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
-        if not attributes and op.name not in PRESENT and op.name not in UNSAID and op.name != "outfeed":
-            return b"", b"", b""
-        fields = encoded_fields(self._message(node, op, attributes))
+        fields = None
+        if op.name != "outfeed" and attributes.keys() <= op.attributes.keys():
+            fields = encode_attributes(op.name, attributes)
+        if fields is None:
+            fields = encoded_fields(self._message(node, op, attributes))
         return (
             b"".join([data for number, data in fields if number < _ID_NUMBER]),
             b"".join([data for number, data in fields if _ID_NUMBER < number < _BACKEND_CONFIG]),
