@@ -179,6 +179,33 @@ def test_our_proto_comes_back(folder: str):
     assert problems(some(folder, 2), {"literal_elided"}, check) == {}
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_is_written_is_what_protobuf_would_write(folder: str):
+    """Byte for byte, but for the schedule, whose entries protobuf itself writes in an order of its own."""
+
+    def check(name: str) -> None:
+        module = parsed(texts()[name])
+        module.attributes = module.attributes.changed(is_scheduled=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HloomWarning)
+            data = write_proto(module)
+        assert protobuf.HloModuleProto.FromString(data).SerializeToString(deterministic=True) == data
+
+    assert problems(some(folder, 1), NOT_WRITTEN, check) == {}
+
+
+def test_a_schedule_lists_the_instructions_of_every_computation_that_is_not_fused():
+    text = next(text for text in texts().values() if "is_scheduled=true" in text and " fusion(" in text)
+    proto = protobuf.HloModuleProto.FromString(write_proto(parsed(text)))
+    listed = {number: list(sequence.instruction_ids) for number, sequence in proto.schedule.sequences.items()}
+    assert listed == {
+        computation.id: [instruction.id for instruction in computation.instructions]
+        for computation in proto.computations
+        if not computation.is_fusion_computation
+    }
+    assert len(listed) < len(proto.computations)
+
+
 def test_fields_without_a_place_are_named():
     module = parse("HloModule m, replica_count=2, num_partitions=1\nENTRY e { ROOT x = f32[2] parameter(0) }")
     with pytest.warns(HloomWarning, match="m: protos cannot hold header attribute replica_count"):

@@ -1,7 +1,7 @@
 """HLO's protobufs: modules as HloModuleProto, HloProto (with buffers) and HloSnapshot (with values), both ways.
 
-To add an attribute, give it a row in `fields.py`; a field of the header, `headers.py`; a kind of file, `containers.py`.
-The messages themselves are in the package `protobuf`.
+To add an attribute, give it a row in `instruction_fields.py`; a field of the header, `module_header.py`; a kind of
+file, `containers.py`. The messages themselves are in the package `protobuf`.
 """
 
 from hloom.hlo.proto.containers import read_proto as read_proto

@@ -71,15 +71,14 @@ class _Place:
             if not isinstance(value, bool):
                 return None
             return key(self.number, VARINT) + VARINTS[1] if value else b""
-        values = value if isinstance(value, tuple) else (value,)
         fits = _RANGES[self.type]
-        if isinstance(value, tuple) is not self.is_repeated or not all(
-            type(member) is int and member in fits for member in values
-        ):
-            return None
         if not self.is_repeated:
+            if type(value) is not int or value not in fits:
+                return None
             return key(self.number, VARINT) + VARINTS[value] if value else b""
-        data = b"".join([VARINTS[member] for member in values])
+        if not isinstance(value, tuple) or not all(type(member) is int and member in fits for member in value):
+            return None
+        data = b"".join([VARINTS[member] for member in value])
         return key(self.number, DELIMITED) + VARINTS[len(data)] + data if data else b""
 
 

@@ -150,7 +150,9 @@ class InstructionWriter:
         except KeyError as missing:
             if not isinstance(missing.args[0], Node):
                 raise
-            raise _at(graph, node, f"its operand {missing.args[0].name} does not stand before it in its graph") from None
+            raise _at(
+                graph, node, f"its operand {missing.args[0].name} does not stand before it in its graph"
+            ) from None
         except HloomError as problem:
             raise _at(graph, node, problem.message, problem.hint) from None
         except (TypeError, ValueError) as problem:
@@ -162,9 +164,9 @@ class InstructionWriter:
             raise HloomError("it calls a computed function: HLO cannot say that")
         return _Row(function.name, self.shapes)
 
-    def _literal(self, node: Node, type_: Type) -> bytes:
+    def _literal(self, node: Node, type_: Type | None) -> bytes:
         """The field of a constant's data; equal ones are mostly the same object."""
-        if not isinstance(node, Constant) or not isinstance(node.value, Literal):
+        if type_ is None or not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError("it holds a function as a value: HLO cannot say that")
         place = id(node.value), type_
         data = self._literals.get(place)

@@ -203,7 +203,7 @@ def unique_names(names: Sequence[str]) -> list[bytes]:
     """The names on the wire: as they are where that can be, else plain, and each but once."""
     text = "\n".join(names) + "\n"
     lines = text.replace(".0\n", "\n").split("\n") if ".0\n" in text else names
-    if _KEPT.fullmatch(text) and len({*lines, ""}) == len(names) + 1:
+    if len({*lines, ""}) == len(names) + 1 == text.count("\n") + 1 and _KEPT.fullmatch(text):
         return text.encode().split(b"\n")[:-1]
     take = UniqueNames().take
     return [take(sanitized(name)).encode() for name in names]

@@ -54,7 +54,7 @@ def write_shape(type_: Type, depth: int = 0) -> Any:
 
 
 def encoded_shape(type_: Type) -> bytes:
-    """The bytes of `write_shape`'s message; those of arrays and tuples of them, the commonest, are put together here."""
+    """The bytes of `write_shape`'s message; those of arrays and tuples of them are put together here."""
     if isinstance(type_, TensorType):
         return _encoded_array(type_)
     if isinstance(type_, TupleType) and all(type(element) is TensorType for element in type_.elements):
