@@ -1,6 +1,6 @@
 """Modules as they stand on the wire: what is put together byte by byte is what protobuf writes.
 
-Covers `encoded_messages.py`, `attribute_encoding.py`.
+Covers `encoded_messages.py`, `encoded_attributes.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hloom import protobuf
 from hloom.hlo import module_from_proto, module_to_proto, parse, print_module
-from hloom.hlo.proto.attribute_encoding import encode_attributes
+from hloom.hlo.proto.encoded_attributes import encode_attributes
 from hloom.hlo.proto.encoded_messages import VARINTS, consecutive_varints, encoded_fields, in_order, wire_module
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import field_of, set_defaults

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.attribute_encoding import encode_attributes
+from hloom.hlo.proto.encoded_attributes import encode_attributes
 from hloom.hlo.proto.encoded_messages import (
     DELIMITED,
     VARINT,
@@ -168,10 +168,10 @@ class InstructionWriter:
         """The field of a constant's data; equal ones are mostly the same object."""
         if type_ is None or not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError("it holds a function as a value: HLO cannot say that")
-        place = id(node.value), type_
-        data = self._literals.get(place)
+        known_as = id(node.value), type_
+        data = self._literals.get(known_as)
         if data is None:
-            data = self._literals[place] = delimited(_LITERAL, encoded_literal(node.value, type_))
+            data = self._literals[known_as] = delimited(_LITERAL, encoded_literal(node.value, type_))
         return data
 
     def _encode_attributes(self, node: Node, row: _Row) -> tuple[bytes, bytes]:

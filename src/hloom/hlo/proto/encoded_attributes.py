@@ -39,21 +39,21 @@ def encode_attributes(opcode: str, attributes: Mapping[str, Any]) -> list[Encode
     own: dict[int, bytes] = dict(fields)
     inside: dict[int, list[Encoded]] = {number: [] for number in messages}
     for name, value in attributes.items():
-        place = _place_of(opcode, name)
-        data = None if place is None else place.encode(value)
-        if place is None or data is None:
+        encoder = _encoder_of(opcode, name)
+        data = None if encoder is None else encoder.encode(value)
+        if encoder is None or data is None:
             return None
-        if place.message is None:
-            own[place.number] = data
+        if encoder.message is None:
+            own[encoder.number] = data
         else:
-            inside.setdefault(place.message, []).append((place.number, data))
+            inside.setdefault(encoder.message, []).append((encoder.number, data))
     for number, parts in inside.items():
         own[number] = delimited(number, in_order(parts))
     return sorted(own.items())
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ScalarField:
     """A field that is numbers or text, in the instruction or in the message that is its field of this number."""
 
     message: int | None
@@ -83,7 +83,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slices:
+class _SliceField:
     """The field of slices, a message for every dimension."""
 
     number: int
@@ -101,9 +101,9 @@ class _Slices:
 
 
 @cache
-def _place_of(opcode: str, attribute: str) -> _Place | _Slices | None:
+def _encoder_of(opcode: str, attribute: str) -> _ScalarField | _SliceField | None:
     if attribute == "slice":
-        return _Slices(field_numbers("HloInstructionProto")["slice_dimensions"])
+        return _SliceField(field_numbers("HloInstructionProto")["slice_dimensions"])
     field = field_of(opcode, attribute)
     if field is None or not 0 < len(field.path) < 3:
         return None
@@ -115,7 +115,7 @@ def _place_of(opcode: str, attribute: str) -> _Place | _Slices | None:
         return None
     if inner.is_repeated and inner.type not in _RANGES:
         return None
-    return _Place(outer.number if outer else None, inner.number, inner.type, inner.is_repeated)
+    return _ScalarField(outer.number if outer else None, inner.number, inner.type, inner.is_repeated)
 
 
 @cache
