@@ -1,6 +1,7 @@
 """Programs with fewer channels, heads and experts: what the original computes with these weights zero, through XLA.
 
-Covers `dimension_dependency.py`, `removed_values.py`, `removal.py`, `axis_class.py`, `structure_report.py`, `separation.py`.
+Covers `dimension_dependency.py`, `removed_values.py`, `removal.py`, `axis_class.py`, `structure_report.py`, `separation.py`,
+`reduction_correction.py`.
 """
 
 from __future__ import annotations
@@ -168,6 +169,52 @@ def test_channels_of_convolutions(name: str):
     assert roles(made) == [("channels", 8, 6)]
 
 
+@pytest.mark.parametrize(
+    ("groups", "multiplier", "units"), [(4, 1, 4), (2, 1, 2), (8, 1, 8), (8, 2, 8), (4, 3, 4)], ids=str
+)
+def test_groups_of_convolutions(groups: int, multiplier: int, units: int):
+    """Whole groups go, with their input and output channels: depthwise ones are groups of one."""
+
+    def conv(x, kernel, groups=1):
+        return jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups
+        )
+
+    def block(params, x):
+        h = jax.nn.relu(conv(x, params["first"]) + params["bias"])
+        h = jax.nn.relu(conv(h, params["middle"], groups) + params["wide"])
+        return conv(h, params["last"]).sum((1, 2))
+
+    wide = 8 * multiplier
+    params = {"first": normal(1, 1, 3, 8), "bias": normal(8), "middle": normal(3, 3, 8 // groups, wide)}
+    params |= {"wide": normal(wide), "last": normal(1, 1, wide, 5)}
+    module, weights, arrays = traced(block, params, normal(2, 6, 6, 3))
+    made = check(module, weights, arrays, 0.5)
+    assert roles(made) == [("channels", units, units // 2)]
+    sizes = sorted(dims_of(p) for p in made.module.entry.parameters)
+    kernel = (3, 3, 8 // groups, wide // 2)
+    assert kernel in sizes and (4,) in sizes and (1, 1, wide // 2, 5) in sizes
+    counts = [n.attributes.get("feature_group_count") for n in made.module.entry.nodes if n.opcode == "convolution"]
+    assert counts.count(groups // 2) >= 1
+
+
+def test_groups_of_the_batch():
+    module = hloom.parse("""ENTRY main {
+  x = f32[5,8] parameter(0), metadata={op_name="x"}
+  w = f32[8,6] parameter(1), metadata={op_name="params['w']"}
+  h = f32[5,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[6,7,5] broadcast(h), dimensions={2,0}
+  k = f32[3,5,6] parameter(2), metadata={op_name="params['k']"}
+  c = f32[3,5,6] convolution(b, k), window={size=3}, dim_labels=b0f_0io->b0f, batch_group_count=2
+  v = f32[6,4] parameter(3), metadata={op_name="params['v']"}
+  ROOT y = f32[3,5,4] dot(c, v), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+}""")
+    weights = {"params.w": normal(8, 6), "params.k": normal(3, 5, 6), "params.v": normal(6, 4)}
+    made = check(module, weights, [normal(5, 8), *weights.values()], 0.5)
+    assert roles(made) == [("channels", 2, 1)]
+    assert [dims_of(p) for p in made.module.entry.parameters] == [(5, 8), (8, 3), (3, 5, 3), (3, 4)]
+
+
 def rms(x, scale):
     return x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) / 16 + 1e-6) * scale
 
@@ -204,12 +251,55 @@ def test_the_residual_stream(norm: Any):
     assert {role for role, _, _ in roles(check(module, weights, arrays, 0.5))} == {"channels"}
 
 
+def deviations(x, scale):
+    centre = x - jnp.mean(x, -1, keepdims=True)
+    squares = jnp.einsum("td,td->t", centre, centre)[:, None] / 15
+    return centre / jnp.sqrt(squares + 1e-6) * scale
+
+
+def soft(x, scale):
+    return jax.nn.softmax(x) * scale
+
+
+def twice(x, scale):
+    return centred(jnp.exp(centred(x, scale)) - 0.5, scale)
+
+
+@pytest.mark.parametrize("norm", [centred, deviations, soft, twice], ids=lambda f: f.__name__)
+def test_norms_that_count_what_zeros_become(norm: Any):
+    """(0 - mean)^2 and exp(0 - max) are the same at all removed positions: once computed, times their number."""
+    module, weights, arrays = residual(norm)
+    made = check(module, weights, arrays, 0.25, axes=["residual"])
+    assert roles(made) == [("residual", 16, 12)]
+    assert {role for role, _, _ in roles(check(module, weights, arrays, 0.5))} == {"channels"}
+    whole = check(module, weights, arrays, 0.0, axes=["residual"])
+    assert whole.module.entry.root.type == module.entry.root.type
+
+
+def test_what_a_norm_misses_is_added():
+    module = hloom.parse("""sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[5,8] parameter(0)
+  w = f32[8,6] parameter(1)
+  h = f32[5,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[5,6] cosine(h)
+  z = f32[] constant(0)
+  ROOT y = f32[5] reduce(e, z), dimensions={1}, to_apply=sum
+}""")
+    weights = {"w": normal(8, 6)}
+    made = check(module, weights, [normal(5, 8), weights["w"]], 0.5, only=["w"])
+    total = made.module.entry.root
+    assert total.opcode == "add" and [operand.opcode for operand in total.inputs] == ["reduce", "multiply"]
+
+
 def test_a_norm_that_zeros_would_change():
-    """The variance as the mean of (x - mean)^2 sums up mean^2 where x is zero."""
-    module, weights, _ = residual(centred)
-    with pytest.raises(
-        HloomError, match=r"has no axis to prune; .*reduce sums up what is not zero where the weights are"
-    ):
+    """What is the same at all removed positions cannot be multiplied up, nor can what comes out of a loop."""
+
+    def products(x, scale):
+        return x / jnp.prod(x + 2, -1, keepdims=True) * scale
+
+    module, weights, _ = residual(products)
+    with pytest.raises(HloomError, match=r"has no axis to prune; .*reduce sums up what is not zero"):
         hloom.prune_structured(module, weights, 0.25, axes=["residual"])
 
 
@@ -222,6 +312,70 @@ def test_a_loop_over_layers():
     stream = check(module, weights, list(arrays), 0.5, axes=["residual"])
     assert roles(stream) == [("residual", 16, 8)]
     assert len(LAYERS) + 1 == len(stream.axes[0].dims)
+
+
+def test_a_norm_in_a_loop():
+    """The stream that a loop carries is zero at removed positions in every round."""
+
+    def network(params, x):
+        def layer(h, weights):
+            return h + jnp.tanh(centred(h, weights["scale"]) @ weights["up"]) @ weights["down"], None
+
+        h, _ = jax.lax.scan(layer, x @ params["embed"], params["layers"])
+        return centred(h, 1.0) @ params["head"]
+
+    layers = {"scale": normal(3, 16), "up": normal(3, 16, 6), "down": normal(3, 6, 16)}
+    params = {"embed": normal(4, 16), "head": normal(16, 5), "layers": layers}
+    module, weights, arrays = traced(network, params, normal(3, 4))
+    made = check(module, weights, arrays, 0.25, axes=["residual"])
+    assert roles(made) == [("residual", 16, 12)] and len(made.axes[0].dims) == 5
+
+
+def test_groups_of_heads_that_share_keys_and_values():
+    """Two heads of queries for one of keys and values: both go with it."""
+
+    def attention(params, x):
+        q = (x @ params["q"]).reshape(5, 4, 3)
+        k, v = ((x @ params[name]).reshape(5, 2, 3) for name in "kv")
+        k, v = (jnp.repeat(part, 2, axis=1) for part in (k, v))
+        mixed = jnp.einsum("hts,shk->thk", jax.nn.softmax(jnp.einsum("thk,shk->hts", q, k)), v)
+        return mixed.reshape(5, 12) @ params["o"]
+
+    params = {"q": normal(8, 12), "k": normal(8, 6), "v": normal(8, 6), "o": normal(12, 8)}
+    module, weights, arrays = traced(attention, params, normal(5, 8))
+    made = check(module, weights, arrays, 0.5)
+    assert roles(made) == [("heads", 2, 1)]
+    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(5, 8), (6, 8), (8, 3), (8, 3), (8, 6)]
+
+
+def test_two_producers_that_must_agree():
+    def glu(params, x):
+        return (jax.nn.silu(x @ params["gate"]) * (x @ params["up"])) @ params["down"]
+
+    params = {"gate": normal(8, 12), "up": normal(8, 12, seed=1), "down": normal(12, 6)}
+    module, weights, arrays = traced(glu, params, normal(5, 8))
+    made = check(module, weights, arrays, 0.5)
+    assert roles(made) == [("channels", 12, 6)] and len(made.axes[0].dims) == 3
+
+
+@pytest.mark.parametrize(("groups", "expected"), [(1, (8, 4)), (4, (4, 2))])
+def test_group_norms(groups: int, expected: tuple[int, int]):
+    """Of one group, the channels; of several, whole groups, so that the others are as large as they were."""
+
+    def conv(x, kernel):
+        return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def network(params, x):
+        h = conv(x, params["first"])
+        parts = h.reshape(2, 6, 6, groups, 8 // groups) if groups > 1 else h
+        axes = (1, 2, parts.ndim - 1)
+        parts = (parts - parts.mean(axes, keepdims=True)) / jnp.sqrt(parts.var(axes, keepdims=True) + 1e-5)
+        h = jax.nn.relu(parts.reshape(2, 6, 6, 8) * params["scale"] + params["bias"])
+        return conv(h, params["last"]).sum((1, 2))
+
+    params = {"first": normal(3, 3, 2, 8), "scale": normal(8), "bias": normal(8), "last": normal(1, 1, 8, 4)}
+    module, weights, arrays = traced(network, params, normal(2, 6, 6, 2))
+    assert roles(check(module, weights, arrays, 0.5)) == [("channels", *expected)]
 
 
 def test_derivatives_and_plans():
@@ -247,7 +401,7 @@ def test_multiples_and_limits():
         ("ROOT y = f32[5,6] negate(h)", r"y \(negate\): it is an output of the program"),
         ("s = f32[5,6] sort(h), dimensions={1}, to_apply=less\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", r"s \(sort\)"),
         ("i = f32[6] iota(), iota_dimension=0\n  b = f32[5,6] broadcast(i), dimensions={1}\n  s = f32[5,6] add(h, b)\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "it numbers the positions"),
-        ("z = f32[] constant(0)\n  e = f32[5,6] exponential(h)\n  ROOT y = f32[5] reduce(e, z), dimensions={1}, to_apply=sum", "reduce sums up what is not zero"),
+        ("z = f32[] constant(1)\n  e = f32[5,6] exponential(h)\n  ROOT y = f32[5] reduce(e, z), dimensions={1}, to_apply=sum", "reduce sums up what is not zero"),
         ("s = f32[5,3] slice(h), slice={[0:5], [0:6:2]}\n  ROOT y = f32[5] dot(s, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "slice takes every so many positions"),
         ("c = f32[5,6] custom-call(h), custom_call_target=\"f\"\n  ROOT y = f32[5,3] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "nobody knows what f computes"),
     ],

@@ -21,6 +21,8 @@ def axis_class(coupling: Coupling, readers: Collection[Node]) -> str:
         if equation.node.opcode != "dot":
             continue
         rule = equation.rule
+        if equation.leaves[0] == equation.leaves[1]:  # squares of a norm
+            continue
         for slot, leaf in enumerate(equation.leaves[: rule.results]):
             for dim, side in enumerate(rule.dim_factors[slot]):
                 if LeafDim(leaf, dim) not in coupling.labels or not side.factors:
@@ -30,10 +32,12 @@ def axis_class(coupling: Coupling, readers: Collection[Node]) -> str:
                     roles.add("experts" if equation.node in readers else "heads")
                 elif equation.node not in readers:
                     roles.add("head_dims")
-    for role in ("experts", "heads", "head_dims"):
+    for role in ("experts", "heads"):
         if role in roles:
             return role
-    return "residual" if _is_stream(coupling) else "channels"
+    if _is_stream(coupling):
+        return "residual"
+    return "head_dims" if roles else "channels"
 
 
 def _is_stream(coupling: Coupling) -> bool:

@@ -12,7 +12,7 @@ Source: the coupling is that of DepGraph (Fang et al. 2023), element by element.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -249,7 +249,7 @@ class Coupling:
             case "concatenate":
                 return self._joined(equation, slot, labels, node.attributes["dimensions"][0])
             case "convolution":
-                return _convolved(node, slot, labels, self._dims(equation, 0), self._dims(equation, 1))
+                return self._convolved(equation, slot, labels)
         return None
 
     def _dims(self, equation: Equation, slot: int) -> tuple[int, ...]:
@@ -302,6 +302,34 @@ class Coupling:
         self.forest.unite(along, np.broadcast_to(along[:, :1], along.shape))
         yield other, targets[0], self.forest.roots(along[:, 0])
 
+    def _convolved(
+        self, equation: Equation, slot: OperandDim, labels: np.ndarray
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """What goes with a dimension of a convolution; of several groups, whole groups."""
+        node = equation.node
+        names: ConvolutionDimensions = node.attributes["dim_labels"]
+        at = slot.slot, slot.dim
+        groups, runs = convolution_groups(node)
+        if groups > 1 and at in runs:
+            rows = labels.reshape(groups, -1)
+            if ((rows >= 0).any(axis=1) != (rows >= 0).all(axis=1)).any():
+                raise ValueError("it is a convolution by groups, of which parts only may lose positions")
+            self.forest.unite(rows[rows[:, 0] >= 0], np.broadcast_to(rows[:, :1], rows.shape)[rows[:, 0] >= 0])
+            one = self.forest.roots(rows[:, 0])
+            for other, dim in runs:
+                size = self._dims(equation, other)[dim]
+                yield other, dim, np.repeat(one, size // groups)
+            return
+        inputs = (0, names.lhs.index("f")), (1, names.rhs.index("i"))
+        outputs = (1, names.rhs.index("o")), (2, names.output.index("f"))
+        batches = (0, names.lhs.index("b")), (2, names.output.index("b"))
+        partners = next((pair for pair in (inputs, outputs, batches) if at in pair), None)
+        if partners is None:
+            raise ValueError("its windows slide over the dimension")
+        if groups > 1 and any(partner in runs for partner in partners):
+            raise ValueError("it is a convolution by groups, which have the dimension each")
+        yield from ((other, dim, labels) for other, dim in partners if (other, dim) != at)
+
 
 def is_pointwise(node: Node) -> bool:
     """Whether an instruction works element by element on operands of one shape."""
@@ -340,37 +368,17 @@ def _padded(
     yield 0, slot.dim, inner
 
 
-def _convolved(
-    node: Node, slot: OperandDim, labels: np.ndarray, image: tuple[int, ...], kernel: tuple[int, ...]
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    names: ConvolutionDimensions = node.attributes["dim_labels"]
-    if (node.attributes.get("batch_group_count") or 1) != 1:
-        raise ValueError("it is a convolution by groups of the batch")
-    letter = (names.lhs, names.rhs, names.output)[slot.slot][slot.dim]
-    features = (0, names.lhs.index("f")), (1, names.rhs.index("o")), (2, names.output.index("f"))
-    groups = node.attributes.get("feature_group_count") or 1
-    partners: Iterable[tuple[int, int]]
-    if letter == "b":
-        partners = (0, names.lhs.index("b")), (2, names.output.index("b"))
-    elif groups == 1:
-        inputs = (0, names.lhs.index("f")), (1, names.rhs.index("i"))
-        outputs = (1, names.rhs.index("o")), (2, names.output.index("f"))
-        at = slot.slot, slot.dim
-        if at not in (*inputs, *outputs):
-            raise ValueError("its windows slide over the dimension")
-        partners = inputs if at in inputs else outputs
-    elif is_depthwise(node, image, kernel) and (slot.slot, slot.dim) in features:
-        partners = features
-    else:
-        raise ValueError("it is a convolution by groups of channels")
-    yield from ((other, dim, labels) for other, dim in partners if (other, dim) != (slot.slot, slot.dim))
+def convolution_groups(node: Node) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """How many groups a convolution has, and the dimensions, by leaf and dimension, that the groups are runs of.
 
-
-def is_depthwise(node: Node, image: tuple[int, ...], kernel: tuple[int, ...]) -> bool:
-    """Whether a convolution has one output channel for every input channel."""
+    One group is none. Groups of features are runs of input and output channels; those of the batch, of the batch too.
+    """
     names: ConvolutionDimensions = node.attributes["dim_labels"]
+    outputs = (1, names.rhs.index("o")), (2, names.output.index("f"))
     groups = node.attributes.get("feature_group_count") or 1
-    return groups > 1 and groups == image[names.lhs.index("f")] == kernel[names.rhs.index("o")]
+    if groups > 1:
+        return groups, ((0, names.lhs.index("f")), *outputs)
+    return node.attributes.get("batch_group_count") or 1, ((0, names.lhs.index("b")), *outputs)
 
 
 def kept_positions(labels: np.ndarray, removed: np.ndarray) -> np.ndarray:

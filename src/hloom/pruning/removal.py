@@ -27,7 +27,7 @@ from hloom.ir import (
     verify,
 )
 from hloom.propagation import DataflowGraph
-from hloom.pruning.dimension_dependency import LeafDim, OperandDim, is_depthwise
+from hloom.pruning.dimension_dependency import LeafDim, OperandDim, convolution_groups
 from hloom.quantization import InsertionPoint, write_entry_layout
 
 Kept = Mapping[LeafDim, np.ndarray]
@@ -115,11 +115,12 @@ def _attributes(node: Apply, before: Mapping[Node, Type | None], dataflow: Dataf
                 for size, whole, new in zip(node.attributes[name], old.dims, operand.dims, strict=True)
             ]
             return {name: tuple(sizes)}
-    kernel = before[node.inputs[1]]
-    assert isinstance(kernel, TensorType), "a convolution reads arrays"
-    if is_depthwise(node, old.dims, kernel.dims):
-        return {"feature_group_count": operand.dims[node.attributes["dim_labels"].lhs.index("f")]}
-    return {}
+    groups, runs = convolution_groups(node)
+    if groups == 1:
+        return {}
+    name = "feature_group_count" if (node.attributes.get("feature_group_count") or 1) > 1 else "batch_group_count"
+    dim = runs[0][1]
+    return {name: operand.dims[dim] * groups // old.dims[dim]}
 
 
 def _cut(part: SliceDimension, positions: np.ndarray | None) -> SliceDimension:

@@ -1,23 +1,37 @@
 """What values have at the positions that are removed, if the weights are zero there: the proof that removal is exact.
 
 A dimension may lose positions where what sums over it adds zeros there: one factor of every product in a dot, or what a
-reduction sums. Values are known numbers or unknown ones; unknown ones are taken to be finite. A normalisation that
-divides by a count has the count as a constant, which stays: the mean of zeros and others is that of the original.
+reduction sums. Values are known numbers, uniform ones (the same at all removed positions, computed from what does not
+have the dimension), or unknown ones; unknown ones are taken to be finite. A normalisation that divides by a count has
+the count as a constant, which stays: the mean of zeros and others is that of the original. What reductions and dots
+miss of numbers and uniform values is computed apart (`reduction_correction.py`).
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from hloom.evaluate import TABLE
 from hloom.ir import Apply, Constant, Literal, Node, TensorType
 from hloom.propagation import Equation
-from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, is_pointwise
+from hloom.pruning.dimension_dependency import (
+    Blocked,
+    Coupling,
+    LeafDim,
+    OperandDim,
+    convolution_groups,
+    is_pointwise,
+)
+from hloom.quantization import common_factors
 
 NEUTRAL = {"add": 0.0, "multiply": 1.0}
 """What a reduction may meet at removed positions, by its opcode."""
+CORRECTABLE = frozenset(("add", "maximum", "minimum"))
+"""The reductions to whose results what removed positions add can be added."""
 MOST_STEPS = 64
 """How far a splat is looked for."""
 _MOVING = frozenset(
@@ -28,32 +42,37 @@ _MOVING = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Removed:
-    """A number at all removed positions, `value`; None where it is not known."""
+    """A number at all removed positions, `value`; None where it is not known, which may yet be the same at all."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: float | None) -> None:
-        self.value = value
+    value: float | None
+    is_uniform: bool = True
 
     @property
     def is_zero(self) -> bool:
         return self.value == 0
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Removed) and self.value == other.value
 
-    def __hash__(self) -> int:
-        return hash(self.value)
+UNKNOWN, UNIFORM, NOTHING = Removed(None, is_uniform=False), Removed(None), Removed(0.0)
 
 
-UNKNOWN, NOTHING = Removed(None), Removed(0.0)
+class MissedTerm(NamedTuple):
+    """An equation that sums over removed positions that are not zero, an operand's dimension, and what to say of it."""
+
+    number: int
+    at: LeafDim
+    reason: str
 
 
-def check_exact(coupling: Coupling) -> None:
-    """Raise Blocked where the removal of positions would change what is computed with zero weights."""
-    values = removed_values(coupling)
+def missed_terms(coupling: Coupling, values: Mapping[LeafDim, Removed]) -> list[MissedTerm]:
+    """What sums up removed positions that are not zero, but numbers or uniform.
+
+    Raises Blocked where the removal of positions would change what is computed with zero weights.
+    """
     dataflow = coupling.dataflow
+    missed: dict[int, MissedTerm] = {}
+    factors: dict[int, int] = {}
     for number in sorted(coupling.equations):
         equation = dataflow.equations[number]
         rule = equation.rule
@@ -63,8 +82,15 @@ def check_exact(coupling: Coupling) -> None:
                 if at not in coupling.labels or OperandDim(number, slot, dim) in coupling.restrictions:
                     continue
                 problem = _problem(equation, number, slot, at, values, coupling)
-                if problem:
+                if problem is None:
+                    continue
+                if not _is_computable(equation, number, slot, at, values, coupling):
                     raise Blocked(at, equation.node, problem)
+                factor = rule.dim_factors[slot][dim].factors[0][0]
+                if factors.setdefault(number, factor) != factor:
+                    raise Blocked(at, equation.node, f"{problem}, in two dimensions")
+                missed.setdefault(number, MissedTerm(number, at, problem))
+    return list(missed.values())
 
 
 def removed_values(coupling: Coupling) -> dict[LeafDim, Removed]:
@@ -105,8 +131,8 @@ def _made(
                 pair = LeafDim(one, dim), LeafDim(other, dim)
                 seen = [values[at] for at in pair if at in values]
                 if seen and all(at in coupling.labels for at in pair):
-                    value = seen[0] if all(value == seen[0] for value in seen) else UNKNOWN
-                    made += [(at, value) for at in pair]
+                    value = seen[0] if all(value == seen[0] for value in seen) and seen[0] != UNIFORM else UNKNOWN
+                    made += [(at, value) for at in pair if values.get(at) != UNIFORM]
         return made
     for slot, leaf in enumerate(equation.leaves[rule.results :], rule.results):
         for dim in range(len(coupling.dataflow.leaves[leaf].dims)):
@@ -124,10 +150,11 @@ def _operands(
 ) -> list[Removed | None] | None:
     """What the operands have where a result's dimension has removed positions; None before they are known.
 
-    An operand that has nothing to do with the dimension has the number that all its elements are, if they are one.
+    An operand that has nothing to do with the dimension has the number that all its elements are, if they are one, or
+    is uniform.
     """
     node, rule = equation.node, equation.rule
-    dims = _operand_dims(equation, slot, dim)
+    dims = operand_dims(equation, slot, dim)
     operands: list[Removed | None] = []
     for operand, leaf in enumerate(equation.leaves[: rule.results]):
         operand_dim = dims.get(operand)
@@ -150,13 +177,29 @@ def _operands(
             seen = [values[other] for other in labelled if other in values]
             if len(seen) < len(labelled):
                 return None
-            operands.append(seen[0] if all(value == seen[0] for value in seen) else UNKNOWN)
+            value = seen[0] if all(value == seen[0] for value in seen) else UNKNOWN
+            is_moved = value == UNIFORM and not is_same_dim(equation, labelled, dim, coupling)
+            operands.append(UNKNOWN if is_moved else value)
         else:
-            operands.append(_splat(coupling.dataflow.leaves[leaf].node))
+            splat = _splat(coupling.dataflow.leaves[leaf].node)
+            operands.append(UNIFORM if splat == UNKNOWN and at is None else splat)
     return operands
 
 
-def _operand_dims(equation: Equation, slot: int, dim: int) -> dict[int, int]:
+def is_same_dim(equation: Equation, dims: Sequence[LeafDim], dim: int, coupling: Coupling) -> bool:
+    """Whether a reshape leaves its operand's only labelled dimension as it is, as `dim` of its result."""
+    before, after = (coupling.dataflow.leaves[leaf].dims for leaf in equation.leaves)
+    if equation.node.opcode != "reshape" or len(dims) != 1:
+        return False
+    for sources, targets in common_factors(before, after):
+        if dims[0].dim in sources:
+            sources = [one for one in sources if before[one] != 1]
+            targets = [one for one in targets if after[one] != 1]
+            return sources == [dims[0].dim] and targets == [dim]
+    return False
+
+
+def operand_dims(equation: Equation, slot: int, dim: int) -> dict[int, int]:
     """By operand the dimension that a result's dimension goes with."""
     node, rule = equation.node, equation.rule
     if node.opcode in ("slice", "pad"):
@@ -170,8 +213,8 @@ def _operand_dims(equation: Equation, slot: int, dim: int) -> dict[int, int]:
             return {0: names.lhs.index("b")}
         if letter != "f":
             return {}
-        kernel = {1: names.rhs.index("o")}
-        return kernel if (node.attributes.get("feature_group_count") or 1) == 1 else {0: names.lhs.index("f"), **kernel}
+        groups, runs = convolution_groups(node)
+        return {1: names.rhs.index("o")} if groups == 1 else dict(runs[:2])
     if node.opcode == "reshape":
         return {}
     factors = rule.dim_factors[slot][dim].factors
@@ -181,17 +224,23 @@ def _operand_dims(equation: Equation, slot: int, dim: int) -> dict[int, int]:
 def _value(node: Node, operands: list[Removed | None]) -> Removed:
     """What a result has at removed positions, of what the operands have there."""
     known = [operand for operand in operands if operand is not None]
+    is_uniform = len(known) == len(operands) and all(operand.is_uniform for operand in known)
     match node.opcode:
-        case "dot" | "convolution":
+        case "dot":
+            return NOTHING if any(operand.is_zero for operand in known) else UNIFORM if is_uniform else UNKNOWN
+        case "convolution":
             return NOTHING if any(operand.is_zero for operand in known) else UNKNOWN
         case "reduce" | "reduce-window":
             return _reduced(node, known)
         case "dynamic-update-slice":
-            return known[0] if known[0] == known[1] else UNKNOWN
+            return known[0] if known[0] == known[1] != UNIFORM else UNKNOWN
         case "concatenate":
-            return known[0] if known and all(operand == known[0] for operand in known) else UNKNOWN
-        case "broadcast" | "copy" | "dynamic-slice" | "gather" | "pad" | "reshape" | "reverse" | "slice" | "transpose":
+            same = known and known[0] != UNIFORM and all(operand == known[0] for operand in known)
+            return known[0] if same else UNKNOWN
+        case "broadcast" | "copy" | "reshape" | "transpose":
             return known[0] if known else UNKNOWN
+        case "dynamic-slice" | "gather" | "pad" | "reverse" | "slice":
+            return known[0] if known and known[0] != UNIFORM else UNKNOWN
         case "multiply":
             if any(operand.is_zero for operand in known):
                 return NOTHING
@@ -199,8 +248,10 @@ def _value(node: Node, operands: list[Removed | None]) -> Removed:
             if known[0].is_zero and known[1].value is None:
                 return NOTHING
         case "select":
-            return known[1] if known[1] == known[2] else UNKNOWN
-    return _computed(node, known)
+            if known[1] == known[2] and known[1] != UNIFORM:
+                return known[1]
+    value = _computed(node, known)
+    return UNIFORM if value == UNKNOWN and is_uniform and is_pointwise(node) else value
 
 
 def _reduced(node: Node, operands: list[Removed]) -> Removed:
@@ -210,13 +261,13 @@ def _reduced(node: Node, operands: list[Removed]) -> Removed:
     if len(operands) != 2 or len(computation.root.inputs) != 2:
         return UNKNOWN
     value, start = operands
-    if value.value is None or start.value is None:
-        return UNKNOWN
-    if opcode == "add":
-        return NOTHING if value.is_zero and start.is_zero else UNKNOWN
-    if opcode in ("maximum", "minimum"):
-        return Removed((max if opcode == "maximum" else min)(value.value, start.value))
-    return UNKNOWN
+    is_uniform = value.is_uniform and node.opcode == "reduce"
+    if value.value is not None and start.value is not None:
+        if opcode == "add" and value.is_zero and start.is_zero:
+            return NOTHING
+        if opcode in ("maximum", "minimum"):
+            return Removed((max if opcode == "maximum" else min)(value.value, start.value))
+    return UNIFORM if is_uniform else UNKNOWN
 
 
 def _computed(node: Node, operands: list[Removed]) -> Removed:
@@ -258,7 +309,7 @@ def _splat(node: Node) -> Removed:
 
 
 def _problem(
-    equation: Equation, number: int, slot: int, at: LeafDim, values: dict[LeafDim, Removed], coupling: Coupling
+    equation: Equation, number: int, slot: int, at: LeafDim, values: Mapping[LeafDim, Removed], coupling: Coupling
 ) -> str | None:
     """Why an instruction cannot sum over a dimension that loses positions; None where it can, or does not sum."""
     node, rule = equation.node, equation.rule
@@ -285,8 +336,28 @@ def _problem(
     return None
 
 
+def _is_computable(
+    equation: Equation, number: int, slot: int, at: LeafDim, values: Mapping[LeafDim, Removed], coupling: Coupling
+) -> bool:
+    """Whether what removed positions add to a reduction or a dot can be computed apart: of one dimension, uniform."""
+    node, rule = equation.node, equation.rule
+    factor = rule.dim_factors[slot][at.dim].factors[0][0] if node.opcode in ("reduce", "dot") else None
+    if factor is None or len(equation.leaves) - rule.results != 1:
+        return False
+    if node.opcode == "dot":
+        dims = {part.slot: part.dimension for part in rule.factor_dims[factor]}
+        sides = [LeafDim(equation.leaves[side], dim) for side, dim in dims.items()]
+        cut = [OperandDim(number, side, dim) in coupling.restrictions for side, dim in dims.items()]
+        return len(sides) == 2 and not any(cut) and all(values.get(side, UNKNOWN).is_uniform for side in sides)
+    is_single = len(node.inputs) == 2 and len(node.attributes["to_apply"].root.inputs) == 2
+    reducer = rule.factors[factor].reducer
+    if not is_single or reducer not in CORRECTABLE or not values[at].is_uniform:
+        return False
+    return reducer != "add" or _splat(node.inputs[1]).is_zero
+
+
 def _product_problem(
-    equation: Equation, number: int, dims: dict[int, int], values: dict[LeafDim, Removed], coupling: Coupling
+    equation: Equation, number: int, dims: dict[int, int], values: Mapping[LeafDim, Removed], coupling: Coupling
 ) -> str | None:
     for slot, dim in dims.items():
         at = LeafDim(equation.leaves[slot], dim)

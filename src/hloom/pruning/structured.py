@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from hloom.ir import Module, Node, Parameter, TensorType
+from hloom.ir import Module, Node, Parameter, TensorType, verify
 from hloom.passes import canonicalize_in_place, cse
 from hloom.propagation import DataflowGraph
 from hloom.pruning.axis_class import AXES, axis_class
 from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, kept_positions
 from hloom.pruning.masks import count_of, lowest
 from hloom.pruning.prune import OPCODES, SPARSITY
+from hloom.pruning.reduction_correction import ReductionCorrection
 from hloom.pruning.removal import remove_positions
-from hloom.pruning.removed_values import check_exact
+from hloom.pruning.removed_values import missed_terms, removed_values
 from hloom.pruning.scores import dims_of, magnitudes
 from hloom.pruning.separation import separate_uses
 from hloom.pruning.weight_arrays import check_count, checked, keys_of
@@ -163,10 +165,12 @@ def prune_structured(
         for dim in _free_dims(parameter, uses):
             reason = search.add(parameter, dim, axes, readers) if sizes[dim] > 1 else None
             if reason is not None:
-                exclusions.append(Exclusion(f"{parameter.name}, dimension {dim}", reason))
+                search.exclusions.append(Exclusion(f"{parameter.name}, dimension {dim}", reason))
+    exclusions = [*search.exclusions, *exclusions]
     if not search.axes:
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
-        raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}")
+        others = f"; there are {', '.join(sorted(search.left_roles))}" if search.left_roles else ""
+        raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}{others}")
     pruned = search.remove(sparsity, multiple)
     cse(copy)
     return StructuredPruning(copy, module, tuple(pruned), tuple(exclusions))
@@ -192,6 +196,9 @@ class _AxisSearch:
         self.weight_values = frozenset(self.weights)
         self.outputs = frozenset(self.dataflow.values.get(module.entry.root, ()))
         self.axes: list[tuple[str, str, Coupling]] = []
+        self.left_roles: set[str] = set()
+        self.exclusions: list[Exclusion] = []
+        self._corrections: list[list[ReductionCorrection]] = []
         self._taken: set[LeafDim] = set()
         self._refused: dict[LeafDim, Blocked] = {}
         self._unwanted: set[LeafDim] = set()
@@ -206,7 +213,7 @@ class _AxisSearch:
             coupling = Coupling(self.dataflow, seed, self.weight_values, self.outputs, whole, self._refused)
             try:
                 coupling.propagate()
-                check_exact(coupling)
+                corrections = _corrections(coupling, is_last=len(whole) >= MOST_CUTS)
                 break
             except Blocked as blocked:
                 cut = coupling.cut_before(blocked.at)
@@ -217,6 +224,7 @@ class _AxisSearch:
                 whole.add(cut)
         role = axis_class(coupling, readers)
         if role not in axes:
+            self.left_roles.add(role)
             if not whole:
                 self._unwanted |= coupling.labels.keys()
             return None
@@ -226,6 +234,7 @@ class _AxisSearch:
             return f"{name} loses positions of the dimension with another axis already"
         self._taken |= coupling.labels.keys()
         self.axes.append((f"{parameter.name}.{dim}", role, coupling))
+        self._corrections.append(corrections)
         return None
 
     def remove(self, sparsity: float, multiple: int) -> list[PrunedAxis]:
@@ -244,6 +253,9 @@ class _AxisSearch:
             }
             pruned.append(PrunedAxis(name, role, size, size - int(removed.sum()), dims))
         remove_positions(self.module, self.dataflow, kept, restrictions)
+        for correction in chain.from_iterable(self._corrections):
+            correction.write(kept)
+        verify(self.module)
         return pruned
 
     def _removed(self, coupling: Coupling, sparsity: float, multiple: int) -> tuple[np.ndarray, int]:
@@ -266,6 +278,19 @@ class _AxisSearch:
         removed = np.zeros(coupling.size, bool)
         removed[units[lowest(squares[units], len(units) - left)]] = True
         return removed, len(units)
+
+
+def _corrections(coupling: Coupling, *, is_last: bool) -> list[ReductionCorrection]:
+    """What puts back what removed positions add to reductions; raises Blocked where removal is not exact.
+
+    What can be kept whole instead is, as long as values may be: then nothing is missed.
+    """
+    values = removed_values(coupling)
+    missed = missed_terms(coupling, values)
+    for one in missed:
+        if not is_last and coupling.cut_before(one.at) is not None:
+            raise Blocked(one.at, coupling.dataflow.equations[one.number].node, one.reason)
+    return [ReductionCorrection(coupling, values, one) for one in missed]
 
 
 def _named(module: Module, weights: Mapping[str, Any]) -> dict[int, np.ndarray]:

@@ -31,6 +31,7 @@ from hloom.quantization.gptq import GptqRounding as GptqRounding
 from hloom.quantization.gptq import gptq as gptq
 from hloom.quantization.gptq import round_by_gptq as round_by_gptq
 from hloom.quantization.insertion_point import InsertionPoint as InsertionPoint
+from hloom.quantization.insertion_point import array_type as array_type
 from hloom.quantization.noise import Noise as Noise
 from hloom.quantization.parameter_names import ParameterNames as ParameterNames
 from hloom.quantization.quantize import Quantization as Quantization
