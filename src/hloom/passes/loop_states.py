@@ -104,6 +104,11 @@ def _type(node: Node) -> Type:
     return node.type
 
 
+def wider_attributes(attributes: Attributes, count: int) -> Attributes:
+    """Attributes of what yields a tuple, when it yields so many further elements without shardings."""
+    return _wider(attributes, [None] * count)
+
+
 def _wider(attributes: Attributes, shardings: list[Any]) -> Attributes:
     """Attributes of what yields a tuple, when it yields further elements of these shardings."""
     sharding = attributes.get("sharding")

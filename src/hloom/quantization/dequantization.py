@@ -186,7 +186,25 @@ def write_entry_layout(module: Module, former: tuple[Parameter, ...]) -> None:
         assert parameter.type is not None, "the module is whole"
         is_same = old is not None and without_layout(old) is without_layout(parameter.type)
         written.append(old if is_same else map_leaves(parameter.type, _laid_out))
-    module.attributes = module.attributes.changed(entry_computation_layout=FunctionType(written, layout.result))
+    module.attributes = module.attributes.changed(
+        entry_computation_layout=FunctionType(written, _result_layout(layout.result, module.entry.root.type))
+    )
+
+
+def _result_layout(old: Type | None, type_: Type | None) -> Type | None:
+    """The layouts of results as they were, and the usual ones of those that have another type."""
+    if old is None or type_ is None or without_layout(old) is without_layout(type_):
+        return old
+    if not isinstance(type_, TupleType):
+        return map_leaves(type_, _laid_out)
+    former = old.elements if isinstance(old, TupleType) else (old,)
+    elements = [
+        former[index]
+        if index < len(former) and without_layout(former[index]) is without_layout(element)
+        else map_leaves(element, _laid_out)
+        for index, element in enumerate(type_.elements)
+    ]
+    return TupleType(elements)
 
 
 def _laid_out(type_: Type) -> Type:

@@ -25,7 +25,8 @@ from hloom.quantization.integer_products import (
 )
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
-from hloom.quantization.recipe import OPCODES, Recipe, WeightFormat, read_recipe
+from hloom.quantization.quantized_cache import QuantizedCache, narrow_caches
+from hloom.quantization.recipe import OPCODES, Recipe, WeightFormat, read_cache_formats, read_recipe
 from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
 from hloom.quantization.weights import Exclusion, Weight, choose_weights
 from hloom.text import HloomError
@@ -72,6 +73,7 @@ class Quantization:
     recipe: Recipe
     weights: tuple[QuantizedWeight, ...]
     exclusions: tuple[Exclusion, ...]
+    caches: tuple[QuantizedCache, ...] = ()
     stops: tuple[str, ...] = ()
     smoothing: Smoothing | None = None
     rounders: Mapping[int, Callable[[QuantizedWeight, np.ndarray, QuantizedArray], QuantizedArray]] = field(
@@ -103,37 +105,66 @@ class Quantization:
             raise HloomError(f"the program takes {len(self.original.entry.parameters)} arrays, {len(given)} are given")
         base = self.base_arrays(given)
         result = [*base, *([None] * (len(self.module.entry.parameters) - len(base)))]
-        for weight in self.weights:
+        for weight in (*self.weights, *self.caches):
+            if weight.number is None:
+                continue
             made = self.quantized(weight, base[weight.number])
             result[weight.number] = made.values
             for name, number in weight.companions.items():
                 result[number] = companion_of(made, name)
         return result
 
-    def quantized(self, weight: QuantizedWeight, array: Any) -> QuantizedArray:
-        """One weight's array, as `base` takes it, in its narrow type."""
+    def restored(self, outputs: Sequence[Any]) -> list[Any]:
+        """The original's outputs, of the quantised program's: caches are dequantised, scales left out."""
+        result = list(outputs)
+        gone: set[int] = set()
+        for cache in self.caches:
+            if cache.output is None:
+                continue
+            scale = np.asarray(outputs[cache.output_companions[SCALE]])
+            held = QuantizedArray(np.asarray(outputs[cache.output]), scale, None, cache.blocks)
+            result[cache.output] = held.dequantized(cache.type.dtype.numpy)
+            gone.update(cache.output_companions.values())
+        return [array for number, array in enumerate(result) if number not in gone]
+
+    def carried(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The quantised program's arrays of a next step: those given, with the caches that a step left in `outputs`."""
+        result = list(arrays)
+        for cache in self.caches:
+            if cache.number is None or cache.output is None:
+                continue
+            result[cache.number] = outputs[cache.output]
+            for name, number in cache.companions.items():
+                result[number] = outputs[cache.output_companions[name]]
+        return result
+
+    def quantized(self, weight: QuantizedWeight | QuantizedCache, array: Any) -> QuantizedArray:
+        """One weight's array, or a cache's, as `base` takes it, in its narrow type."""
         values = checked_weight(weight, array)
         nearest = quantize_array(
             values,
             weight.format.number_format,
             weight.blocks,
-            is_symmetric=self.recipe.is_symmetric,
+            is_symmetric=self.recipe.is_symmetric or isinstance(weight, QuantizedCache),
             name=weight.name,
         )
+        if isinstance(weight, QuantizedCache):
+            return nearest
         rounder = self.rounders.get(weight.number)
         return nearest if rounder is None else rounder(weight, values, nearest)
 
     def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
         """The inputs of `base` with weights that are what the quantised program computes with."""
         result = self.base_arrays(arrays)
-        for weight in self.weights:
-            made = self.quantized(weight, result[weight.number])
-            result[weight.number] = made.dequantized(weight.type.dtype.numpy)
+        for weight in (*self.weights, *self.caches):
+            if weight.number is not None:
+                made = self.quantized(weight, result[weight.number])
+                result[weight.number] = made.dequantized(weight.type.dtype.numpy)
         return result
 
     def _convert_by_name(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         names = ParameterNames(self.original.entry.parameters)
-        weights = {weight.number: weight for weight in self.weights}
+        weights = {weight.number: weight for weight in (*self.weights, *self.caches) if weight.number is not None}
         result: dict[str, Any] = {}
         converted: dict[int, str] = {}
         for key, array in arrays.items():
@@ -144,6 +175,7 @@ class Quantization:
             if weight is None:
                 result[key] = array
                 continue
+            assert weight.number is not None, "it is a parameter"
             if weight.number in converted:
                 raise HloomError(f"'{converted[weight.number]}' and '{key}' both name the parameter {weight.name}")
             converted[weight.number] = key
@@ -164,8 +196,9 @@ class Quantization:
 
 def quantize(
     module: Module,
-    weights: str | Mapping[str, str] = "int8",
+    weights: str | Mapping[str, str] | None = "int8",
     *,
+    cache: str | Mapping[str, str] | None = None,
     per: str | None = None,
     group: int | None = None,
     symmetric: bool = True,
@@ -207,8 +240,11 @@ def quantize(
     >>> [f"{p.name}: {p.type}" for p in quantized.module.entry.parameters]
     ['x: f32[2,64]', 'w: s8[64,8]', 'w.scale: f32[1,8]']
     """
+    if weights is None and (cache is None or activations is not None):
+        raise HloomError("no weights are to be quantised" + (": activations are with them" if activations else ""))
+    caches = None if cache is None else read_cache_formats(cache)
     recipe = read_recipe(
-        weights,
+        "int8" if weights is None else weights,
         per=per,
         group=group,
         symmetric=symmetric,
@@ -238,8 +274,12 @@ def quantize(
     copy = module.clone()
     canonicalize_in_place(copy)
     former = tuple(copy.entry.parameters)
-    chosen, exclusions = choose_weights(copy, recipe)
-    if not chosen:
+    held, exclusions = ([], []) if caches is None else narrow_caches(copy, caches)
+    chosen: list[Weight] = []
+    if weights is not None:
+        chosen, reasons = choose_weights(copy, recipe)
+        exclusions = [*exclusions, *_without(reasons, held)]
+    if not chosen and weights is not None:
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         raise HloomError(
             f"{module.name} has no weight to quantise{why}",
@@ -248,7 +288,7 @@ def quantize(
     _check_donations(copy, chosen)
     before = canonicalize(module) if activations == "static" else None
     stops: tuple[str, ...] = ()
-    made, dequantized = _narrow(chosen, recipe)
+    made, dequantized = _narrow(chosen, recipe) if chosen else ([], {})
     if activations is not None:
         products, reasons = _integer_products(copy, recipe, dequantized)
         clips: list[float | None] = [None] * len(products)
@@ -267,7 +307,13 @@ def quantize(
     verify(copy)
     if smoothed is not None:
         exclusions += smoothed.exclusions
-    return Quantization(copy, original, recipe, tuple(made), tuple(exclusions), stops, smoothed)
+    return Quantization(copy, original, recipe, tuple(made), tuple(exclusions), tuple(held), stops, smoothed)
+
+
+def _without(exclusions: Sequence[Exclusion], caches: Sequence[QuantizedCache]) -> list[Exclusion]:
+    """Why weights are left, without what is a cache and the dots that read one."""
+    known = {name for cache in caches for name in (cache.name, *cache.uses, *(f"{cache.name}.{c}" for c in (SCALE,)))}
+    return [exclusion for exclusion in exclusions if exclusion.name not in known]
 
 
 def _alpha(smoothing: float | str | None, activations: str | None, calibration: Sequence[Any]) -> float | None:
@@ -331,7 +377,7 @@ def check_program(module: Module, what: str = "quantised") -> None:
             )
 
 
-def checked_weight(weight: QuantizedWeight, array: Any) -> np.ndarray:
+def checked_weight(weight: QuantizedWeight | QuantizedCache, array: Any) -> np.ndarray:
     """A weight's array; raises HloomError where it is of another shape or type."""
     values = np.asarray(array)
     if values.shape != weight.type.dims or values.dtype != weight.type.dtype.numpy:

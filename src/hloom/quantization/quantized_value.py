@@ -67,25 +67,39 @@ def stretch(writer: InsertionPoint, node: Node, dims: Sequence[int], blocks: Seq
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What moving a value does to its companions: their blocks after it, and how they go along.
+
+    That is by the value's own op with other attributes; or, where `shapes` are given, by a reshape.
+    """
+
+    blocks: Mapping[str, tuple[int, ...]]
+    attributes: Mapping[str, Mapping[str, Any]]
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a companion lies on a value: the value's elements that share one of its own, and its dimensions."""
+
+    blocks: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
 def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
     """What a node makes of a value that is its first operand, of the value's parts; None where it would cut a block.
 
     The parts are written in front of the node.
     """
-    movement = _MOVEMENTS.get(node.opcode)
-    return None if movement is None or not isinstance(node.type, TensorType) else movement(value, node)
-
-
-def _moved(
-    value: QuantizedValue,
-    node: Apply,
-    attributes: Mapping[str, Mapping[str, Any]],
-    blocks: Mapping[str, tuple[int, ...]],
-) -> QuantizedValue:
-    """The value and its companions through the op of a node, its attributes changed for the companions."""
+    spreads = {
+        name: Spread(value.blocks[name], array_type(companion).dims) for name, companion in value.companions.items()
+    }
+    movement = movement_of(value.type.dims, spreads, node)
+    if movement is None:
+        return None
     writer = InsertionPoint(node.graph, node)
     type_ = array_type(node)
-    own = {name: given for name, given in node.attributes.items() if name in node.op.attributes}
     made = node.graph.add_apply(
         node.op,
         (value.node, *node.inputs[1:]),
@@ -95,35 +109,39 @@ def _moved(
         before=node,
         metadata=node.raw_metadata,
     )
-    companions = {
-        name: writer.op(
-            node.opcode,
-            companion,
-            *node.inputs[1:],
-            name=f"{node.name}.{name}",
-            **{**own, **attributes.get(name, {})},
+    companions: dict[str, Node] = {}
+    own = {name: given for name, given in node.attributes.items() if name in node.op.attributes}
+    for name, companion in value.companions.items():
+        if movement.shapes is not None:
+            companions[name] = writer.reshape(companion, movement.shapes[name])
+            continue
+        attributes = {**own, **movement.attributes.get(name, {})}
+        companions[name] = writer.op(
+            node.opcode, companion, *node.inputs[1:], name=f"{node.name}.{name}", **attributes
         )
-        for name, companion in value.companions.items()
-    }
-    return QuantizedValue(made, companions, blocks, type_.with_layout(None))
+    return QuantizedValue(made, companions, movement.blocks, type_.with_layout(None))
 
 
-def _copy(value: QuantizedValue, node: Apply) -> QuantizedValue:
-    return _moved(value, node, {}, value.blocks)
+def movement_of(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
+    """What a node does to the companions of a value of some dimensions; None where it would cut a block."""
+    movement = _MOVEMENTS.get(node.opcode)
+    return None if movement is None or not isinstance(node.type, TensorType) else movement(dims, spreads, node)
 
 
-def _transpose(value: QuantizedValue, node: Apply) -> QuantizedValue:
+def _copy(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement:
+    return Movement({name: spread.blocks for name, spread in spreads.items()}, {})
+
+
+def _transpose(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement:
     order = node.attributes["dimensions"]
-    blocks = {name: tuple(blocks[dim] for dim in order) for name, blocks in value.blocks.items()}
-    return _moved(value, node, {}, blocks)
+    return Movement({name: tuple(spread.blocks[dim] for dim in order) for name, spread in spreads.items()}, {})
 
 
-def _slice(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
-    sizes, attributes = value.type.dims, {}
-    for name, blocks in value.blocks.items():
-        counts = array_type(value.companions[name]).dims
+def _slice(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
+    attributes = {}
+    for name, spread in spreads.items():
         slices = []
-        for size, block, count, cut in zip(sizes, blocks, counts, node.attributes["slice"], strict=True):
+        for size, block, count, cut in zip(dims, spread.blocks, spread.counts, node.attributes["slice"], strict=True):
             keeps_all = (cut.start, cut.limit, cut.stride) == (0, size, 1)
             if count == size and block == 1:
                 slices.append(cut)
@@ -132,47 +150,43 @@ def _slice(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
             else:
                 return None
         attributes[name] = {"slice": tuple(slices)}
-    return _moved(value, node, attributes, _cut_blocks(value, array_type(node).dims))
+    return Movement(_cut_blocks(spreads, array_type(node).dims), attributes)
 
 
-def _dynamic_slice(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
-    attributes = _window_sizes(value, node.attributes["dynamic_slice_sizes"], "dynamic_slice_sizes")
-    if attributes is None:
-        return None
-    return _moved(value, node, attributes, _cut_blocks(value, array_type(node).dims))
+def _dynamic_slice(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
+    attributes = _window_sizes(dims, spreads, node.attributes["dynamic_slice_sizes"], "dynamic_slice_sizes")
+    return None if attributes is None else Movement(_cut_blocks(spreads, array_type(node).dims), attributes)
 
 
-def _gather(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
+def _gather(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
     sizes = node.attributes["slice_sizes"]
-    attributes = _window_sizes(value, sizes, "slice_sizes")
-    gone = {*node.attributes["collapsed_slice_dims"], *(node.attribute("operand_batching_dims") or ())}
+    attributes = _window_sizes(dims, spreads, sizes, "slice_sizes")
+    batching = tuple(node.attribute("operand_batching_dims") or ())
+    gone = {*node.attributes["collapsed_slice_dims"], *batching}
     offset_dims = node.attributes["offset_dims"]
-    if attributes is None or any(
-        array_type(value.companions[name]).dims[dim] != value.type.dims[dim] and dim in gone
-        for name in value.companions
-        for dim in (node.attribute("operand_batching_dims") or ())
-    ):
+    if attributes is None or any(spread.counts[dim] != dims[dim] for spread in spreads.values() for dim in batching):
         return None
     result = array_type(node).dims
     blocks = {}
-    for name, old in value.blocks.items():
+    for name, spread in spreads.items():
         made = [1] * len(result)
         for target, dim in zip(offset_dims, (d for d in range(len(sizes)) if d not in gone), strict=True):
-            made[target] = min(old[dim], result[target]) if old[dim] > 1 else 1
+            made[target] = min(spread.blocks[dim], result[target]) if spread.blocks[dim] > 1 else 1
         blocks[name] = tuple(made)
-    return _moved(value, node, attributes, blocks)
+    return Movement(blocks, attributes)
 
 
-def _window_sizes(value: QuantizedValue, sizes: Sequence[int], attribute: str) -> dict[str, dict[str, Any]] | None:
+def _window_sizes(
+    dims: Sequence[int], spreads: Mapping[str, Spread], sizes: Sequence[int], attribute: str
+) -> dict[str, dict[str, Any]] | None:
     """The sizes of the slices that are taken of the companions; None where a block would be cut.
 
     Of a dimension with one element that is always the one, since starts are clamped to where a slice fits.
     """
     attributes = {}
-    for name, blocks in value.blocks.items():
-        counts = array_type(value.companions[name]).dims
+    for name, spread in spreads.items():
         taken = []
-        for whole, block, count, size in zip(value.type.dims, blocks, counts, sizes, strict=True):
+        for whole, block, count, size in zip(dims, spread.blocks, spread.counts, sizes, strict=True):
             if count == whole and block == 1:
                 taken.append(size)
             elif count == 1 or size == whole:
@@ -183,40 +197,33 @@ def _window_sizes(value: QuantizedValue, sizes: Sequence[int], attribute: str) -
     return attributes
 
 
-def _cut_blocks(value: QuantizedValue, dims: Sequence[int]) -> dict[str, tuple[int, ...]]:
+def _cut_blocks(spreads: Mapping[str, Spread], dims: Sequence[int]) -> dict[str, tuple[int, ...]]:
     return {
-        name: tuple(max(min(block, size), 1) for block, size in zip(blocks, dims, strict=True))
-        for name, blocks in value.blocks.items()
+        name: tuple(max(min(block, size), 1) for block, size in zip(spread.blocks, dims, strict=True))
+        for name, spread in spreads.items()
     }
 
 
-def _reshape(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
+def _reshape(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
     targets = array_type(node).dims
     if 0 in targets:
         return None
-    spans = common_factors(value.type.dims, targets)
+    spans = common_factors(dims, targets)
     blocks: dict[str, tuple[int, ...]] = {}
-    shapes: dict[str, list[int]] = {}
-    for name, old in value.blocks.items():
-        counts = array_type(value.companions[name]).dims
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, spread in spreads.items():
         made, shape = [1] * len(targets), [1] * len(targets)
         for sources, results in spans:
             split = _reshaped_blocks(
-                [(value.type.dims[dim], old[dim], counts[dim]) for dim in sources], [targets[dim] for dim in results]
+                [(dims[dim], spread.blocks[dim], spread.counts[dim]) for dim in sources],
+                [targets[dim] for dim in results],
             )
             if split is None:
                 return None
             for dim, (block, count) in zip(results, split, strict=True):
                 made[dim], shape[dim] = block, count
-        blocks[name], shapes[name] = tuple(made), shape
-    writer = InsertionPoint(node.graph, node)
-    type_ = array_type(node)
-    made_node = node.graph.add_apply(
-        node.op, (value.node,), packed(type_.with_dtype(array_type(value.node).dtype)), node.attributes, node.name,
-        before=node, metadata=node.raw_metadata,
-    )  # fmt: skip
-    companions = {name: writer.reshape(companion, shapes[name]) for name, companion in value.companions.items()}
-    return QuantizedValue(made_node, companions, blocks, type_.with_layout(None))
+        blocks[name], shapes[name] = tuple(made), tuple(shape)
+    return Movement(blocks, {}, shapes)
 
 
 def _reshaped_blocks(sources: Sequence[tuple[int, int, int]], results: Sequence[int]) -> list[tuple[int, int]] | None:

@@ -108,14 +108,14 @@ def read_recipe(
     """
     if isinstance(weights, str):
         by_weight: dict[str, WeightFormat] = {}
-        formats = [_read_format(weights, per, group, is_symmetric=symmetric)]
+        formats = [read_format(weights, per, group, is_symmetric=symmetric)]
     else:
         if only is not None or not weights:
             raise HloomError(
                 "weights are named with their formats, and in only= again" if weights else "no weight is named",
                 hint="weights={'up': 'int8', 'down': 'int4:32'}",
             )
-        by_weight = {n: _read_format(text, per, group, is_symmetric=symmetric) for n, text in weights.items()}
+        by_weight = {n: read_format(text, per, group, is_symmetric=symmetric) for n, text in weights.items()}
         formats, only = [*by_weight.values()], [*by_weight]
     selection = read_selection(opcodes, scope, only, least)
     if activations is not None:
@@ -133,7 +133,14 @@ def read_recipe(
     )
 
 
-def _read_format(text: str, per: str | None, group: int | None, *, is_symmetric: bool) -> WeightFormat:
+def read_cache_formats(cache: str | Mapping[str, str]) -> WeightFormat | dict[str, WeightFormat]:
+    """The format of all caches, or that of those named; raises HloomError for what makes none."""
+    if not isinstance(cache, str):
+        return {name: read_format(text, None, None, is_symmetric=True) for name, text in cache.items()}
+    return read_format(cache, None, None, is_symmetric=True)
+
+
+def read_format(text: str, per: str | None, group: int | None, *, is_symmetric: bool) -> WeightFormat:
     """A format, `int4:32` with its group; raises HloomError for what makes none."""
     name, colon, size = text.partition(":")
     chosen = number_format(name)

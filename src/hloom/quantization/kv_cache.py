@@ -1,0 +1,353 @@
+"""Which parameters of a decode step are KV caches, and what shares a scale in them.
+
+A cache is an array that dots read, some elements of which are written anew (by a dynamic-update-slice, a scatter, a
+select or a concatenation), and that an output of the program is then, or that a loop carries on. A scale is shared by
+what one row of a head is: what is summed up in the product with the queries, or what is left of the values once all
+rows are summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hloom.analysis import called_computations
+from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType
+from hloom.quantization.arithmetic import scale_dims
+from hloom.quantization.cache_flow import (
+    CacheFlow,
+    Slot,
+    Slots,
+    bases_of,
+    follow,
+    is_same_along,
+    is_write,
+    window_dims,
+    written_dims,
+)
+from hloom.quantization.insertion_point import array_type
+from hloom.quantization.movement import MovedDims, Piece, moved, unmoved
+from hloom.quantization.parameter_names import ParameterNames
+from hloom.quantization.quantized_value import SCALE, Spread, movement_of
+from hloom.quantization.recipe import WeightFormat
+from hloom.quantization.weights import LEAST_BITS, Exclusion
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayout:
+    """How a value of a cache is held: its format, and how many elements of every dimension share a scale."""
+
+    blocks: tuple[int, ...]
+    format: WeightFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A value that is a cache before the first write: a parameter of the entry, or what a loop carries.
+
+    `outputs` are the numbers of the entry's results that it is afterwards; `writes` and `readers` instructions.
+    """
+
+    node: Node
+    layout: CacheLayout
+    outputs: tuple[int, ...]
+    writes: tuple[Node, ...]
+    readers: tuple[Node, ...]
+
+
+class _Dims:
+    """Where the dimensions of a cache go."""
+
+    def moved(self, node: Apply, operand_index: int, known: MovedDims) -> MovedDims | None:
+        return moved(node, operand_index, known)
+
+    def written(self, node: Apply, known: MovedDims) -> MovedDims | None:
+        return known
+
+    def holding(self, node: Apply, operand_index: int, known: MovedDims) -> MovedDims | None:
+        sizes, held = array_type(node).dims, array_type(node.inputs[operand_index]).dims
+        if len(sizes) != len(held):
+            return None
+        return tuple(
+            pieces if size == part else (Piece(frozenset().union(*(piece.dims for piece in pieces)), size),)
+            for size, part, pieces in zip(sizes, held, known, strict=True)
+        )
+
+
+class LayoutRules:
+    """How values of caches are held after a movement or a write; None where a block would be cut."""
+
+    def moved(self, node: Apply, operand_index: int, known: CacheLayout) -> CacheLayout | None:
+        if operand_index != 0 or node.inputs.count(node.inputs[0]) != 1:
+            return None
+        dims = array_type(node.inputs[0]).dims
+        if not all(dims):
+            return None
+        spreads = {SCALE: Spread(known.blocks, scale_dims(dims, known.blocks))}
+        movement = movement_of(dims, spreads, node)
+        return None if movement is None else CacheLayout(movement.blocks[SCALE], known.format)
+
+    def written(self, node: Apply, known: CacheLayout) -> CacheLayout | None:
+        return known if can_write(node, known.blocks) else None
+
+    def holding(self, node: Apply, operand_index: int, known: CacheLayout) -> CacheLayout | None:
+        blocks = known.blocks
+        if node.opcode == "scatter":
+            target = [1] * array_type(node).rank
+            for update, dim in window_dims(node):
+                target[dim] = blocks[update]
+            blocks = tuple(target)
+        if len(blocks) != array_type(node).rank or not can_write(node, blocks):
+            return None
+        return CacheLayout(blocks, known.format) if row_blocks(node, operand_index, blocks) == known.blocks else None
+
+
+def can_write(write: Node, blocks: Sequence[int]) -> bool:
+    """Whether a write replaces blocks as a whole."""
+    shared = [dim for dim, block in enumerate(blocks) if block > 1]
+    dims = array_type(write).dims
+    match write.opcode:
+        case "dynamic-update-slice":
+            update = array_type(write.inputs[1]).dims
+            return all(update[dim] == dims[dim] for dim in shared)
+        case "scatter":
+            update = array_type(write.inputs[2]).dims
+            windows = {dim: target for target, dim in window_dims(write)}
+            return all(dim in windows and update[windows[dim]] == dims[dim] for dim in shared)
+        case "concatenate":
+            return not any(dim in shared for dim in write.attributes["dimensions"])
+    return all(is_same_along(write.inputs[0], dim) for dim in shared)
+
+
+def row_blocks(write: Node, operand_index: int, blocks: Sequence[int]) -> tuple[int, ...]:
+    """The blocks of what is written, so that those of the cache are these."""
+    if write.opcode != "scatter":
+        return tuple(blocks)
+    made = [1] * array_type(write.inputs[operand_index]).rank
+    for update, dim in window_dims(write):
+        made[update] = blocks[dim]
+    return tuple(made)
+
+
+def find_caches(
+    module: Module, slots: Slots, wanted: WeightFormat | Mapping[str, WeightFormat]
+) -> tuple[list[Cache], list[Exclusion]]:
+    """The caches of a module in canonical form, all or those that are named, and why others are none.
+
+    Raises HloomError where a name is no cache's, and where there is none.
+    """
+    if isinstance(wanted, Mapping):
+        return _named_caches(module, slots, wanted), []
+    caches: list[Cache] = []
+    exclusions: list[Exclusion] = []
+    covered: set[Node] = set()
+    for parameter in _candidates(module):
+        made, flow = _cache(module, slots, parameter, wanted)
+        covered |= flow.known.keys()
+        if isinstance(made, Cache):
+            caches.append(made)
+        else:
+            exclusions.append(Exclusion(parameter.name, f"it is no cache: {made}"))
+    for slot in _carried(module, slots):
+        if slot.names[0] in covered:
+            continue
+        made, flow = _cache(module, slots, slot.names[0], wanted)
+        if isinstance(made, Cache) and _is_read_where_written(made, slot):
+            caches.append(made)
+            covered |= flow.known.keys()
+    if not caches:
+        why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
+        raise HloomError(
+            f"{module.name} has no cache to quantise{why}",
+            hint="a cache is a parameter that dots read, that is written into, and that an output then is",
+        )
+    return caches, exclusions
+
+
+def _named_caches(module: Module, slots: Slots, wanted: Mapping[str, WeightFormat]) -> list[Cache]:
+    names = ParameterNames(module.entry.parameters)
+    carried = {name.name: slot for slot in _carried(module, slots) for name in slot.names}
+    caches: dict[Node, Cache] = {}
+    for name, form in wanted.items():
+        node = names.get(name) or (carried[name].names[0] if name in carried else None) or names[name]
+        reason = _reason_against(node)
+        made = reason if reason is not None else _cache(module, slots, node, form)[0]
+        if not isinstance(made, Cache):
+            raise HloomError(f"{node.name} is no cache: {made}")
+        if node in caches:
+            raise HloomError(f"the cache {node.name} is named twice")
+        caches[node] = made
+    if not caches:
+        raise HloomError("no cache is named", hint="cache='int8' means all of them")
+    return list(caches.values())
+
+
+def _candidates(module: Module) -> list[Parameter]:
+    """The parameters that an output may be, after some writes."""
+    outputs = {(type_.dtype, type_.rank) for type_ in _output_types(module)}
+    return [
+        parameter
+        for parameter in module.entry.parameters
+        if _reason_against(parameter) is None
+        and (array_type(parameter).dtype, array_type(parameter).rank) in outputs
+        and any(_is_grown(array_type(parameter), type_) for type_ in _output_types(module))
+    ]
+
+
+def _output_types(module: Module) -> list[TensorType]:
+    return [output.type for output in outputs_of(module) if isinstance(output.type, TensorType)]
+
+
+def outputs_of(module: Module) -> tuple[Node, ...]:
+    """The entry's results."""
+    root = module.entry.root
+    return root.inputs if root.opcode == "tuple" else (root,)
+
+
+def _is_grown(before: TensorType, after: TensorType) -> bool:
+    """Whether an array may be another after rows were written or added."""
+    return (
+        before.dtype is after.dtype
+        and before.rank == after.rank
+        and sum(one != other for one, other in zip(before.dims, after.dims, strict=True)) <= 1
+    )
+
+
+def _carried(module: Module, slots: Slots) -> list[Slot]:
+    """The elements that loops carry and may change, those of outer loops first."""
+    made: dict[int, Slot] = {}
+    for graph in module.graphs:
+        for node in graph.nodes:
+            slot = slots.of_name.get(node)
+            if slot is None or not slot.is_loop or node.graph is not slot.holder.attributes["body"]:
+                continue
+            if _reason_against(node) is None and slot.later_sources[0] is not node:
+                made.setdefault(id(slot), slot)
+    depth = {graph: number for number, graph in enumerate(_from_the_entry(module))}
+    return sorted(made.values(), key=lambda slot: depth.get(slot.holder.graph, len(depth)))
+
+
+def _from_the_entry(module: Module) -> list[Graph]:
+    order: dict[Graph, None] = {module.entry: None}
+    pending = [module.entry]
+    for graph in pending:
+        for node in graph.nodes:
+            for called in called_computations(node):
+                if called not in order:
+                    order[called] = None
+                    pending.append(called)
+    return list(order)
+
+
+def _is_read_where_written(cache: Cache, slot: Slot) -> bool:
+    """Whether a dot reads what a loop carries in the loop itself: else it is collected there to be read behind it."""
+    inside = {slot.holder.attributes["body"]}
+    pending = [*inside]
+    while pending:
+        for node in pending.pop().nodes:
+            further = [graph for graph in called_computations(node) if graph not in inside]
+            inside.update(further)
+            pending += further
+    return any(reader.graph in inside for reader in cache.readers)
+
+
+def _reason_against(node: Node) -> str | None:
+    type_ = node.type
+    if not isinstance(type_, TensorType) or not type_.is_static:
+        return f"it is {type_}: no array of a known size"
+    if not type_.dtype.is_float or type_.dtype.bits < LEAST_BITS:
+        return f"it is {type_}: only floats of {LEAST_BITS} bits and more are quantised"
+    if type_.rank < 2 or not type_.element_count:
+        return f"it is {type_}: it has no rows"
+    return None
+
+
+def _cache(
+    module: Module, slots: Slots, node: Node, form: WeightFormat
+) -> tuple[Cache | str, CacheFlow[MovedDims]]:
+    """The cache that a value is, or why it is none."""
+    type_ = array_type(node)
+    flow = follow(slots, {node: unmoved(type_)}, _Dims())
+    writes = [value for value in flow.known if is_write(value)]
+    written = frozenset(
+        origin
+        for write in writes
+        for dim in written_dims(write)
+        for piece in flow.known[write][dim]
+        for origin in piece.dims
+    )
+    reads = [
+        (user, operand_index, dims)
+        for value, dims in flow.known.items()
+        for user in value.users
+        if isinstance(user, Apply) and user.opcode == "dot"
+        for operand_index, operand in enumerate(user.inputs)
+        if operand is value
+    ]
+    ends = [
+        number
+        for number, output in enumerate(outputs_of(module))
+        if output in flow.known and _is_grown(type_, array_type(output)) and output is not node
+    ]
+    if not reads:
+        return "no dot reads it", flow
+    if not writes or not written:
+        return "nothing is written into it; as a weight it may be quantised", flow
+    if isinstance(node, Parameter) and node.graph is module.entry and not ends:
+        return f"no output is what it is after {writes[-1].name}", flow
+    if len(ends) > 1:
+        return f"the outputs {', '.join(map(str, ends))} may all be what it is after the step", flow
+    shared: dict[int, int] | None = None
+    for user, operand_index, dims in reads:
+        own = _shared_dims(user, operand_index, dims, written, type_.dims)
+        shared = own if shared is None else {dim: size for dim, size in own.items() if shared.get(dim) == size}
+    if not shared:
+        return "the dots that read it share no dimension within a row", flow
+    blocks = [shared.get(dim, 1) for dim in range(type_.rank)]
+    if form.group is not None:
+        last = max(shared)
+        blocks[last] = min(form.group, blocks[last])
+    made = Cache(
+        node,
+        CacheLayout(tuple(blocks), form),
+        tuple(ends),
+        tuple(writes),
+        tuple(dict.fromkeys(user for user, _, _ in reads)),
+    )
+    return _held_throughout(module, slots, made), flow
+
+
+def _held_throughout(module: Module, slots: Slots, cache: Cache) -> Cache | str:
+    """The cache, where it keeps its layout up to the output; else what does not."""
+    flow = follow(slots, {cache.node: cache.layout}, LayoutRules())
+    for number in cache.outputs:
+        output = outputs_of(module)[number]
+        if output not in flow.known or flow.known[output].blocks != cache.layout.blocks:
+            cut = next((w for w in cache.writes if w not in flow.known), None)
+            what = f"{cut.name} does not write whole rows" if cut is not None else f"output {number} is computed of it"
+            return f"it cannot stay narrow: {what}"
+    if not isinstance(cache.node, Parameter) and not any(write in flow.known for write in cache.writes):
+        return "what is written into it is no whole rows"
+    if not any(bases_of(write) or write.opcode == "concatenate" for write in cache.writes):
+        return "nothing is written into it"
+    return cache
+
+
+def _shared_dims(
+    dot: Apply, operand_index: int, dims: MovedDims, written: frozenset[int], sizes: Sequence[int]
+) -> dict[int, int]:
+    """The dimensions of a cache that are a row of a head in a dot that reads it, and how many elements of them."""
+    side = ("lhs", "rhs")[operand_index]
+    batch = tuple(dot.attribute(f"{side}_batch_dims") or ())
+    contracting = tuple(dot.attribute(f"{side}_contracting_dims") or ())
+    summed = [piece for dim in contracting for piece in dims[dim] if piece.size > 1]
+    if summed and all(piece.dims <= written for piece in summed):  # values: the rows are summed up
+        free = [dim for dim in range(len(dims)) if dim not in (*batch, *contracting)]
+        summed = [piece for dim in free for piece in dims[dim]]
+    shared: dict[int, int] = {}
+    for piece in summed:
+        if len(piece.dims) == 1 and not piece.dims <= written:
+            (dim,) = piece.dims
+            shared[dim] = shared.get(dim, 1) * piece.size
+    return {dim: size for dim, size in shared.items() if 1 < size and sizes[dim] % size == 0}
