@@ -57,6 +57,10 @@ def arrays() -> dict[str, np.ndarray]:
         (("--activations", "dynamic", "--smooth", "much"), "'much' is no number from 0 to 1, and not 'search'"),
         (("--activations", "dynamic", "--smooth", "nan"), "'nan' is no number from 0 to 1, and not 'search'"),
         (("--seed", 1), "--inputs and --seed are for --check"),
+        (("--cache-only", "k"), "--cache-only is for --cache"),
+        (("--format", "none"), "--format none leaves all weights: give --cache, or a format"),
+        (("--format", "none", "--cache", "int8", "--activations", "dynamic"), "--format none leaves them"),
+        (("--format", "none", "--cache", "int8", "--error-budget", 0.1), "--format none leaves them"),
         (("--check", "--seed", 1, "--inputs", "x.npz"), "--seed chooses random inputs"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
     ],
@@ -243,3 +247,58 @@ def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "error: up cannot be quantised: 1 of its 8,192 values are NaN or infinite\n"
     assert not (tmp_path / "new.npz").exists()
+
+
+DECODE = """HloModule decode
+ENTRY step {
+  k = f32[2,8,4] parameter(0)
+  row = f32[2,1,4] parameter(1)
+  i = s32[] parameter(2)
+  zero = s32[] constant(0)
+  k1 = f32[2,8,4] dynamic-update-slice(k, row, zero, i, zero)
+  q = f32[2,4] parameter(3)
+  s = f32[2,8] dot(q, k1), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={2}
+  ROOT t = (f32[2,8], f32[2,8,4]) tuple(s, k1)
+}
+"""
+
+
+def steps(tmp_path: Path, count: int) -> list[str]:
+    """Options that give the inputs of some decode steps."""
+    generator = np.random.default_rng(0)
+    options: list[str] = []
+    for step in range(count):
+        shapes = {"k": (2, 8, 4), "row": (2, 1, 4), "q": (2, 4)}
+        named = {name: generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        np.savez(tmp_path / f"step{step}.npz", i=np.int32(step), **named)
+        options += ["--inputs", str(tmp_path / f"step{step}.npz")]
+    return options
+
+
+def test_caches_over_steps(call: Call, tmp_path: Path):
+    path, output = tmp_path / "decode.hlo", tmp_path / "small.hlo"
+    path.write_text(DECODE)
+    options = ("--format", "none", "--cache", "int8", "--check", *steps(tmp_path, 3))
+    result = call("quantize", path, *options, "-o", output)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 cache as int8" in result.stdout
+    assert "caches: 256 B -> 128 B, 0.500" in result.stdout
+    assert "step by step" in result.stdout
+    assert "k = s8[2,8,4]" in hloom.print(hloom.load(output), "short")
+    record = json.loads(call("quantize", path, *options, "--json").stdout)
+    assert len(record["steps"]) == 3
+    assert all(0 < step[0]["error"] < 0.02 for step in record["steps"])
+    assert (record["caches"][0]["name"], record["caches"][0]["output"], record["weights"]) == ("k", 1, [])
+
+
+def test_what_is_no_cache(call: Call, tmp_path: Path, model: Path):
+    path = tmp_path / "decode.hlo"
+    path.write_text(DECODE)
+    result = call("quantize", path, "--format", "none", "--cache", "int8", "--cache-only", "q")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "q is no cache: nothing is written into it; as a weight it may be quantised" in result.stderr
+    result = call("quantize", path, "--format", "none", "--cache", "int9")
+    assert (result.exit_code, result.stdout) == (1, "")
+    result = call("quantize", model, "--check", *steps(tmp_path, 2))
+    assert result.exit_code == 2
+    assert "there is no --cache" in result.stderr

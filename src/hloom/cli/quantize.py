@@ -44,6 +44,8 @@ from hloom.quantization import (
     GptqRounding,
     Quantization,
     QuantizationReport,
+    QuantizedCache,
+    QuantizedWeight,
     check_suffix,
     choose_formats,
     inputs_in_order,
@@ -57,6 +59,7 @@ from hloom.quantization import (
 from hloom.text import HloomError
 
 METHODS = ("nearest", "gptq")
+NO_FORMAT = "none"
 
 
 class AlphaType(click.ParamType):
@@ -82,7 +85,14 @@ ALPHA = AlphaType()
 
 @click.command("quantize")
 @file_argument
-@click.option("--format", "number_format", type=click.Choice([*FORMATS]), default="int8", show_default=True)
+@click.option(
+    "--format",
+    "number_format",
+    type=click.Choice([*FORMATS, NO_FORMAT]),
+    default="int8",
+    show_default=True,
+    help="Of weights; none leaves them as they are.",
+)
 @click.option("--per", type=click.Choice(GRANULARITIES), help="What shares a scale.  [default: channel]")
 @click.option("--group", type=click.IntRange(min=1), metavar="N", help="Elements that share a scale: per group.")
 @click.option("--asymmetric", is_flag=True, help="With zero points.")
@@ -101,8 +111,16 @@ ALPHA = AlphaType()
 @click.option("--error-budget", type=float, metavar="E", help="Formats by weight: fewest bytes within an output error.")
 @click.option("--bytes-budget", metavar="SIZE", help="Formats by weight: the least error within 80MB of weights.")
 @click.option("--choices", metavar="NAMES", help=f"Formats for budgets.  [default: {','.join(FORMATS_TO_TRY)}]")
+@click.option("--cache", "cache_format", metavar="FORMAT", help="Of KV caches: int8, e4m3, int4:32, ...")
+@click.option("--cache-only", metavar="NAMES", help="Only these caches, by name, number or path.")
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="All arrays that --check takes.")
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="All arrays that --check takes; given again, of the next step, which continues with the caches.",
+)
 @click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
 @click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
 @click.option(
@@ -129,8 +147,10 @@ def command(
     error_budget: float | None,
     bytes_budget: str | None,
     choices: str | None,
+    cache_format: str | None,
+    cache_only: str | None,
     check: bool,
-    inputs: Path | None,
+    inputs: tuple[Path, ...],
     seed: int | None,
     checkpoints: tuple[Path, Path] | None,
     device: str,
@@ -149,11 +169,15 @@ def command(
       hloom quantize model.hlo --activations static --calibrate batch.npz --clipping mse --check
       hloom quantize model.hlo --format mxfp8 --scope mlp --json
       hloom quantize model.hlo --format int4 --method gptq --calibrate batch.npz --convert old.npz new.npz
+      hloom quantize decode.hlo --format none --cache int8 --check --inputs step0.npz --inputs step1.npz
       hloom quantize model.hlo --error-budget 0.01 --choices int8,int4:32,int4:128 --calibrate batch.npz
     """
-    _check_usage(per, group, check=check, has_inputs=inputs is not None, has_seed=seed is not None)
+    _check_usage(per, group, check=check, has_inputs=bool(inputs), has_seed=seed is not None)
     _check_measures(activations, clipping, percentile, smooth)
+    _check_cache(number_format, cache_format, cache_only, activations, method)
     budget = _budget(error_budget, bytes_budget, choices, activations)
+    if budget and number_format == NO_FORMAT:
+        raise click.UsageError("budgets choose formats of weights, and --format none leaves them")
     if method == "gptq" and not check and checkpoints is None:
         raise click.UsageError("--method gptq changes arrays, not the program: give --convert or --check")
     if calibrate and not (activations == "static" or smooth is not None or budget or method == "gptq"):
@@ -169,7 +193,7 @@ def command(
     batches = [_inputs(program, path) for path in calibrate]
     selection = {"symmetric": not asymmetric, "opcodes": names_of(opcodes) or [], "scope": scope}
     choice: FormatChoice | None = None
-    weights: str | Mapping[str, str] = number_format
+    weights: str | Mapping[str, str] | None = None if number_format == NO_FORMAT else number_format
     selected: dict[str, Any] = {"per": per, "group": group, "only": names_of(only), "least": least}
     if budget:
         with progress("measuring"):
@@ -184,6 +208,7 @@ def command(
             weights,
             **selection,
             **selected,
+            cache=_caches(cache_format, cache_only),
             activations=activations,
             calibration=batches if activations == "static" or smooth is not None else (),
             clipping=clipping or "minmax",
@@ -193,7 +218,8 @@ def command(
         if method == "gptq":
             made = round_by_gptq(made, batches)
     with progress("comparing"):
-        result = report(made, _arrays(made, inputs, seed or 0) if check else None, device=device)
+        steps = _arrays(made, inputs, seed or 0) if check else []
+        result = report(made, steps[0] if check else None, further=steps[1:], device=device)
     if checkpoints is not None:
         with progress("converting"):
             save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0])))
@@ -234,6 +260,21 @@ def _check_measures(
         raise click.UsageError("--smooth is for --activations static or dynamic")
 
 
+def _check_cache(number_format: str, cache: str | None, only: str | None, activations: str | None, method: str) -> None:
+    if only is not None and cache is None:
+        raise click.UsageError("--cache-only is for --cache")
+    if number_format == NO_FORMAT:
+        if cache is None:
+            raise click.UsageError("--format none leaves all weights: give --cache, or a format")
+        if activations is not None or method == "gptq":
+            raise click.UsageError("--activations and --method gptq are for weights, and --format none leaves them")
+
+
+def _caches(cache: str | None, only: str | None) -> str | dict[str, str] | None:
+    names = names_of(only)
+    return cache if cache is None or names is None else dict.fromkeys(names, cache)
+
+
 def _budget(
     error: float | None, size: str | None, choices: str | None, activations: str | None
 ) -> dict[str, float | int]:
@@ -266,10 +307,12 @@ def _check_choice(choice: FormatChoice) -> None:
     )
 
 
-def _arrays(made: Quantization, inputs: Path | None, seed: int) -> Sequence[Any]:
-    if inputs is None:
-        return random_arrays(made, seed)
-    return _inputs(made.original, inputs)
+def _arrays(made: Quantization, inputs: Sequence[Path], seed: int) -> list[Sequence[Any]]:
+    if not inputs:
+        return [random_arrays(made, seed)]
+    if len(inputs) > 1 and not any(cache.number is not None for cache in made.caches):
+        raise click.UsageError("--inputs is given again for steps that continue with a cache: there is no --cache")
+    return [_inputs(made.original, path) for path in inputs]
 
 
 def _inputs(program: Module, path: Path) -> Sequence[Any]:
@@ -281,27 +324,58 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
     """The weights, the products that read them, the outputs, and what was left."""
     made = result.quantization
     before, after = result.weight_bytes
-    count = f"{len(made.weights):,} weight{'s' if len(made.weights) != 1 else ''}"
-    table = new_table(f"{count} as {made.recipe}", "weight", "type", "quantised", ">bytes", ">after", ">")
-    for weight in made.weights[:MOST_ROWS]:
-        table.add_row(
-            Text(weight.name),
-            str(weight.type),
-            str(weight.quantized_type.with_layout(None)),
-            byte_text(weight.bytes_before),
-            byte_text(weight.bytes_after),
-            ratio_text(weight.bytes_after, weight.bytes_before),
-        )
-    add_rest(table, len(made.weights), MOST_ROWS, REST)
-    yield table
+    if made.weights:
+        yield _narrow_table(f"{_count(made.weights, 'weight')} as {made.recipe}", "weight", made.weights)
+    if made.caches:
+        formats = ", ".join(dict.fromkeys(str(cache.format) for cache in made.caches))
+        yield _narrow_table(f"{_count(made.caches, 'cache')} as {formats}", "cache", made.caches)
     yield from _smoothing_table(made)
     title = "dots and convolutions, with what dequantises their weights"
     yield from product_table(title, result.products, [product.flops[1] for product in result.products])
     yield from output_table(result.outputs)
+    yield from _step_table(result)
     yield from exclusion_lines(made.exclusions)
-    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+    if made.weights:
+        yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+    if made.caches:
+        before, after = result.cache_bytes
+        yield Text(f"caches: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
     one, two = result.seconds
     yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
+
+
+def _count(things: Sequence[Any], noun: str) -> str:
+    return f"{len(things):,} {noun}{'s' if len(things) != 1 else ''}"
+
+
+def _narrow_table(title: str, noun: str, held: Sequence[QuantizedWeight] | Sequence[QuantizedCache]) -> RenderableType:
+    table = new_table(title, noun, "type", "quantised", ">bytes", ">after", ">")
+    for one in held[:MOST_ROWS]:
+        table.add_row(
+            Text(one.name),
+            str(one.type),
+            str(one.quantized_type.with_layout(None)),
+            byte_text(one.bytes_before),
+            byte_text(one.bytes_after),
+            ratio_text(one.bytes_after, one.bytes_before),
+        )
+    add_rest(table, len(held), MOST_ROWS, REST)
+    return table
+
+
+def _step_table(result: QuantizationReport) -> Iterator[RenderableType]:
+    """The greatest errors of every step, of outputs that are caches and of the others."""
+    if len(result.steps) < 2:
+        return
+    caches = {cache.output for cache in result.quantization.caches}
+    table = new_table("step by step", ">step", ">error", ">of caches")
+    for step, noises in enumerate(result.steps):
+        cells = [
+            max((noise.error for number, noise in enumerate(noises) if (number in caches) == are_caches), default=None)
+            for are_caches in (False, True)
+        ]
+        table.add_row(str(step), *("" if error is None else f"{error:.2e}" for error in cells))
+    yield table
 
 
 def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:

@@ -4,13 +4,15 @@
     outputs = hloom.run(quantized.module, quantized.convert(arrays)).outputs
 
 To add a number format, give it a row in `formats.py`; to let values pass through a further opcode in their narrow type,
-write its movement in `quantized_value.py`; to let a weight be recognised through one, in `movement.py`.
+write its movement in `quantized_value.py`; to let a weight be recognised through one, in `movement.py`; to let
+caches be written by a further one, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
 """
 
 from hloom.quantization.accuracy import ProductReport as ProductReport
 from hloom.quantization.accuracy import QuantizationReport as QuantizationReport
 from hloom.quantization.accuracy import compare_outputs as compare_outputs
 from hloom.quantization.accuracy import compare_products as compare_products
+from hloom.quantization.accuracy import compare_steps as compare_steps
 from hloom.quantization.accuracy import inputs_in_order as inputs_in_order
 from hloom.quantization.accuracy import product_reports as product_reports
 from hloom.quantization.accuracy import random_arrays as random_arrays
@@ -38,6 +40,7 @@ from hloom.quantization.quantize import Quantization as Quantization
 from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
 from hloom.quantization.quantize import check_program as check_program
 from hloom.quantization.quantize import quantize as quantize
+from hloom.quantization.quantized_cache import QuantizedCache as QuantizedCache
 from hloom.quantization.quantized_value import common_factors as common_factors
 from hloom.quantization.recipe import ACTIVATIONS as ACTIVATIONS
 from hloom.quantization.recipe import GRANULARITIES as GRANULARITIES

@@ -46,13 +46,27 @@ class ProductReport:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """What quantisation gives and costs. `outputs` and the products' noise are there where arrays were run."""
+    """What quantisation gives and costs. `steps` and the products' noise are there where arrays were run.
+
+    `steps` are the outputs of the first step, and of those that continue with its caches.
+    """
 
     quantization: Quantization
     device: str
     products: tuple[ProductReport, ...]
-    outputs: tuple[Noise, ...] | None
+    steps: tuple[tuple[Noise, ...], ...]
     seconds: tuple[float, float]
+
+    @property
+    def outputs(self) -> tuple[Noise, ...] | None:
+        """The outputs of the first step; None where nothing was run."""
+        return self.steps[0] if self.steps else None
+
+    @property
+    def cache_bytes(self) -> tuple[int, int]:
+        """Of the caches that are quantised, before and after, scales included."""
+        caches = self.quantization.caches
+        return sum(cache.bytes_before for cache in caches), sum(cache.bytes_after for cache in caches)
 
     @property
     def weight_bytes(self) -> tuple[int, int]:
@@ -104,33 +118,82 @@ class QuantizationReport:
                 for smoothed in (self.quantization.smoothing.activations if self.quantization.smoothing else ())
             ],
             "exclusions": [{"name": left.name, "reason": left.reason} for left in self.quantization.exclusions],
+            "caches": [
+                {
+                    "name": cache.name,
+                    "output": cache.output,
+                    "type": str(cache.type),
+                    "quantized_type": str(cache.quantized_type.with_layout(None)),
+                    "format": str(cache.format),
+                    "blocks": list(cache.blocks),
+                    "bytes": [cache.bytes_before, cache.bytes_after],
+                    "written_by": list(cache.writes),
+                    "used_by": list(cache.uses),
+                }
+                for cache in self.quantization.caches
+            ],
+            "steps": [
+                [{"number": number, **noise.to_json()} for number, noise in enumerate(step)] for step in self.steps
+            ],
+            "cache_bytes": list(self.cache_bytes),
             "weight_bytes": list(self.weight_bytes),
             "seconds": list(self.seconds),
         }
 
 
 def report(
-    quantization: Quantization, inputs: Sequence[Any] | None = None, *, device: str = "h100", products: bool = True
+    quantization: Quantization,
+    inputs: Sequence[Any] | None = None,
+    *,
+    further: Sequence[Sequence[Any]] = (),
+    device: str = "h100",
+    products: bool = True,
 ) -> QuantizationReport:
     """What a quantised program costs beside its original and, on these inputs of the original, how far it is from it.
 
-    Costs and seconds are the roofline model's. Without `products` only outputs are compared, which XLA computes; numpy
-    computes the products, and raises HloomError where it cannot.
+    `further` are the inputs of steps that follow, in which caches are what the step before left. Costs and seconds are
+    the roofline model's. Without `products` only outputs are compared, which XLA computes; numpy computes the products,
+    and raises HloomError where it cannot.
     """
     before, after = canonicalize(quantization.base), quantization.module
     noises: dict[Node, Noise] = {}
-    outputs = None
+    steps: tuple[tuple[Noise, ...], ...] = ()
     if inputs is not None:
-        converted = quantization.convert(inputs)
-        outputs = compare_outputs(quantization.original, inputs, after, converted)
+        steps = compare_steps(quantization, [inputs, *further])
         if products:
+            converted = quantization.convert(inputs)
             noises = compare_products(before, quantization.base_arrays(inputs), after, converted)
     readers: dict[str, list[str]] = {}
-    for weight in quantization.weights:
+    for weight in (*quantization.weights, *quantization.caches):
         for use in weight.uses:
             readers.setdefault(use, []).append(weight.name)
     made, seconds = product_reports(before, after, readers, noises, device)
-    return QuantizationReport(quantization, device, made, outputs, seconds)
+    return QuantizationReport(quantization, device, made, steps, seconds)
+
+
+def compare_steps(quantization: Quantization, steps: Sequence[Sequence[Any]]) -> tuple[tuple[Noise, ...], ...]:
+    """The original's outputs and those of the quantised program, compared step by step; XLA computes them.
+
+    `steps` are the original's inputs; from the second on, caches are what the step before left, in either program.
+    """
+    carried = {cache.number: cache.output for cache in quantization.caches if cache.number is not None}
+    compared: list[tuple[Noise, ...]] = []
+    before: Sequence[Any] = ()
+    after: Sequence[Any] = ()
+    for number, arrays in enumerate(steps):
+        given, converted = list(arrays), list(quantization.convert(arrays))
+        if number:
+            for parameter, output in carried.items():
+                given[parameter] = before[output or 0]
+            converted = quantization.carried(converted, after)
+        before = run(quantization.original, given).outputs
+        after = run(quantization.module, converted).outputs
+        noises: list[Noise] = []
+        for one, other in zip(before, quantization.restored(after), strict=True):
+            noises.append(Noise())
+            noises[-1].add(one, other)
+        compared.append(tuple(noises))
+    return tuple(compared)
 
 
 def product_reports(

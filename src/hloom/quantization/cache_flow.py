@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hloom.analysis import call_sites, is_branch, is_loop
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
@@ -207,8 +207,10 @@ def _made(
     return rules.holding(user, operand_index, value) if is_held else None
 
 
-def is_write(node: Node) -> bool:
+def is_write(node: Node) -> TypeGuard[Apply]:
     """Whether an instruction yields an operand with some elements replaced by those of another."""
+    if not isinstance(node, Apply):
+        return False
     match node.opcode:
         case "dynamic-update-slice" | "concatenate":
             return True
@@ -219,7 +221,7 @@ def is_write(node: Node) -> bool:
     return False
 
 
-def bases_of(write: Node) -> tuple[int, ...]:
+def bases_of(write: Apply) -> tuple[int, ...]:
     """The operands of a write that have its result's type: of which elements stay."""
     match write.opcode:
         case "dynamic-update-slice" | "scatter":
@@ -229,7 +231,7 @@ def bases_of(write: Node) -> tuple[int, ...]:
     return ()
 
 
-def rows_of(write: Node) -> tuple[int, ...]:
+def rows_of(write: Apply) -> tuple[int, ...]:
     """The operands of a write that replace elements."""
     match write.opcode:
         case "dynamic-update-slice":
@@ -241,7 +243,7 @@ def rows_of(write: Node) -> tuple[int, ...]:
     return ()
 
 
-def written_dims(write: Node) -> frozenset[int]:
+def written_dims(write: Apply) -> frozenset[int]:
     """The dimensions along which a write chooses elements."""
     type_ = write.type
     assert isinstance(type_, TensorType), "writes yield arrays"
@@ -267,7 +269,7 @@ def written_dims(write: Node) -> frozenset[int]:
     return frozenset(dim for dim in range(type_.rank) if not is_same_along(write.inputs[0], dim))
 
 
-def window_dims(scatter: Node) -> Iterator[tuple[int, int]]:
+def window_dims(scatter: Apply) -> Iterator[tuple[int, int]]:
     """The dimensions of the updates that are dimensions of the array too, and which."""
     gone = {*(scatter.attribute("inserted_window_dims") or ()), *(scatter.attribute("input_batching_dims") or ())}
     rank = scatter.type.rank if isinstance(scatter.type, TensorType) else 0

@@ -18,7 +18,6 @@ from hloom.quantization.cache_flow import (
     CacheFlow,
     Slot,
     Slots,
-    bases_of,
     follow,
     is_same_along,
     is_write,
@@ -32,6 +31,8 @@ from hloom.quantization.quantized_value import SCALE, Spread, movement_of
 from hloom.quantization.recipe import WeightFormat
 from hloom.quantization.weights import LEAST_BITS, Exclusion
 from hloom.text import HloomError
+
+UNWRITTEN = "nothing is written into it; as a weight it may be quantised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,15 @@ class Cache:
     node: Node
     layout: CacheLayout
     outputs: tuple[int, ...]
-    writes: tuple[Node, ...]
-    readers: tuple[Node, ...]
+    writes: tuple[Apply, ...]
+    readers: tuple[Apply, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class _Dims:
-    """Where the dimensions of a cache go."""
+    """Where the dimensions of a cache go; unless they `go_on_as_rows`, only of what rows are written into."""
+
+    go_on_as_rows: bool = True
 
     def moved(self, node: Apply, operand_index: int, known: MovedDims) -> MovedDims | None:
         return moved(node, operand_index, known)
@@ -69,6 +73,11 @@ class _Dims:
         sizes, held = array_type(node).dims, array_type(node.inputs[operand_index]).dims
         if len(sizes) != len(held):
             return None
+        if not self.go_on_as_rows:
+            is_most = node.opcode == "concatenate" and all(
+                2 * part > size for size, part in zip(sizes, held, strict=True)
+            )
+            return known if is_most else None
         return tuple(
             pieces if size == part else (Piece(frozenset().union(*(piece.dims for piece in pieces)), size),)
             for size, part, pieces in zip(sizes, held, known, strict=True)
@@ -103,7 +112,7 @@ class LayoutRules:
         return CacheLayout(blocks, known.format) if row_blocks(node, operand_index, blocks) == known.blocks else None
 
 
-def can_write(write: Node, blocks: Sequence[int]) -> bool:
+def can_write(write: Apply, blocks: Sequence[int]) -> bool:
     """Whether a write replaces blocks as a whole."""
     shared = [dim for dim, block in enumerate(blocks) if block > 1]
     dims = array_type(write).dims
@@ -120,7 +129,7 @@ def can_write(write: Node, blocks: Sequence[int]) -> bool:
     return all(is_same_along(write.inputs[0], dim) for dim in shared)
 
 
-def row_blocks(write: Node, operand_index: int, blocks: Sequence[int]) -> tuple[int, ...]:
+def row_blocks(write: Apply, operand_index: int, blocks: Sequence[int]) -> tuple[int, ...]:
     """The blocks of what is written, so that those of the cache are these."""
     if write.opcode != "scatter":
         return tuple(blocks)
@@ -141,14 +150,18 @@ def find_caches(
         return _named_caches(module, slots, wanted), []
     caches: list[Cache] = []
     exclusions: list[Exclusion] = []
+    reasons: list[Exclusion] = []
     covered: set[Node] = set()
     for parameter in _candidates(module):
         made, flow = _cache(module, slots, parameter, wanted)
         covered |= flow.known.keys()
         if isinstance(made, Cache):
             caches.append(made)
-        else:
-            exclusions.append(Exclusion(parameter.name, f"it is no cache: {made}"))
+            continue
+        reason = Exclusion(parameter.name, f"it is no cache: {made}")
+        reasons.append(reason)
+        if made != UNWRITTEN and any(is_write(value) for value in flow.known):
+            exclusions.append(reason)
     for slot in _carried(module, slots):
         if slot.names[0] in covered:
             continue
@@ -157,7 +170,8 @@ def find_caches(
             caches.append(made)
             covered |= flow.known.keys()
     if not caches:
-        why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
+        first = next(iter([*exclusions, *reasons]), None)
+        why = f"; {first.name}: {first.reason}" if first is not None else ""
         raise HloomError(
             f"{module.name} has no cache to quantise{why}",
             hint="a cache is a parameter that dots read, that is written into, and that an output then is",
@@ -263,9 +277,7 @@ def _reason_against(node: Node) -> str | None:
     return None
 
 
-def _cache(
-    module: Module, slots: Slots, node: Node, form: WeightFormat
-) -> tuple[Cache | str, CacheFlow[MovedDims]]:
+def _cache(module: Module, slots: Slots, node: Node, form: WeightFormat) -> tuple[Cache | str, CacheFlow[MovedDims]]:
     """The cache that a value is, or why it is none."""
     type_ = array_type(node)
     flow = follow(slots, {node: unmoved(type_)}, _Dims())
@@ -292,8 +304,9 @@ def _cache(
     ]
     if not reads:
         return "no dot reads it", flow
-    if not writes or not written:
-        return "nothing is written into it; as a weight it may be quantised", flow
+    core = follow(slots, {node: unmoved(type_)}, _Dims(go_on_as_rows=False))
+    if not written or not any(is_write(value) for value in core.known):
+        return UNWRITTEN, flow
     if isinstance(node, Parameter) and node.graph is module.entry and not ends:
         return f"no output is what it is after {writes[-1].name}", flow
     if len(ends) > 1:
@@ -303,7 +316,7 @@ def _cache(
         own = _shared_dims(user, operand_index, dims, written, type_.dims)
         shared = own if shared is None else {dim: size for dim, size in own.items() if shared.get(dim) == size}
     if not shared:
-        return "the dots that read it share no dimension within a row", flow
+        return "of what is written at once the dots that read it sum up nothing", flow
     blocks = [shared.get(dim, 1) for dim in range(type_.rank)]
     if form.group is not None:
         last = max(shared)
@@ -329,8 +342,6 @@ def _held_throughout(module: Module, slots: Slots, cache: Cache) -> Cache | str:
             return f"it cannot stay narrow: {what}"
     if not isinstance(cache.node, Parameter) and not any(write in flow.known for write in cache.writes):
         return "what is written into it is no whole rows"
-    if not any(bases_of(write) or write.opcode == "concatenate" for write in cache.writes):
-        return "nothing is written into it"
     return cache
 
 
@@ -350,4 +361,4 @@ def _shared_dims(
         if len(piece.dims) == 1 and not piece.dims <= written:
             (dim,) = piece.dims
             shared[dim] = shared.get(dim, 1) * piece.size
-    return {dim: size for dim, size in shared.items() if 1 < size and sizes[dim] % size == 0}
+    return {dim: size for dim, size in shared.items() if size > 1 and sizes[dim] % size == 0}

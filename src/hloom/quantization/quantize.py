@@ -24,8 +24,8 @@ from hloom.quantization.integer_products import (
     write_integer_product,
 )
 from hloom.quantization.parameter_names import ParameterNames
-from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
 from hloom.quantization.quantized_cache import QuantizedCache, narrow_caches
+from hloom.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
 from hloom.quantization.recipe import OPCODES, Recipe, WeightFormat, read_cache_formats, read_recipe
 from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
 from hloom.quantization.weights import Exclusion, Weight, choose_weights

@@ -22,8 +22,9 @@ from hloom.quantization.weights import Exclusion
 class QuantizedCache:
     """A cache that has a narrow type now: a parameter and a result of the program, or what a loop carries.
 
-    Elements of a block of `blocks` share a scale. `number` and `output` are the parameter's and the result's, None where
-    a loop carries the cache. `writes` are the instructions that quantise what they write, `uses` dots that read it.
+    Elements of a block of `blocks` share a scale. `number` and `output` are the parameter's and the result's, None
+    where a loop carries the cache. `writes` are the instructions that quantise what they write, `uses` the dots that
+    read it.
     """
 
     name: str
@@ -61,7 +62,6 @@ def narrow_caches(
     caches, exclusions = find_caches(module, slots, wanted)
     flow = follow(slots, {cache.node: cache.layout for cache in caches}, LayoutRules())
     first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
-    made: list[QuantizedCache] = []
     seeds: dict[Node, QuantizedValue] = {}
     before = {cache.node: array_type(cache.node) for cache in caches}
     for cache in caches:
@@ -75,16 +75,15 @@ def narrow_caches(
     rewriter = CacheRewriter(module, flow, seeds)
     outputs = sorted({number for cache in caches if cache.node in seeds for number in cache.outputs})
     rewriter.rewrite(outputs)
-    for cache in caches:
-        made.append(_record(cache, before[cache.node], seeds.get(cache.node), rewriter.outputs))
+    made = [_record(cache, before[cache.node], seeds.get(cache.node), rewriter.outputs) for cache in caches]
     _share_buffers(module, made)
     return made, exclusions
 
 
 def _share_buffers(module: Module, caches: list[QuantizedCache]) -> None:
     """Let scales be updated where they are if their cache is."""
-    known = tuple(module.attributes.get("input_output_alias") or ())
-    shared = {alias.parameter: alias for alias in known}
+    known: tuple[InputOutputAlias, ...] = tuple(module.attributes.get("input_output_alias") or ())
+    shared: dict[int, InputOutputAlias] = {alias.parameter: alias for alias in known}
     further: list[InputOutputAlias] = []
     is_tuple = module.entry.root.opcode == "tuple"
     for cache in caches:
@@ -102,9 +101,7 @@ def _share_buffers(module: Module, caches: list[QuantizedCache]) -> None:
         module.attributes = module.attributes.changed(input_output_alias=(*moved, *further))
 
 
-def _record(
-    cache: Cache, type_: TensorType, seed: QuantizedValue | None, outputs: Mapping[int, int]
-) -> QuantizedCache:
+def _record(cache: Cache, type_: TensorType, seed: QuantizedValue | None, outputs: Mapping[int, int]) -> QuantizedCache:
     form, plain = cache.layout.format, type_.with_layout(None)
     scale = TensorType(_scale_type(form, plain), scale_dims(plain.dims, cache.layout.blocks))
     output = cache.outputs[0] if seed is not None else None
@@ -133,4 +130,3 @@ def _scale_type(form: WeightFormat, type_: TensorType) -> DType:
     if form.number_format.is_block_scaled:
         return MX_SCALE
     return F64 if type_.dtype is F64 else F32
-

@@ -116,9 +116,7 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
             companions[name] = writer.reshape(companion, movement.shapes[name])
             continue
         attributes = {**own, **movement.attributes.get(name, {})}
-        companions[name] = writer.op(
-            node.opcode, companion, *node.inputs[1:], name=f"{node.name}.{name}", **attributes
-        )
+        companions[name] = writer.op(node.opcode, companion, *node.inputs[1:], name=f"{node.name}.{name}", **attributes)
     return QuantizedValue(made, companions, movement.blocks, type_.with_layout(None))
 
 
