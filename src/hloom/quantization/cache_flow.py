@@ -1,7 +1,7 @@
 """Where the values of a cache go through a program: moved, written into, carried by loops, taken by branches.
 
-Programs are in canonical form: what passes between computations are elements of tuples. A `Slot` is one such element:
-its names are one value, which comes from one of its sources.
+Programs are in canonical form: what passes between computations are elements of tuples. A `CacheSlot` is one such
+element: its names are one value, which comes from one of its sources.
 
     body { k = f32[8,4] get-tuple-element(state), index=1      <- a name
            k1 = f32[8,4] dynamic-update-slice(k, row, i, zero) <- written: a cache as k is
@@ -30,7 +30,7 @@ _MOST_DEPTH = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slot:
+class CacheSlot:
     """An element that a loop carries, or that a branch, a conditional or a barrier passes on.
 
     `holder` is the loop, conditional or barrier. A `branch` takes the element; where it is None the holder yields it.
@@ -52,7 +52,7 @@ class Slot:
         return self.sources[1:] if self.is_loop else ()
 
 
-class Slots:
+class CacheSlots:
     """All slots of a module in canonical form, by the nodes that they are and come from.
 
     The module is changed so that every tuple belongs to one loop, branch or result, and stands in front of it.
@@ -60,8 +60,8 @@ class Slots:
 
     def __init__(self, module: Module) -> None:
         _separate_tuples(module)
-        self.of_name: dict[Node, Slot] = {}
-        self.of_source: dict[Node, list[Slot]] = {}
+        self.of_name: dict[Node, CacheSlot] = {}
+        self.of_source: dict[Node, list[CacheSlot]] = {}
         for graph in module.graphs:
             for node in graph.nodes:
                 for slot in _slots(node) if isinstance(node, Apply) and node.has_row else ():
@@ -70,7 +70,7 @@ class Slots:
                         self.of_source.setdefault(source, []).append(slot)
 
 
-def _slots(node: Apply) -> Iterator[Slot]:
+def _slots(node: Apply) -> Iterator[CacheSlot]:
     if node.opcode == BARRIER:
         yield from _slots_between(node, (node,), (node.inputs[0],))
         return
@@ -93,7 +93,7 @@ def _slots(node: Apply) -> Iterator[Slot]:
 
 def _slots_between(
     holder: Apply, names: Sequence[Node], sources: Sequence[Node], branch: Graph | None = None
-) -> Iterator[Slot]:
+) -> Iterator[CacheSlot]:
     """The slots of tuples that are written out."""
     type_ = names[0].type
     if not isinstance(type_, TupleType) or any(source.opcode != TUPLE for source in sources):
@@ -107,7 +107,7 @@ def _slots_between(
                 taken.setdefault(user.attributes["index"], []).append(user)
     for index, element in enumerate(type_.elements):
         if isinstance(element, TensorType):
-            yield Slot(
+            yield CacheSlot(
                 holder, index, tuple(taken.get(index, ())), tuple(source.inputs[index] for source in sources), branch
             )
 
@@ -133,12 +133,12 @@ class CacheFlow(Generic[Known]):
     """What is known of all values of some caches, and of the slots that hold them."""
 
     known: dict[Node, Known]
-    slots: dict[Slot, Known]
+    slots: dict[CacheSlot, Known]
 
 
-def follow(slots: Slots, seeds: dict[Node, Known], rules: FlowRules[Known]) -> CacheFlow[Known]:
+def follow(slots: CacheSlots, seeds: dict[Node, Known], rules: FlowRules[Known]) -> CacheFlow[Known]:
     """Follow caches from some of their values. A loop whose body yields something else is not followed into."""
-    blocked: set[Slot] = set()
+    blocked: set[CacheSlot] = set()
     while True:
         flow, contradicted = _follow_once(slots, seeds, rules, blocked)
         if not contradicted:
@@ -147,10 +147,10 @@ def follow(slots: Slots, seeds: dict[Node, Known], rules: FlowRules[Known]) -> C
 
 
 def _follow_once(
-    slots: Slots, seeds: dict[Node, Known], rules: FlowRules[Known], blocked: set[Slot]
-) -> tuple[CacheFlow[Known], set[Slot]]:
+    slots: CacheSlots, seeds: dict[Node, Known], rules: FlowRules[Known], blocked: set[CacheSlot]
+) -> tuple[CacheFlow[Known], set[CacheSlot]]:
     known: dict[Node, Known] = {}
-    active: dict[Slot, Known] = {}
+    active: dict[CacheSlot, Known] = {}
     pending: list[tuple[Node, Known]] = [*seeds.items()]
 
     def want(node: Node, value: Known) -> None:
@@ -161,7 +161,7 @@ def _follow_once(
         elif is_write(node) and (before := rules.written(node, value)) is not None:
             pending.append((node, before))
 
-    def enter(slot: Slot, value: Known) -> None:
+    def enter(slot: CacheSlot, value: Known) -> None:
         if slot in blocked or slot in active:
             return
         active[slot] = value

@@ -16,7 +16,7 @@ from hloom.ir import Apply, DType, Graph, Module, Node, SliceDimension, TensorTy
 from hloom.ops import OPS
 from hloom.passes import widen_loop, wider_attributes
 from hloom.quantization.arithmetic import scale_dims
-from hloom.quantization.cache_flow import BARRIER, GET, TUPLE, CacheFlow, Slot, bases_of, is_write, rows_of
+from hloom.quantization.cache_flow import BARRIER, GET, TUPLE, CacheFlow, CacheSlot, bases_of, is_write, rows_of
 from hloom.quantization.insertion_point import InsertionPoint, array_type, packed
 from hloom.quantization.kv_cache import CacheLayout, row_blocks
 from hloom.quantization.quantized_value import SCALE, QuantizedValue, dequantize, move
@@ -37,7 +37,7 @@ class CacheRewriter:
         """By the number of a result that is a cache that of its scales."""
         self._dequantized: dict[Node, Node] = {}
         self._assignments: dict[DType, Graph] = {}
-        self._slots: dict[Node, list[Slot]] = {}
+        self._slots: dict[Node, list[CacheSlot]] = {}
         for slot in flow.slots:
             self._slots.setdefault(slot.holder, []).append(slot)
 
@@ -132,7 +132,7 @@ class CacheRewriter:
             self._assignments[element] = graph
         return self._assignments[element]
 
-    def _loop(self, loop: Apply, slots: Sequence[Slot]) -> None:
+    def _loop(self, loop: Apply, slots: Sequence[CacheSlot]) -> None:
         start = loop.inputs[0]
         if slots:
             start = self._operand(start, slots)
@@ -158,7 +158,7 @@ class CacheRewriter:
             if graph is loop.attributes["body"]:
                 self._root(graph, slots)
 
-    def _holder(self, node: Apply, slots: Sequence[Slot]) -> None:
+    def _holder(self, node: Apply, slots: Sequence[CacheSlot]) -> None:
         if node.opcode == "while":
             self._loop(node, slots)
         elif node.opcode == "conditional":
@@ -177,7 +177,7 @@ class CacheRewriter:
                 self._graph(graph)
                 self._root(graph, ())
 
-    def _conditional(self, node: Apply, slots: Sequence[Slot]) -> None:
+    def _conditional(self, node: Apply, slots: Sequence[CacheSlot]) -> None:
         graphs = called_computations(node)
         for graph, operand in zip(graphs, node.inputs[len(node.inputs) - len(graphs) :], strict=True):
             own = [slot for slot in slots if slot.branch is graph]
@@ -194,7 +194,7 @@ class CacheRewriter:
         if yielded:
             self._yield(node, graphs[0].root, yielded, held)
 
-    def _branch_operand(self, operand: Node, graph: Graph, slots: Sequence[Slot]) -> None:
+    def _branch_operand(self, operand: Node, graph: Graph, slots: Sequence[CacheSlot]) -> None:
         made = self._operand(operand, slots)
         held = [self.values[made.inputs[slot.index]] for slot in slots]
         width = len(made.inputs)
@@ -205,7 +205,7 @@ class CacheRewriter:
             for name in slot.names:
                 self._name(name, value, _element_of(parameter, number, value, before=name))
 
-    def _yield(self, node: Apply, source: Node, slots: Sequence[Slot], held: Sequence[QuantizedValue]) -> None:
+    def _yield(self, node: Apply, source: Node, slots: Sequence[CacheSlot], held: Sequence[QuantizedValue]) -> None:
         """Let an instruction yield what its tuple has, with the scales behind it."""
         width = len(source.inputs) - len(held)
         _widen(node, source)
@@ -217,7 +217,7 @@ class CacheRewriter:
         name.graph.set_type(name, array_type(value.node))
         self.values[name] = QuantizedValue(name, {SCALE: scale}, value.blocks, value.type)
 
-    def _operand(self, start: Node, slots: Sequence[Slot]) -> Node:
+    def _operand(self, start: Node, slots: Sequence[CacheSlot]) -> Node:
         """A tuple that is passed on, its elements for slots narrow and the others not."""
         inputs = list(start.inputs)
         for slot in slots:
@@ -229,10 +229,10 @@ class CacheRewriter:
         self._tuple(start, [slot.index for slot in slots])
         return start
 
-    def _layout(self, slot: Slot) -> CacheLayout:
+    def _layout(self, slot: CacheSlot) -> CacheLayout:
         return self.flow.slots[slot]
 
-    def _root(self, graph: Graph, slots: Sequence[Slot]) -> list[QuantizedValue]:
+    def _root(self, graph: Graph, slots: Sequence[CacheSlot]) -> list[QuantizedValue]:
         """Let a body or a branch yield the narrow values of slots and, behind all else, their scales."""
         root = graph.root
         if root.opcode != TUPLE:
@@ -271,7 +271,7 @@ class CacheRewriter:
         node.graph.set_attributes(node, wider_attributes(node.attributes, len(further)))
         _retype_tuple(node)
 
-    def _retype(self, holder: Node, slots: Sequence[Slot]) -> None:
+    def _retype(self, holder: Node, slots: Sequence[CacheSlot]) -> None:
         assert isinstance(holder.type, TupleType), "a loop's state is a tuple"
         types: list[Type] = list(holder.type.elements)
         for slot in slots:

@@ -16,8 +16,8 @@ from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType
 from hloom.quantization.arithmetic import scale_dims
 from hloom.quantization.cache_flow import (
     CacheFlow,
-    Slot,
-    Slots,
+    CacheSlot,
+    CacheSlots,
     follow,
     is_same_along,
     is_write,
@@ -140,7 +140,7 @@ def row_blocks(write: Apply, operand_index: int, blocks: Sequence[int]) -> tuple
 
 
 def find_caches(
-    module: Module, slots: Slots, wanted: WeightFormat | Mapping[str, WeightFormat]
+    module: Module, slots: CacheSlots, wanted: WeightFormat | Mapping[str, WeightFormat]
 ) -> tuple[list[Cache], list[Exclusion]]:
     """The caches of a module in canonical form, all or those that are named, and why others are none.
 
@@ -179,7 +179,7 @@ def find_caches(
     return caches, exclusions
 
 
-def _named_caches(module: Module, slots: Slots, wanted: Mapping[str, WeightFormat]) -> list[Cache]:
+def _named_caches(module: Module, slots: CacheSlots, wanted: Mapping[str, WeightFormat]) -> list[Cache]:
     names = ParameterNames(module.entry.parameters)
     carried = {name.name: slot for slot in _carried(module, slots) for name in slot.names}
     caches: dict[Node, Cache] = {}
@@ -228,9 +228,9 @@ def _is_grown(before: TensorType, after: TensorType) -> bool:
     )
 
 
-def _carried(module: Module, slots: Slots) -> list[Slot]:
+def _carried(module: Module, slots: CacheSlots) -> list[CacheSlot]:
     """The elements that loops carry and may change, those of outer loops first."""
-    made: dict[int, Slot] = {}
+    made: dict[int, CacheSlot] = {}
     for graph in module.graphs:
         for node in graph.nodes:
             slot = slots.of_name.get(node)
@@ -254,7 +254,7 @@ def _from_the_entry(module: Module) -> list[Graph]:
     return list(order)
 
 
-def _is_read_where_written(cache: Cache, slot: Slot) -> bool:
+def _is_read_where_written(cache: Cache, slot: CacheSlot) -> bool:
     """Whether a dot reads what a loop carries in the loop itself: else it is collected there to be read behind it."""
     inside = {slot.holder.attributes["body"]}
     pending = [*inside]
@@ -277,7 +277,9 @@ def _reason_against(node: Node) -> str | None:
     return None
 
 
-def _cache(module: Module, slots: Slots, node: Node, form: WeightFormat) -> tuple[Cache | str, CacheFlow[MovedDims]]:
+def _cache(
+    module: Module, slots: CacheSlots, node: Node, form: WeightFormat
+) -> tuple[Cache | str, CacheFlow[MovedDims]]:
     """The cache that a value is, or why it is none."""
     type_ = array_type(node)
     flow = follow(slots, {node: unmoved(type_)}, _Dims())
@@ -331,7 +333,7 @@ def _cache(module: Module, slots: Slots, node: Node, form: WeightFormat) -> tupl
     return _held_throughout(module, slots, made), flow
 
 
-def _held_throughout(module: Module, slots: Slots, cache: Cache) -> Cache | str:
+def _held_throughout(module: Module, slots: CacheSlots, cache: Cache) -> Cache | str:
     """The cache, where it keeps its layout up to the output; else what does not."""
     flow = follow(slots, {cache.node: cache.layout}, LayoutRules())
     for number in cache.outputs:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hloom.analysis import leaf_bytes
 from hloom.ir import DType, InputOutputAlias, Module, Node, Parameter, TensorType
 from hloom.quantization.arithmetic import MX_SCALE, scale_dims
-from hloom.quantization.cache_flow import Slots, follow
+from hloom.quantization.cache_flow import CacheSlots, follow
 from hloom.quantization.cache_rewriter import CacheRewriter
 from hloom.quantization.dequantization import add_companions
 from hloom.quantization.insertion_point import array_type, packed
@@ -58,7 +58,7 @@ def narrow_caches(
 
     Raises HloomError where there are none, and for a name that is no cache's.
     """
-    slots = Slots(module)
+    slots = CacheSlots(module)
     caches, exclusions = find_caches(module, slots, wanted)
     flow = follow(slots, {cache.node: cache.layout for cache in caches}, LayoutRules())
     first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)

@@ -81,7 +81,7 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a companion lies on a value: the value's elements that share one of its own, and its dimensions."""
+    """How a companion is spread over a value: the value's elements that share one of its own, and its dimensions."""
 
     blocks: tuple[int, ...]
     counts: tuple[int, ...]
