@@ -108,6 +108,7 @@ from hloom.analysis.scopes import pytree_path as pytree_path
 from hloom.analysis.scopes import scope_of_name as scope_of_name
 from hloom.analysis.scopes import scopes as scopes
 from hloom.analysis.sizes import elements as elements
+from hloom.analysis.sizes import first_array as first_array
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
 from hloom.analysis.summary import Call as Call
 from hloom.analysis.summary import CollectiveCount as CollectiveCount

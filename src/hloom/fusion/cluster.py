@@ -36,16 +36,21 @@ class Clustering:
         return sum(kernel_cost.seconds for _, kernel_cost in self.kernels)
 
 
-def cluster(module: Module, target: Device | str = "cpu", least: int | str = LEAST_MEMBERS) -> Report:
+def cluster(
+    module: Module, target: Device | str = "cpu", least: int | str = LEAST_MEMBERS, horizontal: int | str = 1
+) -> Report:
     """Make fusions of instructions, for as long as that saves time on a device, which is given or named.
 
     A fusion has at least so many instructions, reshapes and bitcasts aside; with 1 each kernel is one, as XLA's own
-    pipeline for CPUs leaves it. Computations that loops, branches and calls run are clustered too; fusions that are
+    pipeline for CPUs leaves it. With `horizontal=0`, kernels become one only where that moves fewer bytes, and never
+    for the launch alone. Computations that loops, branches and calls run are clustered too; fusions that are
     there stay. What has effects, control dependences, a sharding or a backend's configuration is in no kernel. Raises
     HloomError for a device that nobody knows, for a number that is none, and for a module without an entry.
     """
     if not isinstance(least, int) or least < 1:
         raise HloomError(f"least is a number of instructions, not '{least}'", hint="as in -p 'cluster(least=1)'")
+    if horizontal not in (0, 1):
+        raise HloomError(f"horizontal is 0 or 1, not '{horizontal}'", hint="as in -p 'cluster(horizontal=0)'")
     on = device(target) if isinstance(target, str) else target
     report = Report("cluster")
     if module.has_closures:
@@ -58,7 +63,7 @@ def cluster(module: Module, target: Device | str = "cpu", least: int | str = LEA
     before = after = 0.0
     exact = True
     for graph, times in runs_of(costs, graphs):
-        clustering = clustered(graph, costs, fusion_target(on))
+        clustering = clustered(graph, costs, fusion_target(on), horizontal=bool(horizontal))
         report.changes += FusionWriter(module, clustering.model, least).write(
             [kernel for kernel, _ in clustering.kernels]
         )
@@ -88,7 +93,7 @@ def runs_of(costs: CostReport, graphs: Sequence[Graph]) -> list[tuple[Graph, int
     return [(graph, times[graph]) for graph in graphs if graph in times]
 
 
-def clustered(graph: Graph, costs: CostReport, target: FusionTarget) -> Clustering:
+def clustered(graph: Graph, costs: CostReport, target: FusionTarget, *, horizontal: bool = True) -> Clustering:
     """The kernels of a computation that take least time, as far as is searched."""
     computing = ComputeTime(target.device, costs.analysis(MATHEMATICAL))
     model = KernelModel(graph, target, computing, costs.call_graph)
@@ -108,7 +113,7 @@ def clustered(graph: Graph, costs: CostReport, target: FusionTarget) -> Clusteri
     for number, kernel_cost in alone.items():
         if model.is_leaf[number] and model.is_stored[number]:
             chosen.setdefault(number, (Kernel((number,), (number,)), kernel_cost))
-    kernels = KernelMerger(model, [chosen[root] for root in sorted(chosen)]).merge()
+    kernels = KernelMerger(model, [chosen[root] for root in sorted(chosen)], horizontal=horizontal).merge()
     return Clustering(model, tuple(kernels), unfused, exact)
 
 
@@ -180,4 +185,6 @@ def _costed(model: KernelModel, values: MaterializedValues) -> list[tuple[Kernel
     return costed
 
 
-register_pass("cluster", "kernels chosen by their time on a device, as fusions", cluster, ("target", "least"))
+register_pass(
+    "cluster", "kernels chosen by their time on a device, as fusions", cluster, ("target", "least", "horizontal")
+)

@@ -92,7 +92,7 @@ class FusionWriter:
         graph.copy_nodes([nodes[number] for number in copied], mapping)
         roots = [mapping[nodes[root]] for root in kernel.roots]
         if len(roots) > 1:
-            result = TupleType([_array(root) for root in roots])
+            result = TupleType([root.type for root in roots if root.type is not None])
             graph.set_output(graph.add_apply(OPS["tuple"], roots, result))
         else:
             graph.set_output(roots[0])
@@ -116,7 +116,8 @@ class FusionWriter:
         last = nodes[-1]
         has_product = any(model.nodes[number].opcode in PRODUCTS for number in kernel.members)
         has_reduction = any(model.is_input_root(root) for root in kernel.roots)
-        attributes = {"kind": model.target.fusion_kind(has_reduction, has_product), "calls": fused}
+        is_input = has_reduction or model.is_tiled(kernel)
+        attributes = {"kind": model.target.fusion_kind(is_input, has_product), "calls": fused}
         operands = [model.nodes[number] for number in self._parameters(kernel)]
         metadata = last.raw_metadata
         fusion = graph.add_apply(
@@ -145,8 +146,3 @@ class FusionWriter:
 def _name(roots: Sequence[Node]) -> str:
     opcodes = [root.opcode for root in roots]
     return f"{opcodes[0]}_fusion" if len(opcodes) == 1 else "fusion"
-
-
-def _array(node: Node) -> Any:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
-    return node.type

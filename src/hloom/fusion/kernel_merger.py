@@ -44,8 +44,11 @@ class _Unit:
 class KernelMerger:
     """The kernels of one computation, and what they wait for."""
 
-    def __init__(self, model: KernelModel, kernels: Sequence[tuple[Kernel, KernelCost]]) -> None:
+    def __init__(
+        self, model: KernelModel, kernels: Sequence[tuple[Kernel, KernelCost]], *, horizontal: bool = True
+    ) -> None:
         self.model = model
+        self.horizontal = horizontal
         self.units: dict[int, _Unit] = {}
         self._unit_of: dict[int, int] = {}
         self._readers: dict[int, list[int]] = {}
@@ -69,7 +72,7 @@ class KernelMerger:
 
     def merge(self) -> list[tuple[Kernel, KernelCost]]:
         """Merge for as long as that saves time; the kernels then, in the order of execution."""
-        for first, second in chain(self.neighbours(), self._of_equal_dimensions()):
+        for first, second in chain(self.neighbours(), self._of_equal_dimensions() if self.horizontal else ()):
             self._partners.setdefault(first, []).append(second)
             self._partners.setdefault(second, []).append(first)
             self._consider(first, second)
@@ -125,8 +128,8 @@ class KernelMerger:
         if self.units[first].position > self.units[second].position:
             first, second = second, first
         pair = first, second, self.units[first].version, self.units[second].version
-        keys = self.model.root_keys
-        if pair in self._seen or keys[self.units[first].roots[0]] != keys[self.units[second].roots[0]]:
+        roots = (*self.units[first].roots, *self.units[second].roots)
+        if pair in self._seen or self.model.kernel_key(roots) is None:
             return
         self._seen.add(pair)
         self.budget -= 1
@@ -136,8 +139,15 @@ class KernelMerger:
         a, b = self.units[first], self.units[second]
         assert a.cost is not None and b.cost is not None
         saving = a.cost.seconds + b.cost.seconds - merged[1].seconds
-        if saving > LEAST_SAVING:
+        if saving > LEAST_SAVING and (self.horizontal or self._saves_bytes(a, b, merged[1])):
             heappush(self._queue, (-saving, first, second, a.version, b.version))
+
+    def _saves_bytes(self, first: _Unit, second: _Unit, merged: KernelCost) -> bool:
+        """Whether one kernel moves fewer bytes than two, values of one element aside."""
+        assert first.cost is not None and second.cost is not None
+        shared = [used for used in set(first.reads).intersection(second.reads) if self.model.elements[used] == 1]
+        moved = first.cost.read + second.cost.read - merged.read
+        return moved > sum(map(self.model.whole_bytes, shared))
 
     def _merged(self, first: int, second: int) -> tuple[Kernel, KernelCost] | None:
         """The kernel of two, and what it takes; None where the target has none."""

@@ -13,14 +13,25 @@ As XLA's emitters do it (xla/service/elemental_ir_emitter.cc, xla/service/fusion
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
-from hloom.analysis import BROADCASTS, DATA_MOVEMENT, ELEMENTWISE, VIEWS, CallGraph, ComputeTime, elements, leaf_bytes
+from hloom.analysis import (
+    BROADCASTS,
+    DATA_MOVEMENT,
+    ELEMENTWISE,
+    VIEWS,
+    CallGraph,
+    ComputeTime,
+    elements,
+    first_array,
+    leaf_bytes,
+)
+from hloom.fusion.reduction_dimensions import TILE, ReductionDimensions, reduction_dimensions
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUCTIONS, FusionTarget
-from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, default_layout
+from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, TupleType, Type, default_layout
 
 NOT_FUSED = frozenset(("stochastic-convert",))
 """Elementwise opcodes that are no part of kernels: XLA's fusions do not take them."""
@@ -44,6 +55,9 @@ ONE_ELEMENT, HOISTED = 0, -1
 it takes a loop itself."""
 SAME, SCALAR, MAPPED, READ = range(4)
 """How an instruction reads an operand: at its own index, as one element, at another index, from memory only."""
+
+
+_Box = tuple[tuple[int, int], ...]
 
 
 class Edge(NamedTuple):
@@ -98,7 +112,9 @@ class KernelModel:
         self.elements = [0] * count
         self.seconds = [0.0] * count
         self.edges: list[tuple[Edge, ...]] = [()] * count
-        self.is_fusible = [self._may_fuse(node) for node in self.nodes]
+        self.boxes: list[_Box | None] = [None] * count
+        self.reductions = [self._reduction(node) for node in self.nodes]
+        self.is_fusible = [self._may_fuse(number, node) for number, node in enumerate(self.nodes)]
         for number, node in enumerate(self.nodes):
             self._enter(number, node)
         self.is_stored = self._stored()
@@ -110,11 +126,13 @@ class KernelModel:
             for number, edges in enumerate(self.edges)
         ]
         self.root_keys = [self._mapping(("root", self.kernel_dims(number))) for number in range(count)]
+        self.tile_keys = [self._tile_key(number) for number in range(count)]
 
     def _enter(self, number: int, node: Node) -> None:
         node_type = self._type_of(node)
         self.bytes[number] = 0 if isinstance(node, Constant) and elements(node_type) <= 1 else leaf_bytes(node_type)
-        self.elements[number] = elements(node_type)
+        self.elements[number] = elements(first_array(node_type) if self.is_fusible[number] else node_type)
+        self.boxes[number] = _box(node)
         if node.opcode == "dynamic-update-slice" and self.is_fusible[number]:
             update = self._type_of(node.inputs[1])
             self.bytes[number], self.elements[number] = leaf_bytes(update), elements(update)
@@ -147,19 +165,34 @@ class KernelModel:
             used = (*used, *[part for part in node.attributes.referents() if isinstance(part, Node)])
         return [self.numbers[operand] for operand in used if operand in self.numbers]
 
-    def _may_fuse(self, node: Node) -> bool:
+    def _reduction(self, node: Node) -> ReductionDimensions | None:
+        """The dimensions of a reduction that makes its kernel an input fusion."""
+        if not self.target.has_input_fusions or node.opcode != "reduce" or not node.inputs:
+            return None
+        dims = reduction_dimensions(node)
+        is_input = dims is not None and dims.is_contiguous and (dims.is_large or not self.target.has_warps)
+        return dims if is_input else None
+
+    def _may_fuse(self, number: int, node: Node) -> bool:
         if not isinstance(node, Apply) or not isinstance(node.function, Op):
             return False
         is_product = self.target.has_output_fusions and node.opcode in PRODUCTS
         if (node.opcode not in FUSED and not is_product) or not CARRIED.isdisjoint(node.attributes):
             return False
-        if (node.opcode == "reduce" and len(node.inputs) != 2) or _is_plain_copy(node):
+        if _is_plain_copy(node):
             return False
-        return all(_is_plain_array(value.type) and value in self.numbers for value in (node, *node.inputs))
+        results = [node.type]
+        if node.opcode == "reduce" and len(node.inputs) != 2:
+            if self.reductions[number] is None or not isinstance(node.type, TupleType):
+                return False
+            results = list(node.type.elements)
+        operands = [value.type for value in node.inputs]
+        return all(map(_is_plain_array, (*results, *operands))) and all(value in self.numbers for value in node.inputs)
 
     def _edge(self, node: Apply, position: int, operand: Node) -> Edge:
         number = self.numbers[operand]
         opcode, own, read = node.opcode, self._type_of(node), self._type_of(operand)
+        own = first_array(own)
         assert isinstance(own, TensorType) and isinstance(read, TensorType)
         ratio = elements(read) / max(1, elements(own))
         sliced = leaf_bytes(own) if position == 0 and opcode in ("slice", "dynamic-slice", "gather") else None
@@ -192,16 +225,53 @@ class KernelModel:
         """
         node = self.nodes[root]
         value = node.inputs[0] if self.is_input_root(root) else node
-        while self.target.has_input_fusions and value.opcode in VIEWS and self.is_fusible[self.numbers[value]]:
-            value = value.inputs[0]
+        value = self._seen_through(self.numbers[value])
         value_type = self._type_of(value)
         return value_type.dims if isinstance(value_type, TensorType) else ()
 
+    def _seen_through(self, root: int) -> Node:
+        """What a result is a view of, where results may have other dimensions."""
+        value = self.nodes[root]
+        while self.target.has_input_fusions and value.opcode in VIEWS and self.is_fusible[self.numbers[value]]:
+            value = value.inputs[0]
+        return value
+
+    def _tile_key(self, root: int) -> int:
+        """As `root_keys`, of what a result transposes: a kernel that goes by tiles may go over either side."""
+        value = self._seen_through(root) if self.is_fusible[root] else self.nodes[root]
+        if not self.target.has_tiles or value.opcode != "transpose" or not self.is_transposing[self.numbers[value]]:
+            return self.root_keys[root]
+        value_type = self._type_of(value.inputs[0])
+        return self._mapping(("root", value_type.dims if isinstance(value_type, TensorType) else ()))
+
+    def kernel_key(self, roots: Sequence[int]) -> int | None:
+        """The index at which a kernel goes over its results; None where they have none in common."""
+        keys = [(self.root_keys[root], self.tile_keys[root]) for root in roots]
+        candidates = [key for key in (keys[0] if keys else ()) if all(key in both for both in keys)]
+        return candidates[0] if candidates else None
+
+    def _tiled(self, kernel: Kernel) -> dict[int, int]:
+        """Instructions that a kernel computes tile by tile: at its own index, and so are their operands."""
+        key = self.kernel_key(kernel.roots)
+        tiled: dict[int, int] = {}
+        if key is None:
+            return tiled
+        for root in kernel.roots:
+            if self.root_keys[root] != key:
+                last, value = self._seen_through(root), self.nodes[root]
+                while value is not last:
+                    tiled[self.numbers[value]] = key
+                    value = value.inputs[0]
+                tiled[self.numbers[last]] = key
+        return tiled
+
+    def is_tiled(self, kernel: Kernel) -> bool:
+        """Whether a kernel goes over what some of its results transpose."""
+        return bool(self._tiled(kernel))
+
     def is_input_root(self, number: int) -> bool:
         """Whether a result makes its kernel an input fusion."""
-        node = self.nodes[number]
-        is_reduction = self.target.has_input_fusions and node.opcode == "reduce" and self.is_fusible[number]
-        return is_reduction and _is_of_neighbours(node)
+        return self.reductions[number] is not None and self.is_fusible[number]
 
     def passed_on(self, edge: Edge, keys: dict[int, float]) -> dict[int, float]:
         """At which indices, and how often, an operand is computed for an instruction's indices."""
@@ -266,10 +336,12 @@ class KernelModel:
 
     def assessed(self, kernel: Kernel) -> tuple[KernelCost, str]:
         """What a kernel takes, and why the target has no such kernel: the first reason, empty where it has it."""
-        roots, inside = set(kernel.roots), set(kernel.members)
+        roots, inside, tiled = set(kernel.roots), set(kernel.members), self._tiled(kernel)
+        boxes: dict[int, list[_Box]] = {}
         obstacle = f"more than {MAX_MEMBERS} instructions" if len(inside) > MAX_MEMBERS else ""
         obstacle = obstacle or self._disagreement(kernel.roots)
         demands: dict[int, dict[int, float]] = {root: self.root_demand(root) for root in kernel.roots}
+        demands.update({root: {tiled[root]: float(self.elements[root])} for root in kernel.roots if root in tiled})
         reads: dict[int, int] = {}
         compute = once = 0.0
         for number in reversed(kernel.members):
@@ -284,17 +356,26 @@ class KernelModel:
                 if edge.mode == READ and operand in roots:
                     obstacle = obstacle or f"{self.nodes[number].name} reads {self.nodes[operand].name} from memory"
                 if operand in inside and edge.mode != READ:
-                    passed = self.operand_demand(number, edge, keys, is_root)
+                    passed = keys if number in tiled else self.operand_demand(number, edge, keys, is_root)
                     demands[operand] = joined(demands.get(operand), passed)
                 else:
                     whole = self.whole_bytes(operand)
                     moved = whole if edge.sliced is None else edge.sliced
+                    box = self.boxes[number]
+                    if box is not None:
+                        moved -= self._read_before(operand, box, boxes.setdefault(operand, []))
                     reads[operand] = min(whole, reads.get(operand, 0) + moved)
         if not obstacle and len(inside) > 1:
             obstacle = self._shortage(kernel, len(reads) + len(roots))
         read, written = sum(reads.values()), sum(self.bytes[root] for root in kernel.roots)
         seconds = 0.0 if self.is_view(kernel) else self.target.seconds(compute, read + written)
         return KernelCost(compute, read, written, seconds, once), obstacle
+
+    def _read_before(self, operand: int, box: _Box, others: list[_Box]) -> int:
+        """How many bytes of a slice some other slice of the same value holds too, at least; the slice is entered."""
+        shared = max((_common_elements(box, other) for other in others[:MAX_INDICES]), default=0)
+        others.append(box)
+        return shared * _element_bytes(self.nodes[operand])
 
     def whole_bytes(self, number: int) -> int:
         """The bytes of a value that is read; constants of one element are part of the code."""
@@ -330,8 +411,14 @@ class KernelModel:
         reduced = {self.nodes[root].attributes.get("dimensions") for root in roots if self.is_input_root(root)}
         if sum(self.is_input_root(root) for root in roots) > MAX_REDUCTIONS:
             return f"more than {MAX_REDUCTIONS} reductions"
-        if len(reduced) > 1 or len({self.root_keys[root] for root in roots}) > 1:
+        if len(reduced) > 1 or self.kernel_key(roots) is None:
             return "the results have other dimensions"
+        values = [self._seen_through(root) for root in roots if self.target.has_tiles]
+        flipped = [
+            value for value in values if value.opcode == "transpose" and self.is_transposing[self.numbers[value]]
+        ]
+        if len({value.attributes["dimensions"] for value in flipped}) > 1:
+            return "the results are transposed in several ways"
         return ""
 
     def _shortage(self, kernel: Kernel, arrays: int) -> str:
@@ -342,10 +429,8 @@ class KernelModel:
         products = sum(self.nodes[number].opcode in PRODUCTS for number in kernel.members)
         if products and (products > 1 or len(kernel.roots) > 1):
             return "a kernel holds one product, and nothing beside it"
-        if device.block_shared_bytes:
-            reduced = sum(_element_bytes(self.nodes[root]) for root in kernel.roots if self.is_input_root(root))
-            if not self.target.has_shared_memory_for(reduced):
-                return "shared memory does not hold the tiles of so many reductions"
+        if device.block_shared_bytes and not self.target.has_shared_memory_for(self._tile_bytes(kernel)):
+            return "shared memory does not hold the tiles of so many reductions"
         if device.thread_registers and not self.target.has_registers_for(self._live_bytes(kernel)):
             return "a thread's registers do not hold so many values"
         if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
@@ -354,6 +439,19 @@ class KernelModel:
         if has_reductions and any(self.is_transposing[number] for number in kernel.members):
             return "a kernel has tiles of reductions, or of what it reads across its rows"
         return ""
+
+    def _tile_bytes(self, kernel: Kernel) -> int:
+        """The shared memory that a kernel's reductions and transposes take."""
+        tiles = sum(
+            TILE * _element_bytes(self.nodes[number]) for number in kernel.members if self.is_transposing[number]
+        )
+        for root in kernel.roots:
+            dims = self.reductions[root]
+            if dims is not None and self.is_fusible[root]:
+                node = self.nodes[root]
+                read = sum(_element_bytes(operand) for operand in node.inputs[: len(node.inputs) // 2])
+                tiles += dims.shared_bytes(read)
+        return tiles
 
     def _transposed_bytes(self, kernel: Kernel) -> list[int]:
         """The bytes of the arrays in memory that a kernel reads across their rows."""
@@ -412,19 +510,19 @@ def _is_plain_copy(node: Node) -> bool:
     return None in layouts or len(set(layouts)) < 2
 
 
-def _is_of_neighbours(node: Node) -> bool:
-    """Whether the dimensions that a reduction reduces are next to one another in memory, or those that it keeps.
+def _box(node: Node) -> _Box | None:
+    """The first and last indices that a slice reads along each dimension; None of what reads others, or skips some."""
+    if node.opcode != "slice":
+        return None
+    parts = node.attributes["slice"]
+    if any(part.stride != 1 for part in parts):
+        return None
+    return tuple((part.start, part.limit) for part in parts)
 
-    Any other is computed element by element (IsReductionFromOrToContiguousDimensions of XLA's
-    xla/service/gpu/ir_emission_utils.h).
-    """
-    array_type = node.inputs[0].type
-    if not isinstance(array_type, TensorType):
-        return False
-    order = (array_type.layout or default_layout(array_type.rank)).minor_to_major
-    reduced = [dim in node.attributes["dimensions"] for dim in order if array_type.dims[dim] != 1]
-    changes = sum(one != other for one, other in pairwise(reduced))
-    return changes <= 2
+
+def _common_elements(one: _Box, other: _Box) -> int:
+    sides = (min(a[1], b[1]) - max(a[0], b[0]) for a, b in zip(one, other, strict=True))
+    return math.prod(max(0, side) for side in sides)
 
 
 def _is_transposing(node: Node) -> bool:
@@ -447,4 +545,6 @@ def _inner_dim(array_type: TensorType) -> int | None:
 
 
 def _element_bytes(node: Node) -> int:
-    return node.type.dtype.byte_count if isinstance(node.type, TensorType) else 0
+    """The bytes of an element; of several results, of one of each."""
+    arrays: Sequence[Type | None] = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
+    return sum(array.dtype.byte_count for array in arrays if isinstance(array, TensorType))

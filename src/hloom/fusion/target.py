@@ -22,8 +22,8 @@ RESERVED_REGISTERS = 32
 """Registers of a thread that hold indices and addresses, and no values."""
 ELEMENTS_PER_THREAD = 4
 """How many elements a thread of a GPU computes at a time (the unroll factor of XLA's loop emitters)."""
-WARP = 32
-"""Rows and columns of the tile that a reduction keeps in shared memory."""
+STATIC_SHARED_BYTES = 48 * 1024
+"""Shared memory that a block's code may have without asking the driver for more, as XLA's fusions do."""
 CACHE_BYTES = 32 * 1024
 """What a core of a CPU keeps of arrays that a loop reads across their rows. Beyond that each read brings a line of the
 cache, which is gone before its other elements are read where rows that are powers of two apart share few sets."""
@@ -35,13 +35,15 @@ class FusionTarget:
 
     `has_input_fusions`: reductions are the results of kernels, never inside; several with the same operand dimensions
     may be in one, beside results of these dimensions. `has_output_fusions`: a product takes in what is done to its
-    result element by element. `has_tiles`: arrays that are read across their rows go through tiles.
+    result element by element. `has_tiles`: arrays that are read across their rows go through tiles. `has_warps`: small
+    reductions are computed element by element, as loops.
     """
 
     device: Device
     has_input_fusions: bool
     has_output_fusions: bool
     has_tiles: bool
+    has_warps: bool
 
     def seconds(self, compute: float, moved: float) -> float:
         """How long a kernel takes that computes so many seconds and moves so many bytes."""
@@ -59,10 +61,10 @@ class FusionTarget:
         limit = self.device.thread_registers
         return not limit or -(-live_bytes * ELEMENTS_PER_THREAD // 4) <= limit - RESERVED_REGISTERS
 
-    def has_shared_memory_for(self, reduced_bytes: int) -> bool:
-        """Whether a block's shared memory holds the tiles of reductions whose elements have so many bytes together."""
+    def has_shared_memory_for(self, tile_bytes: int) -> bool:
+        """Whether a block's shared memory holds so many bytes of tiles."""
         limit = self.device.block_shared_bytes
-        return not limit or reduced_bytes * WARP * (WARP + 1) <= limit
+        return not limit or tile_bytes <= min(limit, STATIC_SHARED_BYTES)
 
     def keeps_in_cache(self, transposed: Sequence[int]) -> bool:
         """Whether a kernel may read arrays of so many bytes across their rows: one, or what a cache keeps."""
@@ -72,4 +74,4 @@ class FusionTarget:
 def fusion_target(device: Device) -> FusionTarget:
     """What the kernels of a device may hold, by its backend."""
     is_accelerator = device.backend in ("gpu", "tpu")
-    return FusionTarget(device, is_accelerator, device.backend == "tpu", is_accelerator)
+    return FusionTarget(device, is_accelerator, device.backend == "tpu", is_accelerator, device.backend == "gpu")
