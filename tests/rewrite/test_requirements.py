@@ -1,10 +1,11 @@
-"""Requirements of native rules (`requirements.py`): what a signature leaves possible, and that no rule requires more
+"""Requirements of rules (`requirements.py`): what a signature leaves possible, and that no rule requires more
 than it looks for."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from hloom.rewrite import (
     operand_is,
     predicates,
     rewrite,
+    rule,
     some_constant,
     some_number,
     some_operand,
@@ -111,6 +113,44 @@ def test_every_rule_says_its_requirements_in_words():
     rules = [rule for family in STRICT + INEXACT + EXPLORATION for rule in family]
     words = [str(requirement) for rule in rules for requirement in rule.requires]
     assert len(words) > 100 and all(words)
+
+
+@rule
+def half_of_negation(p: Any) -> None:
+    """multiply(negate(x), 0.5) -> multiply(x, -0.5)"""
+    x = p.value("x")
+    product = p.op("multiply", p.op("negate", x), 0.5)
+    with p.rewrite() as r:
+        r.replace({product: r.op("multiply", x, r.constant(-0.5, like=x))})
+
+
+def test_a_declared_rule_requires_what_its_pattern_has():
+    text = """ENTRY e {
+      x = f32[4] parameter(0)
+      half = f32[] constant(0.5)
+      third = f32[] constant(3)
+      halves = f32[4] broadcast(half), dimensions={}
+      thirds = f32[4] broadcast(third), dimensions={}
+      n = f32[4] negate(x)
+      first = f32[4] multiply(n, halves)
+      turned = f32[4] multiply(halves, n)
+      no_half = f32[4] multiply(n, x)
+      no_negation = f32[4] multiply(x, halves)
+      ROOT t = (f32[4], f32[4], f32[4], f32[4]) tuple(first, turned, no_half, no_negation)
+    }"""
+    module, index = parse(text), RuleIndex([half_of_negation])
+    tried = {node.name: [candidate.requires for candidate in index.at(node)] for node in module.entry.nodes}
+    assert [list(map(str, requires)) for requires in tried["first"]] == [["operand 0 is negate", "operand 1 is 0.5"]]
+    assert [list(map(str, requires)) for requires in tried["turned"]] == [["operand 0 is 0.5", "operand 1 is negate"]]
+    assert tried["no_half"] == tried["no_negation"] == []
+
+
+def test_what_a_declared_rule_requires_is_not_tried():
+    lines = [f"  a{n} = f32[4] multiply(x, y)" for n in range(50)]
+    types, names = ", ".join(["f32[4]"] * 50), ", ".join(f"a{n}" for n in range(50))
+    text = "ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n" + "\n".join(lines)
+    report = rewrite(parse(text + f"\n ROOT t = ({types}) tuple({names})\n}}"), [half_of_negation])
+    assert report["half-of-negation"].tried == 0
 
 
 def test_signatures_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch):

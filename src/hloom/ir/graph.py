@@ -264,6 +264,10 @@ class Graph(Referent, Displayed):
     def replace_uses(self, old: Node, replacement: Node) -> None:
         """Let everything that uses one node use another: inputs, computed calls, control predecessors, the output."""
         for user in old.users:
+            if not uses_more(user):
+                user.inputs = tuple([replacement if operand is old else operand for operand in user.inputs])
+                replacement._users[user] = replacement._users.get(user, 0) + old._users.pop(user)
+                continue
             graph = user.graph
             graph._unuse(user)
             user.inputs = tuple(replacement if operand is old else operand for operand in user.inputs)
@@ -287,7 +291,7 @@ class Graph(Referent, Displayed):
     def erase(self, node: Node) -> None:
         """Take a node out; raises HloomError while something uses it or it is the output."""
         self._owns(node)
-        if node.users or any(graph.output is node for graph in self._may_yield()):
+        if node.is_used or (self.module.has_closures and any(graph.output is node for graph in self.module.graphs)):
             users = ", ".join(user.name for user in node.users[:5]) or "the graph, as its output"
             raise HloomError(f"cannot erase {node.name} of graph {self.name}: it is used by {users}")
         if isinstance(node, Missing):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
+from heapq import heappop, heappush, nlargest
 from itertools import pairwise
 from typing import Any
 
@@ -48,8 +48,9 @@ def outline(module: Module) -> Report:
         return report
     module.index_users()
     before, size = module.node_count, len(print_module(module))
+    symbols = _Symbols(module)
     for _ in range(MAX_ROUNDS):
-        saved = _round(module, report)
+        saved = _round(module, symbols, report)
         if saved * 200 < before:
             break
     if report.changes:
@@ -60,12 +61,12 @@ def outline(module: Module) -> Report:
     return report
 
 
-def _round(module: Module, report: Report) -> float:
+def _round(module: Module, symbols: _Symbols, report: Report) -> float:
     """Outline the best repeats that do not overlap; returns how many lines that saved."""
-    sequence = _InstructionSequence(module)
+    sequence = _InstructionSequence(module, symbols)
     taken = bytearray(len(sequence.nodes))
     saved = 0.0
-    for candidate in _best(sequence):
+    for candidate in _best(sequence, taken):
         length = candidate.length
         positions = [position for position in candidate.positions if not any(taken[position : position + length])]
         repeated = (
@@ -88,13 +89,12 @@ class _InstructionSequence:
     Small constants, and what is made of them alone, are no part of it: they go wherever they are used.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, known: _Symbols) -> None:
         self.nodes: list[Node | None] = []
         self.symbols: list[int] = []
         self.positions: dict[Node, int] = {}
         self.constants: dict[Node, int] = {}
-        self.numbering, self.effects = ValueNumbering(), SideEffects()
-        self.numbering.graphs(module)
+        self.known = known
         for graph in module.graphs:
             if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
                 self._add_graph(graph)
@@ -105,9 +105,9 @@ class _InstructionSequence:
         awaited = control_predecessors(graph)
         for node in graph.nodes:
             if _is_spread(node, self.constants):
-                self.constants[node] = _constant_key(node, self.constants, self.numbering)
+                self.constants[node] = _constant_key(node, self.constants, self.known.numbering)
             elif isinstance(node, Apply):
-                symbol = None if node in awaited or node.is_output else _symbol(node, self.numbering, self.effects)
+                symbol = None if node in awaited or node is graph.output else self.known.of(node)
                 if symbol is None:
                     self._add_end()
                 else:
@@ -118,40 +118,72 @@ class _InstructionSequence:
     def _add_end(self) -> None:
         """Append a unique symbol: no repeated substring crosses it."""
         self.nodes.append(None)
-        self.symbols.append(self.numbering.number(object()))
+        self.symbols.append(self.known.numbering.number(object()))
+
+
+class _Symbols:
+    """The symbols of instructions: they stay the same as computations are made, which are new to the numbering."""
+
+    def __init__(self, module: Module) -> None:
+        self.numbering, self.effects = ValueNumbering(), SideEffects()
+        self.numbering.graphs(module)
+        self._known: dict[Node, int | None] = {}
+
+    def of(self, node: Apply) -> int | None:
+        """The symbol of an instruction; None where it must not be outlined."""
+        if node not in self._known:
+            self._known[node] = _symbol(node, self.numbering, self.effects)
+        return self._known[node]
 
 
 class _Connections:
-    """The positions of each instruction's operands, in one array, and of each instruction's last user."""
+    """The operands of all instructions in one array, and the position of each instruction's last user.
+
+    Of an operand: its position, the constant that it is, and the operand before it that is the same value.
+    """
 
     def __init__(self, nodes: list[Node | None], positions: dict[Node, int], constants: dict[Node, int]) -> None:
-        starts, at, constant, identity = [0], [], [], []
-        identities: dict[Node, int] = {}
-        last = [0] * len(nodes)
         beyond = len(nodes)
+        starts, at, constant, previous = [0], list[int](), list[int](), list[int]()
+        seen: dict[Node, int] = {}
+        last, users = [beyond] * beyond, [0] * beyond
         for position, node in enumerate(nodes):
             for operand in node.inputs if node else ():
-                at.append(positions.get(operand, -beyond))
+                where = positions.get(operand, -beyond)
+                previous.append(seen.get(operand, -1))
+                seen[operand] = len(at)
+                at.append(where)
                 constant.append(constants.get(operand, -1))
-                identity.append(identities.setdefault(operand, len(identities)))
+                if where >= 0 and (last[where] != position or not users[where]):
+                    last[where] = position
+                    users[where] += 1
             starts.append(len(at))
-            if node:
-                last[position] = max([positions.get(user, beyond) for user in node.users], default=beyond)
-        self.starts = starts
+        for position, node in enumerate(nodes):
+            if node and users[position] != node.user_count:
+                last[position] = beyond
+        self.starts = np.array(starts, np.int64)
         self.at = np.array(at, np.int64)
         self.constant = np.array(constant, np.int64)
-        self.identity = np.array(identity, np.int64)
+        self.previous = np.array(previous, np.int64)
         self.last = np.array(last, np.int64)
 
-    def of(self, start: int, length: int) -> bytes:
-        """How the instructions of a stretch are connected, with each other, with constants and with what is outside."""
-        part = slice(self.starts[start], self.starts[start + length])
-        at, constant = self.at[part] - start, self.constant[part]
-        connections = np.where(constant >= 0, -1 - constant, at)
-        outside = np.flatnonzero((at < 0) & (constant < 0))
-        _, first, inverse = np.unique(self.identity[part][outside], return_index=True, return_inverse=True)
-        connections[outside] = len(self.last) + first[inverse]
-        return connections.tobytes()
+    def isomorphic(self, positions: Sequence[int], length: int) -> list[list[int]]:
+        """Those of some stretches together that are connected alike: in themselves, with constants and outside.
+
+        All have the same symbols, and so as many operands.
+        """
+        first = np.array(positions, np.int64)
+        begin = self.starts[first]
+        offsets = np.arange(self.starts[first[0] + length] - begin[0])
+        slots = begin[:, None] + offsets
+        at, constant = self.at[slots] - first[:, None], self.constant[slots]
+        previous = np.maximum(self.previous[slots] - begin[:, None], -1)  # -1: not in this stretch before
+        outside = length + 1 + previous
+        connections = np.where(constant >= 0, -1 - constant, np.where(at < 0, outside, at))
+        groups: dict[bytes, list[int]] = {}
+        for position, row in zip(positions, connections, strict=True):
+            groups.setdefault(row.tobytes(), []).append(position)
+        return list(groups.values())
 
     def results(self, positions: Sequence[int], length: int) -> list[int]:
         """Which instructions of a stretch something outside it uses, at any of its positions."""
@@ -164,7 +196,7 @@ class _Connections:
         """How many values come in from outside, constants aside."""
         part = slice(self.starts[start], self.starts[start + length])
         outside = (self.at[part] < start) & (self.constant[part] < 0)
-        return len(np.unique(self.identity[part][outside]))
+        return int(np.count_nonzero(outside & (self.previous[part] < self.starts[start])))
 
 
 def _is_spread(node: Node, known: dict[Node, int]) -> bool:
@@ -197,18 +229,40 @@ def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int
     return numbering.number((node.function, node.type, types, numbering.attributes(node.attributes)))
 
 
-def _best(sequence: _InstructionSequence) -> list[_RepeatedSequence]:
-    """Repeated sequences whose occurrences are isomorphic, those first that save the most."""
-    candidates: list[_RepeatedSequence] = []
-    for repeat in repeats(sequence.symbols, MIN_LENGTH, MAX_CANDIDATES):
-        groups: dict[bytes, list[int]] = {}
-        for position in repeat.positions:
-            groups.setdefault(sequence.connections.of(position, repeat.length), []).append(position)
-        isomorphic = [
-            _RepeatedSequence(sequence, repeat.length, positions) for positions in groups.values() if len(positions) > 1
-        ]
-        candidates += [repeated for repeated in isomorphic if repeated.gain > 0]
-    return sorted(candidates, key=lambda repeated: -repeated.gain)
+def _best(sequence: _InstructionSequence, taken: bytearray) -> Iterator[_RepeatedSequence]:
+    """Repeated sequences whose occurrences are isomorphic, those first that save the most.
+
+    Sequences of which at most one occurrence is left of what is `taken` by then are passed over. A repeat is looked at
+    when its turn comes: no part of it saves more than its letters.
+    """
+    waiting: list[tuple[float, int, Repeat | _RepeatedSequence]] = []
+    for number, repeat in enumerate(repeats(sequence.symbols, MIN_LENGTH, MAX_CANDIDATES)):
+        heappush(waiting, (-repeat.saved, -MAX_CANDIDATES + number, repeat))
+    count = 0
+    while waiting:
+        _, _, candidate = heappop(waiting)
+        if _untaken(candidate, taken) < 2:
+            continue
+        if isinstance(candidate, _RepeatedSequence):
+            yield candidate
+            continue
+        for repeated in _isomorphic(sequence, candidate):
+            count += 1
+            heappush(waiting, (-repeated.gain, count, repeated))
+
+
+def _untaken(candidate: Repeat | _RepeatedSequence, taken: bytearray) -> int:
+    length = candidate.length
+    return sum(not any(taken[position : position + length]) for position in candidate.positions)
+
+
+def _isomorphic(sequence: _InstructionSequence, repeat: Repeat) -> Iterator[_RepeatedSequence]:
+    """The occurrences of a repeat, those together that are isomorphic, where they save anything."""
+    for positions in sequence.connections.isomorphic(repeat.positions, repeat.length):
+        if len(positions) > 1:
+            repeated = _RepeatedSequence(sequence, repeat.length, positions)
+            if repeated.gain > 0:
+                yield repeated
 
 
 class _RepeatedSequence:
@@ -254,8 +308,19 @@ def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
     types = TupleType([_type(result) for result in results])
     graph.set_output(results[0] if len(results) == 1 else graph.add_apply(OPS["tuple"], results, types))
     for position in repeated.positions:
+        _move_operands(repeated, position)
+    for position in repeated.positions:
         _call(graph, repeated, position)
     return graph
+
+
+def _move_operands(repeated: _RepeatedSequence, start: int) -> None:
+    """Move what one stretch is given before it, where it comes later."""
+    nodes = repeated.nodes(start)
+    owner, first = nodes[0].graph, nodes[0]
+    for operand in repeated.operands(nodes):
+        if owner.comes_before(first, operand):  # a parameter or a constant: it needs nothing that comes before it
+            owner.move_before(operand, first)
 
 
 def _copy_spread(graph: Graph, node: Node, mapping: dict[Any, Any]) -> None:
@@ -274,9 +339,6 @@ def _call(graph: Graph, repeated: _RepeatedSequence, start: int) -> None:
     nodes = repeated.nodes(start)
     owner, first, last = nodes[0].graph, nodes[0], nodes[-1]
     operands = repeated.operands(nodes)
-    for operand in operands:
-        if owner.comes_before(first, operand):  # a parameter or a constant: it needs nothing that comes before it
-            owner.move_before(operand, first)
     call = owner.add_apply(
         OPS["call"], operands, graph.root.type, {"to_apply": graph}, before=first, metadata=last.raw_metadata
     )

@@ -345,11 +345,16 @@ class _Driver:
 
     def push_users(self, node: Node) -> None:
         """The users of a node are tried again, and theirs, as far as rules look."""
-        roots, waiting = self.index.roots, self.waiting
-        for user in self.users_within_depth(node):
-            if user.opcode in roots and user not in waiting:
-                waiting.add(user)
-                self.pending.append(user)
+        roots, waiting, pending = self.index.roots, self.waiting, self.pending
+        level: Sequence[Node] = node.users
+        for below in range(self.index.depth, 0, -1):
+            for user in level:
+                if user.opcode in roots and user not in waiting:
+                    waiting.add(user)
+                    pending.append(user)
+            if below == 1 or not level:
+                return
+            level = _few_users(level)
 
     def users_within_depth(self, node: Node) -> Iterator[Node]:
         """The users of a node, and theirs, as many levels up as the deepest rule looks down."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from hloom.ir import Node
 from hloom.rewrite.questions import Answers, Question, answer_to
-from hloom.rewrite.requirements import Signature, has_opcode, signature_of
+from hloom.rewrite.requirements import Requirement, Signature, requirements_of, signature_of
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.rule_compiler import Attempt, compile_rule
 
@@ -26,11 +26,12 @@ _MAX_DEPTH = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A way for a rule to match: `answers` are facts about a node without which it cannot."""
+    """A way for a rule to match: `answers` and `requires` are facts about a node without which it cannot."""
 
     rule: Rule
     attempt: Attempt
     answers: Answers
+    requires: tuple[Requirement, ...] = ()
 
 
 class RuleIndex:
@@ -43,7 +44,8 @@ class RuleIndex:
         by_root: dict[str, list[Candidate]] = {}
         for rule in ordered:
             for root, attempt, answers in compile_rule(rule):
-                by_root.setdefault(root, []).append(Candidate(rule, attempt, answers))
+                requires = (*rule.requires, *requirements_of(answers))
+                by_root.setdefault(root, []).append(Candidate(rule, attempt, answers, requires))
         self._all = {root: tuple(candidates) for root, candidates in by_root.items()}
         self._roots = {root: _Root(candidates) for root, candidates in by_root.items()}
         self.roots = frozenset(by_root)
@@ -74,7 +76,7 @@ class _Root:
 
     def __init__(self, candidates: list[Candidate]) -> None:
         self.candidates = candidates
-        self.is_told_apart = len(candidates) > _LEAF_SIZE or any(candidate.rule.requires for candidate in candidates)
+        self.is_told_apart = len(candidates) > _LEAF_SIZE or any(candidate.requires for candidate in candidates)
         self.whole = _build_decision_tree(candidates, 0)
         self.known: dict[Signature, _Decision | tuple[Candidate, ...]] = {}
 
@@ -89,17 +91,7 @@ class _Root:
 
 def _is_possible(candidate: Candidate, signature: Signature) -> bool:
     """Whether a signature leaves it possible that a candidate matches."""
-    if not all(requirement.admits(signature) for requirement in candidate.rule.requires):
-        return False
-    marks = signature[2]
-    if marks is None:
-        return True
-    asked = [
-        (way[0], answers)
-        for (subject, way, _), answers in candidate.answers.items()
-        if len(way) == 1 and subject == "opcode"
-    ]
-    return all(at < len(marks) and has_opcode(answers)(marks[at]) for at, answers in asked)
+    return all(requirement.admits(signature) for requirement in candidate.requires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +131,7 @@ def _without_question(question: Question, candidates: list[Candidate]) -> list[C
             candidate.rule,
             candidate.attempt,
             {other: candidate.answers[other] for other in candidate.answers if other != question},
+            candidate.requires,
         )
         for candidate in candidates
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hloom.ir import Node, TupleType, Type
-from hloom.rewrite.pattern import Pattern
+from hloom.rewrite.pattern import OperationTerm
 
 PROJECTION = "get-tuple-element"
 """The op that takes one result out of an operation of several."""
@@ -51,14 +52,14 @@ def projections(node: Node, result: int) -> list[Node]:
     return [user for user in node.users if user.opcode == PROJECTION and user.attributes.get("index") == result]
 
 
-def matched_nodes(pattern: Pattern, match: Match) -> list[Node]:
-    """The operations that a match covers, with the nodes that take out their results."""
+def matched_nodes(operations: Sequence[tuple[int, OperationTerm]], match: Match) -> dict[Node, None]:
+    """What a match covers of a pattern's operations, with the nodes that take out their results, in order."""
     nodes: dict[Node, None] = {}
-    for number, term in pattern.operations():
+    for number, term in operations:
         node = match.slots[number]
         if node is None or (term.optional and node in nodes):
             continue
         nodes[node] = None
         if term.results > 1:
             nodes.update(dict.fromkeys(user for user in node.users if user.opcode == PROJECTION))
-    return list(nodes)
+    return nodes

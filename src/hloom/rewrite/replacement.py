@@ -33,14 +33,17 @@ def compile_replacement(pattern: Pattern) -> Callable[[Builder, Match], Mapping[
     """A function that makes a pattern's replacement for a match: what each replaced node gives way to."""
     resolve = _Resolver(pattern)
     produce = [_PRODUCERS[type(made)](made, resolve) for made in pattern.makes]
+    carries = any(isinstance(make, MakeOperation) and make.carry is not None for make in pattern.makes)
+    find_insertion_point = _insertion_point_finder(pattern) if len(pattern.roots) > 1 else None
+    replacement = _compile_replaced(pattern, resolve)
 
     def make(build: Builder, match: Match) -> Mapping[Node, Node] | None:
-        build.carries_itself = any(isinstance(make, MakeOperation) and make.carry is not None for make in pattern.makes)
-        if not _find_insertion_point(pattern, build, match):
+        build.carries_itself = carries
+        if find_insertion_point is not None and not find_insertion_point(build, match):
             return None
         for step in produce:
             match.made.append(step(build, match))
-        return _replacement(pattern, resolve, build, match)
+        return replacement(build, match)
 
     return make
 
@@ -52,6 +55,8 @@ class _Resolver:
         self.pattern = pattern
 
     def one(self, reference: Reference, build: Builder, match: Match) -> Node:
+        if reference.made and reference.result < 0:
+            return match.made[reference.term]
         nodes = self.several(reference, build, match)
         if len(nodes) != 1:
             raise TypeProblem(f"{self.pattern.name_of(reference.term)} stands for {len(nodes)} values")
@@ -182,22 +187,37 @@ def _carried(node: Node | None, build: Builder, opcode: str, without: set[str]) 
     }
 
 
-def _replacement(pattern: Pattern, resolve: _Resolver, build: Builder, match: Match) -> dict[Node, Node] | None:
-    replaced: dict[Node, Node] = {}
-    for old, fresh in pattern.replaced:
-        node, value = match.slots[old.term], resolve.one(fresh, build, match)
-        if old.result < 0:
-            replaced[node] = value
-            continue
-        for user in node.users:
-            if user.opcode == PROJECTION and user.attributes.get("index") == old.result:
-                replaced[user] = value
-    for term_index in pattern.roots:
-        whole = _tuple_of_results(pattern, term_index, resolve, build, match)
-        if whole is not None:
-            replaced[match.slots[term_index]] = whole
-    build.consumed.extend(_consumed(pattern, match))
-    return replaced or None
+def _compile_replaced(pattern: Pattern, resolve: _Resolver) -> Callable[[Builder, Match], dict[Node, Node] | None]:
+    """What each replaced node of a match gives way to; the builder is told what may go although it has an effect."""
+    several = [term_index for term_index in pattern.roots if _result_count(pattern, term_index) > 1]
+    consumed = [term_index for term_index, term in pattern.operations() if term.effects]
+
+    def replacement(build: Builder, match: Match) -> dict[Node, Node] | None:
+        replaced: dict[Node, Node] = {}
+        for old, fresh in pattern.replaced:
+            node, value = match.slots[old.term], resolve.one(fresh, build, match)
+            if old.result < 0:
+                replaced[node] = value
+                continue
+            for user in node.users:
+                if user.opcode == PROJECTION and user.attributes.get("index") == old.result:
+                    replaced[user] = value
+        for term_index in several:
+            whole = _tuple_of_results(pattern, term_index, resolve, build, match)
+            if whole is not None:
+                replaced[match.slots[term_index]] = whole
+        for term_index in consumed:
+            if match.slots[term_index]:
+                build.consumed.append(match.slots[term_index])
+        return replaced or None
+
+    return replacement
+
+
+def _result_count(pattern: Pattern, term_index: int) -> int:
+    term = pattern.terms[term_index]
+    assert isinstance(term, OperationTerm)
+    return term.results
 
 
 def _tuple_of_results(
@@ -206,7 +226,7 @@ def _tuple_of_results(
     """A new tuple where an operation of several results is used as a whole, too."""
     node, term = match.slots[term_index], pattern.terms[term_index]
     assert isinstance(term, OperationTerm)
-    if term.results == 1 or not (node.is_output or any(user.opcode != PROJECTION for user in node.users)):
+    if not (node.is_output or any(user.opcode != PROJECTION for user in node.users)):
         return None
     by_result = {old.result: fresh for old, fresh in pattern.replaced if old.term == term_index}
     if len(by_result) < term.results:
@@ -214,45 +234,40 @@ def _tuple_of_results(
     return build.op("tuple", *[resolve.one(by_result[result], build, match) for result in range(term.results)])
 
 
-def _consumed(pattern: Pattern, match: Match) -> list[Node]:
-    """The matched operations that a rule may take out although they have an effect."""
-    return [
-        match.slots[term_index] for term_index, term in pattern.operations() if term.effects and match.slots[term_index]
+def _insertion_point_finder(pattern: Pattern) -> Callable[[Builder, Match], bool]:
+    """A function that lets new nodes stand before the first root; what they need from further down is to be moved up.
+
+    It gives False where an operand of one root depends on another root.
+    """
+    anchors, operations = pattern.roots, tuple(pattern.operations())
+    values = [
+        number
+        for number, term in enumerate(pattern.terms)
+        if isinstance(term, ValueTerm) and number not in pattern.inner
     ]
 
-
-def _find_insertion_point(pattern: Pattern, build: Builder, match: Match) -> bool:
-    """Let new nodes stand before the first root; what they need from further down is to be moved up.
-
-    False where an operand of one root depends on another root.
-    """
-    roots = [match.slots[term_index] for term_index in pattern.roots]
-    if len(roots) == 1:
+    def find(build: Builder, match: Match) -> bool:
+        slots = match.slots
+        first = slots[anchors[0]]
+        graph = first.graph
+        for anchor in anchors:
+            if graph.comes_before(slots[anchor], first):
+                first = slots[anchor]
+        covered = matched_nodes(operations, match)
+        late: set[Node] = set()
+        pending = [operand for node in covered for operand in node.inputs if operand not in covered]
+        pending += [slots[number] for number in values if isinstance(slots[number], Node)]
+        while pending:
+            node = pending.pop()
+            if node in late or node.graph is not graph or graph.comes_before(node, first):
+                continue
+            if node in covered:
+                build.reason = "an operand of one root depends on another root"
+                return False
+            late.add(node)
+            pending.extend(node.inputs)
+        build.insertion_point = first
+        build.moves = [node for node in graph.nodes if node in late] if late else []
         return True
-    graph = roots[0].graph
-    first = roots[0]
-    for root in roots[1:]:
-        if graph.comes_before(root, first):
-            first = root
-    covered = set(matched_nodes(pattern, match))
-    late: set[Node] = set()
-    pending = [operand for node in covered for operand in node.inputs if operand not in covered]
-    pending += [slot for index, slot in enumerate(match.slots) if _is_used_value(pattern, index, slot)]
-    while pending:
-        node = pending.pop()
-        if node in late or node.graph is not graph or graph.comes_before(node, first):
-            continue
-        if node in covered:
-            build.reason = "an operand of one root depends on another root"
-            return False
-        late.add(node)
-        pending.extend(node.inputs)
-    build.insertion_point = first
-    build.moves = [node for node in graph.nodes if node in late] if late else []
-    return True
 
-
-def _is_used_value(pattern: Pattern, term_index: int, node: Any) -> bool:
-    return (
-        isinstance(node, Node) and isinstance(pattern.terms[term_index], ValueTerm) and term_index not in pattern.inner
-    )
+    return find

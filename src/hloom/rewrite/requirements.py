@@ -1,9 +1,9 @@
-"""Requirements of native rules: facts about a node and its operands without which a rule cannot match there.
+"""Requirements of rules: facts about a node and its operands without which a rule cannot match there.
 
-A rule's index reads the facts of a node once, as its signature, and remembers for each signature which rules may match:
-so rules that share a root cost nearly nothing, as the shared predicates of MLIR's PDL interpreter do
-(mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp). A requirement says less than the rule, never more: where it does
-not hold, the rule would have given up.
+Native rules state theirs; those of declared rules follow from their patterns. A rule's index reads the facts of a node
+once, as its signature, and remembers for each signature which rules may match: so rules that share a root cost nearly
+nothing, as the shared predicates of MLIR's PDL interpreter do (mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp). A
+requirement says less than the rule, never more: where it does not hold, the rule would have given up.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from hloom.ir import Constant, DType, DTypeKind, Literal, Node, TensorType
 from hloom.rewrite.matchers import VALUE_PRESERVING
+from hloom.rewrite.questions import Answers
 
 Mark = str | tuple[str, Any]
 """What an operand is: its opcode; with the number in every element for constants and broadcasts of constants."""
@@ -77,17 +78,17 @@ class Requirement:
 
 def operand_is(at: int, *opcodes: str) -> Requirement:
     """That the operand of this number has one of these opcodes."""
-    return _of_operand(at, f"operand {at} is {' or '.join(opcodes)}", has_opcode(opcodes))
+    return _of_operand(at, f"operand {at} is {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def some_operand(*opcodes: str) -> Requirement:
     """That some operand has one of these opcodes."""
-    return _of_some(f"an operand is {' or '.join(opcodes)}", has_opcode(opcodes))
+    return _of_some(f"an operand is {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def all_operands(*opcodes: str) -> Requirement:
     """That every operand has one of these opcodes."""
-    return _of_all(f"all operands are {' or '.join(opcodes)}", has_opcode(opcodes))
+    return _of_all(f"all operands are {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def number_at(at: int, *numbers: complex) -> Requirement:
@@ -158,6 +159,17 @@ def either(*requirements: Requirement) -> Requirement:
     return Requirement(words, lambda signature: any(part.admits(signature) for part in requirements))
 
 
+def requirements_of(answers: Answers) -> tuple[Requirement, ...]:
+    """What a pattern asks of the operands of its root: their opcodes, and the numbers in them."""
+    required: list[Requirement] = []
+    for (subject, path, _), values in answers.items():
+        if len(path) == 1 and subject == "opcode":
+            required.append(operand_is(path[0], *values))
+        elif len(path) == 1 and subject == "splat":
+            required.append(number_at(path[0], *values))
+    return tuple(required)
+
+
 def _of_operand(at: int, words: str, holds: Callable[[Mark], bool]) -> Requirement:
     def admits(signature: Signature) -> bool:
         marks = signature[2]
@@ -178,7 +190,7 @@ def _of_element(words: str, holds: Callable[[DType], bool]) -> Requirement:
     return Requirement(words, lambda signature: signature[0] is not None and holds(signature[0]))
 
 
-def has_opcode(opcodes: tuple[str, ...]) -> Callable[[Mark], bool]:
+def _has_opcode(opcodes: tuple[str, ...]) -> Callable[[Mark], bool]:
     """Whether a mark is of one of these opcodes."""
     wanted = frozenset(opcodes)
     return lambda mark: (mark if isinstance(mark, str) else mark[0]) in wanted
