@@ -1,4 +1,4 @@
-"""The dimensions of a reduction as they lie in memory, and how the kernels of a GPU reduce them.
+"""The dimensions of a reduction in the order of memory, and how the kernels of a GPU reduce them.
 
 Neighbours that are all reduced, or all kept, count as one (ReductionDimensions, IsUnnestedReductionFasterThanElemental
 and SharedMemoryUsage of XLA's xla/service/gpu/reduction_utils.cc and gpu_fusible.cc).
