@@ -7,6 +7,9 @@ Each file names the files and functions of XLA that it follows, of openxla/xla i
 `scripts/check_citations.py` looks them up in the installed jaxlib.
 """
 
+from hloom.passes.attention import Attention as Attention
+from hloom.passes.attention import Step as Step
+from hloom.passes.attention import attention_at as attention_at
 from hloom.passes.canonicalize import canonicalize as canonicalize
 from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_place
 from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch

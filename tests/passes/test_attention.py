@@ -1,0 +1,209 @@
+"""Attention as models write it, brought into one form (`attention.py`): which spellings, with which numbers, and what is none.
+
+The function that takes its place here computes the form as it is defined, in f32, and holds all scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hloom
+from hloom.passes import attention_at
+from hloom.rewrite import Family, build_call
+
+DEFINED = Family("attention-as-defined")
+OPERATIONS = {
+    "add": jnp.add, "subtract": jnp.subtract, "multiply": jnp.multiply, "divide": jnp.divide, "maximum": jnp.maximum,
+    "minimum": jnp.minimum,
+}  # fmt: skip
+
+
+@DEFINED.rewrites("dot", "divide", depth=32)
+def attention(build: Any, node: Any) -> Any:
+    """softmax(steps(q k^T)) v -> as_defined(q, k, v, terms)"""
+    match: Any = attention_at(build, node)
+    if match is None:
+        return None
+    steps = tuple(step.as_tuple() for step in match.steps)
+    result = build_call(build, as_defined, match.q, match.k, match.v, *match.terms, steps=steps, rows=match.rows)
+    return None if result is None else match.finish(build, result, node)
+
+
+def as_defined(q: Any, k: Any, v: Any, *terms: Any, steps: Any, rows: int) -> Any:
+    q, k, v = (array.astype(jnp.float32) for array in (q, k, v))
+    queries = "xyzw"[:rows]
+    scores, remaining = jnp.einsum(f"...{queries}d,...kd->...{queries}k", q, k), iter(terms)
+    for opcode, number, is_second in steps:
+        if opcode == "tanh":
+            scores = jnp.tanh(scores)
+        elif opcode == "select":
+            mask = next(remaining)
+            other = next(remaining) if number is None else number
+            scores = jnp.where(mask, other, scores) if is_second else jnp.where(mask, scores, other)
+        else:
+            other = next(remaining) if number is None else number
+            scores = OPERATIONS[opcode](other, scores) if is_second else OPERATIONS[opcode](scores, other)
+    return jnp.einsum(f"...{queries}k,...ke->...{queries}e", jax.nn.softmax(scores), v)
+
+
+B, H, T, D = 2, 4, 8, 16
+CAUSAL = jnp.tril(jnp.ones((T, T), bool))
+
+
+def by_jax(*shared: int, **options: Any) -> Callable[..., Any]:
+    heads = shared[0] if shared else H
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        q, k, v = (array.swapaxes(1, 2) for array in (q, k[:, :heads], v[:, :heads]))
+        return jax.nn.dot_product_attention(q, k, v, **options)
+
+    return function
+
+
+def scored(q: Any, k: Any) -> Any:
+    return q @ k.mT * 0.25
+
+
+def exponentials(scores: Any) -> Any:
+    return jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
+
+
+SPELLINGS: dict[str, Callable[..., Any]] = {
+    "divided scores": lambda q, k, v: jax.nn.softmax(q @ k.mT / 4) @ v,
+    "scaled queries": lambda q, k, v: jax.nn.softmax((q / 4) @ k.mT) @ v,
+    "no scale": lambda q, k, v: jax.nn.softmax(q @ k.mT) @ v,
+    "heads behind positions": lambda q, k, v: jnp.einsum(
+        "bhqk,bkhd->bqhd",
+        jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q.swapaxes(1, 2), k.swapaxes(1, 2))),
+        v.swapaxes(1, 2),
+    ),
+    "softmax over queries' rows turned": lambda q, k, v: jnp.einsum(
+        "bhkq,bhkd->bhqd", jax.nn.softmax(jnp.einsum("bhkd,bhqd->bhkq", k, q), axis=-2), v
+    ),
+    "greatest score stopped": lambda q, k, v: (
+        lambda weights: (weights / weights.sum(-1, keepdims=True)) @ v
+    )(exponentials(scored(q, k))),
+    "nothing subtracted": lambda q, k, v: (lambda weights: (weights / weights.sum(-1, keepdims=True)) @ v)(
+        jnp.exp(scored(q, k))
+    ),
+    "divided after the values": lambda q, k, v: (lambda weights: (weights @ v) / weights.sum(-1, keepdims=True))(
+        exponentials(scored(q, k))
+    ),
+    "log softmax": lambda q, k, v: jnp.exp(jax.nn.log_softmax(scored(q, k))) @ v,
+    "logsumexp": lambda q, k, v: (lambda s: jnp.exp(s - jax.nn.logsumexp(s, -1, keepdims=True)) @ v)(scored(q, k)),
+    "mask chosen": lambda q, k, v: jax.nn.softmax(jnp.where(CAUSAL, scored(q, k), -1e9)) @ v,
+    "mask added": lambda q, k, v: jax.nn.softmax(scored(q, k) + jnp.where(CAUSAL, 0.0, -1e9)) @ v,
+    "mask multiplied": lambda q, k, v: jax.nn.softmax(scored(q, k) * CAUSAL - 1e10 * (1 - CAUSAL)) @ v,
+    "mask of keys": lambda q, k, v: jax.nn.softmax(
+        jnp.where((k[:, 0, :, 0] > -1)[:, None, None], scored(q, k), -1e9)
+    ) @ v,
+    "bias of heads": lambda q, k, v: jax.nn.softmax(scored(q, k) + q[0, :, :, None, 0] * k[0, :, None, :, 0]) @ v,
+    "distances": lambda q, k, v: jax.nn.softmax(scored(q, k) - jnp.abs(jnp.arange(T)[:, None] - jnp.arange(T))) @ v,
+    "capped scores": lambda q, k, v: jax.nn.softmax(30 * jnp.tanh(scored(q, k) / 30)) @ v,
+    "softmax in f32": lambda q, k, v: jax.nn.softmax(
+        (q.astype(jnp.bfloat16) @ k.mT.astype(jnp.bfloat16)).astype(jnp.float32)
+    ).astype(jnp.bfloat16) @ v.astype(jnp.bfloat16),
+    "one head": lambda q, k, v: jax.nn.softmax(q[0, 0] @ k[0, 0].T) @ v[0, 0],
+    "one query": lambda q, k, v: jax.nn.softmax(k[0, 0] @ q[0, 0, 0]) @ v[0, 0],
+    "heads by vmap": lambda q, k, v: jax.vmap(jax.vmap(lambda q, k, v: jax.nn.softmax(q @ k.T) @ v))(q, k, v),
+    "in a loop over layers": lambda q, k, v: jax.lax.scan(
+        lambda q, _: (jax.nn.softmax(q @ k.mT) @ v, None), q, length=2
+    )[0],
+    "one key and value for all heads": lambda q, k, v: jnp.einsum(
+        "bhqk,bkd->bhqd", jax.nn.softmax(jnp.einsum("bhqd,bkd->bhqk", q, k[:, 0])), v[:, 0]
+    ),
+    "jax": by_jax(),
+    "jax, causal": by_jax(is_causal=True),
+    "jax, a window": by_jax(is_causal=True, local_window_size=(3, 0)),
+    "jax, a bias": by_jax(bias=jnp.cos(jnp.arange(T * T * 1.0)).reshape(1, 1, T, T)),
+    "jax, groups of heads": by_jax(2),
+    "jax, groups of heads, causal, a bias": by_jax(2, is_causal=True, bias=jnp.sin(jnp.arange(H * T * T * 1.0)).reshape(1, H, T, T)),
+}  # fmt: skip
+
+
+def lowered(function: Callable[..., Any]) -> Any:
+    array = jax.ShapeDtypeStruct((B, H, T, D), jnp.float32)
+    module = hloom.load(jax.jit(function).lower(array, array, array))
+    return hloom.apply(module, ["inline", "simplify"])[0]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spelling(name: str):
+    before = lowered(SPELLINGS[name])
+    after, report = hloom.apply(before, DEFINED)
+    assert report.matched == 1
+    expected = hloom.run(before, seed=2)
+    [one], [two] = expected.outputs, hloom.run(after, expected.inputs).outputs
+    assert one.dtype == two.dtype
+    coarse = one.dtype != np.float32
+    np.testing.assert_allclose(
+        np.asarray(two, float), np.asarray(one, float), *((2e-2, 2e-2) if coarse else (2e-5, 2e-6))
+    )
+
+
+def uneven(scores: Any) -> Any:
+    weights = jax.nn.softmax(scores)
+    return jnp.where(jnp.arange(T) % 2 == 0, weights * 2, 0)
+
+
+OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "dropout": (lambda q, k, v: uneven(q @ k.mT) @ v, "no operand is a softmax of what is contracted"),
+    "sigmoid": (lambda q, k, v: jax.nn.sigmoid(q @ k.mT) @ v, "no operand is a softmax of what is contracted"),
+    "softmax over queries": (
+        lambda q, k, v: jax.nn.softmax(q @ k.mT, axis=-2) @ v, "no operand is a softmax of what is contracted"
+    ),
+    "softmax over heads": (
+        lambda q, k, v: jax.nn.softmax(q @ k.mT, axis=1) @ v, "no operand is a softmax of what is contracted"
+    ),
+    "sums of other numbers": (
+        lambda q, k, v: (jnp.exp(q @ k.mT) / jnp.exp(k @ q.mT).sum(-1, keepdims=True)) @ v,
+        "no operand is a softmax of what is contracted",
+    ),
+    "weights are a result": (
+        lambda q, k, v: (lambda weights: (weights @ v, weights))(jax.nn.softmax(q @ k.mT)), "the weights are used elsewhere"
+    ),
+    "scores of no dot": (lambda q, k, v: jax.nn.softmax(k.sum(-1)) @ v.sum(1), "the scores are not of a dot"),
+    "other batches": (
+        lambda q, k, v: jnp.einsum("bhqk,xkd->bhqxd", jax.nn.softmax(q @ k.mT), v[0]), "the dots have other batches"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_attention(name: str):
+    function, reason = OTHERS[name]
+    _, report = hloom.apply(lowered(function), DEFINED)
+    assert report.matched == 0
+    assert reason in str(report.passes[0].rules[0].rejected)
+
+
+def test_what_the_form_says():
+    forms: list[Any] = []
+    family = Family("forms-of-attention")
+
+    @family.rewrites("dot")
+    def look(build: Any, node: Any) -> Any:
+        """dot -> nothing: it only looks"""
+        match: Any = attention_at(build, node)
+        if match is not None:
+            terms = [str(term.type.dims) for term in match.terms]
+            forms.append((match.batch, match.rows, match.q.type.dims, [step.as_tuple() for step in match.steps], terms))
+        return build.decline("it only looks")
+
+    hloom.apply(lowered(SPELLINGS["mask of keys"]), family)
+    [(batch, rows, dims, steps, terms)] = forms
+    assert (batch, rows, dims) == (2, 1, (B, H, T, D))
+    assert steps == [("multiply", 0.25, False), ("select", -1e9, False)]
+    assert terms == [str((B, 1, 1, T))]
+
+
+def test_a_scalar_and_an_empty_program():
+    for text in ("ENTRY e { x = f32[] parameter(0) ROOT y = f32[] divide(x, x) }",
+                 "ENTRY e { x = f32[0] parameter(0) ROOT y = f32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"):  # fmt: skip
+        assert hloom.apply(hloom.parse(text), DEFINED)[1].matched == 0
