@@ -7,8 +7,8 @@ Each file names the files and functions of XLA that it follows, of openxla/xla i
 `scripts/check_citations.py` looks them up in the installed jaxlib.
 """
 
-from hloom.passes.attention import Attention as Attention
-from hloom.passes.attention import Step as Step
+from hloom.passes.attention import AttentionForm as AttentionForm
+from hloom.passes.attention import ScoreStep as ScoreStep
 from hloom.passes.attention import attention_at as attention_at
 from hloom.passes.canonicalize import canonicalize as canonicalize
 from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_place

@@ -1,6 +1,6 @@
 """Attention as models write it, in one form: for rules that put a kernel of one's own in its place.
 
-    softmax(steps(q k^T)) v   ->   Attention(q, k, v, terms, steps)
+    softmax(steps(q k^T)) v   ->   AttentionForm(q, k, v, terms, steps)
 
 Models differ in the order of batches and heads, in dimensions of size 1, in where the scale, masks and biases stand, in
 types between, in which shift the softmax subtracts, and in whether they divide before or after the second dot. So each
@@ -33,7 +33,7 @@ Value = tuple[Node, tuple[Label, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScoreStep:
     """What is done to scores: an opcode, and the number or (None) the next term that is the other operand.
 
     `is_second` says that the scores are the second operand. The first operand of a `select` is always a term, the mask;
@@ -55,7 +55,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionForm:
     """softmax over keys of the scores, times values; `terms` are those of the steps, in order.
 
     Of `batch` batch dimensions and `rows` dimensions of queries: q is [batch, rows, d], k [batch, keys, d], v [batch,
@@ -66,7 +66,7 @@ class Attention:
     k: Node
     v: Node
     terms: tuple[Node, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ScoreStep, ...]
     batch: int
     rows: int
     order: tuple[int, ...]
@@ -134,7 +134,7 @@ class _Axes:
         )
 
 
-def attention_at(build: Builder, node: Node) -> Attention | None:
+def attention_at(build: Builder, node: Node) -> AttentionForm | None:
     """The attention whose result a dot, or a dot divided, is; None, with the reason in the builder, for all else."""
     search = _Search(build)
     match = search.attention(node)
@@ -161,7 +161,7 @@ class _Search:
         """The axes that the softmax is over."""
         return self.axes.whole([self.given_keys])
 
-    def attention(self, node: Node) -> Attention | None:
+    def attention(self, node: Node) -> AttentionForm | None:
         """Both forms: the weights are divided by their sums, or the result is."""
         if node.opcode == "dot":
             return self._of_dot(node, None, None, None)
@@ -176,7 +176,7 @@ class _Search:
 
     def _of_dot(
         self, dot: Node, labels: tuple[Label, ...] | None, total: Value | None, result: tuple[Label, ...] | None
-    ) -> Attention | None:
+    ) -> AttentionForm | None:
         """Of a dot with these labels, divided by a total where that has the labels of the result."""
         for side in (0, 1):
             operands, own = self._dot_labels(dot, labels)
@@ -193,7 +193,7 @@ class _Search:
         operands: tuple[list[Label], list[Label]],
         total: Value | None,
         result: tuple[Label, ...],
-    ) -> Attention | None:
+    ) -> AttentionForm | None:
         """The attention whose weights are a dot's operand on this side."""
         axes = self.axes
         weights, values = ((dot.inputs[this], tuple(operands[this])) for this in (side, 1 - side))
@@ -207,7 +207,7 @@ class _Search:
         if scores is None:
             return self._none(NO_SOFTMAX)
         self.last = scores[0]
-        steps: list[tuple[Step, tuple[Value, ...]]] = []
+        steps: list[tuple[ScoreStep, tuple[Value, ...]]] = []
         first = self._scores(scores, steps)
         if first is None:
             return self._none("the scores are not of a dot of queries and keys")
@@ -230,7 +230,7 @@ class _Search:
         made = (*batch, *rows, *width)
         if set(order) != set(made) or len(order) != len(made):
             return self._none("the result has other dimensions than queries and values")
-        return Attention(
+        return AttentionForm(
             self._arranged(q, [*batch, *rows], [depth]),
             self._arranged(k, batch, [keys, depth]),
             self._arranged(values, batch, [keys, width]),
@@ -350,7 +350,7 @@ class _Search:
     def _same(self, left: Value, right: Value) -> bool:
         return left[0] is right[0] and self.axes.same(left[1], right[1])
 
-    def _scores(self, value: Value, steps: list[tuple[Step, tuple[Value, ...]]]) -> tuple[Value, Value] | None:
+    def _scores(self, value: Value, steps: list[tuple[ScoreStep, tuple[Value, ...]]]) -> tuple[Value, Value] | None:
         """The queries and keys of scores, what is done to their dot, first to last; no more than so many nodes deep."""
         node, labels = self._stripped(value)
         self.left -= 1
@@ -360,7 +360,7 @@ class _Search:
             return self._queries_and_keys(node, labels)
         if node.opcode in UNARY:
             first = self._scores((node.inputs[0], labels), steps)
-            steps.append((Step(node.opcode), ()))
+            steps.append((ScoreStep(node.opcode), ()))
             return first
         if node.opcode == "select":
             return self._selected(node, labels, steps)
@@ -370,14 +370,14 @@ class _Search:
             scores, other = node.inputs[position], node.inputs[1 - position]
             if splat_of(scores) is not None:
                 continue
-            taken = list[tuple[Step, tuple[Value, ...]]]()
+            taken = list[tuple[ScoreStep, tuple[Value, ...]]]()
             first = self._scores((scores, labels), taken)
             if first is None:
                 continue
             steps += taken
             number, given = self._number_or_term(other, labels)
             if not self._is_shift(node, position, given):
-                steps.append((Step(node.opcode, number, position == 1), given))
+                steps.append((ScoreStep(node.opcode, number, position == 1), given))
             return first
         return None
 
@@ -390,20 +390,20 @@ class _Search:
         )  # fmt: skip
 
     def _selected(
-        self, node: Node, labels: tuple[Label, ...], steps: list[tuple[Step, tuple[Value, ...]]]
+        self, node: Node, labels: tuple[Label, ...], steps: list[tuple[ScoreStep, tuple[Value, ...]]]
     ) -> tuple[Value, Value] | None:
         mask = self._term(node.inputs[0], labels)
         for position in (1, 2):
             scores, other = node.inputs[position], node.inputs[3 - position]
             if splat_of(scores) is not None:
                 continue
-            taken = list[tuple[Step, tuple[Value, ...]]]()
+            taken = list[tuple[ScoreStep, tuple[Value, ...]]]()
             first = self._scores((scores, labels), taken)
             if first is None:
                 continue
             steps += taken
             number, given = self._number_or_term(other, labels)
-            steps.append((Step("select", number, position == 2), (mask, *given)))
+            steps.append((ScoreStep("select", number, position == 2), (mask, *given)))
             return first
         return None
 
