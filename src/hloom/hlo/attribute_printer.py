@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from hloom.hlo.tokens import BRACED_STEP
 from hloom.ir import (
     AttributeKind,
-    Attributes,
     Op,
     Verbatim,
     format_typed_literal,
@@ -23,7 +22,7 @@ Name = Callable[[Any], str]
 """Gives the name by which a graph or a node is called in the text."""
 
 
-def write_attributes(op: Op, attributes: Attributes, name_of: Name, limit: int | None) -> str:
+def write_attributes(op: Op, attributes: Mapping[str, Any], name_of: Name, limit: int | None) -> str:
     """`, name=value` of every attribute; `limit` elides literals of more elements."""
     rows, parts = op.attributes, []
     for name, value in attributes.items():

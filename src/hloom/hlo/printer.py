@@ -11,6 +11,7 @@ from hloom.hlo.attribute_printer import write_attributes, write_boolean, write_b
 from hloom.hlo.reader_state import LEAF
 from hloom.hlo.reserved_words import RESERVED, TYPE_NAMES
 from hloom.ir import (
+    COMPUTED_CALL,
     Apply,
     Attributes,
     Constant,
@@ -216,7 +217,7 @@ class _Printer:
     def _add_plain_lines(self, graph: Graph, lines: list[str]) -> None:
         """The instructions, in the default options: what is printed most, in as few steps as can be."""
         output = graph.output
-        add = lines.append
+        add, tail_of, leaf_of = lines.append, self._tail, self._leaf
         for node in graph.nodes:
             type_ = node.type
             if type_ is None:
@@ -224,28 +225,28 @@ class _Printer:
                 continue
             root = "  ROOT %" if node is output else "  %"
             tail = node.attributes.text
+            metadata = node._metadata
             if tail is None:
-                tail = self._tail(node)
-            elif node._metadata is not None:
-                tail = f"{tail}, metadata={{{node._metadata}}}"
+                tail = tail_of(node)
+            elif metadata is not None:
+                tail = f"{tail}, metadata={{{metadata}}}"
             if type(node) is Apply:
-                function, inputs = node.function, node.inputs
-                if type(function) is not Op:
+                opcode, inputs = node.opcode, node.inputs
+                if opcode == COMPUTED_CALL and not isinstance(node.function, Op):
                     raise _computed_call(node)
                 count = len(inputs)
                 if count == 1:
-                    operands = "%" + inputs[0].name
+                    add(f"{root}{node.name} = {type_._text} {opcode}(%{inputs[0].name}){tail}")
                 elif count == 2:
-                    operands = f"%{inputs[0].name}, %{inputs[1].name}"
-                elif count < 6:
-                    operands = ", ".join(["%" + operand.name for operand in inputs])
+                    add(f"{root}{node.name} = {type_._text} {opcode}(%{inputs[0].name}, %{inputs[1].name}){tail}")
                 else:
-                    operands = list_with_indices(["%" + operand.name for operand in inputs])
-                add(f"{root}{node.name} = {type_._text} {function.name}({operands}){tail}")
+                    names = ["%" + operand.name for operand in inputs]
+                    operands = ", ".join(names) if count < 6 else list_with_indices(names)
+                    add(f"{root}{node.name} = {type_._text} {opcode}({operands}){tail}")
             elif type(node) is Parameter:
                 add(f"{root}{node.name} = {type_._text} parameter({node.number}){tail}")
             else:
-                add(f"{root}{node.name} = {type_._text} {self._leaf(node)}{tail}")
+                add(f"{root}{node.name} = {type_._text} {leaf_of(node)}{tail}")
 
     def print_node(self, node: Node) -> str:
         """`name = type opcode(operands), attributes`."""
@@ -285,7 +286,10 @@ class _Printer:
         if parameters and parameters[-1].number != len(parameters) - 1:
             return ""
         try:
-            parts = [f"{names.get(parameter) or parameter.name}: {texts[parameter.type]}" for parameter in parameters]
+            if names:
+                parts = [f"{names[parameter]}: {texts[parameter.type]}" for parameter in parameters]
+            else:
+                parts = [f"{parameter.name}: {texts[parameter.type]}" for parameter in parameters]
             return f"({', '.join(parts)}) -> {texts[graph.root.type]} "
         except KeyError:
             return ""
@@ -304,16 +308,23 @@ class _Printer:
     def _tail(self, node: Node) -> str:
         """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
-        return self._written(op, node.attributes, node.raw_metadata)
+        return self._written(op, node.attributes, node._metadata)
 
     def _written(self, op: Op, attributes: Attributes, raw_metadata: str | None) -> str:
-        attributes = attributes if self.is_plain else self._shown(attributes)
+        text = attributes.text if self.is_plain else None
         metadata = f", metadata={{{raw_metadata}}}" if raw_metadata is not None and self.options.metadata else ""
-        if "backend_config" not in attributes:
-            return self._attribute_text(op, attributes) + metadata
-        config = Attributes(backend_config=attributes["backend_config"])
-        others = attributes.changed(backend_config=None)
-        return self._attribute_text(op, others) + metadata + self._attribute_text(LEAF, config)
+        if text is not None:
+            return text + metadata
+        limit = self.options.constant_limit
+        shown = attributes if self.is_plain else self._shown(attributes)
+        if "backend_config" in shown:
+            config = write_attributes(LEAF, {"backend_config": shown["backend_config"]}, self._name, limit)
+            others = {name: value for name, value in shown.items() if name != "backend_config"}
+            return write_attributes(op, others, self._name, limit) + metadata + config
+        text = write_attributes(op, shown, self._name, limit)
+        if self.is_plain and "control-predecessors" not in shown:
+            attributes.text = text
+        return text + metadata
 
     def _shown(self, attributes: Attributes) -> Attributes:
         if not self.options.backend_config and "backend_config" in attributes:
@@ -321,14 +332,6 @@ class _Printer:
         if not self.options.sharding and "sharding" in attributes:
             attributes = attributes.changed(sharding=None)
         return attributes
-
-    def _attribute_text(self, op: Op, attributes: Attributes) -> str:
-        if self.is_plain and attributes.text is not None:
-            return attributes.text
-        text = write_attributes(op, attributes, self._name, self.options.constant_limit)
-        if self.is_plain and "control-predecessors" not in attributes and "backend_config" not in attributes:
-            attributes.text = text
-        return text
 
 
 def _canonical_names(module: Module) -> dict[Referent, str]:

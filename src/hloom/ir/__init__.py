@@ -51,6 +51,7 @@ from hloom.ir.metadata import plain_fields as plain_fields
 from hloom.ir.metadata import read_metadata as read_metadata
 from hloom.ir.module import Module as Module
 from hloom.ir.module import Unresolved as Unresolved
+from hloom.ir.nodes import COMPUTED_CALL as COMPUTED_CALL
 from hloom.ir.nodes import Apply as Apply
 from hloom.ir.nodes import Constant as Constant
 from hloom.ir.nodes import Missing as Missing
