@@ -1,6 +1,6 @@
 """Modules as they stand on the wire: what is put together byte by byte is what protobuf writes.
 
-Covers `encoded_messages.py`, `encoded_attributes.py`.
+Covers `encoded_messages.py`, `encoded_attributes.py`, `encoded_instructions.py`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,26 @@ from hypothesis import strategies as st
 from hloom import protobuf
 from hloom.hlo import module_from_proto, module_to_proto, parse, print_module
 from hloom.hlo.proto.encoded_attributes import encode_attributes
+from hloom.hlo.proto.encoded_instructions import cut, packed, signed
 from hloom.hlo.proto.encoded_messages import VARINTS, consecutive_varints, encoded_fields, in_order, wire_module
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import field_of, set_defaults
 from hloom.hlo.proto.literals import encoded_literal, write_literal
 from hloom.hlo.proto.metadata import encoded_metadata, write_metadata
 from hloom.hlo.proto.module_writer import UniqueNames, sanitized, unique_names
-from hloom.hlo.proto.shapes import encoded_shape, write_shape
-from hloom.ir import DTYPES, Layout, Literal, Metadata, SliceDimension, TensorType, TupleType, Type, dtype
+from hloom.hlo.proto.shapes import decoded_shape, encoded_shape, read_shape, write_shape
+from hloom.ir import (
+    DTYPES,
+    Layout,
+    Literal,
+    Metadata,
+    SliceDimension,
+    TensorType,
+    TupleType,
+    Type,
+    default_layout,
+    dtype,
+)
 from hloom.text import HloomError
 from tests.helpers.properties import examples
 
@@ -192,14 +204,115 @@ def test_a_number_that_does_not_fit_is_refused_as_before():
         module_to_proto(parse(MODULE.replace("source_line=3", "source_line=4294967296")))
 
 
-def test_a_module_on_the_wire_has_shapes_and_metadata_as_bytes():
+def test_an_instruction_on_the_wire_is_bytes():
     proto = module_to_proto(parse(MODULE))
     wire = wire_module(proto)
     written, known = wire.computations[0].instructions[1], proto.computations[0].instructions[1]
-    assert written.shape == known.shape.SerializeToString()
-    assert written.metadata == known.metadata.SerializeToString()
-    assert list(written.operand_ids) == list(known.operand_ids)
+    assert written == known.SerializeToString()
     assert protobuf.HloModuleProto.FromString(wire.SerializeToString()) == proto  # nothing is lost
+
+
+def cut_fields(instruction: Any) -> Any:
+    """A message put together from the parts that its bytes are cut into."""
+    name, start, metadata, literal, parameter, number, operands, control, called, rest = cut(
+        instruction.SerializeToString(deterministic=True)
+    )
+    made = protobuf.HloInstructionProto.FromString(start + rest)
+    made.name, made.parameter_number, made.id = name.decode(), parameter - (parameter >> 63 << 64), signed(number)
+    if metadata:
+        made.metadata.MergeFromString(metadata)
+    if literal is not None:
+        made.literal.MergeFromString(literal)
+    made.operand_ids.extend(map(signed, packed(operands)))
+    made.control_predecessor_ids.extend(map(signed, packed(control)))
+    made.called_computation_ids.extend(map(signed, packed(called)))
+    return made
+
+
+IDS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": st.text(max_size=200),
+            "opcode": st.text(max_size=200),
+            "shape": st.builds(protobuf.ShapeProto, dimensions=IDS),
+            "metadata": st.builds(protobuf.OpMetadata, op_name=st.text(min_size=1, max_size=200)),
+            "literal": st.builds(protobuf.LiteralProto, s64s=IDS),
+            "parameter_number": st.integers(-(2**63), 2**63 - 1),
+            "fusion_kind": st.text(max_size=200),
+            "epsilon": st.floats(width=32, allow_nan=False),
+            "is_stable": st.booleans(),
+            "backend_config": st.binary(max_size=200),
+            "id": st.integers(-(2**63), 2**63 - 1),
+            "operand_ids": IDS,
+            "control_predecessor_ids": IDS,
+            "called_computation_ids": IDS,
+        },
+    ),
+    st.booleans(),
+)
+@examples(150)
+def test_an_instruction_is_the_sum_of_its_parts(fields: dict[str, Any], is_newer: bool):
+    message = protobuf.HloInstructionProto(**fields)
+    if is_newer:  # with a field that no schema names, whose number is a low one
+        message.MergeFromString(VARINTS[4 << 3] + b"\x05")
+    assert cut_fields(message) == message
+
+
+ARRAYS = st.builds(
+    lambda name, dims, seed, dynamic: TensorType(
+        dtype(name),
+        dims,
+        None if seed is None else Layout(tuple(seed.sample(range(len(dims)), len(dims)))),
+        [True] * len(dims) if dynamic else None,
+    ),
+    st.sampled_from(sorted(DTYPES)),
+    st.lists(st.one_of(st.integers(0, 3), st.integers(0, 2**62)), max_size=4),
+    st.one_of(st.none(), st.randoms(use_true_random=False)),
+    st.booleans(),
+)
+
+
+@given(st.one_of(ARRAYS, st.lists(ARRAYS, max_size=3).map(TupleType)))
+@examples(150)
+def test_a_shape_is_decoded_as_it_is_read(type_: Type):
+    data = encoded_shape(type_)
+    message = protobuf.ShapeProto.FromString(data)
+    assert data == write_shape(type_).SerializeToString()
+    assert decoded_shape(data) in (None, read_shape(message))
+
+
+@pytest.mark.parametrize("dims", [(), (2,), (300, 4), (1 << 62, 0)])
+def test_plain_shapes_need_no_message(dims: tuple[int, ...]):
+    array_type = TensorType(dtype("f32"), dims, default_layout(len(dims)) if dims else None)
+    assert decoded_shape(encoded_shape(array_type)) is array_type
+    assert decoded_shape(encoded_shape(TupleType([array_type] * 2))) is TupleType([array_type] * 2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda proto: proto.layout.minor_to_major.append(1),
+        lambda proto: proto.dimensions.append(-1),
+        lambda proto: proto.dimensions.extend([1 << 40] * 40),
+        lambda proto: proto.is_dynamic_dimension.append(True),
+        lambda proto: setattr(proto.layout, "memory_space", 1),
+        lambda proto: setattr(proto, "element_type", 77),
+        lambda proto: setattr(proto, "element_type", 300),
+        lambda proto: proto.ClearField("element_type"),
+        lambda proto: proto.ClearField("layout"),
+        lambda proto: proto.MergeFromString(VARINTS[9999 << 3] + b"\x05"),
+    ],
+)
+def test_other_shapes_are_left_to_the_message(change):
+    proto = write_shape(TensorType(dtype("f32"), (2, 3)))
+    change(proto)
+    assert decoded_shape(proto.SerializeToString()) is None
+    outer = protobuf.ShapeProto(element_type=protobuf.PrimitiveType.Value("TUPLE"), tuple_shapes=[proto])
+    assert decoded_shape(outer.SerializeToString()) is None
 
 
 def test_a_shape_in_two_parts_is_put_together():

@@ -13,19 +13,6 @@ from typing import Any
 from hloom import protobuf
 from hloom.text import HloomError
 
-_OWN = (
-    "name",
-    "opcode",
-    "shape",
-    "metadata",
-    "literal",
-    "parameter_number",
-    "id",
-    "operand_ids",
-    "control_predecessor_ids",
-)
-"""What an instruction does not share with others that have the same attributes, or has as bytes."""
-
 LARGEST_MESSAGE = 2**31 - 1
 """How many bytes protobuf reads as one message."""
 
@@ -38,14 +25,12 @@ Encoded = tuple[int, bytes]
 
 @cache
 def wire_messages() -> dict[str, Any]:
-    """The message classes by name."""
-    return protobuf.xla.narrowed(
-        {"HloModuleProto": ("computations",), "HloComputationProto": ("instructions",), "HloInstructionProto": _OWN}
-    )
+    """The message classes by name: in them, an instruction is bytes."""
+    return protobuf.xla.narrowed({"HloModuleProto": ("computations",), "HloComputationProto": ("instructions",)})
 
 
 def wire_module(proto: Any) -> Any:
-    """The same module; what a message says in several parts is put together."""
+    """The same module; what a message says in several parts is put together, and fields stand in their order."""
     return wire_messages()["HloModuleProto"].FromString(proto.SerializeToString())
 
 
@@ -118,12 +103,12 @@ def encoded_fields(message: Any) -> list[Encoded]:
     position = 0
     while position < len(data):
         start = position
-        tag, position = _read_varint(data, position)
+        tag, position = read_varint(data, position)
         wire_type = tag & 7
         if wire_type == VARINT:
-            _, position = _read_varint(data, position)
+            _, position = read_varint(data, position)
         elif wire_type == DELIMITED:
-            size, position = _read_varint(data, position)
+            size, position = read_varint(data, position)
             position += size
         elif wire_type in (FIXED_64, FIXED_32):
             position += 8 if wire_type == FIXED_64 else 4
@@ -133,7 +118,8 @@ def encoded_fields(message: Any) -> list[Encoded]:
     return fields
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number that stands there, and where it ends."""
     value = shift = 0
     while data[position] > 127:
         value |= (data[position] & 127) << shift

@@ -5,16 +5,21 @@ What instructions share is worked out once: the bytes of a shape, of metadata or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.attribute_reader import arranged
-from hloom.hlo.proto.field_mapping import Context
+from hloom.hlo.proto.encoded_instructions import Parts, packed, signed
+from hloom.hlo.proto.encoded_messages import DELIMITED, delimited, key, read_varint
+from hloom.hlo.proto.field_mapping import Context, Field
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, read_called
 from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
-from hloom.hlo.proto.shapes import read_shape
+from hloom.hlo.proto.shapes import decoded_shape, read_shape
 from hloom.hlo.reader_state import LEAF
 from hloom.hlo.strict_checks import count_problem
 from hloom.ir import (
@@ -40,8 +45,19 @@ _BY_OPERANDS = frozenset(
 )
 """Opcodes whose attributes are read by the types around them."""
 
-_OWN_FIELDS = ("name", "opcode", "shape", "metadata", "literal", "parameter_number", "id", "operand_ids")
-_CALL_FIELDS = ("control_predecessor_ids", "called_computation_ids")
+_LITERAL = 8
+"""The number of HloInstructionProto's field `literal`."""
+_SHORT = 256
+"""Literals of at most so many bytes are looked for among those read before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What the bytes of an opcode and a shape say; the row is that of leaves for parameters and constants."""
+
+    opcode: str
+    row: Op
+    type: Type
 
 
 class InstructionReader:
@@ -51,42 +67,72 @@ class InstructionReader:
         self.graphs = graphs
         self.payloads = payloads
         self.losses: dict[str, None] = {}
+        self._starts: dict[bytes, _Start] = {}
         self._types: dict[bytes, Type] = {}
-        self._metadata: dict[bytes, str] = {}
-        self._attributes: dict[tuple, Attributes] = {}
+        self._metadata: dict[bytes, str | None] = {}
+        self._metadata_rests: dict[bytes, str] = {}
+        self._literals: dict[tuple[bytes, Type], Literal] = {}
+        self._attributes: dict[tuple[Any, ...], Attributes] = {}
         self._unknown: dict[str, Op] = {}
 
-    def read(self, wire: Any, messages: Sequence[Any], position: int, nodes: Mapping[int, Node], graph: Graph) -> Node:
+    def read(
+        self,
+        parts: Parts,
+        name: str,
+        messages: Sequence[Any],
+        position: int,
+        nodes: Mapping[bytes, Node],
+        graph: Graph,
+    ) -> Node:
         """The node of an instruction whose operands are among `nodes`; raises HloomError.
 
-        It is given as it stands on the wire, which this changes, and as one of its computation's messages, which is
-        looked at only for what was not met before.
+        It is given as it stands on the wire, and as one of its computation's messages, which is looked at only for
+        what was not met before.
         """
-        name, opcode, number = wire.name, wire.opcode, wire.parameter_number
-        type_ = self._types.get(wire.shape)
-        if type_ is None:
-            type_ = self._types[wire.shape] = self.type(messages[position].shape)
-        metadata = wire.metadata and self._metadata.get(wire.metadata)
-        if metadata is None:
-            metadata = self._metadata[wire.metadata] = self._metadata_text(messages[position].metadata)
-        if opcode == "parameter":
-            attributes = self._attributes_of(wire, messages, position, LEAF, type_, (), nodes)
-            return Parameter(name, type_, number, attributes, metadata or None, graph)
-        if opcode == "constant":
-            attributes = self._attributes_of(wire, messages, position, LEAF, type_, (), nodes)
-            literal = self._literal(messages[position], type_)
-            return Constant(name, type_, literal, attributes, metadata or None, graph)
-        op = OPS.get(opcode) or self._unknown_op(opcode)
+        _, start_bytes, metadata_bytes, literal_bytes, number, _, operands, control, called, rest = parts
+        start = self._starts.get(start_bytes)
+        if start is None:
+            start = self._starts[start_bytes] = self._read_start(messages[position])
+        metadata = None
+        if metadata_bytes:
+            metadata = self._metadata.get(metadata_bytes)
+            if metadata is None:
+                metadata = self._metadata[metadata_bytes] = self._metadata_text(metadata_bytes) or None
+        row, type_ = start.row, start.type
+        if row is LEAF:
+            attributes = EMPTY
+            if rest or control or called:
+                attributes = self._attributes_of(row, messages, position, rest, type_, (), called, control, nodes)
+            if start.opcode == "parameter":
+                return Parameter(name, type_, number - (number >> 63 << 64), attributes, metadata, graph)
+            literal = self._literal(literal_bytes, messages, position, type_)
+            return Constant(name, type_, literal, attributes, metadata, graph)
         try:
-            inputs = tuple([nodes[number] for number in wire.operand_ids])
+            inputs = tuple([nodes[number] for number in packed(operands)])
         except KeyError as missing:
-            raise HloomError(f"no instruction before it has the id {missing.args[0]} of its operand") from None
-        if not op.accepts(len(inputs)) and (problem := count_problem(op, len(inputs))):
+            late = signed(missing.args[0])
+            raise HloomError(f"no instruction before it has the id {late} of its operand") from None
+        if not row.accepts(len(inputs)) and (problem := count_problem(row, len(inputs))):
             raise HloomError(problem)
-        attributes = self._attributes_of(wire, messages, position, op, type_, inputs, nodes)
-        return Apply(name, type_, op, inputs, attributes, metadata or None, graph)
+        if literal_bytes is not None:  # an attribute of this op
+            rest += delimited(_LITERAL, literal_bytes)
+        attributes = None
+        if not (called or control or row.name in _BY_OPERANDS):
+            attributes = self._attributes.get((row, rest))
+        if attributes is None:
+            attributes = self._attributes_of(row, messages, position, rest, type_, inputs, called, control, nodes)
+        return Apply(name, type_, row, inputs, attributes, metadata, graph)
 
-    def type(self, proto: Any) -> Type:
+    def _read_start(self, proto: Any) -> _Start:
+        opcode = proto.opcode
+        shape = proto.shape.SerializeToString()
+        type_ = self._types.get(shape)
+        if type_ is None:
+            type_ = self._types[shape] = decoded_shape(shape) or self._type(proto.shape)
+        row = LEAF if opcode in ("parameter", "constant") else OPS.get(opcode) or self._unknown_op(opcode)
+        return _Start(opcode, row, type_)
+
+    def _type(self, proto: Any) -> Type:
         """A shape's type."""
         self.note_unknown(proto)
         return read_shape(proto)
@@ -102,80 +148,92 @@ class InstructionReader:
         self.losses.setdefault(f"the meaning of opcode {opcode}")
         return self._unknown.setdefault(opcode, unknown_op(opcode))
 
-    def _literal(self, proto: Any, type_: Type) -> Literal:
+    def _literal(self, encoded: bytes | None, messages: Sequence[Any], position: int, type_: Type) -> Literal:
         """The constant's data; a message without any says that they were left out."""
-        if not proto.HasField("literal"):
+        if encoded is None:
             return Literal.elided(type_)
-        self.note_unknown(proto.literal.shape)
-        literal = read_literal(proto.literal)
-        if not compatible(literal.type, type_):
-            raise HloomError(f"it is {without_layout(type_)}, but its literal {without_layout(literal.type)}")
+        literal = self._literals.get((encoded, type_))
+        if literal is None:
+            proto = messages[position].literal
+            self.note_unknown(proto.shape)
+            literal = read_literal(proto)
+            if not compatible(literal.type, type_):
+                raise HloomError(f"it is {without_layout(type_)}, but its literal {without_layout(literal.type)}")
+            if len(encoded) <= _SHORT:
+                self._literals[encoded, type_] = literal
         return literal
 
-    def _metadata_text(self, proto: Any) -> str:
+    def _metadata_text(self, encoded: bytes) -> str:
+        """The text of OpMetadata; its name is nearly always another, and the rest mostly one met before."""
+        op_type, name, rest = _cut_metadata(encoded)
+        text = name.decode("utf-8", "replace")
+        if not name or not _PLAIN_TEXT.fullmatch(text):
+            return self._read_metadata(encoded)
+        parts = [self._metadata_rest(op_type), f'op_name="{text}"', self._metadata_rest(rest)]
+        return " ".join([part for part in parts if part])
+
+    def _metadata_rest(self, encoded: bytes) -> str:
+        text = self._metadata_rests.get(encoded)
+        if text is None:
+            text = self._metadata_rests[encoded] = self._read_metadata(encoded)
+        return text
+
+    def _read_metadata(self, encoded: bytes) -> str:
+        proto = protobuf.OpMetadata.FromString(encoded)
         self.note_unknown(proto)
         self._note_dropped("OpMetadata", proto, METADATA_FIELDS)
         return read_metadata(proto, self.payloads).text()
 
     def _attributes_of(
         self,
-        wire: Any,
+        op: Op,
         messages: Sequence[Any],
         position: int,
-        op: Op,
+        rest: bytes,
         type_: Type,
         inputs: tuple[Node, ...],
-        nodes: Mapping[int, Node],
+        called: bytes,
+        control: bytes,
+        nodes: Mapping[bytes, Node],
     ) -> Attributes:
-        control = tuple(wire.control_predecessor_ids)
-        clear = wire.ClearField
-        clear("name")
-        clear("opcode")
-        clear("shape")
-        clear("metadata")
-        clear("parameter_number")
-        clear("id")
-        clear("operand_ids")
-        if op is LEAF:
-            clear("literal")
-        if control:
-            clear("control_predecessor_ids")
-        around = (type_, *(node.type for node in inputs)) if op.name in _BY_OPERANDS else ()
-        key = (op, wire.SerializeToString(), *around)
-        cached = self._attributes.get(key)
+        """The attributes of an instruction; those that name nothing in the module are read once for all alike."""
+        around = (type_, *[node.type for node in inputs]) if op.name in _BY_OPERANDS else ()
+        context = Context(type_, around[1:], self.payloads)
+        known_as = (op, rest, *around, "called") if called else (op, rest, *around)
+        cached = self._attributes.get(known_as)
         if cached is None:
-            rest = self._without_own_fields(messages[position], op)
-            cached = self._attributes[key] = self._read_attributes(rest, op, Context(type_, around[1:], self.payloads))
-        return arranged(op, {**cached, CONTROL: self._control(control, nodes)}) if control else cached
-
-    def _without_own_fields(self, proto: Any, op: Op) -> Any:
-        rest = protobuf.HloInstructionProto()
-        rest.CopyFrom(proto)
-        for field in (*_OWN_FIELDS, "control_predecessor_ids"):
-            if field != "literal" or op is LEAF:
-                rest.ClearField(field)
-        return rest
+            cached = self._read_attributes(protobuf.HloInstructionProto.FromString(rest), op, context)
+            if not called:
+                _check_complete(op, cached)
+            self._attributes[known_as] = cached
+        if not called and not control:
+            return cached
+        values: dict[str, Any] = dict(cached)
+        if called:
+            values.update(read_called(op, messages[position].called_computation_ids, self.graphs, context))
+            _check_complete(op, values)
+        if control:
+            values[CONTROL] = self._control(packed(control), nodes)
+        return arranged(op, values)
 
     def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
         """The attributes of the op's row that the message fills; what it fills besides is noted."""
         self.note_unknown(proto)
-        values: dict[str, Any] = read_called(op, proto.called_computation_ids, self.graphs, context)
-        known = {*_CALL_FIELDS}
-        for name, attribute in op.attributes.items():
-            field = field_of(op.name, name)
-            if field is None or attribute.kind in GRAPHS or name == CONTROL:
+        present = {field.name for field, _ in proto.ListFields()}
+        values: dict[str, Any] = {}
+        known: set[str] = set()
+        for name, field, choices, is_silent in _fields_of(op):
+            if is_silent and present.isdisjoint(field.names):
                 continue
             known.update(field.names)
             value = field.read(proto, context)
             if value is None:
                 continue
-            if attribute.choices and value not in attribute.choices:
-                raise HloomError(f"attribute {name} is {value!r}, which is none of {', '.join(attribute.choices)}")
+            if choices and value not in choices:
+                raise HloomError(f"attribute {name} is {value!r}, which is none of {', '.join(choices)}")
             values[name] = value
-        lacking = op.lacking(values)
-        if lacking is not None:
-            raise HloomError(f"{op} needs the attribute {lacking}, and no field says what it is")
-        self._note_dropped(op.name, proto, known)
+        if not present <= known:
+            self._note_dropped(op.name, proto, known)
         return arranged(op, values) if values else EMPTY
 
     def _note_dropped(self, owner: str, proto: Any, known: Collection[str]) -> None:
@@ -183,11 +241,51 @@ class InstructionReader:
             if field.name not in known and not _is_empty(value):
                 self.losses[f"field {field.name} of {owner}"] = None
 
-    def _control(self, numbers: Sequence[int], nodes: Mapping[int, Node]) -> tuple[Node, ...]:
+    def _control(self, numbers: Sequence[bytes], nodes: Mapping[bytes, Node]) -> tuple[Node, ...]:
         try:
             return tuple([nodes[number] for number in numbers])
         except KeyError as missing:
-            raise HloomError(f"no instruction before it has the id {missing.args[0]} of its predecessor") from None
+            number = signed(missing.args[0])
+            raise HloomError(f"no instruction before it has the id {number} of its predecessor") from None
+
+
+@cache
+def _fields_of(op: Op) -> list[tuple[str, Field, tuple[str, ...], bool]]:
+    """The attributes of a row that have fields: name, field, choices, whether it says nothing where it is not there."""
+    empty = protobuf.HloInstructionProto()
+    fields: list[tuple[str, Field, tuple[str, ...], bool]] = []
+    for name, attribute in op.attributes.items():
+        field = field_of(op.name, name)
+        if field is not None and attribute.kind not in GRAPHS and name != CONTROL:
+            fields.append((name, field, attribute.choices, _says_nothing(field, empty)))
+    return fields
+
+
+def _says_nothing(field: Field, empty: Any) -> bool:
+    return field.read(empty, Context()) is None
+
+
+def _check_complete(op: Op, values: Mapping[str, Any]) -> None:
+    lacking = op.lacking(values)
+    if lacking is not None:
+        raise HloomError(f"{op} needs the attribute {lacking}, and no field says what it is")
+
+
+_PLAIN_TEXT = re.compile(r"[ !#-\[\]-~]++")
+"""Text that stands between quotes as it is."""
+
+
+def _cut_metadata(encoded: bytes) -> tuple[bytes, bytes, bytes]:
+    """OpMetadata's field `op_type`, the data of `op_name`, and the fields behind it."""
+    position = 0
+    for number in (1, 2):
+        if encoded[position : position + 1] != key(number, DELIMITED):
+            continue
+        size, begin = read_varint(encoded, position + 1)
+        if number == 2:
+            return encoded[:position], encoded[begin : begin + size], encoded[begin + size :]
+        position = begin + size
+    return encoded[:position], b"", encoded[position:]
 
 
 def _is_empty(value: Any) -> bool:

@@ -9,7 +9,7 @@ from hloom import protobuf
 from hloom.hlo.proto.encoded_messages import DELIMITED, VARINTS, key
 from hloom.hlo.proto.field_mapping import rows_of
 from hloom.hlo.proto.instruction_fields import read_frontend, write_frontend
-from hloom.hlo.proto.shapes import read_shape
+from hloom.hlo.proto.shapes import decoded_shape, read_shape
 from hloom.ir import BufferDonor, FunctionType, InputOutputAlias, Module, Type
 from hloom.text import HloomError
 
@@ -100,4 +100,7 @@ def _read_layout(module: Any) -> FunctionType | None:
     if not module.HasField("host_program_shape"):
         return None
     proto = module.host_program_shape
-    return FunctionType([read_shape(parameter) for parameter in proto.parameters], read_shape(proto.result))
+    types = [
+        decoded_shape(shape.SerializeToString()) or read_shape(shape) for shape in (*proto.parameters, proto.result)
+    ]
+    return FunctionType(types[:-1], types[-1])

@@ -11,11 +11,12 @@ from typing import Any
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import wire_module
+from hloom.hlo.proto.encoded_instructions import cut, signed
+from hloom.hlo.proto.encoded_messages import VARINTS, wire_module
 from hloom.hlo.proto.instruction_reader import InstructionReader
 from hloom.hlo.proto.metadata import read_tables
 from hloom.hlo.proto.module_header import read_header
-from hloom.hlo.proto.module_writer import REMAINDER, sanitized
+from hloom.hlo.proto.module_writer import PLAIN, REMAINDER, sanitized
 from hloom.hlo.proto.original_values import read_recovery
 from hloom.ir import Attributes, Graph, Module, Node, Parameter
 from hloom.text import HloomError, HloomWarning
@@ -112,35 +113,42 @@ class ProtoModuleReader:
             raise HloomError(f"{self.source_name}: a second computation has the name {name} or the id {proto.id}")
         graph = Graph(name, self.module)
         graph.execution_thread = proto.execution_thread if proto.execution_thread not in ("", "main") else None
-        nodes: dict[int, Node] = {}
+        nodes: dict[bytes, Node] = {}
         names: dict[str, Node] = {}
-        read, messages = self.instructions.read, proto.instructions
-        for position, instruction in enumerate(wire.instructions):
-            own = instruction.name = sanitized(instruction.name or instruction.opcode)
-            number = instruction.id
+        read, messages, plain = self.instructions.read, proto.instructions, PLAIN.fullmatch
+        for position, data in enumerate(wire.instructions):
+            parts = cut(data)
+            own, number = parts[0].decode(), parts[5]
+            if not plain(own):
+                own = sanitized(own or messages[position].opcode)
             try:
                 if number in nodes or own in names:
-                    raise HloomError(f"a second instruction has the name or the id {number}")
-                nodes[number] = names[own] = read(instruction, messages, position, nodes, graph)
+                    raise HloomError(f"a second instruction has the name or the id {signed(number)}")
+                nodes[number] = names[own] = read(parts, own, messages, position, nodes, graph)
             except HloomError as problem:
                 raise self._at(graph, own, problem.message) from None
-        if proto.root_id not in nodes:
+        root = nodes.get(VARINTS[proto.root_id])
+        if root is None:
             raise self._at(graph, "its root", f"no instruction has the id {proto.root_id}")
         graph.adopt(self._ordered(proto, graph, nodes), names)
-        graph.output = nodes[proto.root_id]
+        graph.output = root
         graph.parameters = self._parameters(graph)
         self.module.append_graph(graph)
         self.graphs[proto.id] = graph
 
-    def _ordered(self, proto: Any, graph: Graph, nodes: Mapping[int, Node]) -> list[Node]:
+    def _ordered(self, proto: Any, graph: Graph, nodes: Mapping[bytes, Node]) -> list[Node]:
         """The nodes in the order of the schedule, where there is one."""
         sequences = self.proto.schedule.sequences
         if proto.id not in sequences:
             return list(nodes.values())
         numbers: Sequence[int] = sequences[proto.id].instruction_ids
-        if len(numbers) != len(nodes) or set(numbers) != nodes.keys():
+        ids = [instruction.id for instruction in proto.instructions]
+        if numbers == ids:
+            return list(nodes.values())
+        if len(numbers) != len(ids) or set(numbers) != set(ids):
             raise self._at(graph, "its schedule", "it does not list every instruction once")
-        ordered = [nodes[number] for number in numbers]
+        by_number = dict(zip(ids, nodes.values(), strict=True))
+        ordered = [by_number[number] for number in numbers]
         seen: set[Node] = set()
         for node in ordered:
             late = next((used for used in (*node.inputs, *_predecessors(node)) if used not in seen), None)

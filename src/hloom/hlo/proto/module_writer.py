@@ -191,7 +191,8 @@ _ENTRY_NAME, _COMPUTATIONS, _HOST_SHAPE, _ENTRY_ID, _SCHEDULE = 2, 3, 4, 6, 7
 """The numbers of HloModuleProto's fields that are written here."""
 
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+"""A name that every text can hold."""
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _MOST_DIGITS = 18
 _NUMBERED = re.compile(r"(.+)\.(-[0-9]{1,18})", re.DOTALL)
@@ -242,7 +243,7 @@ class UniqueNames:
 
 def sanitized(name: str) -> str:
     """The name with `_` in place of what no name may hold, as XLA does it."""
-    if _PLAIN.fullmatch(name):
+    if PLAIN.fullmatch(name):
         return name
     plain = _OTHER.sub("_", name)
     return plain if plain[:1].isalpha() or plain.startswith("_") else f"_{plain}"

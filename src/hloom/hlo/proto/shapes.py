@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_messages import VARINTS
+from hloom.hlo.proto.encoded_messages import VARINTS, read_varint
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -136,6 +136,55 @@ def _integer_type(name: str) -> int:
     if name.upper() not in _leaf_numbers():
         raise HloomError(f"no element type is called '{name}'")
     return protobuf.PrimitiveType.Value(name.upper())
+
+
+def decoded_shape(data: bytes) -> Type | None:
+    """The type that a ShapeProto's bytes say, where it is a static array or a tuple of such; None for all others."""
+    if not data.startswith(_TUPLE):
+        return _decoded_array(data)
+    elements: list[Type] = []
+    position = len(_TUPLE)
+    while position < len(data):
+        if data[position] != _TUPLE_SHAPES[0]:
+            return None
+        size, begin = read_varint(data, position + 1)
+        position = begin + size
+        element = _decoded_array(data[begin:position])
+        if element is None:
+            return None
+        elements.append(element)
+    return TupleType(elements)
+
+
+_TUPLE = _ELEMENT + b"\x0d"
+"""How the message of a tuple's type begins."""
+
+
+@lru_cache(maxsize=1024)
+def _decoded_array(data: bytes) -> TensorType | None:
+    """The array that a message's bytes say; None where there is more in them than sizes and a plain layout."""
+    data += b"\0"  # no field's key: where nothing more is looked for
+    name = _leaf_name(data[1]) if data[0] == _ELEMENT[0] else ""
+    if name not in DTYPES:
+        return None
+    position = 2
+    dims: list[int] = []
+    if data[position] == _DIMENSIONS[0]:
+        if data[position + 1] > 127:
+            return None
+        end, position = position + 2 + data[position + 1], position + 2
+        while position < end:
+            size, position = read_varint(data, position)
+            dims.append(size)
+    order = tuple(data[position + 4 : position + 4 + len(dims)])
+    size = len(dims) + 2 * bool(dims) + len(_NO_PADDING)
+    layout = (_ORDER + VARINTS[len(dims)] + bytes(order) if dims else b"") + _NO_PADDING
+    flags = _IS_DYNAMIC + VARINTS[len(dims)] + bytes(len(dims)) if dims else b""
+    if data[position:] != _LAYOUT + VARINTS[size] + layout + flags + b"\0":
+        return None
+    if len(dims) > 100 or max(dims, default=0) >= 2**63 or sorted(order) != list(range(len(dims))):
+        return None
+    return TensorType(DTYPES[name], dims, Layout(order) if dims else None)
 
 
 def read_shape(proto: Any, depth: int = 0) -> Type:
