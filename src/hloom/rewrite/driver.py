@@ -33,7 +33,7 @@ from hloom.ops import effect_of, may_drop
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.cycle_detection import CycleDetector
 from hloom.rewrite.expression_compiler import NativeFailure
-from hloom.rewrite.index import Candidate, RuleIndex
+from hloom.rewrite.index import Candidate, PassedOver, RuleIndex
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.report import Report, RuleReport, Step
 from hloom.rewrite.rule import Rule
@@ -150,6 +150,7 @@ class _Driver:
         self.erased: set[Node] = set()
         self.consumed: set[Node] = set()
         self.unsound: set[Node] = set()
+        self.passed_over: dict[PassedOver, int] = {}
         self.checked: set[Node] | None = None
         """What `check` need not look at any more, where that is done at the first visit; None where it was done."""
         self.inference = Inference()
@@ -210,7 +211,11 @@ class _Driver:
                 self.visit(node)
 
     def count_mismatches(self) -> None:
-        """Attempts that ended without a reason are those that are left."""
+        """Count what was ruled out untried; attempts that ended without a reason are those that are left."""
+        for missed, count in self.passed_over.items():
+            for rule, reason in missed.reasons:
+                self.accounts[rule].tried += count
+                self.accounts[rule].rejected[reason] += count
         for account in self.accounts.values():
             if account.tried > account.matched:
                 unexplained = account.tried - account.matched - sum(account.rejected.values())
@@ -236,7 +241,7 @@ class _Driver:
         self.report.notes.append(f"{node.name} of graph {node.graph.name} was passed by: {problem}")
 
     def visit(self, node: Node) -> None:
-        candidates = self.index.at(node)
+        candidates = self.index.at(node, self.passed_over)
         if not candidates or (not node.is_used and may_drop(node)):
             return
         if self.checked is not None and node not in self.checked:

@@ -34,6 +34,13 @@ class Candidate:
     requires: tuple[Requirement, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PassedOver:
+    """The declared rules that a signature rules out, and why."""
+
+    reasons: tuple[tuple[Rule, str], ...]
+
+
 class RuleIndex:
     """Rules, found by what a node and its operands are."""
 
@@ -50,16 +57,18 @@ class RuleIndex:
         self._roots = {root: _Root(candidates) for root, candidates in by_root.items()}
         self.roots = frozenset(by_root)
 
-    def at(self, node: Node) -> tuple[Candidate, ...]:
-        """The candidates that may match at a node, the most beneficial first."""
+    def at(self, node: Node, passed_over: dict[PassedOver, int] | None = None) -> tuple[Candidate, ...]:
+        """The candidates that may match at a node, the most beneficial first; counts what the signature rules out."""
         root = self._roots.get(node.opcode)
         if root is None:
             return ()
         branch = root.whole
         if root.is_told_apart:
             signature = signature_of(node)
-            known = root.known.get(signature)
-            branch = root.learn(signature) if known is None else known
+            known = root.known.get(signature) or root.learn(signature)
+            branch, missed = known.tree, known.missed
+            if passed_over is not None and missed.reasons:
+                passed_over[missed] = passed_over.get(missed, 0) + 1
         while isinstance(branch, _Decision):
             branch = branch.answers.get(answer_to(branch.answer_to, node), branch.otherwise)
         return branch
@@ -67,6 +76,14 @@ class RuleIndex:
     def all_at(self, node: Node) -> tuple[Candidate, ...]:
         """All candidates whose root has the node's opcode."""
         return self._all.get(node.opcode, ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """The candidates that a signature leaves, as a decision tree, and those that it rules out."""
+
+    tree: _Decision | tuple[Candidate, ...]
+    missed: PassedOver
 
 
 class _Root:
@@ -78,20 +95,22 @@ class _Root:
         self.candidates = candidates
         self.is_told_apart = len(candidates) > _LEAF_SIZE or any(candidate.requires for candidate in candidates)
         self.whole = _build_decision_tree(candidates, 0)
-        self.known: dict[Signature, _Decision | tuple[Candidate, ...]] = {}
+        self.known: dict[Signature, _Known] = {}
 
-    def learn(self, signature: Signature) -> _Decision | tuple[Candidate, ...]:
-        """The candidates that a signature leaves, as a decision tree."""
+    def learn(self, signature: Signature) -> _Known:
+        """What a signature leaves of the candidates."""
         if len(self.known) >= MOST_SIGNATURES:
             self.known.clear()
-        left = [candidate for candidate in self.candidates if _is_possible(candidate, signature)]
-        tree = self.known[signature] = _build_decision_tree(left, 0)
-        return tree
-
-
-def _is_possible(candidate: Candidate, signature: Signature) -> bool:
-    """Whether a signature leaves it possible that a candidate matches."""
-    return all(requirement.admits(signature) for requirement in candidate.requires)
+        left: list[Candidate] = []
+        reasons: list[tuple[Rule, str]] = []
+        for candidate in self.candidates:
+            unmet = next((part for part in candidate.requires if not part.admits(signature)), None)
+            if unmet is None:
+                left.append(candidate)
+            elif not candidate.rule.native:
+                reasons.append((candidate.rule, unmet.reason(signature)))
+        known = self.known[signature] = _Known(_build_decision_tree(left, 0), PassedOver(tuple(reasons)))
+        return known
 
 
 @dataclass(frozen=True, slots=True)

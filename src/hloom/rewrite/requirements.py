@@ -72,8 +72,19 @@ class Requirement:
     words: str
     admits: Callable[[Signature], bool]
 
+    operand: int = -1
+    """The number of the operand that it is about, where that is one."""
+
     def __str__(self) -> str:
         return self.words
+
+    def reason(self, signature: Signature) -> str:
+        """Why it does not hold of a node with this signature."""
+        marks = signature[2]
+        is_known = marks is not None and 0 <= self.operand < len(marks)
+        mark = marks[self.operand] if marks is not None and is_known else ""
+        about, _, wanted = self.words.partition(" is ")
+        return f"{about} is {mark if isinstance(mark, str) else mark[0]}, not {wanted}" if mark else f"not {self.words}"
 
 
 def operand_is(at: int, *opcodes: str) -> Requirement:
@@ -175,7 +186,7 @@ def _of_operand(at: int, words: str, holds: Callable[[Mark], bool]) -> Requireme
         marks = signature[2]
         return marks is None or (at < len(marks) and holds(marks[at]))
 
-    return Requirement(words, admits)
+    return Requirement(words, admits, at)
 
 
 def _of_some(words: str, holds: Callable[[Mark], bool]) -> Requirement:
