@@ -25,10 +25,10 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops import OPS
-from hloom.passes import widen_loop
+from hloom.passes import widen_loop, wider_attributes
 from hloom.quantization.insertion_point import array_type, packed
 from hloom.quantization.quantized_value import QuantizedValue, companion_type, dequantize, move
-from hloom.quantization.weights import elements, invariant_indices, loop_of
+from hloom.quantization.weights import branch_parameters, conditional_of, elements, invariant_indices, loop_of
 
 
 def add_companions(
@@ -85,8 +85,13 @@ def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[No
         for user in node.users:
             if not isinstance(user, Apply) or node not in user.inputs:
                 continue
+            if user.opcode == "conditional":
+                pending += _through_branches(current, user)
+                continue
             if user.opcode == "tuple":
                 further = _through_loop(current, user)
+                if further is None:
+                    further = _through_branch_operands(current, user)
                 pending += further or ()
                 if further is None and not _is_passed(node, user):
                     rest.append(user)
@@ -166,8 +171,60 @@ def _through_loop(value: QuantizedValue, state: Apply) -> list[QuantizedValue] |
     return values
 
 
+def _through_branch_operands(value: QuantizedValue, operands: Apply) -> list[QuantizedValue] | None:
+    """The value inside the branches of a conditional that takes it in a tuple; None where it cannot be narrow there.
+
+    The tuple gets the companions as further elements.
+    """
+    conditional = conditional_of(operands)
+    if conditional is None:
+        return None
+    parameters = branch_parameters(conditional, operands)
+    width, graph = len(operands.inputs), operands.graph
+    indices = [index for index, element in enumerate(operands.inputs) if element is value.node]
+    graph.set_inputs(operands, [*operands.inputs, *value.companions.values()])
+    for holder in (operands, *parameters):
+        assert isinstance(holder.type, TupleType), "a tuple is passed on"
+        types = [*holder.type.elements, *(array_type(companion) for companion in value.companions.values())]
+        for index in indices:
+            types[index] = array_type(value.node)
+        holder.graph.set_type(holder, TupleType(types))
+        holder.graph.set_attributes(holder, wider_attributes(holder.attributes, len(value.companions)))
+    values: list[QuantizedValue] = []
+    for parameter in parameters:
+        for element in [element for index in indices for element in elements(parameter, index)]:
+            element.graph.set_type(element, array_type(value.node))
+            if element.is_used:
+                values.append(QuantizedValue(element, _tested(element, value, width), value.blocks, value.type))
+    return values
+
+
+def _through_branches(value: QuantizedValue, conditional: Apply) -> list[QuantizedValue]:
+    """The value inside the branches of a conditional that takes it as it is: they take a tuple then."""
+    values: list[QuantizedValue] = []
+    held = [value.node, *value.companions.values()]
+    type_ = TupleType([array_type(node) for node in held])
+    graph = conditional.graph
+    operands = graph.add_apply(OPS["tuple"], held, type_, {}, before=conditional)
+    for parameter in branch_parameters(conditional, value.node):
+        branch = parameter.graph
+        first = next((node for node in branch.nodes if node is not parameter), None)
+        parts = [
+            branch.add_apply(OPS["get-tuple-element"], [], element, {"index": index}, before=first)
+            for index, element in enumerate(type_.elements)
+        ]
+        branch.replace_uses(parameter, parts[0])
+        branch.set_type(parameter, type_)
+        for part in parts:
+            branch.set_inputs(part, [parameter])
+        companions = dict(zip(value.companions, parts[1:], strict=True))
+        values.append(QuantizedValue(parts[0], companions, value.blocks, value.type))
+    graph.set_inputs(conditional, [operands if operand is value.node else operand for operand in conditional.inputs])
+    return values
+
+
 def _tested(element: Apply, value: QuantizedValue, width: int) -> dict[str, Node]:
-    """The companions as a loop's condition takes them out of the state."""
+    """The companions as a loop's condition, or a branch, takes them out of a tuple."""
     graph, state = element.graph, element.inputs[0]
     return {
         name: graph.add_apply(OPS["get-tuple-element"], [state], companion.type, {"index": index}, before=element)

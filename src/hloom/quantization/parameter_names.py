@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -9,11 +10,33 @@ from hloom.analysis import pytree_path
 from hloom.ir import Node, Parameter
 from hloom.text import HloomError
 
+_MOST_CHARACTERS = 1000
+"""Longer names hold no keys."""
+_WRITTEN_KEY = re.compile(r"__(?P<key>.+?)__(?=_|$)|_(?P<index>\d+)_(?=_|$)")
+
 
 def path_of(parameter: Node) -> tuple[str, ...]:
-    """Its keys, from the argument on: ('params', 'layers', '0', 'w'); the name alone where JAX says none."""
+    """Its keys, from the argument on: ('params', 'layers', '0', 'w'); the name alone where JAX says none.
+
+    Without metadata the name has them, JAX's params['layers'][0]['w'] as params__layers___0___w__.
+    """
     op_name = parameter.metadata.op_name if parameter.metadata is not None else None
-    return pytree_path(op_name or parameter.name)
+    return pytree_path(op_name) if op_name else _path_in_name(parameter.name)
+
+
+def _path_in_name(name: str) -> tuple[str, ...]:
+    written = re.sub(r"\.\d+$", "", name[: _MOST_CHARACTERS + 1])
+    first = _WRITTEN_KEY.search(written, 1)
+    if first is None or not written.endswith("_") or len(name) > _MOST_CHARACTERS:
+        return pytree_path(name)
+    keys, end = [written[: first.start()]], first.start()
+    while end < len(written):
+        step = _WRITTEN_KEY.match(written, end)
+        if step is None:
+            return pytree_path(name)
+        keys.append(step["key"] or step["index"])
+        end = step.end()
+    return tuple(keys)
 
 
 def names_of(parameter: Parameter) -> dict[str, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -290,7 +290,8 @@ def quantize(
     stops: tuple[str, ...] = ()
     made, dequantized = _narrow(chosen, recipe) if chosen else ([], {})
     if activations is not None:
-        products, reasons = _integer_products(copy, recipe, dequantized)
+        named = {use.node.name for weight in chosen if recipe.names(weight.parameter) for use in weight.uses}
+        products, reasons = _integer_products(copy, recipe, dequantized, named)
         clips: list[float | None] = [None] * len(products)
         if before is not None:
             keys = [(p.node.graph.name, p.node.name, p.activation_index) for p in products]
@@ -407,17 +408,19 @@ def _check_donations(module: Module, weights: Sequence[Weight]) -> None:
 
 
 def _integer_products(
-    module: Module, recipe: Recipe, dequantized: Mapping[Node, QuantizedValue]
+    module: Module, recipe: Recipe, dequantized: Mapping[Node, QuantizedValue], named: Container[str]
 ) -> tuple[list[Product], list[Exclusion]]:
     """The products that can be of integers, and why others that the recipe means cannot.
 
-    Raises HloomError where none can.
+    `named` are those that it means by a weight's name. Raises HloomError where none can.
     """
     products: list[Product] = []
     reasons: list[Exclusion] = []
     for graph in module.graphs:
         for node in graph.nodes:
-            if not isinstance(node, Apply) or node.opcode not in ("dot", "convolution") or not recipe.chooses(node):
+            if not isinstance(node, Apply) or node.opcode not in ("dot", "convolution"):
+                continue
+            if not recipe.chooses(node) and node.name not in named:
                 continue
             product = product_of(node, dequantized)
             reason = None if product is None else reason_against(product)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hloom.ir import Node
+from hloom.ir import Node, Parameter
 from hloom.quantization.formats import MX_GROUP, NumberFormat, number_format
+from hloom.quantization.parameter_names import names_of
 from hloom.text import HloomError
 
 OPCODES = ("dot", "convolution", "gather")
@@ -24,7 +25,7 @@ class WeightSelection:
     """Which weights are meant.
 
     `weights` are parameters' names or numbers, where not all are meant; `scope` is searched in the instructions'
-    op_names; weights of fewer than `least` elements are left.
+    op_names, and in the names that a parameter goes by; weights of fewer than `least` elements are left.
     """
 
     opcodes: tuple[str, ...]
@@ -32,11 +33,16 @@ class WeightSelection:
     weights: tuple[str | int, ...] | None
     least: int
 
-    def chooses(self, node: Node) -> bool:
-        """Whether the weights of an instruction are meant."""
+    def chooses(self, node: Node, weight: Parameter | None = None) -> bool:
+        """Whether a weight of an instruction is meant, or any of its weights."""
         if node.opcode not in self.opcodes:
             return False
-        return self.scope is None or self.scope.search(_op_name(node)) is not None
+        return self.scope is None or self.scope.search(_op_name(node)) is not None or self.names(weight)
+
+    def names(self, weight: Parameter | None) -> bool:
+        """Whether the scope is in a name of a weight."""
+        scope = self.scope
+        return scope is not None and weight is not None and any(scope.search(name) for name in names_of(weight))
 
 
 @dataclass(frozen=True, slots=True)

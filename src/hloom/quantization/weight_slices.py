@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from hloom.analysis import is_loop
+from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Constant, Literal, Node, Parameter
 from hloom.quantization.insertion_point import array_type
 from hloom.quantization.weights import WeightUse
@@ -89,10 +89,18 @@ def matrices(use: WeightUse, weight: np.ndarray, activation: np.ndarray) -> tupl
 
 
 def _before_loop(node: Node) -> Node | None:
-    """What an element of a loop's state is before the loop, where the body passes it on; None for other nodes."""
+    """What an element of a loop's state is before the loop, where the body passes it on, or a branch's operand.
+
+    None for other nodes.
+    """
+    if isinstance(node, Parameter):
+        return _before_branch(node)
     if node.opcode != _GET:
         return None
     whole, index = node.inputs[0], node.attributes["index"]
+    operand = _before_branch(whole) if isinstance(whole, Parameter) else None
+    if operand is not None:
+        return operand.inputs[index] if operand.opcode == "tuple" else None
     callers = whole.graph.callers if isinstance(whole, Parameter) else (whole,)
     loops = [caller for caller in callers if isinstance(caller, Apply) and is_loop(caller)]
     if len(callers) != 1 or len(loops) != 1 or loops[0].opcode != "while":
@@ -107,6 +115,15 @@ def _before_loop(node: Node) -> Node | None:
     yielded = body.root.inputs[index]
     is_kept = yielded.opcode == _GET and yielded.inputs[0] is body.parameters[0]
     return start.inputs[index] if is_kept and yielded.attributes["index"] == index else None
+
+
+def _before_branch(parameter: Parameter) -> Node | None:
+    """The operand that the parameter of a conditional's branch is; None for other parameters."""
+    callers = parameter.graph.callers
+    if len(callers) != 1 or callers[0].opcode != "conditional":
+        return None
+    sites = [site for site in call_sites(callers[0]) if site.computation is parameter.graph]
+    return sites[0].operands[parameter.number] if len(sites) == 1 and sites[0].operands else None
 
 
 def moved_positions(step: Apply, positions: np.ndarray, latest: Mapping[Node, np.ndarray]) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Which parameters of the entry are weights, which instructions read them, and what shares a scale.
 
 A weight is a parameter that a dot or a convolution reads, as it is or moved (transposed, reshaped, converted, cut out
-of a stack in a loop), or the table of a gather. Where a dot multiplies two parameters, one is an input of the program:
-that of which no relative (another leaf of the same argument of the function) is a weight for certain. Where that does
-not tell them apart it is an error, and the user says which. Tables are weights where a relative is one.
+of a stack in a loop, taken by the branches of a conditional), or the table of a gather. Where a dot multiplies two
+parameters, one is an input of the program: that of which no relative (another leaf of the same argument of the
+function) is a weight for certain. Where that does not tell them apart it is an error, and the user says which. Tables
+are weights where a relative is one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from hloom.analysis import is_loop
+from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.movement import MovedDims, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
@@ -99,7 +100,9 @@ def select_weights(
         for parameter in wanted:
             _check_named(parameter, uses.get(parameter, []), selection)
     else:
-        wanted = [parameter for parameter in _not_inputs(uses, selection) if _is_chosen(uses[parameter], selection)]
+        wanted = [
+            parameter for parameter in _not_inputs(uses, selection) if _is_chosen(parameter, uses[parameter], selection)
+        ]
     selected: dict[Parameter, list[WeightUse]] = {}
     exclusions: list[Exclusion] = []
     for parameter in dict.fromkeys(wanted):
@@ -120,7 +123,7 @@ def select_weights(
             for parameter, many in uses.items()
             if parameter not in wanted
             and all(use.node.opcode == "gather" for use in many)
-            and _is_chosen(many, selection)
+            and _is_chosen(parameter, many, selection)
         ]
     exclusions += [
         Exclusion(node.name, "none of its operands is a parameter, moved or not")
@@ -144,7 +147,9 @@ def uses_of(parameter: Parameter) -> list[WeightUse]:
             if not isinstance(user, Apply) or not user.has_row:
                 continue
             if user.opcode == "tuple":
-                following = [(element, dims) for element in passed_on(node, user)]
+                following = [(element, dims) for element in (*passed_on(node, user), *taken_by_branches(node, user))]
+            elif user.opcode == "conditional":
+                following = [(parameter, dims) for parameter in branch_parameters(user, node)]
             else:
                 uses += _uses_by(user, node, dims, origin)
                 further = moved(user, user.inputs.index(node), dims)
@@ -168,6 +173,39 @@ def passed_on(node: Node, state: Apply) -> Iterator[Apply]:
     for index in invariant_indices(node, state, body):
         for whole in (body.parameters[0], loop):
             yield from elements(whole, index)
+
+
+def taken_by_branches(node: Node, operands: Apply) -> Iterator[Apply]:
+    """The elements, in the branches of a conditional, of a tuple that a node is.
+
+    Empty where the tuple is not what one conditional alone takes.
+    """
+    conditional = conditional_of(operands)
+    if conditional is None:
+        return
+    for parameter in branch_parameters(conditional, operands):
+        for index, element in enumerate(operands.inputs):
+            if element is node:
+                yield from elements(parameter, index)
+
+
+def conditional_of(operands: Node) -> Apply | None:
+    """The conditional that takes a tuple, where nothing else uses the tuple, and branches take elements out of it."""
+    users = operands.users
+    if len(users) != 1 or not isinstance(users[0], Apply) or users[0].opcode != "conditional" or operands.is_output:
+        return None
+    parameters = branch_parameters(users[0], operands)
+    is_apart = all(user.opcode == _GET for parameter in parameters for user in parameter.users)
+    return users[0] if is_apart and parameters and not any(p.is_output for p in parameters) else None
+
+
+def branch_parameters(conditional: Apply, operand: Node) -> list[Node]:
+    """The parameters of the branches that take an operand of a conditional."""
+    return [
+        site.computation.parameters[0]
+        for site in call_sites(conditional)
+        if len(site.operands) == len(site.computation.parameters) == 1 and site.operands[0] is operand
+    ]
 
 
 def loop_of(state: Node) -> Apply | None:
@@ -263,7 +301,7 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
     weights = {*certain, *(parameter for parameter in uses if path_of(parameter)[0] in relatives)}
     for first, second in pairs:
         both = {first, second}
-        if not both & weights and (_is_chosen(uses[first], selection) or _is_chosen(uses[second], selection)):
+        if not both & weights and any(_is_chosen(one, uses[one], selection) for one in both):
             raise HloomError(
                 f"of the parameters {first.name} and {second.name}, which are multiplied with each other, one is a "
                 "weight and one an input: the program does not say which",
@@ -272,12 +310,12 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
     return [parameter for parameter in uses if parameter in weights]
 
 
-def _is_chosen(uses: Iterable[WeightUse], selection: WeightSelection) -> bool:
-    return any(selection.chooses(use.node) for use in uses)
+def _is_chosen(parameter: Parameter, uses: Iterable[WeightUse], selection: WeightSelection) -> bool:
+    return any(selection.chooses(use.node, parameter) for use in uses)
 
 
 def _check_named(parameter: Parameter, uses: list[WeightUse], selection: WeightSelection) -> None:
-    if not _is_chosen(uses, selection):
+    if not _is_chosen(parameter, uses, selection):
         what = "reads it" if not uses else "that the recipe chooses reads it"
         raise HloomError(f"{parameter.name} is no weight: no {', '.join(selection.opcodes)} {what}")
 
@@ -295,7 +333,7 @@ def _reason_against(type_: TensorType) -> str | None:
 
 def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: WeightFormat) -> Weight:
     """A weight and its blocks; raises HloomError where its uses do not go together."""
-    chosen = [use for use in uses if recipe.chooses(use.node)]
+    chosen = [use for use in uses if recipe.chooses(use.node, parameter)]
     products = [use for use in uses if use.node.opcode != "gather"]
     other = next((use for use in products if use not in chosen), None)
     if other is not None and other.node.opcode in recipe.opcodes:
