@@ -221,6 +221,71 @@ def test_a_branch_that_yields_what_it_is_given(name: str):
     assert opcodes(moved(name, text), 1) == ["tanh"]
 
 
+PAIR = (
+    "f { p = ((f32[6], f32[6])) parameter(0)  o = (f32[6], f32[6]) get-tuple-element(p), index=0\n"
+    "  x = f32[6] get-tuple-element(o), index=0  y = f32[6] get-tuple-element(o), index=1  m = f32[6] multiply(x, y)\n * }\n"
+)
+SCALED = "v = f32[6] parameter(2)  w = f32[6] floor(v)  n = f32[6] power(w, v)"
+
+
+@pytest.mark.parametrize("name", [INTO, ACROSS])
+@pytest.mark.parametrize(
+    ("ends", "other", "yielded", "operand"),
+    [
+        ("ROOT t = (f32[6]) tuple(m)", "p = f32[6] parameter(0)  ROOT t = (f32[6]) tuple(p)", "(f32[6])", "n"),
+        ("s = (f32[6]) tuple(m)  ROOT t = ((f32[6])) tuple(s)", "p = (f32[6]) parameter(0)  ROOT t = ((f32[6])) tuple(p)",
+         "((f32[6]))", "u"),
+    ],
+)  # fmt: skip
+def test_what_a_branch_yields_in_a_tuple(name: str, ends: str, other: str, yielded: str, operand: str):
+    text = PAIR.replace("*", ends) + f"g {{ {other} }}\n" + (
+        f"ENTRY e {{ i = pred[] parameter(0)  a = ((f32[6], f32[6])) parameter(1)  {SCALED}  u = (f32[6]) tuple(n)\n"
+        f"ROOT c = {yielded} conditional(i, a, {operand}), true_computation=f, false_computation=g }}"
+    )  # fmt: skip
+    assert opcodes(moved(name, text), 1) == ["floor", "power"]
+
+
+def test_what_one_inner_branch_needs():
+    """From one branch into the branches of the conditional in it, and not out of it."""
+    text = """
+        a { p = (pred[], s8[]) parameter(0)  x = pred[] get-tuple-element(p), index=0  y = s8[] convert(x)  ROOT t = (s8[]) tuple(y) }
+        b { p = (pred[], s8[]) parameter(0)  x = s8[] get-tuple-element(p), index=1  ROOT t = (s8[]) tuple(x) }
+        f { p = (u32[]) parameter(0)  x = u32[] get-tuple-element(p), index=0  y = s8[] convert(x)  ROOT t = (s8[]) tuple(y) }
+        g { p = (u32[]) parameter(0)  x = u32[] get-tuple-element(p), index=0  y = pred[] convert(x)  j = s32[] convert(x)
+          k = s8[] convert(x)  n = s8[] negate(k)  o = (pred[], s8[]) tuple(y, n)
+          ROOT c = (s8[]) conditional(j, o, o), branch_computations={a, b} }
+        ENTRY e { i = pred[] parameter(0)  v = (u32[]) parameter(1)
+          ROOT c = (s8[]) conditional(i, v, v), true_computation=f, false_computation=g }"""
+    module = moved(ACROSS, text)
+    assert opcodes(module) == ["conditional"]
+    inner = [node for graph in module.graphs for node in graph.nodes if node.opcode == "conditional"]
+    [node] = [node for node in inner if node.graph is not module.entry]
+    branches = [[part.opcode for part in graph.nodes] for graph in node.attributes["branch_computations"]]
+    assert "negate" not in branches[0] and "negate" in branches[1]
+
+
+@pytest.mark.parametrize("operands", ["s, s", "a, s"])
+def test_what_branches_that_differ_in_a_collective_are_given(operands: str):
+    text = f"""
+        f {{ p = bf16[1,6] parameter(0)  ROOT r = bf16[1,6] collective-permute(p), channel_id=1, source_target_pairs={{{{0,1}},{{1,0}}}} }}
+        g {{ ROOT p = bf16[1,6] parameter(0) }}
+        ENTRY e {{ a = bf16[1,6] parameter(0)  b = bf16[1,6] parameter(1)  i = pred[] parameter(2)  s = bf16[1,6] add(a, b)
+          ROOT c = bf16[1,6] conditional(i, {operands}), true_computation=f, false_computation=g }}"""
+    module, has_changed = changed(ACROSS, text, runs=False)
+    assert has_changed == (operands == "a, s")
+    assert opcodes(module, 1) == (["add"] if has_changed else [])
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_conversion_that_comes_twice_stays(is_nested: bool):
+    end = "z = f16[6] convert({})\n v = f32[6] convert(z)\n ROOT t = ({}, f16[6]) tuple({}, z)"
+    shown = ("f32[6]", "v") if is_nested else ("f16[6]", "z")
+    ends = "y = f32[6] add(x, x)\n" + end.format("y", *shown), end.format("x", *shown)
+    text = choice(*ends, f"({shown[0]}, f16[6])", "").replace("c = (", "ROOT c = (")
+    module, _ = changed(ACROSS, text)
+    assert opcodes(module) == ["conditional"]
+
+
 @pytest.mark.parametrize(
     "after",
     [

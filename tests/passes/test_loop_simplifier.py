@@ -170,6 +170,20 @@ def test_a_state_of_constants_only():
     assert not states(module) and module.entry.root.inputs[0].opcode == "constant"
 
 
+def test_numbers_go_where_arrays_stay():
+    text = loop(
+        ["s32[]", "s32[]", "s32[3]", "s32[3]"], ["constant(0)", "constant(5)", "constant({4,5,6})", "parameter"],
+        "c = s32[3] broadcast(g1), dimensions={}\n d = s32[3] add(c, g2)\n m = s32[3] add(d, g3)", "n, g1, g2, m",
+    )  # fmt: skip
+    module, has_changed = changed("simplify-loops(arrays=0)", text)
+    assert has_changed and states(module) == ["(s32[], s32[3], s32[3])"]
+
+
+def test_what_arrays_is():
+    with pytest.raises(hloom.HloomError, match="arrays is 0 or 1, not '7'"):
+        hloom.apply(hloom.parse("ENTRY e { ROOT x = f32[] parameter(0) }"), "simplify-loops(arrays=7)")
+
+
 def test_what_xla_leaves():
     """A small array that stays constant, beside one that is computed of it; and a state that the body yields as it is.
 
@@ -179,6 +193,7 @@ def test_what_xla_leaves():
         ["s32[]", "s32[3]", "s32[3]"], ["constant(0)", "constant({4,5,6})", "parameter"], "m = s32[3] add(g1, g2)", "n, g1, m",
     )  # fmt: skip
     assert states(simplified(text)) == ["(s32[], s32[3])"]
+    assert_leaves("simplify-loops(arrays=0)", text)
     same = loop(["s32[]", "s32[3]"], ["constant(7)", "parameter"], "", "g0, g1")
     module = simplified(same)
     assert not states(module) and [value.opcode for value in module.entry.root.inputs] == ["constant", "parameter"]

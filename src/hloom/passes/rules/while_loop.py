@@ -6,10 +6,10 @@ TryRemoveRepeatedWhileTupleIndices, TryRemoveConstantParams, TryPropagateConstan
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from hloom.analysis import derive_trip_count
-from hloom.ir import Apply, Constant, Graph, Literal, Node
+from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType
 from hloom.ops import may_drop
 from hloom.passes.computation_order import has_control_dependencies, tracer
 from hloom.passes.rules.loop_state import element, invariant_elements, is_small_constant, rebuild_loop
@@ -18,8 +18,11 @@ from hloom.passes.rules.tuple_elements import elements_of, only_elements, writte
 from hloom.rewrite import Builder, Family, literal_value
 
 WHILE_LOOP = Family("while-loop", formerly="looping")
+WHILE_SCALARS = Family("while-scalars")
 WHILE_SINKING = Family("while-sinking", formerly="sinking")
 WHILE_LOOP.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
+
+_Test = Callable[[Node], bool]
 
 CHEAP = frozenset(("broadcast", "convert", "iota", "negate", "reshape"))
 """What is as well computed in a loop as kept for it."""
@@ -132,6 +135,15 @@ def constant_elements(build: Builder, node: Apply) -> Node | None:
     return _sink(build, node, is_small_constant)
 
 
+@WHILE_SCALARS.rewrites("while", benefit=2, depth=2, effects=True)
+def scalar_elements(build: Builder, node: Apply) -> Node | None:
+    """while(tuple(x, 2)) -> while(tuple(x)), the number copied inside, where the body leaves it as it is
+
+    So too where the body yields a constant that is the same, an array as well.
+    """
+    return _sink(build, node, _is_scalar_constant, is_small_constant)
+
+
 @WHILE_SINKING.rewrites("while", benefit=2, depth=6, effects=True)
 def cheap_elements(build: Builder, node: Apply) -> Node | None:
     """while(tuple(x, broadcast(c))) -> while(tuple(x)), broadcast(c) computed inside, where the body leaves it as it is
@@ -141,16 +153,19 @@ def cheap_elements(build: Builder, node: Apply) -> Node | None:
     return _sink(build, node, _is_cheap)
 
 
-def _sink(build: Builder, node: Apply, wanted) -> Node | None:
+def _is_scalar_constant(node: Node) -> bool:
+    return is_small_constant(node) and isinstance(node.type, TensorType) and node.type.element_count == 1
+
+
+def _sink(build: Builder, node: Apply, wanted: _Test, restored: _Test | None = None) -> Node | None:
+    """The loop without the elements that are as wanted and stay as they are, or are yielded anew by the body."""
     start, types = node.inputs[0], elements_of(node.type)
     if types is None or start.opcode != "tuple":
         return None
     body = node.attributes["body"]
-    values = {
-        index: start.inputs[index]
-        for index in invariant_elements(body) | _constants_restored(body, start)
-        if wanted(start.inputs[index])
-    }
+    unchanged = {index for index in invariant_elements(body) if wanted(start.inputs[index])}
+    yielded = {index for index in _constants_restored(body, start) if (restored or wanted)(start.inputs[index])}
+    values = {index: start.inputs[index] for index in unchanged | yielded}
     kept = [index for index in range(len(types)) if index not in values]
     if not values:
         return build.decline("no constant goes through unchanged")
