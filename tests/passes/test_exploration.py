@@ -1,6 +1,7 @@
 """Rules to forms neither of which is always cheaper.
 
-Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py` and `passes/rules/explore_elementwise.py`;
+Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py`, `passes/rules/explore_elementwise.py` and
+`passes/rules/explore_concatenate.py`;
 `test_equivalence.py` compares the numbers of random programs.
 """
 
@@ -61,6 +62,82 @@ DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
             features = f32[1,2,3] broadcast(s), dimensions={2}
             scaled = f32[1,2,3] multiply(w, features)
             ROOT r = f32[1,4,3] convolution(x, scaled), window={size=1}, dim_labels=b0f_0io->b0f""",
+        ),
+        (
+            "factor-from-image-to-kernel",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[1,2,3] parameter(1)
+            s = f32[2] parameter(2)
+            features = f32[1,4,2] broadcast(s), dimensions={2}
+            scaled = f32[1,4,2] multiply(x, features)
+            ROOT r = f32[1,4,3] convolution(scaled, w), window={size=1}, dim_labels=b0f_0io->b0f""",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[1,2,3] parameter(1)
+            s = f32[2] parameter(2)
+            features = f32[1,2,3] broadcast(s), dimensions={1}
+            scaled = f32[1,2,3] multiply(w, features)
+            ROOT r = f32[1,4,3] convolution(x, scaled), window={size=1}, dim_labels=b0f_0io->b0f""",
+        ),
+        (
+            "sum-of-convolutions-of-two-sizes",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[3,2,3] parameter(1)
+            v = f32[1,2,3] parameter(2)
+            p = f32[1,4,3] convolution(x, w), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f
+            q = f32[1,4,3] convolution(x, v), window={size=1}, dim_labels=b0f_0io->b0f
+            ROOT r = f32[1,4,3] add(p, q)""",
+            """x = f32[1,4,2] parameter(0)
+            w = f32[3,2,3] parameter(1)
+            v = f32[1,2,3] parameter(2)
+            zero = f32[] constant(0)
+            larger = f32[3,2,3] pad(v, zero), padding=1_1x0_0x0_0
+            both = f32[3,2,3] add(w, larger)
+            ROOT r = f32[1,4,3] convolution(x, both), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f""",
+        ),
+        (
+            "dot-of-reshape",
+            f"""x = f32[2,3,4] parameter(0)
+            b = f32[4,5] parameter(1)
+            a = f32[6,4] reshape(x)
+            ROOT y = f32[6,5] dot(a, b), {DOT}""",
+            """x = f32[2,3,4] parameter(0)
+            b = f32[4,5] parameter(1)
+            y = f32[2,3,5] dot(x, b), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+            ROOT r = f32[6,5] reshape(y)""",
+        ),
+        (
+            "concatenation-of-elementwise",
+            """a = f32[2] parameter(0)
+            b = f32[3] parameter(1)
+            s = f32[] parameter(2)
+            s2 = f32[2] broadcast(s), dimensions={}
+            s3 = f32[3] broadcast(s), dimensions={}
+            p = f32[2] maximum(a, s2)
+            q = f32[3] maximum(b, s3)
+            ROOT r = f32[5] concatenate(p, q), dimensions={0}""",
+            """a = f32[2] parameter(0)
+            b = f32[3] parameter(1)
+            s = f32[] parameter(2)
+            both = f32[5] concatenate(a, b), dimensions={0}
+            bound = f32[5] broadcast(s), dimensions={}
+            ROOT r = f32[5] maximum(both, bound)""",
+        ),
+        (
+            "sum-of-dots-joined",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            c = f32[2,5] parameter(2)
+            d = f32[5,4] parameter(3)
+            p = f32[2,4] dot(a, b), {DOT}
+            q = f32[2,4] dot(c, d), {DOT}
+            ROOT r = f32[2,4] add(p, q)""",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            c = f32[2,5] parameter(2)
+            d = f32[5,4] parameter(3)
+            left = f32[2,8] concatenate(a, c), dimensions={{1}}
+            right = f32[8,4] concatenate(b, d), dimensions={{0}}
+            ROOT r = f32[2,4] dot(left, right), {DOT}""",
         ),
         (
             "elementwise-of-broadcasts",

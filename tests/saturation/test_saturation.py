@@ -71,6 +71,124 @@ def test_products_of_one_operand_are_merged_where_that_costs_less(text: str):
     assert opcodes(by_bytes.entry).count(opcode) == 2
 
 
+def kernels_and_moves(node: Node) -> float:
+    return 100 * (node.opcode in ("dot", "convolution")) + 1
+
+
+SIDE_BY_SIDE = """ENTRY e {
+  x = f32[2,8,8,3] parameter(0)
+  a = f32[3,3,3,4] parameter(1)
+  b = f32[1,1,3,5] parameter(2)
+  p = f32[2,8,8,4] convolution(x, a), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  q = f32[2,8,8,5] convolution(x, b), window={size=1x1}, dim_labels=b01f_01io->b01f
+  ROOT t = (f32[2,8,8,4], f32[2,8,8,5]) tuple(p, q)
+}"""
+ONE_KERNEL = """ENTRY e {
+  x = f32[2,8,8,3] parameter(0)
+  y = f32[1,8,8,3] parameter(1)
+  a = f32[3,3,3,4] parameter(2)
+  p = f32[2,6,6,4] convolution(x, a), window={size=3x3}, dim_labels=b01f_01io->b01f
+  q = f32[1,6,6,4] convolution(y, a), window={size=3x3}, dim_labels=b01f_01io->b01f
+  ROOT t = (f32[2,6,6,4], f32[1,6,6,4]) tuple(p, q)
+}"""
+NOTHING_IN_COMMON = """ENTRY e {
+  a = f32[2,8,16] parameter(0)
+  b = f32[2,16,4] parameter(1)
+  c = f32[2,8,16] parameter(2)
+  d = f32[2,16,4] parameter(3)
+  p = f32[2,8,4] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  q = f32[2,8,4] dot(c, d), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  ROOT t = (f32[2,8,4], f32[2,8,4]) tuple(p, q)
+}"""
+GATES = """ENTRY e {
+  x = f32[8,16] parameter(0)
+  h = f32[8,4] parameter(1)
+  a = f32[16,4] parameter(2)
+  b = f32[4,4] parameter(3)
+  c = f32[16,4] parameter(4)
+  d = f32[4,4] parameter(5)
+  xa = f32[8,4] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  hb = f32[8,4] dot(h, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  xc = f32[8,4] dot(x, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  hd = f32[8,4] dot(h, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  p = f32[8,4] add(xa, hb)
+  q = f32[8,4] add(xc, hd)
+  ROOT t = (f32[8,4], f32[8,4]) tuple(p, q)
+}"""
+
+
+@pytest.mark.parametrize("text", [SIDE_BY_SIDE, ONE_KERNEL, NOTHING_IN_COMMON, GATES])
+def test_one_kernel_in_place_of_several(text: str):
+    """Kernels of two sizes, images under one kernel, products as a batch, and gates of a recurrent cell."""
+    before = hloom.parse(text)
+    after, _ = saturate(before, cost=kernels_and_moves)
+    assert sum(node.opcode in ("dot", "convolution") for node in after.entry.nodes) == 1
+    assert_same_numbers(before, after)
+
+
+def test_a_product_that_needs_another_is_not_in_its_batch():
+    text = """ENTRY e {
+      a = f32[8,8] parameter(0)
+      b = f32[8,8] parameter(1)
+      c = f32[8,8] parameter(2)
+      p = f32[8,8] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      t = f32[8,8] tanh(p)
+      ROOT q = f32[8,8] dot(t, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    before = hloom.parse(text)
+    after, _ = saturate(before, cost=kernels_and_moves)
+    assert opcodes(after.entry) == opcodes(before.entry)
+
+
+def test_slices_of_products_are_one_product_by_bytes():
+    """What a loop over experts leaves when it is written out: one product with a batch reads all of both arrays once."""
+    text = """ENTRY e {
+      x = f32[2,64,64] parameter(0)
+      w = f32[2,64,64] parameter(1)
+      x0 = f32[1,64,64] slice(x), slice={[0:1], [0:64], [0:64]}
+      x1 = f32[1,64,64] slice(x), slice={[1:2], [0:64], [0:64]}
+      w0 = f32[1,64,64] slice(w), slice={[0:1], [0:64], [0:64]}
+      w1 = f32[1,64,64] slice(w), slice={[1:2], [0:64], [0:64]}
+      a0 = f32[64,64] reshape(x0)
+      a1 = f32[64,64] reshape(x1)
+      b0 = f32[64,64] reshape(w0)
+      b1 = f32[64,64] reshape(w1)
+      p = f32[64,64] dot(a0, b0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      q = f32[64,64] dot(a1, b1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT y = f32[64,64] subtract(p, q)
+    }"""
+    before = hloom.parse(text)
+    after, [graph] = saturate(before)
+    assert opcodes(after.entry).count("dot") == 1 and graph.cost < 0.8 * graph.cost_before
+    assert_same_numbers(before, after)
+
+
+def test_normalisation_behind_a_convolution_goes_into_its_kernel():
+    """(conv(x, w) - mean) * scale * gamma + beta has one elementwise op on the image left."""
+    text = """ENTRY e {
+      x = f32[2,8,8,4] parameter(0)
+      w = f32[3,3,4,4] parameter(1)
+      mean = f32[4] parameter(2)
+      scale = f32[4] parameter(3)
+      gamma = f32[4] parameter(4)
+      beta = f32[4] parameter(5)
+      y = f32[2,8,8,4] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+      means = f32[2,8,8,4] broadcast(mean), dimensions={3}
+      scales = f32[2,8,8,4] broadcast(scale), dimensions={3}
+      gammas = f32[2,8,8,4] broadcast(gamma), dimensions={3}
+      betas = f32[2,8,8,4] broadcast(beta), dimensions={3}
+      centred = f32[2,8,8,4] subtract(y, means)
+      normal = f32[2,8,8,4] multiply(centred, scales)
+      scaled = f32[2,8,8,4] multiply(normal, gammas)
+      ROOT z = f32[2,8,8,4] add(scaled, betas)
+    }"""
+    before = hloom.parse(text)
+    after, _ = saturate(before)
+    on_images = [node.opcode for node in after.entry.nodes if str(node.type).startswith("f32[2,8,8,4]")]
+    assert on_images[1:3] == ["convolution", "broadcast"] and on_images[3:] in (["add"], ["subtract"])
+    assert_same_numbers(before, after)
+
+
 def test_a_normalisation_is_put_behind_the_product():
     before = hloom.parse("""ENTRY e {
       weights = f32[64,64] parameter(0)

@@ -49,6 +49,7 @@ from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
 from hloom.passes.reshape_mover import sink_reshapes as sink_reshapes
+from hloom.passes.rules.explore_convolution import kernel_enlargement as kernel_enlargement
 from hloom.passes.simplify import ADD_UPDATES as ADD_UPDATES
 from hloom.passes.simplify import EXPLORATION as EXPLORATION
 from hloom.passes.simplify import INEXACT as INEXACT

@@ -25,15 +25,18 @@ MOST_OPERAND_FORMS = 4
 class Exploration:
     """Rules at work on an e-graph, in rounds, until nothing new is said or a number of nodes is reached.
 
-    `fired` counts by rule what it made equal that was not known.
+    Where moving elements may be free, more products are merged. `fired` counts by rule what it made equal that was
+    not known.
     """
 
     egraph: EGraph
     index: RuleIndex
     most_nodes: int
+    moves_are_free: bool = False
     fired: Counter[str] = field(default_factory=Counter)
     is_exhausted: bool = False
     _tried: set[tuple[object, ...]] = field(default_factory=set)
+    _offered: set[tuple[object, frozenset[int]]] = field(default_factory=set)
 
     def run_round(self) -> bool:
         """Try all rules at what has not been tried; whether anything new was said."""
@@ -53,11 +56,16 @@ class Exploration:
         return said > 0
 
     def merge_siblings(self) -> None:
-        """Offer one product, or convolution, in place of several of one operand (Jia et al. 2019).
+        """Offer one product, or convolution, in place of several of one operand (Jia et al. 2019), or of one shape.
 
         dot(x, a), dot(x, b) -> slices of dot(x, concatenate(a, b))
         """
-        for siblings in list(find_siblings(self.egraph)):
+        for siblings in list(find_siblings(self.egraph, moves_are_free=self.moves_are_free)):
+            classes = frozenset(self.egraph.class_of[node] for node in siblings.nodes)
+            key = type(siblings), classes
+            if key in self._offered:
+                continue
+            self._offered.add(key)
             if self.egraph.size >= self.most_nodes:
                 self.is_exhausted = True
                 return

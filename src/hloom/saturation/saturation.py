@@ -36,6 +36,8 @@ COSTS = ("bytes", "flops", "seconds")
 MOST_NODES = 20_000
 """Unless the user says otherwise, so many nodes are made for a graph at most, and as many as it has ten times over."""
 ROUNDS = 8
+SIBLING_ROUNDS = 2
+"""In how many rounds products are offered to be merged: of the program, and of what the first round made of it."""
 SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
 NOT_HERE = frozenset(("while", "conditional", "call", "fusion", "tuple", "get-tuple-element", "custom-call"))
@@ -139,12 +141,12 @@ def _saturate_graph(
     before = sum(map(costs, graph.nodes))
     program = list(graph.nodes)
     egraph = EGraph(graph)
-    work = Exploration(egraph, index, min(most_nodes, 10 * len(program) + 1_000))
+    work = Exploration(egraph, index, min(most_nodes, 10 * len(program) + 1_000), costs.are_given)
     rounds_done = 0
     is_saturated = False
     while rounds_done < rounds and not work.is_exhausted and (until is None or monotonic() < until):
         rounds_done += 1
-        if rounds_done == 1:
+        if rounds_done <= SIBLING_ROUNDS:
             work.merge_siblings()
         if not work.run_round():
             is_saturated = not work.is_exhausted
@@ -178,6 +180,11 @@ class _Costs:
         self.module, self.measure, self.on = module, measure, on
         self.analysis = CostAnalysis(build_call_graph(module), LOOPED, {})
         self._compute = ComputeTime(on, self.analysis)
+
+    @property
+    def are_given(self) -> bool:
+        """Whether they are by a function of the user's."""
+        return not isinstance(self.measure, str)
 
     def renewed(self) -> _Costs:
         """The same for the module as it is now, with the graphs that were added."""

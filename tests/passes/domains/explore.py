@@ -226,6 +226,160 @@ def of_reshapes(random: Random) -> str:
     )
 
 
+def before_second(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    dims, of = random.choice((("", ""), ("1", n)))
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nx = {e}[{of}] parameter(2)\n"
+        f"d = {e}[{m},{n}] dot(a, b), {PLAIN}\ns = {e}[{m},{n}] broadcast(x), dimensions={{{dims}}}\n"
+        f"ROOT r = {e}[{m},{n}] {op}(d, s)"
+    )
+
+
+def dot_of_view(random: Random) -> str:
+    """A product of an operand whose free dimensions are split, or joined, before or behind the contracted one."""
+    m, j, k, n = sizes(random, 4)
+    e = element(random)
+    left, right, numbers = random.choice(
+        (
+            (f"[{m},{j},{k}]", f"[{m * j},{k}]", PLAIN),
+            (f"[{k},{m},{j}]", f"[{k},{m * j}]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+        )
+    )
+    if random.random() < 0.5:
+        return program(
+            f"x = {e}{left} parameter(0)\ny = {e}[{k},{n}] parameter(1)\na = {e}{right} reshape(x)\n"
+            f"ROOT r = {e}[{m * j},{n}] dot(a, y), {numbers}"
+        )
+    swapped = f"lhs_contracting_dims={{0}}, rhs_contracting_dims={{{1 if numbers is PLAIN else 0}}}"
+    return program(
+        f"x = {e}{left} parameter(0)\ny = {e}[{k},{n}] parameter(1)\na = {e}{right} reshape(x)\n"
+        f"ROOT r = {e}[{n},{m * j}] dot(y, a), {swapped}"
+    )
+
+
+def convolution_scaled(random: Random, *, features: bool) -> str:
+    """A factor at an operand of a convolution: of input features, or of what it has in common with the result."""
+    b, i, o = sizes(random, 3)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    image, kernel, out = f"{e}[{b},4,{i}]", f"{e}[3,{i},{o}]", f"{e}[{b},4,{o}]"
+    at_image = features or random.random() < 0.5
+    if features:
+        dims, of = "2", i
+    else:
+        dims, of = random.choice((("", ""), ("0", b) if at_image else ("2", o)))
+    scaled, shape, operands = ("x", image, "p, w") if at_image else ("w", kernel, "x, p")
+    return program(
+        f"x = {image} parameter(0)\nw = {kernel} parameter(1)\ny = {e}[{of}] parameter(2)\n"
+        f"s = {shape} broadcast(y), dimensions={{{dims}}}\np = {shape} {op}({scaled}, s)\n"
+        f"ROOT r = {out} convolution({operands}), window={{size=3 pad=1_1}}, dim_labels=b0f_0io->b0f"
+    )
+
+
+def convolutions_of_two_sizes(random: Random) -> str:
+    b, i, o = sizes(random, 3)
+    e, op, dilation = element(random), random.choice(("add", "subtract")), random.choice((1, 2))
+    stride, groups = random.choice((1, 2)), random.choice((1, 2))
+    length = 6 // stride
+    small, size, pads = random.choice(((1, 3, ((0, 0), (1, 1))), (3, 5, ((1, 1), (2, 2))), (2, 3, ((0, 1), (1, 1)))))
+    first, second = (
+        f"window={{size={count} stride={stride} pad={low * dilation}_{high * dilation} rhs_dilate={dilation}}}, "
+        f"dim_labels=b0f_0io->b0f, feature_group_count={groups}"
+        for count, (low, high) in zip((small, size), pads, strict=True)
+    )
+    out = f"{e}[{b},{length},{o * groups}]"
+    operands = random.choice(("p, q", "q, p"))
+    return program(
+        f"x = {e}[{b},6,{i * groups}] parameter(0)\nw = {e}[{small},{i},{o * groups}] parameter(1)\n"
+        f"v = {e}[{size},{i},{o * groups}] parameter(2)\np = {out} convolution(x, w), {first}\n"
+        f"q = {out} convolution(x, v), {second}\nROOT r = {out} {op}({operands})"
+    )
+
+
+def convolution_with_zeros(random: Random) -> str:
+    b, i, o = sizes(random, 3)
+    e, dilation = element(random), random.choice((1, 2))
+    low, high = random.choice(((1, 1), (0, 2), (1, 0)))
+    taps = 2 + low + high
+    pads = low * dilation, (high + 1) * dilation
+    return program(
+        f"x = {e}[{b},4,{i}] parameter(0)\nw = {e}[2,{i},{o}] parameter(1)\nz = {e}[] constant(0)\n"
+        f"p = {e}[{taps},{i},{o}] pad(w, z), padding={low}_{high}x0_0x0_0\n"
+        f"ROOT r = {e}[{b},4,{o}] convolution(x, p), "
+        f"window={{size={taps} pad={pads[0]}_{pads[1]} rhs_dilate={dilation}}}, dim_labels=b0f_0io->b0f"
+    )
+
+
+def convolution_sliced(random: Random) -> str:
+    b, i, o = sizes(random, 3)
+    e = element(random)
+    first, last = random.randint(0, b), random.randint(1, o)
+    return program(
+        f"x = {e}[{b + 1},4,{i}] parameter(0)\nw = {e}[3,{i},{o}] parameter(1)\n"
+        f"c = {e}[{b + 1},4,{o}] convolution(x, w), window={{size=3 pad=1_1}}, dim_labels=b0f_0io->b0f\n"
+        f"ROOT r = {e}[{b + 1 - first},4,{last}] slice(c), slice={{[{first}:{b + 1}], [0:4], [0:{last}]}}"
+    )
+
+
+def bounded_twice(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e, op = random.choice((("f32", "maximum"), ("f64", "minimum"), ("s32", "maximum"), ("s32", "and"), ("pred", "or")))
+    first, second = random.choice(("x, b", "b, x")), random.choice(("i, c", "c, i"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{n}] parameter(1)\nz = {e}[{n}] parameter(2)\n"
+        f"b = {e}[{m},{n}] broadcast(y), dimensions={{1}}\nc = {e}[{m},{n}] broadcast(z), dimensions={{1}}\n"
+        f"i = {e}[{m},{n}] {op}({first})\nROOT r = {e}[{m},{n}] {op}({second})"
+    )
+
+
+def clamped(random: Random) -> str:
+    [m] = sizes(random, 1)
+    e, dims = random.choice(("f32", "s32")), random.choice((True, False))
+    bound = f"{e}[]" if dims else f"{e}[{m}]"
+    own = f"b = {e}[{m}] broadcast(BOUND), dimensions={{}}\n" if dims else ""
+    name = "b" if dims else "BOUND"
+    op, which = random.choice((("maximum", "lo"), ("minimum", "hi")))
+    operands = random.choice((f"x, {name}", f"{name}, x"))
+    return program(
+        f"x = {e}[{m}] parameter(0)\nlo = {bound} parameter(1)\nhi = {bound} parameter(2)\n"
+        + (own + f"i = {e}[{m}] {op}({operands})\n").replace("BOUND", which)
+        + f"ROOT r = {e}[{m}] clamp(lo, i, hi)"
+    )
+
+
+def shifted_product(random: Random) -> str:
+    m, k, n = sizes(random, 3)
+    e, op, last = element(random), random.choice(("add", "subtract")), random.choice(("multiply", "divide"))
+    dims, of = random.choice((("1", n), ("", "")))
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nx = {e}[{n}] parameter(2)\n"
+        f"y = {e}[{of}] parameter(3)\nd = {e}[{m},{n}] dot(a, b), {PLAIN}\n"
+        f"s = {e}[{m},{n}] broadcast(x), dimensions={{1}}\nt = {e}[{m},{n}] broadcast(y), dimensions={{{dims}}}\n"
+        f"u = {e}[{m},{n}] {op}(d, s)\nROOT r = {e}[{m},{n}] {last}(u, t)"
+    )
+
+
+def of_transposes(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e, op = element(random), random.choice(("add(a, b)", "subtract(b, a)", "maximum(a, b)", "power(a, b)"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{m},{n}] parameter(1)\na = {e}[{n},{m}] transpose(x), dimensions={{1,0}}\n"
+        f"b = {e}[{n},{m}] transpose(y), dimensions={{1,0}}\nROOT r = {e}[{n},{m}] {op}"
+    )
+
+
+def of_slices(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e, op = element(random), random.choice(("tanh(a)", "add(a, c)", "multiply(c, a)", "negate(a)"))
+    return program(
+        f"x = {e}[{m + 2},{n}] parameter(0)\ny = {e}[] parameter(1)\n"
+        f"a = {e}[{m},{n}] slice(x), slice={{[1:{m + 1}], [0:{n}]}}\nb = {e}[1,{n}] slice(x), slice={{[0:1], [0:{n}]}}\n"
+        f"c = {e}[{m},{n}] broadcast(y), dimensions={{}}\np = {e}[{m},{n}] {op}\n"
+        f"ROOT r = ({e}[{m},{n}], {e}[1,{n}]) tuple(p, b)"
+    )
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
     "regrouped-to-the-right": lambda random: chain(random, right=True),
     "regrouped-to-the-left": lambda random: chain(random, right=False),
@@ -247,6 +401,18 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "sum-of-products-as-dot": lambda random: product_summed(random, broadcast=False),
     "sum-of-sums": sum_summed,
     "elementwise-of-reshapes": of_reshapes,
+    "factor-before-second-operand": before_second,
+    "dot-of-reshape": dot_of_view,
+    "factor-behind-convolution": lambda random: convolution_scaled(random, features=False),
+    "factor-from-image-to-kernel": lambda random: convolution_scaled(random, features=True),
+    "sum-of-convolutions-of-two-sizes": convolutions_of_two_sizes,
+    "convolution-with-zeros-around": convolution_with_zeros,
+    "slice-of-convolution": convolution_sliced,
+    "regrouped-bounds": bounded_twice,
+    "clamp-of-bounded": clamped,
+    "factor-of-shifted-product": shifted_product,
+    "elementwise-of-transposes": of_transposes,
+    "elementwise-of-slices": of_slices,
 }
 NARROWED: dict[str, Any] = {
     name: {"tolerance": 1e-3, "reason": "terms are combined in another order, and differences cancel"}
@@ -256,5 +422,7 @@ NARROWED: dict[str, Any] = {
         "factor-of-both-terms",
         "sum-of-sums",
         "regrouped-with-broadcast",
+        "sum-of-convolutions-of-two-sizes",
+        "factor-of-shifted-product",
     )
 }

@@ -142,6 +142,7 @@ def unary_between_bitcasts(random: Random) -> str:
 WITHOUT_NUMBERS = {"placing-of-random-numbers": "other random numbers are drawn"}
 """Rules of which no numbers can be compared, and why."""
 
+
 def between_layouts(random: Random) -> str:
     name, (rows, columns) = element(random), (random.randint(2, 4), random.randint(2, 4))
     return entry(

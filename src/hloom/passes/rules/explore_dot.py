@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Node, SliceDimension, TensorType
 from hloom.ops import DotNumbers
-from hloom.passes.rules.dimensions import broadcast_dims
+from hloom.passes.rules.dimensions import broadcast_dims, dims_unmodified_by_reshape, kept_by_reshape
 from hloom.passes.rules.dot import free_dims, make_dot, numbers_of, plain_algorithm, static_operands, swapped
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
 from hloom.rewrite import Builder, Family, tensor_type
@@ -83,6 +83,20 @@ def factor_before_dot(build: Builder, node: Apply) -> Node | None:
             if made is not None:
                 return made
     return build.decline("it is no product of a dot and a broadcast of what one operand has")
+
+
+@EXPLORE_DOT.rewrites("multiply", "divide")
+def factor_before_second_operand(build: Builder, node: Apply) -> Node | None:
+    """dot(a, b) * broadcast(x) -> dot(a, b * broadcast(x)), where x has no dimension of a alone"""
+    for side in (0, 1) if node.opcode == "multiply" else (0,):
+        dot, factor = node.inputs[side], node.inputs[1 - side]
+        if dot.opcode != "dot" or factor.opcode != "broadcast" or not isinstance(dot, Apply):
+            continue
+        types = static_operands(dot)
+        made = None if types is None or not _is_float(dot) else _scaled_operand(build, node, dot, factor, 1, types)
+        if made is not None:
+            return made
+    return build.decline("it is no product of a dot and a broadcast of what its second operand has")
 
 
 def _scaled_operand(
@@ -193,6 +207,33 @@ def sum_of_dot(build: Builder, node: Apply) -> Node | None:
         changed = DotNumbers(numbers.lhs_batch, own_batch, numbers.lhs_contracting, own_contracting)
         return make_dot(build, dot, dot.inputs[0], total, changed)
     return build.decline("the sum is over dimensions of both operands")
+
+
+@EXPLORE_DOT.rewrites("dot")
+def dot_of_reshape(build: Builder, node: Apply) -> Node | None:
+    """dot(reshape(a), b) -> reshape(dot(a, b)), where the reshape joins or splits free dimensions only"""
+    types = static_operands(node)
+    if types is None or not plain_algorithm(node):
+        return None
+    numbers = numbers_of(node)
+    for side in (0, 1):
+        view = node.inputs[side]
+        source = tensor_type(view.inputs[0]) if view.opcode == "reshape" else None
+        if source is None or not source.element_count or kept_by_reshape(source.dims, types[side].dims) is not None:
+            continue  # dimensions of size 1 are `dot-of-degenerate`'s
+        before = {after: dim for dim, after in dims_unmodified_by_reshape(source.dims, types[side].dims)}
+        batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
+        if any(dim not in before for dim in (*batch, *contracting)):
+            continue
+        own = tuple(before[dim] for dim in batch), tuple(before[dim] for dim in contracting)
+        if side == 0:
+            changed = DotNumbers(own[0], numbers.rhs_batch, own[1], numbers.rhs_contracting)
+            made = make_dot(build, node, view.inputs[0], node.inputs[1], changed)
+        else:
+            changed = DotNumbers(numbers.lhs_batch, own[0], numbers.lhs_contracting, own[1])
+            made = make_dot(build, node, node.inputs[0], view.inputs[0], changed)
+        return build.op("reshape", made, type=types[2].with_layout(None))
+    return build.decline("no operand is a reshape of free dimensions")
 
 
 @EXPLORE_DOT.rewrites("slice")

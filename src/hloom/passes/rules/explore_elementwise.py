@@ -65,7 +65,7 @@ def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
     if value.opcode == "broadcast":
         return None
     is_inverse = inner.opcode == family[1], node.opcode == family[1]
-    both = build.op(family[0] if is_inverse[0] == is_inverse[1] else family[1], first, second)
+    both = _of_two_broadcasts(build, family[0] if is_inverse[0] == is_inverse[1] else family[1], first, second)
     return build.op(family[1] if is_inverse[0] else family[0], value, both)
 
 
@@ -80,6 +80,59 @@ def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
     if factor.opcode != "broadcast" or value.opcode == "broadcast":
         return build.decline("the inner one has no broadcast")
     return build.op(inner.opcode, build.op(node.opcode, value, other), factor)
+
+
+@EXPLORE_ELEMENTWISE.rewrites("maximum", "minimum", "and", "or")
+def regrouped_bounds(build: Builder, node: Apply) -> Node | None:
+    """max(max(x, broadcast(y)), broadcast(z)) -> max(x, max(broadcast(y), broadcast(z))); so for min, and, or"""
+    for inner, outer in (node.inputs, reversed(node.inputs)):
+        if inner.opcode != node.opcode or outer.opcode != "broadcast":
+            continue
+        for value, bound in (inner.inputs, reversed(inner.inputs)):
+            if bound.opcode == "broadcast" and value.opcode != "broadcast":
+                return build.op(node.opcode, value, _of_two_broadcasts(build, node.opcode, bound, outer))
+    return build.decline("it is no chain of two broadcasts")
+
+
+@EXPLORE_ELEMENTWISE.rewrites("clamp")
+def clamp_of_bounded(build: Builder, node: Apply) -> Node | None:
+    """clamp(a, max(x, a), b) -> clamp(a, x, b); clamp(a, min(x, b), b) -> clamp(a, x, b)"""
+    low, value, high = node.inputs
+    for opcode, bound in (("maximum", low), ("minimum", high)):
+        if value.opcode != opcode:
+            continue
+        for inner, own in (value.inputs, reversed(value.inputs)):
+            if own is bound or (own.opcode == "broadcast" and own.inputs[0] is bound):
+                return build.like(node, low, inner, high, type=_plain(node))
+    return build.decline("what is clamped has neither bound")
+
+
+def _of_two_broadcasts(build: Builder, opcode: str, first: Node, second: Node) -> Node:
+    """An op on two broadcasts; where they go along the same dimensions, a broadcast of the op."""
+    sources = first.inputs[0], second.inputs[0]
+    if broadcast_dims(first) != broadcast_dims(second) or sources[0].type != sources[1].type:
+        return build.op(opcode, first, second)
+    small = build.op(opcode, *sources)
+    return build.op("broadcast", small, type=_plain(first), dimensions=broadcast_dims(first))
+
+
+@EXPLORE_ELEMENTWISE.rewrites("multiply", "divide")
+def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
+    """(dot(x, y) + broadcast(a)) * broadcast(b) -> dot(x, y) * broadcast(b) + broadcast(a) * broadcast(b)
+
+    So for convolutions: the factor may then go into the kernel, and what is left is one number for each feature.
+    """
+    for shifted, factor in (node.inputs, reversed(node.inputs)) if node.opcode == "multiply" else (node.inputs,):
+        if factor.opcode != "broadcast" or shifted.opcode not in ADDITIVE or not _is_float(node):
+            continue
+        product, shift = shifted.inputs
+        if product.opcode == "broadcast" and shifted.opcode == "add":
+            product, shift = shift, product
+        if shift.opcode != "broadcast" or product.opcode not in ("dot", "convolution"):
+            continue
+        scaled = build.op(node.opcode, product, factor)
+        return build.op(shifted.opcode, scaled, _of_two_broadcasts(build, node.opcode, shift, factor))
+    return build.decline("it is no product with a shift that is scaled")
 
 
 @EXPLORE_ELEMENTWISE.rewrites("sqrt", "rsqrt")
@@ -221,6 +274,52 @@ def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
             return build.decline("an operand is neither a reshape nor a number")
     made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
     return build.op("reshape", made, type=_plain(node))
+
+
+@EXPLORE_ELEMENTWISE.rewrites(*BINARY, "compare", "select")
+def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
+    """f(transpose(x), transpose(y)) -> transpose(f(x, y)), where both have one permutation"""
+    views = [operand for operand in node.inputs if operand.opcode == "transpose"]
+    orders = {view.attributes["dimensions"] for view in views}
+    if len(views) < 2 or len(orders) != 1 or tensor_type(node) is None:
+        return build.decline("no two operands are transposed alike")
+    dims = _plain(views[0].inputs[0]).dims
+    operands: list[Node] = []
+    for operand in node.inputs:
+        if operand.opcode == "transpose":
+            operands.append(operand.inputs[0])
+        elif operand.opcode == "broadcast" and not broadcast_dims(operand):
+            spread = TensorType(_plain(operand).dtype, dims)
+            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+        else:
+            return build.decline("an operand is neither transposed nor a number")
+    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
+    return build.op("transpose", made, dimensions=orders.pop())
+
+
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
+    """f(slice(x)) -> slice(f(x)), where there are other slices of x; so for two operands sliced alike, and numbers"""
+    views = [operand for operand in node.inputs if operand.opcode == "slice"]
+    if not views or len({view.attributes["slice"] for view in views}) != 1 or tensor_type(node) is None:
+        return build.decline("the operands are not sliced alike")
+    shapes = {_plain(view.inputs[0]).dims for view in views}
+    if len(shapes) != 1 or not all(
+        any(user.opcode == "slice" and user not in views for user in view.inputs[0].users) for view in views
+    ):
+        return build.decline("nothing else is sliced of the same arrays")
+    dims = shapes.pop()
+    operands: list[Node] = []
+    for operand in node.inputs:
+        if operand.opcode == "slice":
+            operands.append(operand.inputs[0])
+        elif operand.opcode == "broadcast" and not broadcast_dims(operand):
+            spread = TensorType(_plain(operand).dtype, dims)
+            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+        else:
+            return build.decline("an operand is neither a slice nor a number")
+    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
+    return build.op("slice", made, slice=views[0].attributes["slice"])
 
 
 @EXPLORE_ELEMENTWISE.rewrites("reduce")
