@@ -7,7 +7,9 @@ from random import Random
 import pytest
 
 import hloom
+import hloom.fusion
 import hloom.passes
+import hloom.saturation
 from hloom.ir import Module, verify
 from hloom.passes import PASSES
 from hloom.text import HloomError

@@ -2,7 +2,8 @@
 
 Equality saturation (Tate et al. 2009; egg, Willsey et al. 2021; for tensor programs Tensat, Yang et al. 2021). It
 starts from what `simplify-xla` makes of the program, which so is one of the forms: the result never costs more. Loops,
-calls and branches are single values in the graph around them, and their own graphs are saturated apart.
+calls and branches are single values in the graph around them, and their own graphs are saturated apart. Graphs of
+fragments, in which names or types are missing, stay as `simplify-xla` leaves them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from hloom.analysis import LOOPED, ComputeTime, CostAnalysis, Device, build_call_graph, device
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Graph, Inference, Module, Node, Op, TypeProblem, compatible
 from hloom.ops import may_drop
 from hloom.passes import (
     EXPLORATION,
@@ -126,7 +127,7 @@ def _saturate_in_place(
     until = None if seconds is None else monotonic() + seconds
     done: list[SaturatedGraph] = []
     for graph in callees_first(module):
-        if _is_small(graph) or _is_fused(graph):
+        if _is_small(graph) or _is_fused(graph) or not _is_complete(graph):
             continue
         costs = _Costs(module, cost, device_of_costs)
         done.append(_saturate_graph(graph, index, costs, nodes, rounds, until))
@@ -219,6 +220,23 @@ def _is_small(graph: Graph) -> bool:
     if graph.module.is_entry(graph):
         return False
     return sum(isinstance(node, Apply) for node in graph.nodes) < SMALLEST
+
+
+def _is_complete(graph: Graph) -> bool:
+    """Whether all that a graph uses is there, and each node has the type that follows: rules count on that."""
+    inference = Inference()
+    for node in graph.nodes:
+        if not isinstance(node, Apply) or not isinstance(node.function, Op):
+            continue
+        op = node.function
+        if not op.accepts(len(node.inputs)) or op.lacking(node.attributes) is not None or node.type is None:
+            return False
+        try:
+            if not compatible(inference.type_of(node), node.type):
+                return False
+        except TypeProblem:
+            return False
+    return not graph.missing
 
 
 def _is_fused(graph: Graph) -> bool:
