@@ -33,6 +33,7 @@ def model(tmp_path: Path) -> Path:
         (("--structured", "heads", "--masks", "--weights", "w.npz"), "--masks is for single elements"),
         (("--structured", "heads", "--method", "wanda", "--weights", "w.npz"), "--method is for single elements"),
         (("--multiple", "8"), "--multiple is for --structured"),
+        (("--pad-outputs",), "--pad-outputs is for --structured"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
     ],
 )

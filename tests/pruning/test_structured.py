@@ -15,6 +15,7 @@ import pytest
 
 import hloom
 from hloom import autodiff
+from hloom.ir import without_layout
 from hloom.pruning.dimension_dependency import Coupling
 from hloom.pruning.scores import dims_of
 from hloom.text import HloomError
@@ -303,6 +304,46 @@ def test_a_norm_that_zeros_would_change():
         hloom.prune_structured(module, weights, 0.25, axes=["residual"])
 
 
+@pytest.mark.parametrize("norm", [rms, centred, soft], ids=lambda f: f.__name__)
+def test_outputs_get_back_what_they_had(norm: Any):
+    """A stream that is an output: its removed positions are what zero weights make of them, zero or -mean."""
+
+    def network(params, x):
+        h = x @ params["embed"]
+        h = h + jnp.tanh(norm(h, 1.0) @ params["up"]) @ params["down"]
+        return {"states": norm(h, 1.0), "stream": h, "sum": h.sum(-1)}
+
+    params = {"embed": normal(4, 16), "up": normal(16, 6), "down": normal(6, 16)}
+    module, weights, arrays = traced(network, params, normal(3, 4))
+    with pytest.raises(HloomError, match="it is an output of the program"):
+        hloom.prune_structured(module, weights, 0.25, axes=["residual"])
+    made = check(module, weights, arrays, 0.25, axes=["residual"], pad_outputs=True)
+    assert roles(made) == [("residual", 16, 12)]
+    assert without_layout(made.module.entry.root.type) == without_layout(module.entry.root.type)
+    assert [n.opcode for n in made.module.entry.nodes].count("concatenate") == 2
+    assert check(module, weights, arrays, 0.5, axes=["channels"], pad_outputs=True).axes[0].size == 6
+
+
+def test_an_output_that_is_alone():
+    module, weights, arrays = traced(lambda params, x: jnp.exp(x @ params["w"]), {"w": normal(8, 6)}, normal(5, 8))
+    made = check(module, weights, arrays, 0.5, only=[0], pad_outputs=True)
+    assert roles(made) == [("channels", 6, 3)] and str(made.module.entry.root.type) == "f32[5,6]"
+
+
+def test_outputs_that_cannot_be_put_back():
+    """Of a table that is an output itself it is known what its rows are; of what an input adds to it, not."""
+
+    def network(params, x, shift):
+        return (x @ params["w"]) + shift
+
+    module, weights, _ = traced(network, {"w": normal(8, 6)}, normal(5, 8), normal(5, 6))
+    with pytest.raises(HloomError, match="it is an input of the program, and no weight"):
+        hloom.prune_structured(module, weights, 0.5, pad_outputs=True, only=[0])
+    module, weights, _ = traced(lambda params, x: params["w"].T @ x @ params["w"], {"w": normal(8, 6)}, normal(8, 8))
+    with pytest.raises(HloomError, match="it is an output of the program, in two dimensions"):
+        hloom.prune_structured(module, weights, 0.5, pad_outputs=True, only=[0])
+
+
 def test_a_loop_over_layers():
     """Layers of a stack lose the same positions."""
     module, arrays = lowered("language model")
@@ -376,6 +417,24 @@ def test_group_norms(groups: int, expected: tuple[int, int]):
     params = {"first": normal(3, 3, 2, 8), "scale": normal(8), "bias": normal(8), "last": normal(1, 1, 8, 4)}
     module, weights, arrays = traced(network, params, normal(2, 6, 6, 2))
     assert roles(check(module, weights, arrays, 0.5)) == [("channels", *expected)]
+
+
+def test_biases_and_statistics_do_not_matter():
+    """A channel matters by what multiplies: its weights and its scale, not what is added or divided by."""
+
+    def network(params, x):
+        h = (x @ params["up"] - params["mean"]) * jax.lax.rsqrt(params["var"] + 1e-5) * params["scale"]
+        return jax.nn.relu(h + params["bias"]) @ params["down"]
+
+    params = {name: np.ones(6, np.float32) for name in ("mean", "var", "scale", "bias")}
+    params |= {"up": np.ones((4, 6), np.float32), "down": np.ones((6, 5), np.float32)}
+    for name in ("mean", "var", "bias"):
+        params[name][:2] = 100
+    params["scale"][4:] = 2
+    params["up"][:, 3] = 3
+    module, weights, arrays = traced(network, params, normal(3, 4))
+    made = check(module, weights, arrays, 0.5)
+    assert next(iter(made.axes[0].dims.values())).tolist() == [3, 4, 5]
 
 
 def test_derivatives_and_plans():

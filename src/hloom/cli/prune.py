@@ -59,6 +59,7 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option("--within", type=click.Choice(GROUPS), help="What is compared.  [default: weight; Wanda: output]")
 @click.option("--structured", metavar="AXES", help=f"Remove dimensions instead: of {', '.join(AXES)}.")
 @click.option("--multiple", type=click.IntRange(min=1), metavar="N", help="Sizes that are multiples of N: structured.")
+@click.option("--pad-outputs", is_flag=True, help="Remove what reaches outputs too, and put it back there: structured.")
 @click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
 @click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
@@ -86,6 +87,7 @@ def command(
     within: str | None,
     structured: str | None,
     multiple: int | None,
+    pad_outputs: bool,
     opcodes: str,
     scope: str | None,
     only: str | None,
@@ -118,6 +120,8 @@ def command(
         raise click.UsageError(f"{(wrong or ['--method'])[0]} is for single elements: not with --structured")
     if structured is None and multiple is not None:
         raise click.UsageError("--multiple is for --structured")
+    if structured is None and pad_outputs:
+        raise click.UsageError("--pad-outputs is for --structured")
     if structured is not None and weights is None and checkpoints is None:
         raise click.UsageError("--structured needs --weights or --convert: what is not among them is an input")
     if weights is not None and checkpoints is not None:
@@ -150,7 +154,8 @@ def command(
             assert known is not None, "usage says so"
             share = SPARSITY if sparsity is None else sparsity
             names = names_of(structured) or []
-            smaller = prune_structured(program, known, share, axes=names, multiple=multiple or 1, **chosen)
+            chosen |= {"axes": names, "multiple": multiple or 1, "pad_outputs": pad_outputs}
+            smaller = prune_structured(program, known, share, **chosen)
             result = structure_report(smaller, arrays, device=device)
             made, saved, shown = smaller, smaller.kept(), [*structure_tables(result)]
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hloom.ir import Node
+from hloom.propagation import ShardingRule
 from hloom.pruning.dimension_dependency import Coupling, LeafDim
 
 AXES = ("channels", "heads", "head_dims", "experts", "residual")
@@ -31,13 +32,19 @@ def axis_class(coupling: Coupling, readers: Collection[Node]) -> str:
                 if len(parts) == 3:
                     roles.add("experts" if equation.node in readers else "heads")
                 elif equation.node not in readers:
-                    roles.add("head_dims")
+                    is_summed = all(part.slot < rule.results for part in parts)
+                    roles |= {"head_dims"} if is_summed or _is_batched(rule) else set()
     for role in ("experts", "heads"):
         if role in roles:
             return role
     if _is_stream(coupling):
         return "residual"
     return "head_dims" if roles else "channels"
+
+
+def _is_batched(rule: ShardingRule) -> bool:
+    """Whether a dot has batch dimensions: that of a weight's derivative has none."""
+    return any(len(parts) == 3 for parts in rule.factor_dims)
 
 
 def _is_stream(coupling: Coupling) -> bool:

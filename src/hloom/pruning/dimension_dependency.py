@@ -86,8 +86,8 @@ class PositionLabels:
 class Coupling:
     """The dimensions that lose positions with one dimension of a weight, `seed`, and their labels.
 
-    `weights` are the values of parameters that may lose positions, `outputs` those of the program's outputs, `whole`
-    values that keep theirs, `refused` the dimensions of which it is known that they cannot lose positions, and why.
+    `weights` are the values of parameters that may lose positions, `outputs` those of outputs that keep theirs, `whole`
+    other values that do, `refused` the dimensions of which it is known that they cannot lose positions, and why.
     """
 
     def __init__(

@@ -1,55 +1,42 @@
-"""What removed positions add to a reduction or a dot, computed from one position and put back.
+"""What removed positions add to a reduction or a dot, computed from one position and put back; outputs as they were.
 
     centred = subtract(x, broadcast(mean))      reduce(multiply(centred, centred), 0), to_apply=add
       ->
     add(reduce(multiply(centred, centred), 0), multiply(reduce(square, 0), 3))
                         square = the multiply at one removed position: (0 - mean) (0 - mean)
 
-Three positions were removed, at which x is zero. What values have there is the same at all of them, and does not depend
-on the dimension: the instructions between are written again for a dimension of size one, a column.
+Three positions were removed, at which x is zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hloom.ir import Apply, Node, SliceDimension, TensorType
-from hloom.propagation import Equation
-from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim
+import numpy as np
+
+from hloom.ir import DTYPES, TensorType, TupleType
+from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim
 from hloom.pruning.removal import Kept
-from hloom.pruning.removed_values import UNIFORM, MissedTerm, Removed, is_same_dim, operand_dims
+from hloom.pruning.removed_columns import RemovedColumns
+from hloom.pruning.removed_values import UNKNOWN, MissedTerm, Removed
 from hloom.quantization import InsertionPoint, array_type
 
-MOST_COLUMNS = 1000
-"""How many instructions may be written again for one reduction."""
 _COMBINING = {"add": "add", "maximum": "maximum", "minimum": "minimum"}
 
 
 class ReductionCorrection:
-    """The columns that a reduction or a dot needs: found before positions are removed, written after it.
+    """What a reduction or a dot misses: found before positions are removed, written after it.
 
-    Raises Blocked where a column cannot be computed.
+    Raises Blocked where it cannot be computed.
     """
 
     def __init__(self, coupling: Coupling, values: Mapping[LeafDim, Removed], missed: MissedTerm) -> None:
-        self.coupling, self.values, self.missed = coupling, values, missed
+        self.missed = missed
         self.dataflow = coupling.dataflow
         self.equation = self.dataflow.equations[missed.number]
         self.dims = self._reduced_dims()
-        self._makers: dict[int, tuple[int, Equation]] = {}
-        self.columns: list[LeafDim] = []
-        seen: set[LeafDim] = set()
-        pending = [(at, False) for at in self.dims.values()]
-        while pending:
-            at, is_ready = pending.pop()
-            if is_ready:
-                self.columns.append(at)
-            elif at not in seen:
-                seen.add(at)
-                if len(seen) > MOST_COLUMNS:
-                    raise Blocked(missed.at, self.equation.node, f"{missed.reason}, by too many instructions")
-                pending.append((at, True))
-                pending += ((other, False) for other in self._operands(at).values())
+        graph = self.equation.node.graph
+        self.columns = RemovedColumns(coupling, values, graph, self.dims.values(), missed.reason)
 
     def write(self, kept: Kept) -> None:
         """Put back what removed positions add; the module has `kept` by dimension, and lost the others already."""
@@ -59,9 +46,7 @@ class ReductionCorrection:
         node = self.equation.node
         graph = node.graph
         writer = InsertionPoint(graph, node)
-        made: dict[LeafDim, Node] = {}
-        for at in self.columns:
-            made[at] = self._column(writer, at, made, kept)
+        made = self.columns.write(writer, kept)
         inputs = list(node.inputs)
         for slot, at in self.dims.items():
             inputs[slot] = made[at]
@@ -91,71 +76,64 @@ class ReductionCorrection:
         factor = rule.dim_factors[slot][self.missed.at.dim].factors[0][0]
         return {part.slot: LeafDim(leaves[part.slot], part.dimension) for part in rule.factor_dims[factor]}
 
-    def _operands(self, at: LeafDim) -> dict[int, LeafDim]:
-        """By operand the columns that a column is computed from."""
-        if self.values[at] != UNIFORM:
-            return {}
-        number, equation = self._maker(at)
-        slot = equation.leaves.index(at.leaf, equation.rule.results)
-        if equation.node.opcode == "reshape":
-            labelled = [
-                LeafDim(equation.leaves[0], dim)
-                for dim in range(len(self.dataflow.leaves[equation.leaves[0]].dims))
-                if LeafDim(equation.leaves[0], dim) in self.coupling.labels
-            ]
-            assert is_same_dim(equation, labelled, at.dim, self.coupling), "what else is reshaped is not uniform"
-            return {0: labelled[0]}
-        dims = operand_dims(equation, slot, at.dim)
-        pairs = {operand: LeafDim(equation.leaves[operand], dim) for operand, dim in dims.items()}
-        return {
-            operand: one
-            for operand, one in pairs.items()
-            if one in self.coupling.labels and OperandDim(number, operand, one.dim) not in self.coupling.restrictions
-        }
 
-    def _maker(self, at: LeafDim) -> tuple[int, Equation]:
-        """The equation of the instruction that makes a value."""
-        made = self._makers.get(at.leaf)
-        if made is not None:
-            return made
-        node = self.dataflow.leaves[at.leaf].node
-        for number, slot in self.dataflow.equations_of[at.leaf]:
-            equation = self.dataflow.equations[number]
-            if equation.node is node and slot >= equation.rule.results:
-                if node.graph is not self.equation.node.graph:
-                    break
-                self._makers[at.leaf] = number, equation
-                return number, equation
-        raise Blocked(at, node, f"{self.missed.reason}, and come from elsewhere")
+class OutputPadding:
+    """An output that gets back the positions that it had, with what zero weights make of them.
 
-    def _column(self, writer: InsertionPoint, at: LeafDim, made: Mapping[LeafDim, Node], kept: Kept) -> Node:
-        """A value at one removed position: its dimension has one position, and the others those that are kept."""
+    y = f32[16,6] of f32[16,8], positions 1 and 5 removed
+      ->
+    gather(concatenate(y, column), {0,6,1,2,3,6,4,5})
+
+    Raises Blocked where it is not known what zero weights make of them.
+    """
+
+    def __init__(self, coupling: Coupling, values: Mapping[LeafDim, Removed], at: LeafDim) -> None:
+        self.at, self.dataflow = at, coupling.dataflow
         leaf = self.dataflow.leaves[at.leaf]
-        node = leaf.node
-        assert isinstance(leaf.type, TensorType), "tuples are values by their elements"
-        sizes = [len(kept.get(LeafDim(at.leaf, dim), range(size))) for dim, size in enumerate(leaf.dims)]
-        sizes[at.dim] = 1
-        type_ = TensorType(leaf.type.dtype, sizes)
-        value = self.values[at].value
-        if value is not None:
-            return writer.splat(value, type_)
-        assert isinstance(node, Apply), "a uniform value is computed"
-        _, equation = self._maker(at)
-        columns = self._operands(at)
-        operands: list[Node] = []
-        for number, operand in enumerate(node.inputs):
-            if number in columns:
-                operands.append(made[columns[number]])
+        self.graph = self.dataflow.module.entry
+        reason = "it is an output of the program, and not known where the weights are zero"
+        root = self.graph.root
+        is_flat = isinstance(root.type, TensorType) or root.opcode == "tuple"
+        if not is_flat or any(not isinstance(part.type, TensorType) for part in root.inputs if root.opcode == "tuple"):
+            raise Blocked(at, leaf.node, "it is an output of the program, in a tuple that is not written out")
+        if values[at] == UNKNOWN:
+            raise Blocked(at, leaf.node, reason)
+        if any(other.leaf == at.leaf and other != at for other in coupling.labels):
+            raise Blocked(at, leaf.node, "it is an output of the program, in two dimensions")
+        self.columns = RemovedColumns(coupling, values, self.graph, [at], reason)
+
+    def write(self, kept: Kept) -> None:
+        """Let the output be as large as it was; the module has `kept` by dimension, and lost the others already."""
+        size = self.dataflow.leaves[self.at.leaf].dims[self.at.dim]
+        positions = kept[self.at]
+        if len(positions) == size:
+            return
+        root = self.graph.root
+        is_tuple = not isinstance(root.type, TensorType)
+        writer = InsertionPoint(self.graph, root if is_tuple else None)
+        column = self.columns.write(writer, kept)[self.at]
+        indices = np.full(size, len(positions), np.int32)
+        indices[positions] = np.arange(len(positions), dtype=np.int32)
+        leaves = self.dataflow.values[root]
+        outputs = list(root.inputs) if is_tuple else [root]
+        for number, (output, leaf) in enumerate(zip(outputs, leaves, strict=True)):
+            if leaf != self.at.leaf:
                 continue
-            dim = operand_dims(equation, equation.rule.results, at.dim).get(number)
-            is_same = dim is None or node.opcode == "reshape"
-            operands.append(operand if is_same else _first(writer, operand, dim))
-        return writer.op(node.opcode, *operands, type=type_, **node.attributes)
-
-
-def _first(writer: InsertionPoint, node: Node, dim: int | None) -> Node:
-    """The first position of a dimension along which all are equal."""
-    type_ = array_type(node).with_layout(None)
-    parts = [SliceDimension(0, 1 if at == dim else size, 1) for at, size in enumerate(type_.dims)]
-    sizes = [1 if at == dim else size for at, size in enumerate(type_.dims)]
-    return writer.op("slice", node, type=TensorType(type_.dtype, sizes), slice=tuple(parts))
+            joined = writer.op("concatenate", output, column, dimensions=(self.at.dim,))
+            type_ = array_type(joined).with_layout(None)
+            outputs[number] = writer.op(
+                "gather",
+                joined,
+                writer.vector(indices, DTYPES["s32"]),
+                type=TensorType(type_.dtype, [size if dim == self.at.dim else n for dim, n in enumerate(type_.dims)]),
+                offset_dims=tuple(dim for dim in range(type_.rank) if dim != self.at.dim),
+                collapsed_slice_dims=(self.at.dim,),
+                start_index_map=(self.at.dim,),
+                index_vector_dim=1,
+                slice_sizes=tuple(1 if dim == self.at.dim else n for dim, n in enumerate(type_.dims)),
+            )
+        if is_tuple:
+            self.graph.set_inputs(root, outputs)
+            self.graph.set_type(root, TupleType([array_type(output) for output in outputs]))
+        else:
+            self.graph.set_output(outputs[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from hloom.pruning.axis_class import AXES, axis_class
 from hloom.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, kept_positions
 from hloom.pruning.masks import count_of, lowest
 from hloom.pruning.prune import OPCODES, SPARSITY
-from hloom.pruning.reduction_correction import ReductionCorrection
+from hloom.pruning.reduction_correction import OutputPadding, ReductionCorrection
 from hloom.pruning.removal import remove_positions
-from hloom.pruning.removed_values import missed_terms, removed_values
+from hloom.pruning.removed_values import Removed, missed_terms, removed_values
 from hloom.pruning.scores import dims_of, magnitudes
 from hloom.pruning.separation import separate_uses
 from hloom.pruning.weight_arrays import check_count, checked, keys_of
@@ -38,6 +37,14 @@ DEFAULT_AXES = ("channels", "heads", "experts")
 """The axes that are pruned where nothing else is said."""
 MOST_CUTS = 8
 """How many values may be kept whole for one axis."""
+_MULTIPLYING = frozenset(("dot", "convolution", "gather", "multiply"))
+_MOVING = frozenset(
+    (
+        *("broadcast", "call", "conditional", "convert", "copy", "dynamic-slice", "get-tuple-element", "opt-barrier"),
+        *("reshape", "slice", "transpose", "tuple", "while"),
+    )
+)
+"""What a weight goes through on its way to what multiplies by it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,15 +123,18 @@ def prune_structured(
     scope: str | None = None,
     only: Sequence[str | int] | None = None,
     least: int = 0,
+    pad_outputs: bool = False,
 ) -> StructuredPruning:
     """Remove the share `sparsity` of the channels, attention heads or experts of a program, those that matter least.
 
     `weights` are the arrays of all weights by name, biases and scales of norms among them: what is not among them is an
     input of the program. Of the dimensions that products of `opcodes` write, in whose op_name `scope` is found, or of
     the weights `only`, those are followed through the program that are of `axes`: "channels", "heads" (of attention),
-    "head_dims", "experts", "residual". What matters is the norm of all weights that go with a position. `multiple`:
-    numbers that are kept are multiples of it. An axis is removed only where the program then computes what the
-    original computes with zeros, else `exclusions` says why not. Raises HloomError where nothing can be removed.
+    "head_dims", "experts", "residual". What matters is the norm of all weights that are multiplied with at a position,
+    not of biases and statistics. `multiple`: numbers that are kept are multiples of it. Dimensions that reach an output
+    are left, or with `pad_outputs` put back there, with what zero weights make of them. An axis is removed only where
+    the program then computes what the original computes with zeros, else `exclusions` says why not. Raises HloomError
+    where nothing can be removed.
 
     >>> import hloom, numpy as np
     >>> layer = hloom.parse('''ENTRY layer {
@@ -155,7 +165,7 @@ def prune_structured(
     separate_uses(copy)
     arrays = _named(copy, weights)
     selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
-    search = _AxisSearch(copy, arrays)
+    search = _AxisSearch(copy, arrays, pad_outputs=pad_outputs)
     readers = {use.node for number in arrays for use in uses_of(copy.entry.parameters[number])}
     for parameter, uses in selected.items():
         if parameter.number not in arrays:
@@ -185,7 +195,7 @@ def _free_dims(parameter: Parameter, uses: Sequence[WeightUse]) -> tuple[int, ..
 class _AxisSearch:
     """The axes of a module that can be removed, with their couplings; `arrays` are by parameter's number."""
 
-    def __init__(self, module: Module, arrays: Mapping[int, np.ndarray]) -> None:
+    def __init__(self, module: Module, arrays: Mapping[int, np.ndarray], *, pad_outputs: bool) -> None:
         self.module, self.arrays = module, arrays
         self.dataflow = DataflowGraph(module)
         self.weights = {
@@ -194,11 +204,14 @@ class _AxisSearch:
             for leaf in self.dataflow.values.get(module.entry.parameters[number], ())
         }
         self.weight_values = frozenset(self.weights)
-        self.outputs = frozenset(self.dataflow.values.get(module.entry.root, ()))
+        outputs = frozenset(self.dataflow.values.get(module.entry.root, ()))
+        self.fixed_outputs, self.padded_outputs = (frozenset(), outputs) if pad_outputs else (outputs, frozenset())
         self.axes: list[tuple[str, str, Coupling]] = []
         self.left_roles: set[str] = set()
         self.exclusions: list[Exclusion] = []
-        self._corrections: list[list[ReductionCorrection]] = []
+        self._corrections: list[ReductionCorrection] = []
+        self._paddings: list[OutputPadding] = []
+        self._multiplied: dict[int, bool] = {}
         self._taken: set[LeafDim] = set()
         self._refused: dict[LeafDim, Blocked] = {}
         self._unwanted: set[LeafDim] = set()
@@ -210,10 +223,13 @@ class _AxisSearch:
             return None
         whole: set[int] = set()
         while True:
-            coupling = Coupling(self.dataflow, seed, self.weight_values, self.outputs, whole, self._refused)
+            coupling = Coupling(self.dataflow, seed, self.weight_values, self.fixed_outputs, whole, self._refused)
             try:
                 coupling.propagate()
-                corrections = _corrections(coupling, is_last=len(whole) >= MOST_CUTS)
+                values = removed_values(coupling)
+                corrections = _corrections(coupling, values, is_last=len(whole) >= MOST_CUTS)
+                reached = [at for at in coupling.labels if at.leaf in self.padded_outputs]
+                paddings = [OutputPadding(coupling, values, at) for at in reached]
                 break
             except Blocked as blocked:
                 cut = coupling.cut_before(blocked.at)
@@ -232,9 +248,13 @@ class _AxisSearch:
         if both:
             name = self.dataflow.leaves[min(both).leaf].node.name
             return f"{name} loses positions of the dimension with another axis already"
+        others = {at.leaf for at in self._taken}
+        if any(at.leaf in others for at in reached):
+            return "it reaches an output that loses positions of another dimension already"
         self._taken |= coupling.labels.keys()
         self.axes.append((f"{parameter.name}.{dim}", role, coupling))
-        self._corrections.append(corrections)
+        self._corrections += corrections
+        self._paddings += paddings
         return None
 
     def remove(self, sparsity: float, multiple: int) -> list[PrunedAxis]:
@@ -253,8 +273,8 @@ class _AxisSearch:
             }
             pruned.append(PrunedAxis(name, role, size, size - int(removed.sum()), dims))
         remove_positions(self.module, self.dataflow, kept, restrictions)
-        for correction in chain.from_iterable(self._corrections):
-            correction.write(kept)
+        for restored in (*self._corrections, *self._paddings):
+            restored.write(kept)
         verify(self.module)
         return pruned
 
@@ -263,6 +283,8 @@ class _AxisSearch:
         squares = np.zeros(coupling.size)
         for at in coupling.labels:
             if at.leaf not in self.weights:
+                continue
+            if not self._is_multiplied(at.leaf):
                 continue
             array = self.arrays[self.weights[at.leaf].number]
             axes = tuple(dim for dim in range(array.ndim) if dim != at.dim)
@@ -279,13 +301,34 @@ class _AxisSearch:
         removed[units[lowest(squares[units], len(units) - left)]] = True
         return removed, len(units)
 
+    def _is_multiplied(self, weight: int) -> bool:
+        """Whether a product reads a weight, or a multiplication does: not a bias, nor the statistics of a norm."""
+        known = self._multiplied.get(weight)
+        if known is not None:
+            return known
+        pending, seen = [weight], {weight}
+        while pending:
+            leaf = pending.pop()
+            for number, slot in self.dataflow.equations_of[leaf]:
+                node, rule, leaves = self.dataflow.equations[number]
+                if slot >= rule.results:
+                    continue
+                if node.opcode in _MULTIPLYING:
+                    self._multiplied[weight] = True
+                    return True
+                if node.opcode in _MOVING:
+                    fresh = [one for one in leaves[rule.results :] if one not in seen]
+                    seen.update(fresh)
+                    pending += fresh
+        self._multiplied[weight] = False
+        return False
 
-def _corrections(coupling: Coupling, *, is_last: bool) -> list[ReductionCorrection]:
+
+def _corrections(coupling: Coupling, values: Mapping[LeafDim, Removed], *, is_last: bool) -> list[ReductionCorrection]:
     """What puts back what removed positions add to reductions; raises Blocked where removal is not exact.
 
     What can be kept whole instead is, as long as values may be: then nothing is missed.
     """
-    values = removed_values(coupling)
     missed = missed_terms(coupling, values)
     for one in missed:
         if not is_last and coupling.cut_before(one.at) is not None:
