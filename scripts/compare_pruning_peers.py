@@ -24,7 +24,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 import torch_pruning  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
-from torch.ao.pruning import WeightNormSparsifier  # pyright: ignore[reportMissingImports]
+from torch.ao.pruning import WeightNormSparsifier  # pyright: ignore[reportMissingImports, reportPrivateImportUsage]
 from torch.nn.utils import prune as torch_prune  # pyright: ignore[reportMissingImports]
 
 import hloom
@@ -133,7 +133,8 @@ def compare_channels() -> None:
     for seed in range(SEEDS):
         torch.manual_seed(seed)
         network = Convolutions().eval()
-        for norm in (network.norm, network.second_norm, network.last_norm):
+        norms: list[Any] = [network.norm, network.second_norm, network.last_norm]
+        for norm in norms:
             nn.init.normal_(norm.weight, 1, 0.3)
             for array in (norm.bias, norm.running_mean):
                 nn.init.normal_(array, 0, 0.3)
