@@ -116,6 +116,17 @@ def test_repeated_layers_save_memory_one_after_the_other():
     assert costs == sorted(costs, reverse=True) and len(set(costs)) >= 4
 
 
+def test_steps_of_the_front_come_down_to_one_layer_each():
+    problem = build_problem(layers(16), Mesh.parse("x=4"))
+    for number, options in problem.options.items():
+        problem.node_costs[number] = np.array([1e-3 * len(strategy.after) for strategy in options])
+    front = memory_front(problem, plan_shared(problem).strategies, profiler(problem), work=3000)
+    costs = [point.cost for point in front.points]
+    assert len(costs) > 12 and all(
+        before - after < 1.5e-3 for before, after in itertools.pairwise(costs) if after < 13e-3
+    )
+
+
 def test_nothing_within_a_budget_costs_less_than_its_bound(problem: Problem, free: Assignment, front: MemoryFront):
     for share in (0.7, 0.8, 0.9):
         budget = share * held(problem, free.strategies)

@@ -37,8 +37,8 @@ from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import FractionalChoice, solve_within_moments
 
-WORK = 240_000
-"""How many instructions are simulated at most: ninety choices of a program of some thousands."""
+WORK = 288_000
+"""How many instructions are simulated at most: a hundred choices of a program of some thousands."""
 MOST, FEWEST = 1300, 24
 """How many choices are simulated at most, and how many may be however long the program is."""
 MANY = 600
@@ -51,6 +51,10 @@ POOL = 4
 """So many times as many changes are looked at."""
 TARGETS = 8
 """For so many budgets between the least memory and the most on the front the linear program is solved in each stage."""
+STEEP, EDGE = 0.02, 0.05
+"""Steps of the front that cost more than this share are divided: in the middle, and so much of one below its end."""
+FILLED = 6
+"""One part in so many of the simulations may go there at a time."""
 BELOW = 0.01
 """And for one that is less than the least by so much of it, or by as much as budgets are apart."""
 ROUNDS = 3
@@ -123,6 +127,7 @@ class _Search:
     points: dict[bytes, Point] = field(default_factory=dict)
     priced: set[bytes] = field(default_factory=set)
     models: list[MomentModel] = field(default_factory=list)
+    stages: list[_Stage] = field(default_factory=list)
     is_first_changed: bool = False
     overrated: float = 0.0
     _first: int = field(init=False)
@@ -177,8 +182,12 @@ class _Search:
         uses: dict[bytes, int] = {}
         self._price_front()
         while self.has_work:
+            work = self.work
+            self.work -= work // FILLED
             self._stages(uses)
+            self.work = work
             before = self.front()
+            self._fill()
             self._descend()
             self._cheapen()
             self._pair()
@@ -206,6 +215,40 @@ class _Search:
             < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes * (1 + GAIN)), default=math.inf)
             for point in self.front()
         )
+
+    def _fill(self) -> None:
+        """Divide the steps of the front, the steepest first, by what the programs of the stages say between their ends.
+
+        Where few layers change they save little: what is cheaper there is missed by budgets that are evenly apart.
+        """
+        exhausted: set[tuple[int, int]] = set()
+        most = len(self.points) + self.allowed // FILLED
+        while self.has_work and len(self.points) < most:
+            steps = [
+                (1 - larger.cost / smaller.cost, larger.bytes, smaller.bytes)
+                for smaller, larger in itertools.pairwise(self.front())
+                if larger.cost < (1 - STEEP) * smaller.cost and (smaller.bytes, larger.bytes) not in exhausted
+            ]
+            if not steps:
+                break
+            _, above, below = max(steps)
+            exhausted.add((below, above))
+            for target in ((above + below) / 2, above - EDGE * (above - below)):
+                self._divide_step(target, most)
+        self._price_front()
+
+    def _divide_step(self, target: float, most: int) -> None:
+        """Simulate what the programs of the stages say of a budget, the latest first, until one has what is cheaper."""
+        known = self.cheapest(target)
+        for stage in reversed(self.stages):
+            margin: float | None = 0.0
+            for _ in range(ROUNDS):
+                if margin is None or not self.has_work or len(self.points) >= most:
+                    break
+                margin = self._aim(stage, target, margin)
+            self._price_front()
+            if self.cheapest(target) < known * (1 - GAIN):
+                return
 
     def _cheapen(self) -> None:
         """Look for cheaper choices around each one of the front that hold no more than it, first where most is left
@@ -468,6 +511,7 @@ class _Search:
         """For some budgets solve the linear program, simulate its answer, and correct its rows, in a few rounds."""
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
         stage = _Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
+        self.stages.append(stage)
         waiting = dict.fromkeys(self._targets(), 0.0)
         is_cut = False
         for _ in range(ROUNDS):
