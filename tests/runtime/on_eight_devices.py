@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import traceback
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import hloom
 from hloom.hlo import parse
 from hloom.runtime.inside_jit import inside_jit
 from hloom.runtime.jit import jit
@@ -27,6 +29,7 @@ from tests.runtime.changes import (
     sine_to_cosine,
     sine_to_square_of_cosine,
 )
+from tests.runtime.steep_function import to_twice_steep
 
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8) / 64
 
@@ -163,6 +166,30 @@ def transformations_with_constraints():
     assert_close(ours, jax.grad(lambda x: constrained(x).sum())(VALUES))
 
 
+def derivatives_of_functions_in_replacements():
+    """Where rules put a function with a derivative of its own: around devices' own code, inside it, with constraints."""
+    steep = partial(hloom.jit, passes=[to_twice_steep])
+    per_device = partial(jax.shard_map, mesh=mesh(), in_specs=P("a"), out_specs=P("a"))
+    x = jax.device_put(jnp.linspace(-1.0, 1.0, 16).reshape(8, 2), split("a"))
+    functions = [
+        steep(jnp.tanh),
+        steep(lambda x: lax.with_sharding_constraint(jnp.tanh(x), split("a"))),
+        steep(lambda x: per_device(jnp.tanh)(x)),
+        per_device(steep(jnp.tanh), check_vma=False),
+    ]
+    for function in functions:
+        gradient = jax.jit(jax.grad(lambda x, function=function: function(x).sum()))(x)
+        assert_close(gradient, 2 * (1 - jnp.tanh(x) ** 2))
+    summed = per_device(steep(lambda x: lax.psum(jnp.tanh(x), "a")), check_vma=False)
+    for refused in (per_device(steep(jnp.tanh)), summed):
+        try:
+            jax.grad(lambda x, function=refused: function(x).sum())(x)
+        except hloom.RewriteError as error:
+            assert "has a derivative of its own, and cannot be differentiated with it" in error.message
+        else:
+            raise AssertionError("another derivative was taken")
+
+
 def shardings_that_a_change_adds():
     """A change may shard parameters and operations: GSPMD follows, also where Shardy was meant to."""
     tiled = parse(
@@ -222,6 +249,7 @@ CASES = {
         meshes_with_explicit_axes,
         donated_sharded_arguments,
         transformations_with_constraints,
+        derivatives_of_functions_in_replacements,
         shardings_that_a_change_adds,
         late_changes_of_partitioned_modules,
         late_changes_see_one_devices_share,

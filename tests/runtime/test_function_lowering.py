@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import hloom
+from hloom import HloomError
 from hloom.ir import TensorType, dtype
 from hloom.runtime import lowered_function
 
@@ -42,3 +45,16 @@ def test_keywords_may_be_lists():
 def test_jax_s_refusal_names_the_function_and_the_types():
     with pytest.raises(hloom.HloomError, match=r"matmul of f32\[4,8\], f32\[4,8\] cannot be traced"):
         lowered_function(jnp.matmul, [array("f32", 4, 8), array("f32", 4, 8)], {})
+
+
+def test_callbacks_are_refused():
+    """A module would hold the address of a Python function that nothing keeps."""
+
+    def calls_back(x):
+        return jax.pure_callback(lambda value: value, x, x)
+
+    with pytest.raises(HloomError, match=r"calls_back of f32\[3\] cannot be traced: it calls back into Python \(pure_callback\)"):
+        lowered_function(calls_back, [array("f32", 3)], {})
+    stopped = hloom.differentiable(lambda x: calls_back(jax.lax.stop_gradient(x)) * x)
+    with pytest.raises(HloomError, match="calls back into Python"):
+        jax.grad(lambda x: stopped(x).sum())(np.ones(3, np.float32))

@@ -1,7 +1,6 @@
 """Derivatives of `hloom.jit` where rules put functions with derivatives of their own: these count, and jax's other rules.
 
-Covers `rewritten_derivatives.py` and `derivative_rules.py`. The function here has twice the derivative of what it
-replaces, so that it shows which one was taken.
+Covers `rewritten_derivatives.py` and `derivative_rules.py`.
 """
 
 from __future__ import annotations
@@ -17,25 +16,9 @@ import pytest
 import hloom
 from hloom.rewrite import marked_calls
 from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
+from tests.runtime.steep_function import to_twice_steep, twice_steep
 
 X = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3)
-
-
-@jax.custom_vjp
-def twice_steep(x: Any) -> Any:
-    return jnp.tanh(x)
-
-
-twice_steep.defvjp(lambda x: (jnp.tanh(x), x), lambda x, cotangent: (2 * cotangent * (1 - jnp.tanh(x) ** 2),))
-
-
-@hloom.rule
-def to_twice_steep(p: Any):
-    """tanh(x) -> twice_steep(x)"""
-    x = p.value("x")
-    result = p.op("tanh", x)
-    with p.rewrite() as r:
-        r.replace({result: r.call(twice_steep, x)})
 
 
 @hloom.rule
@@ -79,6 +62,35 @@ TRANSFORMED = {
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_the_functions_own_derivative_counts_under(name: str):
     np.testing.assert_allclose(TRANSFORMED[name](), 3 * slope(X), rtol=1e-5)
+
+
+def test_with_trees_keywords_static_arguments_and_scalars():
+    @partial(hloom.jit, passes=[to_twice_steep], static_argnums=1, static_argnames="mode")
+    def function(tree: Any, power: int, scale: Any, *, shift: Any, mode: str) -> Any:
+        assert mode == "all"
+        return {"out": [(jnp.tanh(tree["x"][0]) ** power + shift) * scale]}
+
+    def loss(x: Any, scale: Any) -> Any:
+        return function({"x": (x, None)}, 1, scale, shift=X, mode="all")["out"][0].sum()
+
+    of_x, of_scale = jax.grad(loss, (0, 1))(X, 3.0)
+    np.testing.assert_allclose(of_x, 3 * slope(X), rtol=1e-5)
+    np.testing.assert_allclose(of_scale, (jnp.tanh(X) + X).sum(), rtol=1e-5, atol=1e-6)
+
+
+def test_in_64_bits_and_16():
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.linspace(-1, 1, 6))
+        gradient = jax.vmap(jax.grad(rewritten(jnp.tanh)))(x)
+        assert gradient.dtype == np.float64
+        np.testing.assert_allclose(gradient, slope(x), rtol=1e-12)
+    assert of_sum(tripled)(X.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+
+
+def test_in_branches_and_maps():
+    chosen = of_sum(lambda x: jax.lax.cond(x.sum() < 9, tripled, jnp.sin, x))
+    np.testing.assert_allclose(chosen(X), 3 * slope(X), rtol=1e-5)
+    np.testing.assert_allclose(of_sum(lambda x: jax.lax.map(tripled, x))(X), 3 * slope(X), rtol=1e-5)
 
 
 def test_nested_and_in_a_scan():
@@ -154,7 +166,7 @@ def test_a_rule_in_what_is_replaced_is_named():
         hloom.RewriteError, match=r"derivative rule of its own, jax.lax.stop_gradient at .*\.py:\d+"
     ) as caught:
         of_sum(function)(X)
-    assert "test_rewritten_derivatives.twice_steep" in caught.value.message
+    assert "steep_function.twice_steep" in caught.value.message
 
 
 def test_of_differentiable_functions_jax_s_rules_count_too():

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import count, pairwise
 from typing import Any
 
 from hloom.hlo import load
 from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
-from hloom.runtime.jax_internals import implementation_of_key, jax_internals
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
 
 RULED = ("custom_vjp_call", "custom_jvp_call", "stop_gradient")
 """The primitives that hold rules."""
@@ -41,8 +40,12 @@ class _Rules:
 
 
 def lowered_with_rules(jaxpr: Any, without: Iterable[str] = ()) -> Module:
-    """The module of a closed jaxpr, its rules as marked calls but for those at some places (`rules_of`)."""
+    """The module of a closed jaxpr, its rules as marked calls but for those at some places (`rules_of`).
+
+    Raises Unsupported for callbacks.
+    """
     internals = jax_internals()
+    refuse_callbacks(jaxpr)
     rules = _Rules(frozenset(without), {}, {})
     function = internals.core.jaxpr_as_fun(_rewritten(jaxpr, rules))
     types = [internals.jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
@@ -117,7 +120,7 @@ def _call(equation: Any, rules: _Rules) -> Any:
     apply.__name__ = apply.__qualname__ = name
     traced = jax.make_jaxpr(jax.jit(apply))(*[variable.aval for variable in operands])
     (jitted,) = traced.jaxpr.eqns
-    rules.functions[name] = partial(_of_plain_arrays, inner)
+    rules.functions[name] = _of_plain_arrays(inner, _where(equation))
     return jitted.replace(invars=operands, outvars=equation.outvars, source_info=equation.source_info)
 
 
@@ -126,10 +129,15 @@ def _debug_info(equation: Any) -> Any:
     return jax_internals().core.DebugInfo("hloom.jit", _where(equation), None, None)
 
 
-def _of_plain_arrays(jaxpr: Any, *arrays: Any) -> list[Any]:
+def _of_plain_arrays(jaxpr: Any, name: str) -> Callable[..., Any]:
     """What a jaxpr computes, of and with keys of random numbers as the arrays that they are of."""
-    given = arrays_or_keys(arrays, [variable.aval for variable in jaxpr.invars])
-    return plain_arrays(jax_internals().core.eval_jaxpr(jaxpr, [], *given))
+
+    def apply(*arrays: Any) -> list[Any]:
+        given = arrays_or_keys(arrays, [variable.aval for variable in jaxpr.invars])
+        return plain_arrays(jax_internals().core.eval_jaxpr(jaxpr, [], *given))
+
+    apply.__name__ = name
+    return apply
 
 
 def plain_arrays(values: Iterable[Any]) -> list[Any]:

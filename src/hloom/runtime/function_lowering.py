@@ -12,7 +12,7 @@ import numpy as np
 from hloom.hlo import read_proto
 from hloom.ir import Module, TensorType
 from hloom.rewrite import provide_lowering
-from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.jax_internals import jax_internals, refuse_callbacks
 from hloom.text import HloomError
 
 KEPT_PROGRAMS = 1024
@@ -46,6 +46,7 @@ def _lowered(
         arrays = [jax.ShapeDtypeStruct(value_type.dims, value_type.dtype.numpy) for value_type in types]
         try:
             traced = jax.jit(leaves, keep_unused=True).trace(*arrays)
+            refuse_callbacks(traced.jaxpr)
             proto = traced.lower().compiler_ir("hlo").as_serialized_hlo_module_proto()
         except Exception as error:
             text = str(error).strip().partition("\n")[0] or type(error).__name__

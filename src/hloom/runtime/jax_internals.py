@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hloom.runtime import xla
+from hloom.text import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,18 @@ def trace(function: Callable[..., Any], inputs: Sequence[Any], debug: Any) -> tu
         closed, captured = internals.partial_eval.separate_consts(closed)
         return closed, [*captured, *inputs]
     return closed, inputs
+
+
+def refuse_callbacks(jaxpr: Any) -> None:
+    """Raise Unsupported where a closed jaxpr calls Python functions: a module has their addresses, and keeps none."""
+    core = jax_internals().core
+    pending = [jaxpr.jaxpr]
+    while pending:
+        part = pending.pop()
+        for equation in part.eqns:
+            if equation.primitive.name.endswith("callback"):
+                raise Unsupported(f"it calls back into Python ({equation.primitive.name}), which no module keeps")
+        pending += core.subjaxprs(part)
 
 
 def kept_arguments(lowered: Any) -> frozenset[int] | None:

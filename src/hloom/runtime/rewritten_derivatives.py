@@ -16,7 +16,7 @@ from hloom.ir import Module, Node, TensorType
 from hloom.rewrite import marked_calls
 from hloom.runtime.derivative_rules import arrays_or_keys, is_key, lowered_with_rules, plain_arrays, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, mesh_by_hand, on_mesh, program_call
-from hloom.runtime.jax_internals import implementation_of_key, jax_internals
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
 from hloom.runtime.replay import replayed
 from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation
 from hloom.text import HloomError, Unsupported
@@ -45,7 +45,9 @@ def rewritten_first(jaxpr: Any, transformation: Transformation, derivatives: Der
         _check(jaxpr)
         module = plain.module
     except (HloomError, NameError, NotImplementedError, ValueError, TypeError) as error:
-        text = error.message if isinstance(error, HloomError) else str(error).strip().partition("\n")[0]
+        text = str(error).strip().partition("\n")[0]
+        if isinstance(error, HloomError):
+            text = f"{error.message}{f' ({error.hint})' if error.hint else ''}"
         return Differentiated(jaxpr, False, text or type(error).__name__)
     wanted = _calls_of(module, transformation, name)
     if not wanted:
@@ -63,16 +65,9 @@ def rewritten_first(jaxpr: Any, transformation: Transformation, derivatives: Der
 
 
 def _check(jaxpr: Any) -> None:
-    core = jax_internals().core
     if jaxpr.effects:
         raise Unsupported(f"it has effects ({', '.join(sorted(map(str, jaxpr.effects)))}), which derivatives lack")
-    pending = [jaxpr.jaxpr]
-    while pending:
-        part = pending.pop()
-        for equation in part.eqns:
-            if equation.primitive.name.endswith("callback"):
-                raise Unsupported(f"it calls back into Python ({equation.primitive.name}), which no module keeps")
-        pending += core.subjaxprs(part)
+    refuse_callbacks(jaxpr)
 
 
 def _calls_of(module: Module, transformation: Transformation, name: str) -> Counter[str]:
