@@ -27,6 +27,21 @@ ENTRY e {
 """.replace("Hloop", "Hlo")
 
 
+KERNELS = """import jax, jax.numpy as jnp, hloom
+@jax.custom_vjp
+def steep(x):
+    return jnp.tanh(x)
+steep.defvjp(lambda x: (jnp.tanh(x), x), lambda x, cotangent: (2 * cotangent * (1 - jnp.tanh(x) ** 2),))
+@hloom.rule
+def to_steep(p):
+    'tanh(x) -> steep(x), which has twice the derivative'
+    x = p.value("x")
+    result = p.op("tanh", x)
+    with p.rewrite() as r:
+        r.replace({result: r.call(steep, x)})
+"""
+
+
 @pytest.fixture
 def loss(tmp_path: Path) -> Path:
     path = tmp_path / "loss.hlo"
@@ -85,3 +100,23 @@ def test_what_is_refused(call: Call, loss: Path, arguments: list[str], message: 
     result = call("grad", loss, *arguments)
     assert result.exit_code == status
     assert message in result.output
+
+
+def test_a_function_s_own_derivative_needs_its_file(call: Call, loss: Path, tmp_path: Path):
+    kernels, after, gradient = tmp_path / "my_kernels.py", tmp_path / "after.hlo", tmp_path / "gradient.hlo"
+    kernels.write_text(KERNELS)
+    assert call("opt", loss, "--load", kernels, "-p", "to-steep", "-o", after).exit_code == 0
+    refused = call("grad", after, "-o", gradient)
+    assert refused.exit_code == 1 and not gradient.exists()
+    assert "is a call of my_kernels.steep, which has a derivative of its own and is not defined here" in refused.stderr
+    assert call("grad", after, "--load", kernels, "-o", gradient).exit_code == 0
+    w, x = np.full((3, 4), 0.1, np.float32), np.ones(4, np.float32)
+    of_w, _ = hloom.run(hloom.load(gradient), (w, x, np.int32(0))).outputs
+    np.testing.assert_allclose(of_w, np.full((3, 4), 2 * (1 - np.tanh(0.4) ** 2)), rtol=1e-5)
+
+
+def test_a_file_of_functions_that_fails(call: Call, loss: Path, tmp_path: Path):
+    path = tmp_path / "broken.py"
+    path.write_text("import nothing_of_this_name")
+    result = call("grad", loss, "--load", path)
+    assert result.exit_code == 1 and "broken.py failed: ModuleNotFoundError" in result.stderr

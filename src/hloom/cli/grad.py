@@ -16,6 +16,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_text
 from hloom.cli.tables import new_table, note_tables
+from hloom.cli.user_passes import load_passes
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
@@ -40,6 +41,7 @@ MOST_DIGITS = 18
 @click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="Such loops run at most so often.")
 @click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
+@click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the inputs of --check.")
 @json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
@@ -55,6 +57,7 @@ def command(
     max_iterations: int | None,
     raw: bool,
     check: bool,
+    load: tuple[Path, ...],
     seed: int,
     json_output: bool,
     output: Path | None,
@@ -63,7 +66,8 @@ def command(
 
     The gradient module takes the module's parameters and yields a tuple of one array for each of NAMES. Loops whose
     trip count is known only when they run keep N states (128) and compute the others again. The exit status is 1, and
-    nothing is written, where --check finds a derivative that differs; it needs jax.
+    nothing is written, where --check finds a derivative that differs; it needs jax. Calls of functions with derivatives
+    of their own, which rules put there, need the files that define them: --load executes these.
 
     \b
     Examples:
@@ -76,6 +80,8 @@ def command(
         raise click.UsageError("--json is for what --check finds")
     if output is not None:
         check_folder(output)
+    for path in load:
+        load_passes(path)
     program = read_program(source)
     chosen = _names(wrt)
     with progress("differentiating"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from hloom.passes import PASSES, Pass, rules_pass
-from hloom.rewrite import Family, Rule
+from hloom.rewrite import EXECUTED, Family, Rule, call_name
 from hloom.runtime import location_of
 from hloom.text import HloomError, Location, read_limited
 
@@ -32,10 +32,14 @@ class _LimitedLoader(SourceFileLoader):
 def load_passes(path: Path) -> dict[str, Pass]:
     """Execute a Python file; its rules, families and passes by name, and all its rules under the file's own name.
 
-    What the file gives to `hloom.passes.register_pass` is in PASSES. Raises HloomError, with its location, where the
-    file fails or a name is taken.
+    What the file gives to `hloom.passes.register_pass` is in PASSES; rules and calls in modules may name its functions.
+    Raises HloomError, with its location, where the file fails or a name is taken.
     """
     module, passes = _execute(path), {}
+    for value in vars(module).values():
+        is_own = getattr(value, "__module__", None) == module.__name__ and hasattr(value, "__qualname__")
+        if is_own and callable(value) and not isinstance(value, type):
+            call_name(value)
     rules = [value for value in vars(module).values() if isinstance(value, Rule) and _is_from(value, path)]
     families = [value for value in vars(module).values() if isinstance(value, Family) and _has_own(value, path)]
     everything = [*dict.fromkeys([*rules, *(rule for family in families for rule in family)])]
@@ -54,7 +58,7 @@ def load_passes(path: Path) -> dict[str, Pass]:
 
 
 def _execute(path: Path) -> ModuleType:
-    name = f"hloom_own_passes_{path.stem}"
+    name = f"{EXECUTED}{path.stem}"
     spec = spec_from_loader(name, _LimitedLoader(name, str(path.resolve()), read_limited(path, SOURCE_BYTES)))
     assert spec is not None and spec.loader is not None, "a source file has a loader"
     module = sys.modules[name] = module_from_spec(spec)

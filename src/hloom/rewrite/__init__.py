@@ -29,6 +29,7 @@ from hloom.rewrite.expressions import Expression as Expression
 from hloom.rewrite.expressions import call as call
 from hloom.rewrite.expressions import choose as choose
 from hloom.rewrite.expressions import text_of as text_of
+from hloom.rewrite.function_calls import EXECUTED as EXECUTED
 from hloom.rewrite.function_calls import CalledFunction as CalledFunction
 from hloom.rewrite.function_calls import FunctionGradients as FunctionGradients
 from hloom.rewrite.function_calls import FunctionLowering as FunctionLowering

@@ -26,6 +26,8 @@ from hloom.rewrite.registry import REGISTERED, RuleError, register
 
 PREFIX = "call "
 """What the registered names of builders of calls begin with; the function's own name follows."""
+EXECUTED = "hloom_own_passes_"
+"""What the names of files begin with that are executed by path: their functions are named as if they were imported."""
 COMPUTATION = "rule."
 """What the names of computations that rules made begin with; that of the function follows.
 
@@ -114,7 +116,7 @@ def call_name(function: Callable[..., Any]) -> str:
             f"{function!r:.80} is no function with a name",
             hint="define one with def, and give it values of other arguments as keywords of r.call",
         )
-    name = f"{PREFIX}{'.'.join(map(str, names))}"
+    name = f"{PREFIX}{'.'.join(map(str, names)).removeprefix(EXECUTED)}"
     functions = _FUNCTIONS.setdefault(name, [])
     if not any(known is function for known in functions):
         functions.append(function)
@@ -257,8 +259,8 @@ def called_function(node: Apply) -> CalledFunction | None:
         name = label.removeprefix(PREFIX)
         raise RuleError(
             f"{node.name} is a call of {name}, which has a derivative of its own and is not defined here",
-            hint="import what defines it and say hloom.rewrite.call_name(function), or inline the call first: "
-            "its program is differentiated then",
+            hint="import what defines it and say hloom.rewrite.call_name(function) (hloom grad --load FILE.py), or "
+            "inline the call first: its program is differentiated then",
         )
     given = [operand.type for operand in node.inputs if isinstance(operand.type, TensorType)]
     types = tuple(TensorType(value_type.dtype, value_type.dims) for value_type in given)
