@@ -1,5 +1,7 @@
 """The pass `cse`: before and after."""
 
+import pytest
+
 import hloom
 from hloom.ir import verify
 from hloom.passes import apply
@@ -135,3 +137,39 @@ def test_many_duplicates_in_one_tuple_take_one_look():
     module = module_of(f"x = f32[] parameter(0)\n{lines}\nROOT t = ({', '.join(['f32[]'] * 8_000)}) tuple({names})")
     result, report = apply(module, "cse")
     assert report.passes[0].erased == 7_999 and result.node_count == 3
+
+
+CALL = 'f32[] custom-call(x), custom_call_target="f"'
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (CALL, 'f32[] custom-call(x, x), custom_call_target="f"'),
+        (CALL, 'f32[] custom-call(x), custom_call_target="g"'),
+        (CALL.replace("f32[]", "f32[1]"), CALL.replace("f32[]", "f32[2]")),
+        (f"{CALL}, window={{size=1}}", f"{CALL}, window={{size=2}}"),
+        (f"{CALL}, dim_labels=b0f_0oi->b0f", f"{CALL}, dim_labels=b0f_0oi->bf0"),
+        (f'{CALL}, backend_config="a"', f'{CALL}, backend_config="b"'),
+        (f"{CALL}, literal=s32[] 0", f"{CALL}, literal=s32[] 1"),
+        (f"{CALL}, literal=s32[] 0", f"{CALL}, literal=f32[] 0"),
+        (f"{CALL}, operand_precision={{high,default}}", f"{CALL}, operand_precision={{high,high}}"),
+        (f"{CALL}, api_version=API_VERSION_STATUS_RETURNING", f"{CALL}, api_version=API_VERSION_ORIGINAL"),
+        (f"{CALL}, feature_group_count=0", f"{CALL}, feature_group_count=1"),
+    ],
+)
+def test_calls_of_libraries_with_the_same_attributes_are_one(one: str, other: str):
+    """As XLA's xla/service/hlo_cse_test.cc asks."""
+    types = one.split()[0], other.split()[0]
+    lines = f"x = f32[1] parameter(0)\n a = {one}\n b = {one}\n c = {other}\n"
+    kept = f"x = f32[1] parameter(0)\n a = {one}\n c = {other}\n"
+    root = f"ROOT t = ({types[0]}, {types[0]}, {types[1]}) tuple(a, *, c)"
+    assert_merged(lines + root.replace("*", "b"), kept + root.replace("*", "a"))
+
+
+@pytest.mark.parametrize("opcode", ["add", "multiply", "and", "or", "xor", "minimum", "maximum"])
+def test_whole_numbers_in_either_order(opcode: str):
+    lines = f"x = s32[2] parameter(0)\n y = s32[2] parameter(1)\n a = s32[2] {opcode}(x, y)\n"
+    assert_merged(
+        f"{lines} b = s32[2] {opcode}(y, x)\n ROOT r = s32[2] divide(a, b)", f"{lines} ROOT r = s32[2] divide(a, a)"
+    )
