@@ -183,6 +183,18 @@ def test_softmax_stores_its_sums_and_nothing_reduces_an_element_twice():
         assert all(kernel[-1] == "reduce" for kernel in parts if "reduce" in kernel)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_sum_that_each_element_reads_through_other_numbers_is_not_computed_for_each(target: str):
+    """What is done to a single number stands in the loop over those that read it, and so would the sum."""
+    text = ADD + entry(
+        "x = f32[64,64] parameter(0)", "zero = f32[] constant(0)", "e = f32[64,64] exponential(x)",
+        "s = f32[] reduce(e, zero), dimensions={0,1}, to_apply=add", "a = f32[] abs(s)", "b = f32[] sqrt(a)",
+        "all = f32[64,64] broadcast(b), dimensions={}", "y = f32[64,64] divide(e, all)",
+    )  # fmt: skip
+    for kernel in kernels(fused(text, target)):
+        assert "reduce" not in kernel or "divide" not in kernel
+
+
 def test_kinds_are_those_of_the_backend():
     text = ADD + entry(
         "x = f32[64,64] parameter(0)", "w = f32[64,64] parameter(1)", "zero = f32[] constant(0)",
@@ -340,6 +352,18 @@ def test_a_scatter_as_a_fusion():
     assert "scatter" in [node.opcode for node in plain.entry.nodes]
     inputs = [np.arange(8.0, dtype=np.float32), np.array([[1], [1], [9]], np.int32), np.ones(3, np.float32)]
     assert_same_numbers(before, module, inputs)
+
+
+def test_a_window_as_a_fusion():
+    text = ADD + entry(
+        "x = f32[8] parameter(0)", "zero = f32[] constant(0)", "n = f32[8] negate(x)",
+        "s = f32[8] reduce-window(n, zero), window={size=3 pad=1_1}, to_apply=add", "y = f32[8] tanh(s)",
+    )  # fmt: skip
+    before = hloom.parse(text)
+    module, _ = hloom.apply(before, "cluster(least=1)")
+    verify(module)
+    assert kernels(module) == [("negate",), ("reduce-window",), ("tanh",)]
+    assert_same_numbers(before, module, [np.arange(8.0, dtype=np.float32)])
 
 
 def test_again_changes_nothing():

@@ -16,6 +16,8 @@ from hloom.passes import sort_topologically
 
 LEAST_MEMBERS = 2
 """A kernel of fewer instructions, views aside, stays as it is, unless told otherwise."""
+WRAPPED = {"scatter": 3, "reduce-window": 2}
+"""Instructions of one array that are a fusion each where all kernels are, and how many operands they have."""
 
 
 class FusionWriter:
@@ -31,7 +33,7 @@ class FusionWriter:
     def write(self, kernels: Sequence[Kernel]) -> int:
         """Write those kernels that are more than an instruction; how many."""
         count = self._write_kernels([kernel for kernel in kernels if self._is_worth_it(kernel)])
-        return count + (self._wrap_scatters() if self.least == 1 else 0)
+        return count + (self._wrap_others() if self.least == 1 else 0)
 
     def _write_kernels(self, worth: Sequence[Kernel]) -> int:
         if not worth:
@@ -54,13 +56,18 @@ class FusionWriter:
         sort_topologically(self.graph)
         return len(worth)
 
-    def _wrap_scatters(self) -> int:
-        """Make a fusion of each scatter to one array, which XLA's CPU client takes nowhere else; how many."""
-        scatters = [node for node in self.graph.nodes if isinstance(node, Apply) and node.opcode == "scatter"]
-        scatters = [node for node in scatters if len(node.inputs) == 3 and CARRIED.isdisjoint(node.attributes)]
-        for node in scatters:
+    def _wrap_others(self) -> int:
+        """Make a fusion of each instruction that kernels of the model do not hold and XLA's emitters take; how many.
+
+        Elsewhere XLA's CPU client takes no scatters, and emits windows far slower (xla/service/cpu/fusion_wrapper.cc).
+        """
+        nodes = [node for node in self.graph.nodes if isinstance(node, Apply) and node.opcode in WRAPPED]
+        nodes = [
+            node for node in nodes if len(node.inputs) == WRAPPED[node.opcode] and CARRIED.isdisjoint(node.attributes)
+        ]
+        for node in nodes:
             graphs = self.module.graphs
-            computation = self.module.add_graph("wrapped_scatter_computation")
+            computation = self.module.add_graph(f"wrapped_{node.opcode}_computation")
             graphs.insert(graphs.index(self.graph), graphs.pop())
             operands = list(dict.fromkeys(node.inputs))
             mapping: dict[Any, Any] = {
@@ -71,11 +78,11 @@ class FusionWriter:
             computation.set_output(mapping[node])
             attributes, metadata = {"kind": "kLoop", "calls": computation}, node.raw_metadata
             fusion = self.graph.add_apply(
-                OPS["fusion"], operands, node.type, attributes, "wrapped_scatter", before=node, metadata=metadata
+                OPS["fusion"], operands, node.type, attributes, f"wrapped_{node.opcode}", before=node, metadata=metadata
             )
             self.graph.replace_uses(node, fusion)
             self.graph.erase(node)
-        return len(scatters)
+        return len(nodes)
 
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes

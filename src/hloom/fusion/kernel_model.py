@@ -278,7 +278,8 @@ class KernelModel:
         if edge.mode == SAME:
             return keys
         if edge.mode == SCALAR:
-            return {ONE_ELEMENT if keys.keys() == {ONE_ELEMENT} or sum(keys.values()) <= 1 else HOISTED: 1.0}
+            is_one = HOISTED not in keys and (keys.keys() == {ONE_ELEMENT} or sum(keys.values()) <= 1)
+            return {ONE_ELEMENT if is_one else HOISTED: 1.0}
         known, passed = self._keys, dict[int, float]()
         for key, count in keys.items():
             mapped = HOISTED if key == HOISTED else known.setdefault((edge.mapping, key), -2 - len(known))
