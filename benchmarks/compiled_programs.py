@@ -16,7 +16,7 @@ from scripts.lower_gpt2 import compiled
 
 
 def compiled_programs(plan: Plan) -> Iterator[Program]:
-    """GPT-2 of at most two layers, a solver of an ODE, random numbers, decompositions, series: as XLA runs them."""
+    """GPT-2 of two layers, an ODE, random numbers, decompositions, series, a dozen instructions: as XLA runs them."""
     yield _program("GPT-2, optimised", compiled(replace(plan.small, layers=min(2, plan.small.layers))))
     for name, (function, *arguments) in _FUNCTIONS.items():
         yield _program(f"{name}, optimised", _text(function, *arguments))
@@ -64,5 +64,6 @@ _FUNCTIONS: dict[str, tuple[Callable[..., object], *tuple[jax.ShapeDtypeStruct, 
     "an ODE": (_solve, jax.ShapeDtypeStruct((8, 8), jnp.float32), jax.ShapeDtypeStruct((8,), jnp.float32)),
     "random numbers": (_random_numbers, jax.ShapeDtypeStruct((2,), jnp.uint32)),
     "decompositions": (_decompositions, jax.ShapeDtypeStruct((32, 32), jnp.float32)),
+    "a dozen instructions": (lambda x: jnp.fft.fft(x).real * 2, jax.ShapeDtypeStruct((64,), jnp.complex64)),
     "series": (lambda x: gammainc(x, 2 * x), jax.ShapeDtypeStruct((100,), jnp.float32)),
 }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks import peers
 from benchmarks.clock import Job, take_turns
+from benchmarks.compiled_programs import compiled_programs
 from benchmarks.figures import AtMost, Figure, growth, times_the_time
 from benchmarks.programs import Plan, Program, training_step
 from hloom.hlo import parse
 from hloom.hlo.proto import read_proto, write_proto
-from hloom.ir import equal, verify
+from hloom.ir import Module, equal, verify
 from hloom.viz import to_dot, to_json
 
 LINEAR = AtMost(2)
@@ -22,14 +24,19 @@ Make = Callable[[str], Any]
 
 
 def protos(plan: Plan) -> Iterator[Figure]:
-    """Reading and writing HloModuleProto bytes, against XLA."""
-    yield from _both("read proto", read_proto, _to_bytes, plan, peers.xla_read, _to_bytes)
-    yield from _both("write proto", write_proto, parse, plan, peers.xla_write, peers.xla_parse)
+    """Reading and writing HloModuleProto bytes, against XLA: training steps, and optimised programs."""
+    read = Pair(read_proto, _to_bytes, peers.xla_read, _to_bytes)
+    write = Pair(write_proto, _from_xla, peers.xla_write, peers.xla_parse)
+    for subject, pair in (("read proto", read), ("write proto", write)):
+        yield from _both(subject, pair, _programs(plan), plan, AtMost(3))
+        yield from _both(subject, pair, compiled_programs(plan), plan, AtMost(3))
+        yield from _alone(subject, pair.ours, pair.our_make, plan)
 
 
 def drawings(plan: Plan) -> Iterator[Figure]:
     """DOT against XLA's, and JSON, for which there is no peer."""
-    yield from _both("to_dot", to_dot, parse, plan, peers.xla_dot, peers.xla_parse)
+    yield from _both("to_dot", Pair(to_dot, parse, peers.xla_dot, peers.xla_parse), _programs(plan), plan, None)
+    yield from _alone("to_dot", to_dot, parse, plan)
     yield from _alone("to_json", to_json, parse, plan)
 
 
@@ -41,14 +48,21 @@ def editing(plan: Plan) -> Iterator[Figure]:
     yield from _alone("index users", lambda module: module.index_users(), parse, plan)
 
 
-def _both(
-    subject: str, ours: Callable, our_make: Make, plan: Plan, theirs: Callable, their_make: Make
-) -> Iterator[Figure]:
-    for program in _programs(plan):
-        jobs = [_job(ours, our_make, program), _job(theirs, their_make, program)]
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What is timed on our side and on the peer's, and what makes their arguments from a program's text."""
+
+    ours: Callable
+    our_make: Make
+    theirs: Callable
+    their_make: Make
+
+
+def _both(subject: str, pair: Pair, programs: Iterable[Program], plan: Plan, bar: AtMost | None) -> Iterator[Figure]:
+    for program in programs:
+        jobs = [_job(pair.ours, pair.our_make, program), _job(pair.theirs, pair.their_make, program)]
         our_times, their_times = take_turns(jobs, plan.seconds)
-        yield times_the_time(subject, program, our_times, peers.XLA, their_times, None)
-    yield from _alone(subject, ours, our_make, plan)
+        yield times_the_time(subject, program, our_times, peers.XLA, their_times, bar)
 
 
 def _alone(subject: str, run: Callable, make: Make, plan: Plan) -> Iterator[Figure]:
@@ -67,3 +81,8 @@ def _programs(plan: Plan) -> tuple[Program, Program]:
 
 def _to_bytes(text: str) -> bytes:
     return peers.xla_write(peers.xla_parse(text))
+
+
+def _from_xla(text: str) -> Module:
+    """The module with all its data: texts of compiled programs elide large constants, which no proto can."""
+    return read_proto(_to_bytes(text))

@@ -55,13 +55,21 @@ def write_shape(type_: Type, depth: int = 0) -> Any:
 
 def encoded_shape(type_: Type) -> bytes:
     """The bytes of `write_shape`'s message; those of arrays and tuples of them are put together here."""
-    if isinstance(type_, TensorType):
+    if isinstance(type_, TensorType) and type_.rank <= _MOST_DIMENSIONS:
         return _encoded_array(type_)
-    if isinstance(type_, TupleType) and all(type(element) is TensorType for element in type_.elements):
+    if isinstance(type_, TupleType) and all(map(_is_small, type_.elements)):
         elements = [_encoded_array(element) for element in type_.elements if isinstance(element, TensorType)]
         parts = [part for element in elements for part in (_TUPLE_SHAPES, VARINTS[len(element)], element)]
         return b"".join((_ELEMENT, VARINTS[_number_of("tuple")], *parts))
     return write_shape(type_).SerializeToString()
+
+
+_MOST_DIMENSIONS = 64
+"""Types of more dimensions are not remembered: those that a file makes up could be of any size."""
+
+
+def _is_small(type_: Type) -> bool:
+    return isinstance(type_, TensorType) and type_.rank <= _MOST_DIMENSIONS
 
 
 @lru_cache(maxsize=1024)
@@ -141,7 +149,7 @@ def _integer_type(name: str) -> int:
 def decoded_shape(data: bytes) -> Type | None:
     """The type that a ShapeProto's bytes say, where it is a static array or a tuple of such; None for all others."""
     if not data.startswith(_TUPLE):
-        return _decoded_array(data)
+        return _decoded_array(data) if len(data) <= _LONGEST else None
     elements: list[Type] = []
     position = len(_TUPLE)
     while position < len(data):
@@ -149,13 +157,15 @@ def decoded_shape(data: bytes) -> Type | None:
             return None
         size, begin = read_varint(data, position + 1)
         position = begin + size
-        element = _decoded_array(data[begin:position])
+        element = _decoded_array(data[begin:position]) if size <= _LONGEST else None
         if element is None:
             return None
         elements.append(element)
     return TupleType(elements)
 
 
+_LONGEST = 256
+"""Messages of more bytes are not remembered."""
 _TUPLE = _ELEMENT + b"\x0d"
 """How the message of a tuple's type begins."""
 
