@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 
 import hloom
 from hloom.rewrite import marked_calls
@@ -91,6 +92,43 @@ def test_in_branches_and_maps():
     chosen = of_sum(lambda x: jax.lax.cond(x.sum() < 9, tripled, jnp.sin, x))
     np.testing.assert_allclose(chosen(X), 3 * slope(X), rtol=1e-5)
     np.testing.assert_allclose(of_sum(lambda x: jax.lax.map(tripled, x))(X), 3 * slope(X), rtol=1e-5)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def by_pallas(x: Any, interpret: bool) -> Any:
+    def block(x_ref: Any, result_ref: Any) -> None:
+        result_ref[...] = jnp.tanh(x_ref[...])
+
+    whole = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    row = pl.BlockSpec((1, x.shape[1]), lambda number: (number, 0))
+    return pl.pallas_call(block, whole, grid=x.shape[:1], in_specs=[row], out_specs=row, interpret=interpret)(x)
+
+
+by_pallas.defvjp(lambda x, interpret: (by_pallas(x, interpret), x), lambda _, x, cotangent: (cotangent * slope(x),))
+
+
+def tanh_of_pallas(x: Any, *, interpret: bool) -> Any:
+    return by_pallas(x, interpret)
+
+
+def to_pallas(interpret: bool) -> Any:
+    def replaced(p: Any) -> None:
+        """tanh(x) -> by_pallas(x)"""
+        x = p.value("x", rank=2)
+        result = p.op("tanh", x)
+        with p.rewrite() as r:
+            r.replace({result: r.call(tanh_of_pallas, x, interpret=interpret)})
+
+    return hloom.rule(replaced)
+
+
+def test_a_kernel_of_pallas():
+    function = hloom.jit(lambda x: jnp.tanh(x) * 3, [to_pallas(True)])
+    np.testing.assert_allclose(function(X), 3 * jnp.tanh(X), rtol=1e-5)
+    np.testing.assert_allclose(of_sum(function)(X), 3 * slope(X), rtol=1e-5)
+    np.testing.assert_allclose(jax.vmap(of_sum(function))(jnp.stack([X, X]))[1], 3 * slope(X), rtol=1e-5)
+    with pytest.raises(hloom.RewriteError, match=r"tanh_of_pallas of f32\[2,3\] cannot be traced: Only interpret mode"):
+        hloom.jit(lambda x: jnp.tanh(x) * 3, [to_pallas(False)])(X)
 
 
 def test_nested_and_in_a_scan():
