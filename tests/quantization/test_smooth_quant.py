@@ -5,6 +5,8 @@ Covers `smooth_quant.py`, `scale_folding.py`, `scale_parameters.py`, `product_ob
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -93,6 +95,30 @@ def test_inputs_that_are_not_finite():
         hloom.quantize(module, activations="dynamic", smoothing=0.5, calibration=[broken])
 
 
+@pytest.fixture
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smooth everything, whether it helps or not."""
+    module = sys.modules["hloom.quantization.smooth_quant"]
+    monkeypatch.setattr(module, "_chosen_alpha", lambda group, arrays, alpha, error: (alpha or 0.5, (1.0, 0.5)))
+
+
+@pytest.mark.parametrize("activations", ["dynamic", "static"])
+@pytest.mark.parametrize("alpha", [0.5, 0.9])
+def test_an_alpha_that_does_not_help_is_not_taken(activations: str, alpha: float):
+    """White activations have no outliers: rows that are held out say so."""
+    module, arrays = lowered("mlp")
+    batches = [[*arrays[:-1], normal(5, 12, seed=seed)] for seed in range(8)]
+    made = hloom.quantize(module, activations=activations, smoothing=alpha, calibration=batches, only=["params.up"])
+    assert made.smoothing is not None and not made.smoothing.activations
+    (reason,) = [left.reason for left in made.exclusions if "held out" in left.reason]
+    assert reason.startswith(f"its outliers stay: an alpha of {alpha} does not make the error of its products smaller")
+    plain = hloom.quantize(
+        module, activations=activations, calibration=batches if activations == "static" else (), only=["params.up"]
+    )
+    assert hloom.print(made.module) == hloom.print(plain.module)
+
+
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("alpha", [0.3, 0.5, "search"])
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_smoothed_program_computes_the_same(name: str, alpha: float | str):
@@ -111,6 +137,7 @@ def test_a_smoothed_program_computes_the_same(name: str, alpha: float | str):
     assert not hloom.compare(hloom.run(smoothing.module, converted).outputs, original, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_scales_go_where_they_cost_nothing():
     """Norms, the gate's other factor and the values of attention take them, layer by layer: the program stays as it is."""
     module, arrays = model()
@@ -200,6 +227,7 @@ ENTRY main {
 }"""
 
 
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(("other", "readers"), [("i", [2]), ("one", [1, 1]), ("next", [1, 1])])
 def test_readers_in_a_loop_share_a_scale_where_they_are_of_one_layer(other: str, readers: list[int]):
     """`next` and `one` read other layers of the other stack; scales follow a weight that is moved before the loop."""
@@ -213,6 +241,7 @@ def test_readers_in_a_loop_share_a_scale_where_they_are_of_one_layer(other: str,
     assert [len(one.readers) for one in smoothing.activations] == readers
 
 
+@pytest.mark.usefixtures("unguarded")
 def test_layers_that_are_no_dimension_keep_their_outliers():
     module = hloom.parse(LOOP.replace("OTHER", "next").replace("SHAPE", "18,6"))
     arrays = [normal(8, 6), normal(18, 6), normal(3, 6, 6, seed=1)]

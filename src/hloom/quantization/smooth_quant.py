@@ -131,6 +131,7 @@ def smooth(
     """Smooth the activations of dots that read some parameters, by inputs that numpy runs the program on.
 
     `alpha` is how much of the outliers the weights take, None to search for every activation that of the least `error`.
+    Where it does not make the error smaller on rows that are held out, an activation stays as it is.
     Without `folds_into_weights` these parameters take no other scale than their own.
     """
     before = module.clone()
@@ -138,7 +139,7 @@ def smooth(
     readers = sole_dots(before, weights)
     groups, exclusions = _groups(before, readers, weights, folds_into_weights=folds_into_weights)
     arrays = calibration[0]
-    _observe(before, groups, readers, calibration, holds_rows=alpha is None)
+    _observe(before, groups, readers, calibration)
     factors: dict[int, np.ndarray] = {}
     smoothed: list[SmoothedActivation] = []
     explicit: dict[int, np.ndarray] = {}
@@ -152,7 +153,10 @@ def smooth(
             continue
         chosen, errors = _chosen_alpha(group, arrays, alpha, error)
         if chosen is None:
-            exclusions.append(Exclusion(name, "its outliers stay: no alpha makes the error of its products smaller"))
+            which = "no alpha" if alpha is None else f"an alpha of {alpha:g} does not"
+            makes = "makes" if alpha is None else "make"
+            why = f"{which} {makes} the error of its products smaller on rows that are held out"
+            exclusions.append(Exclusion(name, f"its outliers stay: {why} ({errors[0]:.2e}, and {errors[1]:.2e})"))
             continue
         scales = {
             key: _scales(
@@ -255,8 +259,6 @@ def _observe(
     groups: Sequence[_Group],
     readers: Mapping[int, WeightUse],
     calibration: Sequence[Sequence[Any]],
-    *,
-    holds_rows: bool,
 ) -> None:
     group_of = {number: group for group in groups for number in group.readers}
     latest: dict[int, int] = {}
@@ -277,16 +279,15 @@ def _observe(
                 group.rounds[seen.key] = held
             else:
                 held.greatest = np.maximum(held.greatest, greatest)
-            if holds_rows:
-                step = max(-(-seen.activation.shape[1] // MOST_ROWS), 1)
-                rows = seen.activation[:, ::step].astype(np.float32)
-                left -= rows.nbytes
-                if left < 0:
-                    raise HloomError(
-                        f"the activations of {before.name} to search with are more than {MOST_BYTES:,} bytes",
-                        hint="give a number for alpha, or fewer inputs",
-                    )
-                held.rows.append(rows)
+            step = max(-(-seen.activation.shape[1] // MOST_ROWS), 1)
+            rows = seen.activation[:, ::step].astype(np.float32)
+            left -= rows.nbytes
+            if left < 0:
+                raise HloomError(
+                    f"the activations of {before.name} to search with are more than {MOST_BYTES:,} bytes",
+                    hint="give fewer inputs",
+                )
+            held.rows.append(rows)
         round_ = group.rounds.get(latest.get(group.owner, -1))
         if round_ is None:
             group.is_consistent = False
@@ -325,30 +326,51 @@ def _scales(greatest: np.ndarray, weights: Mapping[int, np.ndarray], alpha: floa
 
 def _chosen_alpha(
     group: _Group, arrays: Sequence[Any], alpha: float | None, error: ProductError
-) -> tuple[float | None, tuple[float, float] | None]:
-    """The alpha, given or of the least error, with the errors before and after; None where none is better."""
-    if alpha is not None:
-        return alpha, None
+) -> tuple[float | None, tuple[float, float]]:
+    """The alpha, given or of the least error, with the errors before and after; None where none is better for certain.
+
+    That is where rows that were held out have a smaller error, by more than the standard error of that over the parts.
+    """
+    parts = _parts(group)
+    plain = _held_out_errors(group, arrays, parts, None, error)
+    tried = [
+        (_held_out_errors(group, arrays, parts, candidate, error), candidate)
+        for candidate in (ALPHAS if alpha is None else (alpha,))
+    ]
+    best, chosen = min(tried, key=lambda pair: (float(pair[0].sum()), pair[1]))
+    gains = plain - best
+    doubt = float(np.std(gains, ddof=1)) * np.sqrt(len(gains)) if len(gains) > 2 else 0.0
+    errors = float(np.sqrt(plain.sum())), float(np.sqrt(best.sum()))
+    return (chosen if gains.sum() > doubt else None), errors
+
+
+def _parts(group: _Group) -> dict[int, list[np.ndarray]]:
+    """The rows of every round in as many parts."""
     rows = {key: np.concatenate(seen.rows, axis=1).astype(np.float64) for key, seen in group.rounds.items()}
-    plain = _search_error(group, arrays, rows, None, error)
-    best, chosen = min((_search_error(group, arrays, rows, candidate, error), candidate) for candidate in ALPHAS)
-    return (chosen, (float(np.sqrt(plain)), float(np.sqrt(best)))) if best < plain else (None, None)
+    count = min(FOLDS, *(max(array.shape[1] // 2, 1) for array in rows.values()))
+    return {key: [array[:, part::count] for part in range(count)] for key, array in rows.items()}
 
 
-def _search_error(
-    group: _Group, arrays: Sequence[Any], rows: Mapping[int, np.ndarray], alpha: float | None, error: ProductError
-) -> float:
-    """The mean, over readers and rounds, of the squared errors over the squared products, on rows held out."""
-    shares: list[float] = []
+def _held_out_errors(
+    group: _Group,
+    arrays: Sequence[Any],
+    parts: Mapping[int, Sequence[np.ndarray]],
+    alpha: float | None,
+    error: ProductError,
+) -> np.ndarray:
+    """By part, held out while scales and ranges are measured on the others, its share of the relative squared error.
+
+    It is the mean over readers and rounds; the sum over parts is that of all rows.
+    """
+    count = len(next(iter(parts.values())))
+    total = np.zeros(count)
+    products = 0
     for key, seen in group.rounds.items():
         weights = {number: _weight_rows(seen, number, arrays) for number in group.readers}
-        noise = dict.fromkeys(weights, 0.0)
-        folds = min(FOLDS, max(rows[key].shape[1] // 2, 1))
-        for fold in range(folds):
-            held_out = rows[key][:, fold::folds]
-            measured = np.concatenate(
-                [rows[key][:, other::folds] for other in range(folds) if other != fold or folds == 1], 1
-            )
+        noise = {number: np.zeros(count) for number in weights}
+        for part, held_out in enumerate(parts[key]):
+            others = [rows for number, rows in enumerate(parts[key]) if number != part or count == 1]
+            measured = np.concatenate(others, axis=1)
             greatest = np.abs(measured).max(axis=1, initial=0.0)
             scale = (
                 np.ones(greatest.shape)
@@ -356,15 +378,16 @@ def _search_error(
                 else _scales(greatest, weights, alpha, is_narrow=group.is_narrow)
             )
             for number, weight in weights.items():
-                for index in range(len(scale)):
-                    own = scale[index]
-                    noise[number] += error(
-                        measured[index] * own, held_out[index] * own, weight[index] / own[:, None], number
-                    )
+                noise[number][part] = sum(
+                    error(measured[index] * scale[index], held_out[index] * scale[index], rows, number)
+                    for index, rows in enumerate(weight / scale[..., None])
+                )
+        rows = np.concatenate(parts[key], axis=1)
         for number, weight in weights.items():
-            signal = float(np.sum(np.matmul(rows[key], weight) ** 2))
-            shares.append(noise[number] / signal if signal else 0.0)
-    return float(np.mean(shares))
+            signal = float(np.sum(np.matmul(rows, weight) ** 2))
+            total += noise[number] / signal if signal else 0.0
+            products += 1
+    return total / max(products, 1)
 
 
 def _folded(before: Module, group: _Group, scales: Mapping[int, np.ndarray]) -> dict[int, np.ndarray] | None:
