@@ -40,6 +40,39 @@ def perceptrons(count: int, width: int) -> Program:
     return Program(f"{count:,} layers", "\n".join([*lines, "}"]), 6 * count + 1)
 
 
+def normalized(count: int, width: int) -> Program:
+    """A stack of layers on a residual stream, each a LayerNorm that sums up (x - mean)^2 and two dots."""
+    up, down, row = f"f32[{width},{2 * width}]", f"f32[{2 * width},{width}]", f"f32[16,{width}]"
+    wide, dot = f"f32[16,{2 * width}]", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    total = "dimensions={1}, to_apply=sum"
+    lines = ["HloModule normalized"]
+    lines += ["sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }", "ENTRY main {"]
+    lines += ['  x = f32[16,4] parameter(0), metadata={op_name="x"}', "  z = f32[] constant(0)"]
+    lines += [f"  k = f32[] constant({width})", "  n = f32[16] broadcast(k), dimensions={}"]
+    lines += [f"  up = f32[4,{width}] parameter(1), metadata={{op_name=\"params['up']\"}}"]
+    lines += [f"  x0 = {row} dot(x, up), {dot}"]
+    for n in range(count):
+        lines += [
+            f"  up{n} = {up} parameter({2 * n + 2}), metadata={{op_name=\"params['up{n}']\"}}",
+            f"  down{n} = {down} parameter({2 * n + 3}), metadata={{op_name=\"params['down{n}']\"}}",
+            f"  s{n} = f32[16] reduce(x{n}, z), {total}",
+            f"  m{n} = f32[16] divide(s{n}, n)",
+            f"  b{n} = {row} broadcast(m{n}), dimensions={{0}}",
+            f"  c{n} = {row} subtract(x{n}, b{n})",
+            f"  q{n} = {row} multiply(c{n}, c{n})",
+            f"  v{n} = f32[16] reduce(q{n}, z), {total}",
+            f"  r{n} = f32[16] rsqrt(v{n})",
+            f"  w{n} = {row} broadcast(r{n}), dimensions={{0}}",
+            f"  l{n} = {row} multiply(c{n}, w{n})",
+            f"  h{n} = {wide} dot(l{n}, up{n}), {dot}",
+            f"  t{n} = {wide} tanh(h{n})",
+            f"  y{n} = {row} dot(t{n}, down{n}), {dot}",
+            f"  x{n + 1} = {row} add(x{n}, y{n})",
+        ]
+    lines += [f"  ROOT y = f32[16] reduce(x{count}, z), {total}", "}"]
+    return Program(f"{count:,} layers with norms", "\n".join(lines), 15 * count + 7)
+
+
 def pruning(plan: Plan) -> Iterator[Figure]:
     """Masks against numpy's selection of the same elements; channels removed against zeros; growth of the time."""
     generator = np.random.default_rng(0)
@@ -76,10 +109,20 @@ def pruning(plan: Plan) -> Iterator[Figure]:
         more.median / 10, AtMost(1), programs[1].instructions / more.best,
     )  # fmt: skip
     yield growth("half the channels", *programs, less, more, LINEAR)
+    programs = normalized(max(1, plan.chain // 1000), 8), normalized(max(2, plan.chain // 100), 8)
+    jobs = [Job(_without_half_the_stream, lambda one=one: _parsed(generator, one, 15)) for one in programs]
+    less, more = take_turns(jobs, plan.seconds)
+    yield growth("half the residual stream", *programs, less, more, LINEAR)
 
 
 def _masks(module: Module, arrays: dict[str, np.ndarray], pattern: str | None, within: str | None, _: object) -> object:
     return prune(module, arrays, pattern=pattern, within=within).masks()
+
+
+def _without_half_the_stream(both: tuple[Module, dict[str, np.ndarray]]) -> object:
+    module, arrays = both
+    stem = np.ones((4, 8), np.float32)
+    return prune_structured(module, {"up": stem, **arrays}, 0.5, axes=["residual"])
 
 
 def _weights(generator: np.random.Generator, count: int, width: int) -> dict[str, np.ndarray]:
@@ -92,8 +135,10 @@ def _weights(generator: np.random.Generator, count: int, width: int) -> dict[str
     }
 
 
-def _parsed(generator: np.random.Generator, program: Program) -> tuple[Module, dict[str, np.ndarray]]:
-    return parse(program.text), _weights(generator, program.instructions // 6, 8)
+def _parsed(
+    generator: np.random.Generator, program: Program, per_layer: int = 6
+) -> tuple[Module, dict[str, np.ndarray]]:
+    return parse(program.text), _weights(generator, program.instructions // per_layer, 8)
 
 
 def _output(module: Module, inputs: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:

@@ -498,6 +498,18 @@ def test_bad_options(options: dict, message: str):
         hloom.prune_structured(module, {})
 
 
+def test_elided_constants_are_refused():
+    module = hloom.parse("""ENTRY main {
+  x = f32[5,8] parameter(0)
+  w = f32[8,6] parameter(1)
+  h = f32[5,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f32[6,3] constant({...})
+  ROOT y = f32[5,3] dot(h, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    with pytest.raises(HloomError, match="v in main is an elided constant"):
+        hloom.prune_structured(module, {"w": normal(8, 6)}, only=["w"])
+
+
 def test_a_stream_that_cannot_be_cut_is_followed_once(monkeypatch: pytest.MonkeyPatch):
     """Twelve layers on a residual stream that comes from an input: its own dimension is refused of every weight."""
     looked_at = 0
