@@ -5,7 +5,9 @@ Covers `dot.py`, `dot_non_contracting_dims.py`.
 
 from __future__ import annotations
 
+import itertools
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -62,11 +64,54 @@ def test_dots_send_what_is_predicted_in_any_specs(mesh: Mesh):
     assert len(mispredicted) <= (MOST_MISPREDICTED * len(cases) if len(mesh.names) > 2 else 0), mispredicted
 
 
+CONVOLUTIONS = {
+    "depthwise": (
+        ((16, 67, 64), (4, 1, 64), (16, 64, 64)),
+        "window={size=4}, dim_labels=b0f_0io->b0f, feature_group_count=64",
+    ),
+    "gradient of a depthwise kernel": (
+        ((16, 67, 64), (16, 64, 64), (4, 1, 64)),
+        "window={size=64}, dim_labels=f0b_i0o->0bf, batch_group_count=64",
+    ),
+    "groups": (
+        ((16, 67, 64), (4, 8, 128), (16, 64, 128)),
+        "window={size=4}, dim_labels=b0f_0io->b0f, feature_group_count=8",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_grouped_convolutions_send_what_is_predicted(name: str):
+    """Depthwise ones are split along their groups as a dot is along its batch dimensions; others are not split."""
+    mesh, (arrays, text) = Mesh.parse("x=8"), CONVOLUTIONS[name]
+    batch, channels, none = Spec((("x",), (), ())), Spec(((), (), ("x",))), Spec(((), (), ()))
+    cases = {
+        "depthwise": [(channels, channels, channels), (batch, none, batch), (batch, none, channels)],
+        "gradient of a depthwise kernel": [(channels, channels, channels), (batch, batch, channels)],
+        "groups": list(itertools.product((none, batch, channels), (none, channels), (none, batch, channels))),
+    }[name]
+    module = MicroModule(mesh)
+    for lhs, rhs, output in cases:
+        operands = [(array_type(arrays[0]), lhs), (array_type(arrays[1]), rhs)]
+        instruction = "convolution({0}, {1}), " + text.replace("{", "{{").replace("}", "}}")
+        module.add((array_type(arrays[2]), output), operands, instruction)
+    dimensions = dot_dimensions(_axes(arrays, f"convolution(l, r), {text}"))
+    for specs, sent in zip(cases, module.bytes_sent(), strict=True):
+        lhs, rhs, output = (ShardedArray(dims, 4, spec.dims) for dims, spec in zip(arrays, specs, strict=True))
+        collectives, _ = dot_collectives(dimensions, lhs, rhs, output, mesh)
+        assert sum(collective.elements_sent for collective in collectives) == pytest.approx(sent)
+
+
 def _axis_map(name: str) -> AxisMap:
-    lhs, rhs, output, text = DOTS[name]
+    *arrays, text = DOTS[name]
+    return _axes(arrays, f"dot(l, r), {text}")
+
+
+def _axes(arrays: Sequence[tuple[int, ...]], instruction: str) -> AxisMap:
+    lhs, rhs, output = map(array_type, arrays)
     module = parse(
-        f"HloModule d\n\nENTRY e {{\n l = {array_type(lhs)} parameter(0)\n r = {array_type(rhs)} parameter(1)\n"
-        f" ROOT d = {array_type(output)} dot(l, r), {text}\n}}\n"
+        f"HloModule d\n\nENTRY e {{\n l = {lhs} parameter(0)\n r = {rhs} parameter(1)\n"
+        f" ROOT d = {output} {instruction}\n}}\n"
     )
     node = module.entry["d"]
     assert isinstance(node, Apply)

@@ -30,12 +30,16 @@ class DimNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DotDimensions:
-    """The dimensions of a dot: batch, contracting, and the non-contracting ones of either operand."""
+    """The dimensions of a dot: batch, contracting, and the non-contracting ones of either operand.
+
+    What `is_replicated` is done by all devices alike, as a convolution of groups with several input features each is.
+    """
 
     batch: tuple[DimNumbers, ...]
     contracting: tuple[DimNumbers, ...]
     lhs_non_contracting: tuple[DimNumbers, ...]
     rhs_non_contracting: tuple[DimNumbers, ...]
+    is_replicated: bool = False
 
     def swapped(self) -> DotDimensions:
         """The same with the operands swapped."""
@@ -43,7 +47,8 @@ class DotDimensions:
             *(
                 tuple(DimNumbers(dim.rhs, dim.lhs, dim.output) for dim in dims)
                 for dims in (self.batch, self.contracting, self.rhs_non_contracting, self.lhs_non_contracting)
-            )
+            ),
+            is_replicated=self.is_replicated,
         )
 
     def index_mapping(self, source: int, target: int, rank: int) -> Dims:
@@ -56,18 +61,31 @@ class DotDimensions:
 
 
 def dot_dimensions(axes: AxisMap) -> DotDimensions:
-    """The dimensions of a dot or convolution, from its axis map; windowed dimensions are left out."""
+    """The dimensions of a dot or convolution, from its axis map; windowed dimensions are left out.
+
+    A dimension of several factors, as grouped convolutions have them, is that of its major one.
+    """
     groups: dict[tuple[bool, bool, bool], list[DimNumbers]] = defaultdict(list)
+    values = (*axes.operands[:2], axes.results[0])
+    minor = {number for value in values for factors in value for number in _minor(axes, factors)}
     for number, factor in enumerate(axes.factors):
-        if factor.kind is FactorKind.WINDOWED:
+        if factor.kind is FactorKind.WINDOWED or number in minor:
             continue
-        values = (*axes.operands[:2], axes.results[0])
         numbers = DimNumbers(
             *(next((dim for dim, factors in enumerate(value) if number in factors), -1) for value in values)
         )
         groups[numbers.lhs >= 0, numbers.rhs >= 0, numbers.output >= 0].append(numbers)
     present = ((True, True, True), (True, True, False), (True, False, True), (False, True, True))
-    return DotDimensions(*(tuple(groups[key]) for key in present))
+    is_replicated = any(
+        axes.factors[number].size > 1 and axes.factors[number].kind is FactorKind.CONTRACTED for number in minor
+    )
+    return DotDimensions(*(tuple(groups[key]) for key in present), is_replicated=is_replicated)
+
+
+def _minor(axes: AxisMap, factors: tuple[int, ...]) -> tuple[int, ...]:
+    """All factors of a dimension but the first of more than one point."""
+    major = next((number for number in factors if axes.factors[number].size > 1), factors[0] if factors else None)
+    return tuple(number for number in factors if number != major)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,9 @@ def partition_dot(
 
 
 def _partition(dot: Dot) -> None:
+    if dot.dimensions.is_replicated:
+        dot.replicated(LHS).replicated(RHS).create()
+        return
     attempts = (
         _partition_as_is,
         group_on_batch_dims,
