@@ -44,6 +44,14 @@ UNLINKED = {
     "while_loop_concat_code_motion.cc": "openxla/xla, before 2026",
     "WhileLoopConcatCodeMotion": "while_loop_concat_code_motion.cc, before 2026",
     "SliceSinker": "slice_sinker.cc, before 2026",
+    "all_reduce_reassociate.cc": "openxla/xla, 2026",
+    "all_reduce_folder.cc": "openxla/xla, 2026",
+    "reduce_scatter_creator.cc": "openxla/xla, 2026",
+    "all_gather_broadcast_reorder.cc": "openxla/xla, 2026",
+    "AllReduceReassociate": "all_reduce_reassociate.cc, 2026",
+    "AllReduceFolder": "all_reduce_folder.cc, 2026",
+    "ReduceScatterCreator": "reduce_scatter_creator.cc, 2026",
+    "AllGatherBroadcastReorder": "all_gather_broadcast_reorder.cc, 2026",
 }
 """What is not in the CPU's library, and where it was seen instead."""
 _FILE = re.compile(r"\b(?:xla/[\w/]+/)?(\w+\.cc)\b")

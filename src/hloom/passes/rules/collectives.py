@@ -6,9 +6,10 @@ One-device groups: AllReduceSimplifier::RunImpl of xla/service/all_reduce_simpli
 
 from __future__ import annotations
 
-from hloom.ir import Apply, ExplicitGroups, Node, TensorType, TupleType, float_range, same_shape
+from hloom.ir import Apply, ExplicitGroups, Node, Parameter, TensorType, TupleType, float_range, same_shape
+from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.reducers import combiner_of, is_idempotent, wrapped
-from hloom.rewrite import Builder, Family, splat_of, tensor_type
+from hloom.rewrite import Builder, Family, operand_is, splat_of, tensor_type, used_once
 
 COLLECTIVES = Family("collectives", formerly="exchanging")
 COLLECTIVES_INEXACT = Family("collectives-inexact", formerly="exchanging-relaxed")
@@ -35,6 +36,20 @@ def collective_of_one(build: Builder, node: Apply) -> Node | None:
         complete = len(same) == len(node.type.elements) == len(node.inputs) and all(same)
         return build.op("tuple", *node.inputs) if complete else None
     return node.inputs[0] if same_shape(node.inputs[0].type, node.type) else None
+
+
+@COLLECTIVES.rewrites("async-done", benefit=9, depth=3, effects=True, requires=operand_is(0, "async-start"))
+def asynchronous_nothing(build: Builder, node: Apply) -> Node | None:
+    """async-done(async-start(x), calls=f), f(x) = x -> x: what a collective of one device leaves."""
+    start = node.inputs[0]
+    yielded = [graph.output for graph in start.called_graphs] if isinstance(start, Apply) and used_once(start) else []
+    if len(yielded) != 1 or not isinstance(yielded[0], Parameter) or has_control_dependencies(node):
+        return build.decline("it computes something, or something else uses it")
+    operand = start.inputs[yielded[0].graph.parameters.index(yielded[0])]
+    if has_control_dependencies(start) or not same_shape(operand.type, node.type):
+        return build.decline("control dependencies name it, or its type changes")
+    build.consumed += [node, start]
+    return operand
 
 
 @COLLECTIVES.rewrites("all-gather", "all-to-all", depth=2, effects=True)
