@@ -14,6 +14,7 @@ from benchmarks.figures import Figure
 from benchmarks.fit import fits
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
+from benchmarks.kernels import kernels
 from benchmarks.memory import memory
 from benchmarks.microbatch import microbatches
 from benchmarks.minimize import minimization
@@ -60,6 +61,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "passes": passes,
     "saturation": saturation,
     "clusters": clusters,
+    "kernels": kernels,
     "quantize": quantization,
     "prune": pruning,
     "microbatch": microbatches,

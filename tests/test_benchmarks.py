@@ -42,6 +42,7 @@ SMALLER: dict[str, dict[str, object]] = {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
     },
+    "kernels": {"LAYERS": 1, "MORE_LAYERS": 2, "LENGTH": 64, "WIDTH": 4, "HEADS": 1, "SAMPLES": 1},
     "minimize": {"FAULTS": PLANTED[3:4]},  # of a pass: XLA takes no part in it
     "page": {"program": lambda: None},  # no browser: tests/page drives one
     "pipeline": {"CHAINS": 3},

@@ -103,6 +103,18 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "mask of keys": lambda q, k, v: jax.nn.softmax(
         jnp.where((k[:, 0, :, 0] > -1)[:, None, None], scored(q, k), -1e9)
     ) @ v,
+    "softmax of some keys": lambda q, k, v: jax.nn.softmax(scored(q, k), where=CAUSAL) @ v,
+    "softmax of other keys": lambda q, k, v: jax.nn.softmax(
+        scored(q, k), where=~(k[:, 0, :, 0] > -1)[:, None, None]
+    ) @ v,
+    "rows that keep no key": lambda q, k, v: jax.nn.softmax(scored(q, k), where=~CAUSAL & (q[..., :1] < 0)) @ v,
+    "masked exponentials": lambda q, k, v: (lambda weights: (weights / weights.sum(-1, keepdims=True)) @ v)(
+        jnp.where(CAUSAL, exponentials(scored(q, k)), 0)
+    ),
+    "masked exponentials, divided after the values": lambda q, k, v: (
+        lambda weights: (weights @ v) / weights.sum(-1, keepdims=True)
+    )(exponentials(scored(q, k)) * CAUSAL),
+    "clipped scores": lambda q, k, v: jax.nn.softmax(jnp.clip(scored(q, k), -1, 1)) @ v,
     "bias of heads": lambda q, k, v: jax.nn.softmax(scored(q, k) + q[0, :, :, None, 0] * k[0, :, None, :, 0]) @ v,
     "distances": lambda q, k, v: jax.nn.softmax(scored(q, k) - jnp.abs(jnp.arange(T)[:, None] - jnp.arange(T))) @ v,
     "capped scores": lambda q, k, v: jax.nn.softmax(30 * jnp.tanh(scored(q, k) / 30)) @ v,
@@ -117,6 +129,9 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     )[0],
     "one key and value for all heads": lambda q, k, v: jnp.einsum(
         "bhqk,bkd->bhqd", jax.nn.softmax(jnp.einsum("bhqd,bkd->bhqk", q, k[:, 0])), v[:, 0]
+    ),
+    "one array of queries for all of the batch": lambda q, k, v: jnp.einsum(
+        "bhqk,bhkd->bhqd", jax.nn.softmax(jnp.einsum("hqd,bhkd->bhqk", q[0], k)), v
     ),
     "jax": by_jax(),
     "jax, causal": by_jax(is_causal=True),
@@ -165,6 +180,18 @@ OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
         lambda q, k, v: (jnp.exp(q @ k.mT) / jnp.exp(k @ q.mT).sum(-1, keepdims=True)) @ v,
         "no operand is a softmax of what is contracted",
     ),
+    "a sum of more than the weights": (
+        lambda q, k, v: (lambda all: jnp.where(CAUSAL, all, 0) / all.sum(-1, keepdims=True))(
+            exponentials(scored(q, k))) @ v, "weights are left out that their sum holds"
+    ),
+    "a sum of other weights": (
+        lambda q, k, v: (lambda all: jnp.where(CAUSAL, all, 0) / jnp.where(CAUSAL.T, all, 0).sum(-1, keepdims=True))(
+            exponentials(scored(q, k))) @ v, "weights are left out that their sum holds"
+    ),
+    "finite scores masked, weights masked": (
+        lambda q, k, v: jnp.where(CAUSAL, jax.nn.softmax(jnp.where(CAUSAL, scored(q, k), -4)), 0) @ v,
+        "weights are left out that their sum holds"
+    ),
     "weights are a result": (
         lambda q, k, v: (lambda weights: (weights @ v, weights))(jax.nn.softmax(q @ k.mT)), "the weights are used elsewhere"
     ),
@@ -201,6 +228,15 @@ def test_what_the_form_says():
     assert (batch, rows, dims) == (2, 1, (B, H, T, D))
     assert steps == [("multiply", 0.25, False), ("select", -1e9, False)]
     assert terms == [str((B, 1, 1, T))]
+
+
+def test_gradients_of_rows_that_keep_no_key_are_zero_as_they_were():
+    before = lowered(SPELLINGS["rows that keep no key"])
+    after, _ = hloom.apply(before, DEFINED)
+    expected = hloom.run(hloom.vjp(before), seed=3)
+    for one, two in zip(expected.outputs, hloom.run(hloom.vjp(after), expected.inputs).outputs, strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(two, one, 2e-5, 2e-6)
 
 
 def test_a_scalar_and_an_empty_program():

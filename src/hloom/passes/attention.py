@@ -12,14 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any
+from math import inf, prod
+from typing import Any, cast
 
-from hloom.ir import Apply, Node, TensorType
-from hloom.rewrite import Builder, splat_of, used_once
+import ml_dtypes
+
+from hloom.ir import Apply, DType, Node, TensorType, dtype, literal_of
+from hloom.rewrite import Builder, array_value, splat_of, used_once
 
 MOST_VISITED = 64
 """How many nodes are looked at between the softmax and the first dot."""
+MOST_TRUTHS = 1 << 24
+"""How many numbers of a constant are looked at to see whether they are truth values."""
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 """What may combine scores with a number or a term."""
 UNARY = ("tanh", "negate")
@@ -71,12 +75,25 @@ class AttentionForm:
     rows: int
     order: tuple[int, ...]
     dims: tuple[int, ...]
+    kept: Node | None = None
 
     def finish(self, build: Builder, result: Node, like: Node) -> Node:
         """The result, [batch, rows, e], with the dimensions and the type of the node that it takes the place of."""
         assert isinstance(result.type, TensorType) and isinstance(like.type, TensorType), "they are arrays"
-        turned = build.transpose(build.reshape(result, TensorType(result.type.dtype, self.dims)), self.order)
+        whole = build.reshape(result, TensorType(result.type.dtype, self.dims))
+        turned = build.transpose(whole if self.kept is None else self._zeroed(build, whole, self.kept), self.order)
         return build.convert(build.reshape(turned, TensorType(result.type.dtype, like.type.dims)), like.type.dtype)
+
+    def _zeroed(self, build: Builder, result: Node, kept: Node) -> Node:
+        """The result with zeros in the rows that keep no key."""
+        assert isinstance(result.type, TensorType), "it is an array"
+        truth, rows = dtype("pred"), self.batch + self.rows
+        nothing = build.constant(False, truth)
+        some = build.op("reduce", kept, nothing, dimensions=(rows,), to_apply=build.reducer("or", truth))
+        varying = tuple(dim for dim in range(rows) if _dims(kept)[dim] != 1)
+        narrow = build.reshape(some, TensorType(truth, tuple(self.dims[dim] for dim in varying)))
+        whole = build.op("broadcast", narrow, type=result.type.with_dtype(truth), dimensions=varying)
+        return build.op("select", whole, result, build.constant(0, result.type))
 
 
 @dataclass(slots=True)
@@ -134,6 +151,24 @@ class _Axes:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """Where weights are kept; `is_inverse` says that they are where the value is false."""
+
+    value: Value
+    is_inverse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Softmax:
+    """The scores, the mask of the sum, the masks of the exponentials, and that of their quotients by the sum."""
+
+    scores: Value
+    summed: _Mask | None = None
+    exponentials: _Mask | None = None
+    quotients: _Mask | None = None
+
+
 def attention_at(build: Builder, node: Node) -> AttentionForm | None:
     """The attention whose result a dot, or a dot divided, is; None, with the reason in the builder, for all else."""
     search = _Search(build)
@@ -151,6 +186,7 @@ class _Search:
         self.given_keys: Label = ()
         self.last: Node | None = None
         self.left = MOST_VISITED
+        self.truths: dict[Node, Node] = {}
         self.reasons: list[str] = []
 
     def _none(self, reason: str) -> None:
@@ -203,14 +239,16 @@ class _Search:
             return self._none("nothing is contracted")
         if total is None and not used_once(weights[0]):
             return self._none("the weights are used elsewhere")
-        scores = self._softmax(self._stripped(weights), total)
-        if scores is None:
+        softmax = self._softmax(self._stripped(weights), total)
+        if softmax is None:
             return self._none(NO_SOFTMAX)
-        self.last = scores[0]
+        self.last = softmax.scores[0]
         steps: list[tuple[ScoreStep, tuple[Value, ...]]] = []
-        first = self._scores(scores, steps)
+        first = self._scores(softmax.scores, steps)
         if first is None:
             return self._none("the scores are not of a dot of queries and keys")
+        if not self._masked_steps(softmax, steps):
+            return self._none("weights are left out that their sum holds, or the other way round")
         q, k = first
         batch = axes.whole(operands[side][dim] for dim in batch_dims)
         rows = axes.whole(operands[side][dim] for dim in free)
@@ -218,8 +256,8 @@ class _Search:
         depth = [axis for axis in axes.whole(k[1]) if axis not in (*batch, *keys)]
         if (
             set(depth) & set(rows)
-            or set(axes.whole(q[1])) != {*batch, *rows, *depth}
-            or set(axes.whole(k[1])) != {*batch, *keys, *depth}
+            or set(axes.whole(q[1])) | set(batch) != {*batch, *rows, *depth}
+            or set(axes.whole(k[1])) | set(batch) != {*batch, *keys, *depth}
         ):
             return self._none("the dots have other batches than each other")
         width = [axis for axis in axes.whole(values[1]) if axis not in (*batch, *keys)]
@@ -231,8 +269,8 @@ class _Search:
         if set(order) != set(made) or len(order) != len(made):
             return self._none("the result has other dimensions than queries and values")
         return AttentionForm(
-            self._arranged(q, [*batch, *rows], [depth]),
-            self._arranged(k, batch, [keys, depth]),
+            self._repeated(self._arranged(q, [*batch, *rows], [depth]), batch),
+            self._repeated(self._arranged(k, batch, [keys, depth]), batch),
             self._arranged(values, batch, [keys, width]),
             tuple(self._arranged(term, [*batch, *rows], [keys]) for term in terms),
             tuple(step for step, _ in steps),
@@ -240,6 +278,7 @@ class _Search:
             len(rows),
             tuple(made.index(axis) for axis in order),
             tuple(axes.sizes[axis] for axis in made),
+            None if softmax.quotients is None else self._kept(softmax.quotients, [*batch, *rows], keys),
         )
 
     def _dot_labels(
@@ -279,21 +318,96 @@ class _Search:
                 return node, labels
             node, labels = node.inputs[0], inner
 
-    def _softmax(self, weights: Value, total: Value | None) -> Value | None:
+    def _softmax(self, weights: Value, total: Value | None) -> _Softmax | None:
         """What weights are the softmax of; `total` is what the result is divided by, where they are not."""
-        node, labels = weights
-        if not used_once(node) and total is None:
+        if not used_once(weights[0]) and total is None:
             return None
-        if total is not None:
-            is_sum = node.opcode == "exponential" and self._is_sum_of(total, weights)
-            return self._stripped((node.inputs[0], labels)) if is_sum else None
-        if node.opcode == "divide":
-            exponential = self._stripped((node.inputs[0], labels))
-            total = self._stripped((node.inputs[1], labels), through_broadcasts=True)
-            if exponential[0].opcode != "exponential" or not self._is_sum_of(total, exponential):
+        quotients = None
+        if total is None:
+            weights, quotients = self._unmasked(weights)
+            node, labels = weights
+            if node.opcode == "exponential" and quotients is None:
+                scores = self._exponential_of_log_softmax(node, labels)
+                return None if scores is None else _Softmax(scores)
+            if node.opcode != "divide":
                 return None
-            return self._stripped((exponential[0].inputs[0], exponential[1]))
-        return self._exponential_of_log_softmax(node, labels) if node.opcode == "exponential" else None
+            weights = self._stripped((node.inputs[0], labels))
+            total = self._stripped((node.inputs[1], labels), through_broadcasts=True)
+        exponential, own = self._unmasked(weights)
+        summed = self._summed(total)
+        if summed is None or exponential[0].opcode != "exponential":
+            return None
+        summed, mask = self._unmasked(summed)
+        if not self._same(summed, exponential):
+            return None
+        scores = self._stripped((exponential[0].inputs[0], exponential[1]))
+        return _Softmax(scores, mask, own, quotients)
+
+    def _unmasked(self, weights: Value) -> tuple[Value, _Mask | None]:
+        """Weights before some of them were made zero, and which are not: by a select, or by a product with truths."""
+        node, labels = weights
+        if node.opcode == "select":
+            for position in (1, 2):
+                if self._number(node.inputs[3 - position], labels) == 0:
+                    mask = _Mask(self._term(node.inputs[0], labels), position == 2)
+                    return self._stripped((node.inputs[position], labels)), mask
+        if node.opcode == "multiply":
+            for position in (0, 1):
+                truths = self._truths(node.inputs[1 - position], labels)
+                if truths is not None:
+                    return self._stripped((node.inputs[position], labels)), _Mask(truths, False)
+        return weights, None
+
+    def _truths(self, node: Node, labels: tuple[Label, ...]) -> Value | None:
+        """The truth values that these numbers are, 1 for true and 0 for false; None for others."""
+        node, labels = self._stripped((node, labels), through_broadcasts=True)
+        if node.opcode == "select" and [self._number(operand, labels) for operand in node.inputs[1:]] == [1, 0]:
+            return self._term(node.inputs[0], labels)
+        if node.opcode == "convert" and _element(node.inputs[0]) is dtype("pred"):
+            return self._term(node.inputs[0], labels)
+        if not isinstance(node.type, TensorType) or node.type.element_count > MOST_TRUTHS:
+            return None
+        numbers = array_value(node)
+        if numbers is None or not ((numbers == 0) | (numbers == 1)).all():
+            return None
+        if node not in self.truths:
+            self.truths[node] = self.build.constant(literal_of(numbers == 1, dtype("pred")))
+        return self.truths[node], labels
+
+    def _masked_steps(self, softmax: _Softmax, steps: list[tuple[ScoreStep, tuple[Value, ...]]]) -> bool:
+        """Whether all masks of a softmax are one, which then is the scores' last step, as the least of their numbers.
+
+        Rows that keep no key are zeros divided by zero, unless the quotients are masked: so -inf or a finite number.
+        """
+        masks = [mask for mask in (softmax.summed, softmax.exponentials, softmax.quotients) if mask is not None]
+        if not masks:
+            return True
+        if not _is_float(softmax.scores[0]):
+            return False
+        least = _least(softmax.scores[0])
+        is_chosen = bool(steps) and self._is_choice(steps[-1], masks[0], least)
+        if not all(self._same_mask(mask, masks[0]) for mask in masks[1:]):
+            return False
+        if not is_chosen and (softmax.summed is None or len(masks) == 1):
+            return False
+        number = -inf if softmax.quotients is None else least
+        if is_chosen:
+            steps.pop()
+        steps.append((ScoreStep("select", number, masks[0].is_inverse), (masks[0].value,)))
+        return True
+
+    def _is_choice(self, step: tuple[ScoreStep, tuple[Value, ...]], mask: _Mask, least: float) -> bool:
+        """Whether a step makes scores the least of numbers where the mask keeps nothing."""
+        done, given = step
+        is_least = done.opcode == "select" and done.number is not None and done.number <= least
+        return is_least and self._same_mask(_Mask(given[0], done.is_second), mask)
+
+    def _same_mask(self, left: _Mask, right: _Mask) -> bool:
+        return left.is_inverse == right.is_inverse and self._same(left.value, right.value)
+
+    def _kept(self, mask: _Mask, single: Sequence[int], keys: Sequence[int]) -> Node:
+        node = self._arranged(mask.value, single, [keys])
+        return self.build.op("not", node) if mask.is_inverse else node
 
     def _exponential_of_log_softmax(self, node: Node, labels: tuple[Label, ...]) -> Value | None:
         """exp(x - log(sum(exp(x)))), and exp(x - (log(sum(exp(x - m))) + m))."""
@@ -343,10 +457,6 @@ class _Search:
         inner = tuple(taken[dim] if dim in taken else next(given) for dim in range(len(_dims(node.inputs[0]))))
         return self._stripped((node.inputs[0], inner))
 
-    def _is_sum_of(self, total: Value, exponential: Value) -> bool:
-        summed = self._summed(total)
-        return summed is not None and self._same(summed, exponential)
-
     def _same(self, left: Value, right: Value) -> bool:
         return left[0] is right[0] and self.axes.same(left[1], right[1])
 
@@ -364,6 +474,12 @@ class _Search:
             return first
         if node.opcode == "select":
             return self._selected(node, labels, steps)
+        if node.opcode == "clamp":
+            first = self._scores((node.inputs[1], labels), steps)
+            for opcode, bound in (("maximum", node.inputs[0]), ("minimum", node.inputs[2])):
+                number, given = self._number_or_term(bound, labels)
+                steps.append((ScoreStep(opcode, number), given))
+            return first
         if node.opcode not in BINARY:
             return None
         for position in (0, 1):
@@ -408,10 +524,13 @@ class _Search:
         return None
 
     def _number_or_term(self, node: Node, labels: tuple[Label, ...]) -> tuple[float | None, tuple[Value, ...]]:
+        number = self._number(node, labels)
+        return (None, (self._term(node, labels),)) if number is None else (number, ())
+
+    def _number(self, node: Node, labels: tuple[Label, ...]) -> float | None:
+        """The number that all elements are; None where they are not."""
         splat = splat_of(self._stripped((node, labels), through_broadcasts=True)[0])
-        if splat is not None and splat.ndim == 0:
-            return float(splat), ()
-        return None, (self._term(node, labels),)
+        return float(splat) if splat is not None and splat.ndim == 0 else None
 
     def _term(self, node: Node, labels: tuple[Label, ...]) -> Value:
         if not node.type or len(_dims(node)) != len(labels):  # the predicate of a select may be a scalar
@@ -440,6 +559,16 @@ class _Search:
         dims = tuple(prod(sizes[axis] for axis in group if axis in own) for group in groups)
         return build.reshape(turned, TensorType(node.type.dtype, dims))
 
+    def _repeated(self, node: Node, batch: Sequence[int]) -> Node:
+        """A value for each element of the batch, of one that has size 1 in some of its dimensions."""
+        dims = (*[self.axes.sizes[axis] for axis in batch], *_dims(node)[len(batch) :])
+        if dims == _dims(node):
+            return node
+        assert isinstance(node.type, TensorType), "it is an array"
+        kept = tuple(dim for dim, size in enumerate(_dims(node)) if size == dims[dim])
+        narrow = self.build.reshape(node, TensorType(node.type.dtype, tuple(dims[dim] for dim in kept)))
+        return self.build.op("broadcast", narrow, type=TensorType(node.type.dtype, dims), dimensions=kept)
+
 
 def _attribute(node: Node, name: str) -> Any:
     assert isinstance(node, Apply), "it has an opcode"
@@ -450,8 +579,20 @@ def _dims(node: Node) -> tuple[int, ...]:
     return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
+def _element(node: Node) -> DType | None:
+    return node.type.dtype if isinstance(node.type, TensorType) else None
+
+
 def _is_float(node: Node) -> bool:
-    return isinstance(node.type, TensorType) and node.type.dtype.is_float
+    element = _element(node)
+    return element is not None and element.is_float
+
+
+def _least(scores: Node) -> float:
+    """The least finite number of the scores' type."""
+    element = _element(scores)
+    assert element is not None and element.is_float, "exponentials are of floating-point numbers"
+    return float(cast("Any", ml_dtypes.finfo(element.numpy)).min)
 
 
 def _sides(dot: Node) -> list[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
