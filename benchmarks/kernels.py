@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
@@ -39,7 +39,7 @@ def kernels(plan: Plan) -> Iterator[Figure]:
         [_found(LAYERS, rule), _found(MORE_LAYERS, rule), Job(_lowered, lambda: _stack(LAYERS))], plan.seconds, fewest=3
     )
     yield Figure(
-        f"kernels: {LAYERS} attentions found and replaced", milliseconds(found.best), "jax traces and lowers the layers",
+        f"kernels: {LAYERS} attentions found and replaced", milliseconds(found.best), "jax traces and lowers",
         milliseconds(traced.best), found.best / traced.best, found.median / traced.median, SHORTER,
     )  # fmt: skip
     less, many = (Program(f"{count} layers", "", count) for count in (LAYERS, MORE_LAYERS))
@@ -78,7 +78,7 @@ def _saved(rule: Any) -> Iterator[Figure]:
         yield _figure(f"{name}, XLA's CPU", [milliseconds(took) for took in seconds], seconds, None)
 
 
-def _figure(subject: str, texts: list[str], numbers: list[float], bar: AtMost | None) -> Figure:
+def _figure(subject: str, texts: list[str], numbers: Sequence[float], bar: AtMost | None) -> Figure:
     return Figure(subject, texts[1], "as written", texts[0], numbers[1] / numbers[0], None, bar)
 
 
