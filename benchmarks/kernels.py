@@ -33,17 +33,17 @@ LINEAR, SHORTER, LESS = AtMost(1.5), AtMost(1), AtMost(0.5)
 
 
 def kernels(plan: Plan) -> Iterator[Figure]:
-    """Attention found in a stack of layers; one causal attention of long sequences before and after."""
+    """Attention replaced in a stack of layers; one causal attention of long sequences before and after."""
     rule = documented_rule()
-    found, more, traced = take_turns(
-        [_found(LAYERS, rule), _found(MORE_LAYERS, rule), Job(_lowered, lambda: _stack(LAYERS))], plan.seconds, fewest=3
+    replaced, more, traced = take_turns(
+        [_replacing(LAYERS, rule), _replacing(MORE_LAYERS, rule), Job(_lowered, lambda: _stack(LAYERS))], plan.seconds, fewest=3
     )
     yield Figure(
-        f"kernels: {LAYERS} attentions found and replaced", milliseconds(found.best), "jax traces and lowers",
-        milliseconds(traced.best), found.best / traced.best, found.median / traced.median, SHORTER,
+        f"kernels: {LAYERS} attentions replaced", milliseconds(replaced.best), "jax traces and lowers",
+        milliseconds(traced.best), replaced.best / traced.best, replaced.median / traced.median, SHORTER,
     )  # fmt: skip
     less, many = (Program(f"{count} layers", "", count) for count in (LAYERS, MORE_LAYERS))
-    yield growth("kernels: attention found", less, many, found, more, LINEAR)
+    yield growth("kernels: attention replaced", less, many, replaced, more, LINEAR)
     yield from _saved(rule)
 
 
@@ -70,12 +70,16 @@ def _saved(rule: Any) -> Iterator[Figure]:
         lowered = [jax.jit(function).lower(*arrays) for function in pair]
         programs = [program.compile() for program in lowered]
         flops = [hloom.cost(hloom.load(program)).total.flops for program in lowered]
-        bytes_held = [program.memory_analysis().temp_size_in_bytes for program in programs]
+        bytes_held = [_temporaries(program) for program in programs]
         seconds = _in_turns(programs, arrays)
         name = f"kernels: {subject} of {LENGTH:,} positions"
         yield _figure(f"{name}, FLOPs", [f"{count / 1e9:.2f} G" for count in flops], flops, None)
         yield _figure(f"{name}, XLA's temporaries", [f"{held / 1e6:.1f} MB" for held in bytes_held], bytes_held, LESS)
         yield _figure(f"{name}, XLA's CPU", [milliseconds(took) for took in seconds], seconds, None)
+
+
+def _temporaries(program: Any) -> int:
+    return program.memory_analysis().temp_size_in_bytes
 
 
 def _figure(subject: str, texts: list[str], numbers: Sequence[float], bar: AtMost | None) -> Figure:
@@ -123,7 +127,7 @@ def _lowered(function: Callable[..., Any], layers: int = LAYERS) -> Any:
     return jax.jit(function).lower(x, weights)
 
 
-def _found(layers: int, rule: Any) -> Job:
+def _replacing(layers: int, rule: Any) -> Job:
     text = hloom.print(hloom.load(_lowered(_stack(layers), layers)))
     return Job(lambda module: _replaced(module, rule, layers), lambda: hloom.parse(text))
 
