@@ -32,6 +32,7 @@ PASSING = frozenset(
 """The opcodes beside pointwise ones whose axis maps say where labels go."""
 CUTTABLE = frozenset(("dot", "convolution", "multiply"))
 """The opcodes whose operands may be read at the kept positions only."""
+_CALLING = frozenset(("call", "conditional", "while"))
 MOST_POSITIONS = 1 << 24
 """How many positions a dimension may have."""
 MOST_STEPS = 200_000
@@ -158,6 +159,7 @@ class Coupling:
         node = self._node(at)
         if at.leaf in self.whole and cause is not None:
             slot = cause[1]
+            self._check_restriction(slot, at)
             held = self.restrictions.get(slot)
             if held is None:
                 self.restrictions[slot] = labels.copy()
@@ -184,6 +186,17 @@ class Coupling:
             self._pending.append(at)
         elif self._merge(held, labels):
             self._pending.append(at)
+
+    def _check_restriction(self, slot: OperandDim, at: LeafDim) -> None:
+        """Raise Blocked unless it is an operand of its own that is to be read at the kept positions only."""
+        node, rule, _ = self.dataflow.equations[slot.equation]
+        is_operand = slot.slot < rule.results == len(node.inputs) and node.opcode not in (
+            "while",
+            "conditional",
+            "call",
+        )
+        if not is_operand or self.dataflow.values.get(node.inputs[slot.slot]) != (at.leaf,):
+            raise Blocked(at, self._node(at), "what is kept whole for another operand loses positions with it")
 
     def _merge(self, held: np.ndarray, labels: np.ndarray) -> bool:
         """Add labels to those held, in place; whether anything changed."""

@@ -213,6 +213,7 @@ class _AxisSearch:
         self._paddings: list[OutputPadding] = []
         self._multiplied: dict[int, bool] = {}
         self._taken: set[LeafDim] = set()
+        self._restricted: set[LeafDim] = set()
         self._refused: dict[LeafDim, Blocked] = {}
         self._unwanted: set[LeafDim] = set()
 
@@ -248,10 +249,16 @@ class _AxisSearch:
         if both:
             name = self.dataflow.leaves[min(both).leaf].node.name
             return f"{name} loses positions of the dimension with another axis already"
+        restricted = {LeafDim(self.dataflow.equations[n].leaves[slot], dim) for n, slot, dim in coupling.restrictions}
+        both = (self._restricted & coupling.labels.keys()) | (self._taken & restricted)
+        if both:
+            name = self.dataflow.leaves[min(both).leaf].node.name
+            return f"{name} is read at the positions that another axis keeps"
         others = {at.leaf for at in self._taken}
         if any(at.leaf in others for at in reached):
             return "it reaches an output that loses positions of another dimension already"
         self._taken |= coupling.labels.keys()
+        self._restricted |= restricted
         self.axes.append((f"{parameter.name}.{dim}", role, coupling))
         self._corrections += corrections
         self._paddings += paddings
