@@ -117,11 +117,12 @@ def select_weights(
         else:
             raise HloomError(f"{parameter.name} cannot be {what}: {reason}")
     read = {use.node for many in uses.values() for use in many}
+    meant = frozenset(wanted)
     if selection.weights is None:
         exclusions += [
             Exclusion(parameter.name, "it may be a table or an input, and no other weight belongs to the same argument")
             for parameter, many in uses.items()
-            if parameter not in wanted
+            if parameter not in meant
             and all(use.node.opcode == "gather" for use in many)
             and _is_chosen(parameter, many, selection)
         ]
