@@ -144,11 +144,11 @@ class Model:
 
 
 DRAWS = {"perceptron": 2, "block": 2, "gated": 2, "convolutional": 24}
-"""How often weights and inputs are drawn: the mean over an image leaves so much to chance that one draw says nothing."""
+"""How often weights and inputs are drawn: means over an image leave so much to chance that one draw says nothing."""
 
 
 def model(name: str, seed: int = 0) -> Model:
-    """A model by name. Weights are of Student's t with five degrees of freedom, three input channels eight times as large."""
+    """A model by name, its weights of Student's t with five degrees of freedom."""
     generator = np.random.default_rng([0, seed])
 
     def draw(*shape: int) -> np.ndarray:

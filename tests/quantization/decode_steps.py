@@ -46,7 +46,34 @@ def shift_write(held: Any, row: Any, position: Any) -> Any:
     return jnp.concatenate([held[:, 1:], row], 1)
 
 
-WRITES = {write.__name__: write for write in (slice_write, mapped_write, scatter_write, select_write, shift_write)}
+def additive_write(held: Any, row: Any, position: Any) -> Any:
+    """As T5X and flax's examples write on TPUs: into rows that are zero."""
+    return held + row * jax.nn.one_hot(position, ROWS, dtype=held.dtype)[None, :, None, None]
+
+
+def blended_write(held: Any, row: Any, position: Any) -> Any:
+    mask = jax.nn.one_hot(position, ROWS, dtype=held.dtype)[None, :, None, None]
+    return held * (1 - mask) + mask * row
+
+
+def outer_write(held: Any, row: Any, position: Any) -> Any:
+    mask = jax.nn.one_hot(jnp.full((BATCH,), position), ROWS, dtype=held.dtype)
+    return held + jnp.einsum("bt,bhd->bthd", mask, row[:, 0])
+
+
+WRITES = {
+    write.__name__: write
+    for write in (
+        slice_write,
+        mapped_write,
+        scatter_write,
+        select_write,
+        shift_write,
+        additive_write,
+        blended_write,
+        outer_write,
+    )
+}
 
 
 def attend(weights: Any, h: Any, keys: Any, values: Any, position: Any, write: Write) -> tuple[Any, Any, Any]:

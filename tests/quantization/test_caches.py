@@ -1,6 +1,6 @@
 """KV caches in narrow types: what a JAX program computes that rounds its rows when it writes them.
 
-Covers `kv_cache.py`, `cache_flow.py`, `cache_rewriter.py`, `row_quantization.py`, `quantized_cache.py`.
+Covers `kv_cache.py`, `cache_flow.py`, `cache_rewriter.py`, `row_quantization.py`, `quantized_cache.py`, `masked_sums.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hloom
 from hloom.quantization import Quantization, compare_steps
 from hloom.text import HloomError
 from tests.quantization.decode_steps import LAYERS, STEPS, WRITES, decode, inputs, rounding_decode
+from tests.quantization.programs import normal
 
 ONE_HEAD = """ENTRY step {
   k = f32[2,8,4] parameter(0)
@@ -79,6 +80,52 @@ def test_weights_and_caches_together():
     errors = [step[0].error for step in compare_steps(made, [inputs(arrays, step) for step in range(3)])]
     assert all(0 < error < 0.05 for error in errors)
     assert not made.exclusions
+
+
+ADDED = """ENTRY step {
+  k = f32[2,8,4] parameter(0)
+  row = f32[2,4] parameter(1)
+  i = s32[] parameter(2)
+  numbers = s32[8] iota(), iota_dimension=0
+  wanted = s32[8] broadcast(i), dimensions={}
+  is_here = pred[8] compare(numbers, wanted), direction=EQ
+  one_hot = f32[8] convert(is_here)
+  mask = f32[2,8,4] broadcast(one_hot), dimensions={1}
+  rows = f32[2,8,4] broadcast(row), dimensions={0,2}
+  added = f32[2,8,4] multiply(rows, mask)
+  k1 = f32[2,8,4] add(k, added)
+  q = f32[2,4] parameter(3)
+  s = f32[2,8] dot(q, k1), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={2}
+  ROOT t = (f32[2,8], f32[2,8,4]) tuple(s, k1)
+}"""
+
+
+def test_a_row_that_is_added_by_a_mask_is_selected():
+    made = hloom.quantize(hloom.parse(ADDED), None, cache="int8")
+    assert [cache.writes for cache in made.caches] == [("k1",)]
+    text = hloom.print(made.module, "short")
+    assert "k1 = s8[2,8,4] select(" in text and "k1.scale = f32[2,8,1] select(" in text
+    arrays = [normal(2, 8, 4, seed=1), normal(2, 4, seed=2), np.int32(3), normal(2, 4, seed=3)]
+    before, after = hloom.run(made.original, arrays).outputs, hloom.run(made.module, made.convert(arrays)).outputs
+    error = np.abs(made.restored(after)[1] - before[1]).max(axis=2)
+    assert np.all(error <= 2 * np.abs(before[1]).max(axis=2) / 127)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("convert(is_here)", "sine(count)"),  # no zeros and ones
+        ("broadcast(one_hot), dimensions={1}", "broadcast(other), dimensions={1,2}"),  # a product, but of no mask
+        ("add(k, added)", "add(mean, added)"),  # computed anew
+    ],
+)
+def test_other_sums_stay(old: str, new: str):
+    further = """ENTRY step {
+  count = f32[8] parameter(4)
+  other = f32[8,4] parameter(5)
+  mean = f32[2,8,4] broadcast(other), dimensions={1,2}"""
+    with pytest.raises(HloomError, match="k is no cache"):
+        hloom.quantize(hloom.parse(ADDED.replace(old, new).replace("ENTRY step {", further)), None, cache={"k": "int8"})
 
 
 def test_caches_that_a_loop_carries_and_nobody_gives():

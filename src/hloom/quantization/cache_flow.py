@@ -53,7 +53,7 @@ class CacheSlot:
 
 
 class CacheSlots:
-    """All slots of a module in canonical form, by the nodes that they are and come from.
+    """All slots of a module in canonical form, by the nodes that they are and come from; and the results by theirs.
 
     The module is changed so that every tuple belongs to one loop, branch or result, and stands in front of it.
     """
@@ -62,6 +62,11 @@ class CacheSlots:
         _separate_tuples(module)
         self.of_name: dict[Node, CacheSlot] = {}
         self.of_source: dict[Node, list[CacheSlot]] = {}
+        root = module.entry.root
+        self.outputs: tuple[Node, ...] = root.inputs if root.opcode == TUPLE else (root,)
+        self.output_numbers: dict[Node, list[int]] = {}
+        for number, output in enumerate(self.outputs):
+            self.output_numbers.setdefault(output, []).append(number)
         for graph in module.graphs:
             for node in graph.nodes:
                 for slot in _slots(node) if isinstance(node, Apply) and node.has_row else ():
@@ -185,7 +190,7 @@ def _follow_once(
         for slot in slots.of_source.get(node, ()):
             enter(slot, value)
         for user in node.users:
-            if not isinstance(user, Apply) or not user.has_row or user in known:
+            if not isinstance(user, Apply) or not user.has_row or user.opcode == TUPLE or user in known:
                 continue
             for operand_index, operand in enumerate(user.inputs):
                 made = _made(user, operand_index, value, rules, is_open) if operand is node else None

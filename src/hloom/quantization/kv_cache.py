@@ -152,7 +152,7 @@ def find_caches(
     exclusions: list[Exclusion] = []
     reasons: list[Exclusion] = []
     covered: set[Node] = set()
-    for parameter in _candidates(module):
+    for parameter in _candidates(module, slots):
         made, flow = _cache(module, slots, parameter, wanted)
         covered |= flow.known.keys()
         if isinstance(made, Cache):
@@ -197,26 +197,14 @@ def _named_caches(module: Module, slots: CacheSlots, wanted: Mapping[str, Weight
     return list(caches.values())
 
 
-def _candidates(module: Module) -> list[Parameter]:
+def _candidates(module: Module, slots: CacheSlots) -> list[Parameter]:
     """The parameters that an output may be, after some writes."""
-    outputs = {(type_.dtype, type_.rank) for type_ in _output_types(module)}
+    types = {output.type.with_layout(None) for output in slots.outputs if isinstance(output.type, TensorType)}
     return [
         parameter
         for parameter in module.entry.parameters
-        if _reason_against(parameter) is None
-        and (array_type(parameter).dtype, array_type(parameter).rank) in outputs
-        and any(_is_grown(array_type(parameter), type_) for type_ in _output_types(module))
+        if _reason_against(parameter) is None and any(_is_grown(array_type(parameter), type_) for type_ in types)
     ]
-
-
-def _output_types(module: Module) -> list[TensorType]:
-    return [output.type for output in outputs_of(module) if isinstance(output.type, TensorType)]
-
-
-def outputs_of(module: Module) -> tuple[Node, ...]:
-    """The entry's results."""
-    root = module.entry.root
-    return root.inputs if root.opcode == "tuple" else (root,)
 
 
 def _is_grown(before: TensorType, after: TensorType) -> bool:
@@ -299,11 +287,12 @@ def _cache(
         for operand_index, operand in enumerate(user.inputs)
         if operand is value
     ]
-    ends = [
+    ends = sorted(
         number
-        for number, output in enumerate(outputs_of(module))
-        if output in flow.known and _is_grown(type_, array_type(output)) and output is not node
-    ]
+        for value in flow.known
+        for number in slots.output_numbers.get(value, ())
+        if _is_grown(type_, array_type(value)) and value is not node
+    )
     if not reads:
         return "no dot reads it", flow
     core = follow(slots, {node: unmoved(type_)}, _Dims(go_on_as_rows=False))
@@ -330,14 +319,14 @@ def _cache(
         tuple(writes),
         tuple(dict.fromkeys(user for user, _, _ in reads)),
     )
-    return _held_throughout(module, slots, made), flow
+    return _held_throughout(slots, made), flow
 
 
-def _held_throughout(module: Module, slots: CacheSlots, cache: Cache) -> Cache | str:
+def _held_throughout(slots: CacheSlots, cache: Cache) -> Cache | str:
     """The cache, where it keeps its layout up to the output; else what does not."""
     flow = follow(slots, {cache.node: cache.layout}, LayoutRules())
     for number in cache.outputs:
-        output = outputs_of(module)[number]
+        output = slots.outputs[number]
         if output not in flow.known or flow.known[output].blocks != cache.layout.blocks:
             cut = next((w for w in cache.writes if w not in flow.known), None)
             what = f"{cut.name} does not write whole rows" if cut is not None else f"output {number} is computed of it"

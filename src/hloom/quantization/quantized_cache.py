@@ -13,6 +13,7 @@ from hloom.quantization.cache_rewriter import CacheRewriter
 from hloom.quantization.dequantization import add_companions
 from hloom.quantization.insertion_point import array_type, packed
 from hloom.quantization.kv_cache import Cache, LayoutRules, find_caches
+from hloom.quantization.masked_sums import select_masked_sums
 from hloom.quantization.quantized_value import F32, F64, SCALE, QuantizedValue
 from hloom.quantization.recipe import WeightFormat
 from hloom.quantization.weights import Exclusion
@@ -58,6 +59,7 @@ def narrow_caches(
 
     Raises HloomError where there are none, and for a name that is no cache's.
     """
+    select_masked_sums(module)
     slots = CacheSlots(module)
     caches, exclusions = find_caches(module, slots, wanted)
     flow = follow(slots, {cache.node: cache.layout for cache in caches}, LayoutRules())
