@@ -88,7 +88,7 @@ def _growth(name: str, work: Callable[[Module], object], programs: Sequence[Prog
         f"{name}: {programs[1].name}", milliseconds(more.best), "limit", "10 s", more.best / 10, more.median / 10,
         AtMost(1), programs[1].instructions / more.best,
     )  # fmt: skip
-    yield growth(name, *programs, less, more, LINEAR)
+    yield growth(name, programs[0], programs[1], less, more, LINEAR)
 
 
 def decode_step(count: int, size: int) -> Program:
