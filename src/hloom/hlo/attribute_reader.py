@@ -49,14 +49,14 @@ def arranged(op: Op, values: dict[str, Any]) -> Attributes:
     if len(values) > 1:
         known = [name for name in rows if name in values]
         values = {name: values[name] for name in (*known, *values)}
-    kept = {name: value for name, value in values.items() if name in _SAID or not _says_nothing(op, name, value)}
+    kept = {name: value for name, value in values.items() if not says_nothing(op, name, value)}
     return Attributes(kept)
 
 
-def _says_nothing(op: Op, name: str, value: Any) -> bool:
+def says_nothing(op: Op, name: str, value: Any) -> bool:
     """Whether a value is the default, or a window without dimensions, which XLA prints for custom calls alone."""
     row = op.attributes.get(name)
-    if row is None:
+    if row is None or name in _SAID:
         return False
     if row.kind is AttributeKind.WINDOW and value == _EMPTY_WINDOW:
         return op.name != "custom-call"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
+from hloom.hlo.fast_attribute_reader import read_plain_attributes
 from hloom.hlo.instruction_reader import read_instruction, static_type
 from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
@@ -217,6 +218,11 @@ class ComputationReader(ComputationState):
         return type_
 
     def _attributes(self, row: Op, rest: str) -> Attributes | None:
+        plain = read_plain_attributes(row, rest, {} if self.reader.strict else self.reader.graphs)
+        if plain is not None:
+            if len(rest) < MEMORABLE and not plain.refers:
+                self.reader.attribute_memos[row][rest] = plain
+            return plain
         if not self.reader.strict:
             head, called = self._split_references(rest)
             if called and called.keys() <= row.attributes.keys():

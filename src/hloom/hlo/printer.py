@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
+from hloom.hlo.async_sugar_reader import WRAPPED
 from hloom.hlo.attribute_printer import write_attributes, write_boolean, write_booleans, write_frontend, write_string
 from hloom.hlo.reader_state import LEAF
 from hloom.hlo.reserved_words import RESERVED, TYPE_NAMES
@@ -15,7 +16,6 @@ from hloom.ir import (
     Apply,
     Attributes,
     Constant,
-    FileLocation,
     FunctionType,
     Graph,
     Literal,
@@ -25,7 +25,6 @@ from hloom.ir import (
     Op,
     Parameter,
     Referent,
-    StackFrame,
     StackTables,
     Type,
     dump,
@@ -101,11 +100,21 @@ def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str
     """The text of `print_module` in pieces: the header, then one computation at a time."""
     if module.has_closures:
         _refuse_closures(module)
-    callers = calling_nodes(module)
-    printer = _Printer(module, options, short_forms(callers))
+    may_shorten = any([graph.name.startswith(WRAPPED) for graph in module.graphs])
+    printer = _Printer(module, options, short_forms(calling_nodes(module)) if may_shorten else None)
     yield print_header(module, options.metadata)
-    for graph in ordered_graphs(module, callers):
+    done: set[Graph] = set(module.declared)
+    for graph in module.graphs:
+        lines, callers = printer.lines(graph)
+        if callers and not done.issuperset([called for node in callers for called in node.called_graphs]):
+            break
+        done.add(graph)
         if graph not in printer.short.hidden:
+            yield "\n".join(lines)
+    else:
+        return
+    for graph in ordered_graphs(module):
+        if graph not in done and graph not in printer.short.hidden:
             yield printer.print_graph(graph)
 
 
@@ -175,8 +184,16 @@ def _refuse_closures(module: Module) -> None:
             )
 
 
-def _computed_call(node: Apply) -> HloomError:
-    return HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
+def _refuse_computed_call(node: Node) -> None:
+    if isinstance(node, Apply) and not isinstance(node.function, Op):
+        raise HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
+
+
+def _further_operands(inputs: Sequence[Node]) -> str:
+    """Three operands and more, without the first one's percent sign."""
+    if len(inputs) < 6:
+        return ", %".join([operand.name for operand in inputs])
+    return list_with_indices(["%" + operand.name for operand in inputs])[1:]
 
 
 class _BareTypes(dict[Type | None, str]):
@@ -204,49 +221,60 @@ class _Printer:
 
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
+        return "\n".join(self.lines(graph)[0])
+
+    def lines(self, graph: Graph) -> tuple[list[str], list[Node]]:
+        """The lines of `print_graph`, and the nodes whose attributes refer to graphs or nodes."""
         lines = [self._heading(graph)]
         if self.is_plain and not graph.missing and graph not in self.short.graphs:
-            self._add_plain_lines(graph, lines)
+            callers = self._add_plain_lines(graph, lines)
         else:
-            output = graph.output
-            lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in graph.nodes]
+            output, nodes = graph.output, graph.nodes
+            callers = [node for node in nodes if node.attributes.refers]
+            lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in nodes]
         thread = f', execution_thread="{graph.execution_thread}"' if graph.execution_thread is not None else ""
         lines.append("}" + thread + "\n\n")
-        return "\n".join(lines)
+        return lines, callers
 
-    def _add_plain_lines(self, graph: Graph, lines: list[str]) -> None:
+    def _add_plain_lines(self, graph: Graph, lines: list[str]) -> list[Node]:
         """The instructions, in the default options: what is printed most, in as few steps as can be."""
-        output = graph.output
-        add, tail_of, leaf_of = lines.append, self._tail, self._leaf
-        for node in graph.nodes:
-            type_ = node.type
+        nodes, first, add = graph.nodes, len(lines), lines.append
+        callers: list[Node] = []
+        for node in nodes:
+            values, metadata, type_, inputs = node.attributes, node._metadata, node.type, node.inputs
+            attributes = values.text
+            if values.refers:
+                callers.append(node)
             if type_ is None:
-                add(f"  {'ROOT ' if node is output else ''}{self.print_node(node)}")
+                add("  " + self.print_node(node))
                 continue
-            root = "  ROOT %" if node is output else "  %"
-            tail = node.attributes.text
-            metadata = node._metadata
-            if tail is None:
-                tail = tail_of(node)
-            elif metadata is not None:
-                tail = f"{tail}, metadata={{{metadata}}}"
-            if type(node) is Apply:
-                opcode, inputs = node.opcode, node.inputs
-                if opcode == COMPUTED_CALL and not isinstance(node.function, Op):
-                    raise _computed_call(node)
-                count = len(inputs)
-                if count == 1:
-                    add(f"{root}{node.name} = {type_._text} {opcode}(%{inputs[0].name}){tail}")
-                elif count == 2:
-                    add(f"{root}{node.name} = {type_._text} {opcode}(%{inputs[0].name}, %{inputs[1].name}){tail}")
+            if attributes is None:
+                attributes, metadata = self._tail(node), None
+            if not inputs:
+                leaf = f"parameter({node.number})" if type(node) is Parameter else self._leaf(node)
+                if metadata is None:
+                    add(f"  %{node.name} = {type_._text} {leaf}{attributes}")
                 else:
-                    names = ["%" + operand.name for operand in inputs]
-                    operands = ", ".join(names) if count < 6 else list_with_indices(names)
-                    add(f"{root}{node.name} = {type_._text} {opcode}({operands}){tail}")
-            elif type(node) is Parameter:
-                add(f"{root}{node.name} = {type_._text} parameter({node.number}){tail}")
+                    add(f"  %{node.name} = {type_._text} {leaf}{attributes}, metadata={{{metadata}}}")
+                continue
+            opcode, count = node.opcode, len(inputs)
+            if opcode == COMPUTED_CALL:
+                _refuse_computed_call(node)
+            if count == 1:
+                operands = inputs[0].name
+            elif count == 2:
+                operands = f"{inputs[0].name}, %{inputs[1].name}"
             else:
-                add(f"{root}{node.name} = {type_._text} {leaf_of(node)}{tail}")
+                operands = _further_operands(inputs)
+            if metadata is None:
+                add(f"  %{node.name} = {type_._text} {opcode}(%{operands}){attributes}")
+            else:
+                add(f"  %{node.name} = {type_._text} {opcode}(%{operands}){attributes}, metadata={{{metadata}}}")
+        output = graph.output
+        if output is not None and output.graph is graph:
+            at = first + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
+            lines[at] = f"  ROOT {lines[at][2:]}"
+        return callers
 
     def print_node(self, node: Node) -> str:
         """`name = type opcode(operands), attributes`."""
@@ -254,13 +282,12 @@ class _Printer:
         head = f"{self._name(node)} = {type_text}"
         if not isinstance(node, Apply):
             return head + self._leaf(node) + self._tail(node)
-        if not isinstance(node.function, Op):
-            raise _computed_call(node)
+        _refuse_computed_call(node)
         operands = list_with_indices([self._operand(operand) for operand in node.inputs])
         if node in self.short.nodes:
             op, attributes = self.short.nodes[node]
             return f"{head}{op.name}({operands}){self._written(op, attributes, node.raw_metadata)}"
-        return f"{head}{node.function.name}({operands}){self._tail(node)}"
+        return f"{head}{node.opcode}({operands}){self._tail(node)}"
 
     def _operand(self, node: Node) -> str:
         name = self._name(node) if self.options.operand_names else ""
@@ -276,9 +303,10 @@ class _Printer:
         return type._text if self.options.layouts else self._bare_types[type]
 
     def _heading(self, graph: Graph) -> str:
-        start = "ENTRY " if graph is self.module.entry else ""
-        signature = self._signature(graph) if self.options.signatures else ""
-        return f"{start}{self._name(graph)} {signature}{{"
+        start = "ENTRY " if self.module.is_entry(graph) else ""
+        if not self.options.signatures:
+            return f"{start}{self._name(graph)} {{"
+        return f"{start}{self._name(graph)} {self._signature(graph)}{{"
 
     def _signature(self, graph: Graph) -> str:
         """`(name: type, ...) -> type `, or nothing where a type is not known or a parameter is missing."""
@@ -295,8 +323,12 @@ class _Printer:
             return ""
 
     def _leaf(self, node: Node) -> str:
+        """What stands behind the type of a node without operands."""
         if isinstance(node, Parameter):
             return f"parameter({node.number})"
+        if isinstance(node, Apply):
+            _refuse_computed_call(node)
+            return f"{node.opcode}()"
         if not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError(f"{node!r} holds a function as a value: HLO text cannot say that")
         text = self._literal_texts.get(id(node.value))  # by identity: equal ones are mostly the same object
@@ -311,16 +343,21 @@ class _Printer:
         return self._written(op, node.attributes, node._metadata)
 
     def _written(self, op: Op, attributes: Attributes, raw_metadata: str | None) -> str:
-        text = attributes.text if self.is_plain else None
+        text, parts = (attributes.text, attributes.parts) if self.is_plain else (None, None)
         metadata = f", metadata={{{raw_metadata}}}" if raw_metadata is not None and self.options.metadata else ""
         if text is not None:
             return text + metadata
+        if parts is not None:
+            return parts[0] + metadata + parts[1]
         limit = self.options.constant_limit
         shown = attributes if self.is_plain else self._shown(attributes)
         if "backend_config" in shown:
             config = write_attributes(LEAF, {"backend_config": shown["backend_config"]}, self._name, limit)
             others = {name: value for name, value in shown.items() if name != "backend_config"}
-            return write_attributes(op, others, self._name, limit) + metadata + config
+            text = write_attributes(op, others, self._name, limit)
+            if self.is_plain and "control-predecessors" not in shown:
+                attributes.parts = text, config
+            return text + metadata + config
         text = write_attributes(op, shown, self._name, limit)
         if self.is_plain and "control-predecessors" not in shown:
             attributes.text = text
@@ -368,29 +405,22 @@ def _write_either(value: bool | tuple[bool, ...]) -> str:
 
 
 def _print_tables(tables: StackTables) -> str:
-    sections = (
-        ("FileNames", {number: write_string(name) for number, name in tables.file_names.items()}),
-        ("FunctionNames", {number: write_string(name) for number, name in tables.function_names.items()}),
-        ("FileLocations", {number: _location(row) for number, row in tables.file_locations.items()}),
-        ("StackFrames", {number: _frame(row) for number, row in tables.stack_frames.items()}),
-    )
-    titled = (
-        f"{title}\n" + "".join(f"{number} {text}\n" for number, text in rows.items()) + "\n" for title, rows in sections
-    )
-    return "".join(titled) + "\n"
+    """The tables; the text counts parents from one more than everything else, so that 1 means none."""
+    locations = [
+        f"{number} {{file_name_id={row.file_name_id} function_name_id={row.function_name_id} line={row.line} "
+        f"end_line={row.end_line} column={row.column} end_column={row.end_column}}}"
+        for number, row in tables.file_locations.items()
+    ]
+    frames = [
+        f"{number} {{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
+        for number, row in tables.stack_frames.items()
+    ]
+    lines = ["FileNames", *_numbered(tables.file_names), "", "FunctionNames", *_numbered(tables.function_names), ""]
+    return "\n".join([*lines, "FileLocations", *locations, "", "StackFrames", *frames, "\n\n"])
 
 
-def _location(row: FileLocation) -> str:
-    file, function = row.file_name_id, row.function_name_id
-    return (
-        f"{{file_name_id={file} function_name_id={function} line={row.line} end_line={row.end_line} "
-        f"column={row.column} end_column={row.end_column}}}"
-    )
-
-
-def _frame(row: StackFrame) -> str:
-    """A frame; the text counts parents from one more than everything else, so that 1 means none."""
-    return f"{{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
+def _numbered(names: Mapping[int, str]) -> list[str]:
+    return [f"{number} {write_string(name)}" for number, name in names.items()]
 
 
 _WRITERS: dict[str, Callable[[Any], str]] = {

@@ -20,12 +20,14 @@ class Attributes(dict[str, Any]):
     Attributes({'dimensions': (1,)})
     """
 
-    __slots__ = ("_referents", "refers", "text")
+    __slots__ = ("_referents", "parts", "refers", "text")
 
     refers: bool
     """Whether a value is or holds a graph or a node, so that cloning must map it."""
     text: str | None
-    """The printed form, once a printer has made it; only kept where it cannot change."""
+    """The printed form, once a reader or a printer knows it; only kept where it cannot change."""
+    parts: tuple[str, str] | None
+    """The same where there is a backend's configuration: what stands before the metadata, and the configuration."""
 
     def __init__(self, *arguments: Any, **names: Any) -> None:
         super().__init__(*arguments, **names)
@@ -37,7 +39,7 @@ class Attributes(dict[str, Any]):
                 referents += [part for part in cast("tuple[Any, ...]", value) if isinstance(part, Referent)]
         self._referents = tuple(referents)
         self.refers = bool(referents)
-        self.text = None
+        self.text = self.parts = None
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("attributes are immutable: use Graph.set_attributes with node.attributes.changed(...)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -92,10 +93,9 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
         return ELIDED
     type_ = literal.type
     assert isinstance(type_, TensorType), "leaves with data are arrays"
-    if type_.dtype.kind is DTypeKind.BOOLEAN and not data.ndim:
-        return "true" if data else "false"
-    if not data.ndim and type_.dtype.name in _FEWER_DIGITS and math.isfinite(data) and (data or not np.signbit(data)):
-        return _plain_scalar(float(data), type_.dtype)
+    scalar = None if data.ndim else _plain_scalar(data.item(), type_.dtype)
+    if scalar is not None:
+        return scalar
     if literal.is_splat:
         if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
             return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]
@@ -110,10 +110,30 @@ def _is_plain_zero(element: np.ndarray) -> bool:
     return element.dtype.kind != "c" and not any(element.tobytes())
 
 
-def _plain_scalar(value: float, dtype: DType) -> str:
-    """The text of one finite f32 or f64 that is not -0."""
+def _plain_scalar(value: Any, dtype: DType) -> str | None:
+    """The text of one number; None for floats of other types than f32 and f64, for -0, infinities and NaNs."""
+    if dtype.kind is DTypeKind.BOOLEAN:
+        return "true" if value else "false"
+    if dtype.is_integer:
+        return str(value) if dtype.bits >= 8 else None
+    if not dtype.is_complex:
+        return _plain_float(value, dtype) if dtype.name in _FEWER_DIGITS else None
+    part = component(dtype)
+    if part.bits == 32 and max(abs(value.real), abs(value.imag)) == float_range(part)[1]:
+        return None
+    real, imaginary = _plain_float(value.real, part), _plain_float(value.imag, part)
+    return None if real is None or imaginary is None else f"({real}, {imaginary})"
+
+
+def _plain_float(value: float, dtype: DType) -> str | None:
+    """The text of one finite f32 or f64 that is not -0; None for others."""
+    if not value:
+        return "0" if math.copysign(1, value) > 0 else None
+    if not math.isfinite(value):
+        return None
     short = f"{value:.{_FEWER_DIGITS[dtype.name]}g}"
-    return short if dtype.numpy.type(float(short)) == value else f"{value:.{_DIGITS[dtype.name]}g}"
+    number = float(short)
+    return short if value in (number, dtype.numpy.type(number)) else f"{value:.{_DIGITS[dtype.name]}g}"
 
 
 def _nest(texts: list[str], dims: tuple[int, ...]) -> str:

@@ -180,7 +180,7 @@ class Module(Displayed):
         graph.name = wanted
         self._names[graph.name] = graph
         for caller in [node for member in self.graphs for node in member.nodes if node.attributes.refers]:
-            caller.attributes.text = None
+            caller.attributes.text = caller.attributes.parts = None
 
     def erase_graph(self, graph: Graph) -> None:
         """Take a graph out; raises HloomError while something calls it or it is the entry."""

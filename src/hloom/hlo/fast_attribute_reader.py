@@ -1,0 +1,95 @@
+"""Reading plain attributes at once, by their texts, without looking at single tokens.
+
+What is plain: integers, words out of an attribute's choices, and known computations, in the order of the op's row and
+in the spacing in which they are printed, so that the printed form is known too. A backend's configuration in braces may
+follow. All else is left to `read_attributes`, which must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from hloom.hlo.attribute_printer import is_balanced
+from hloom.hlo.attribute_reader import says_nothing
+from hloom.ir import Attribute, AttributeKind, Attributes, Graph, Op
+from hloom.ops import OPS
+
+_K = AttributeKind
+_CONFIG = "backend_config"
+_INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
+_INTEGERS = re.compile(rf"\{{(?:(?:{_INTEGER.pattern})(?:,(?:{_INTEGER.pattern}))*+)?\}}")
+_BOOLEANS = {"true": True, "false": False}
+_REFERENCES = frozenset(name for op in OPS.values() for name, row in op.attributes.items() if row.kind is _K.GRAPH)
+"""The attributes that name computations."""
+
+
+def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Attributes | None:
+    """The attributes that stand behind the operands, without metadata; None where any of them is not plain."""
+    if not text.startswith(", "):
+        return None
+    head, separator, config = text.partition(f", {_CONFIG}=")
+    values: dict[str, Any] = {}
+    pieces = head[2:].split(", ") if head else []
+    least = 0
+    for index, piece in enumerate(pieces):
+        name, _, word = piece.partition("=")
+        if name in _REFERENCES:
+            called = word.removeprefix("%")
+            graph = graphs.get(called)
+            rank = _ranks(op).get(name, -1)
+            if graph is None or graph.name != called:
+                return None
+            values[name] = graph
+            pieces[index] = f"{name}=%{called}"
+        else:
+            known = _plain_attribute(op, piece)
+            if known is None:
+                return None
+            rank, values[name] = known
+        if rank < least:
+            return None
+        least = rank + 1
+    if separator:
+        if _ranks(op).get(_CONFIG, -1) < least or not _is_plain_configuration(config):
+            return None
+        values[_CONFIG] = config
+    attributes = Attributes(values)
+    plain = f", {', '.join(pieces)}" if pieces else ""
+    if separator:
+        attributes.parts = plain, f", {_CONFIG}={config}"
+    else:
+        attributes.text = plain
+    return attributes
+
+
+@lru_cache(maxsize=1024)
+def _ranks(op: Op) -> dict[str, int]:
+    """Where each attribute stands among those of its op."""
+    return {name: rank for rank, name in enumerate(op.attributes)}
+
+
+@lru_cache(maxsize=8192)
+def _plain_attribute(op: Op, text: str) -> tuple[int, Any] | None:
+    """The rank and the value of `name=value`; None where it is not plain, or only says the default."""
+    name, _, word = text.partition("=")
+    attribute = op.attributes.get(name)
+    value = None if attribute is None else _plain_value(attribute, word)
+    return None if value is None or says_nothing(op, name, value) else (_ranks(op)[name], value)
+
+
+def _plain_value(attribute: Attribute, word: str) -> Any:
+    if attribute.kind is _K.INTEGERS and _INTEGERS.fullmatch(word):
+        return tuple(map(int, word[1:-1].split(","))) if word != "{}" else ()
+    if attribute.kind is _K.INTEGER and _INTEGER.fullmatch(word):
+        return int(word)
+    if attribute.kind is _K.BOOLEAN:
+        return _BOOLEANS.get(word)
+    return word if attribute.kind is _K.ENUM and word in attribute.choices else None
+
+
+@lru_cache(maxsize=1024)
+def _is_plain_configuration(text: str) -> bool:
+    return is_balanced(text)
