@@ -789,3 +789,23 @@ def test_zeros_take_no_memory_and_little_text(array: str):
 
 def test_fewer_zeros_are_written_one_by_one():
     assert "constant({0, 0, 0})" in print_module(parse("ENTRY e { ROOT c = f32[3] constant(0) }"))
+
+
+SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, 3.4028234663852886e38, -3.4028234663852886e38, 0.1)
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "c64", "c128", "s8", "u8", "s32", "u32", "s64", "u64", "pred", "bf16"])
+def test_a_few_numbers_are_written_as_many_are(name: str, monkeypatch: pytest.MonkeyPatch):
+    """One after another, or all together: the same texts."""
+    type_, random = dtype(name), np.random.default_rng(0)
+    bits = random.integers(0, 256, 600 * type_.byte_count, dtype=np.uint8)
+    numbers = [(bits & 1).view(np.bool_) if name == "pred" else bits.view(type_.numpy)]
+    if type_.is_float or type_.is_complex:
+        with np.errstate(all="ignore"):
+            numbers.append(np.array([*SPECIAL, *random.normal(size=100)]).astype(type_.numpy))
+    literals = [
+        literal_of(value, type_) for flat in numbers for value in (*flat[:300], flat[:7], flat[:32].reshape(4, -1))
+    ]
+    few = [format_literal(literal) for literal in literals if literal.numpy().size]
+    monkeypatch.setattr("hloom.ir.literal_text._PLAIN_TEXTS", {})
+    assert few == [format_literal(literal) for literal in literals]

@@ -32,15 +32,15 @@ SHOWN = {
 
 def readable() -> dict[str, Module]:
     """The texts of the corpus that read."""
-    found: dict[str, Module] = {}
+    modules_read: dict[str, Module] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HloomWarning)
         for name, text in sample({**handwritten(), **lowered("before"), **lowered("after")}, 2).items():
             try:
-                found[name] = parse(text)
+                modules_read[name] = parse(text)
             except HloomError:
                 continue
-    return found
+    return modules_read
 
 
 def without_kept_forms(text: str) -> Module:

@@ -100,7 +100,7 @@ def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str
     """The text of `print_module` in pieces: the header, then one computation at a time."""
     if module.has_closures:
         _refuse_closures(module)
-    may_shorten = any([graph.name.startswith(WRAPPED) for graph in module.graphs])
+    may_shorten = any(graph.name.startswith(WRAPPED) for graph in module.graphs)
     printer = _Printer(module, options, short_forms(calling_nodes(module)) if may_shorten else None)
     yield print_header(module, options.metadata)
     done: set[Graph] = set(module.declared)

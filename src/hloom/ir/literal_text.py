@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,11 @@ _SAMPLE = 1024
 
 _MANY = 512
 """From how many f32 on they are written together."""
+_FEW = 32
+"""Up to how many numbers are written one after another."""
 _F32 = dtype("f32")
+_F32_BYTES = Struct("f")
+_GREATEST_F32 = float_range(_F32)[1]
 
 MOST_ZEROS = 1 << 24
 """How many zeros are written one by one: 50 MB of text."""
@@ -46,6 +51,9 @@ def format_literal(literal: Literal, *, limit: int | None = None) -> str:
     Arrays of more than `limit` elements are written `{...}`, as elided ones are. Of more than `MOST_ZEROS` zeros one is
     written: XLA's parser gives a number without braces to the first element, and 0 to the others.
     """
+    type_ = literal.type
+    if isinstance(type_, TensorType) and not type_.dims and not literal.is_left_out:
+        return _scalar_text(literal.numpy(), type_.dtype)
     return _format(literal, limit, with_types=False)
 
 
@@ -93,9 +101,8 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
         return ELIDED
     type_ = literal.type
     assert isinstance(type_, TensorType), "leaves with data are arrays"
-    scalar = None if data.ndim else _plain_scalar(data.item(), type_.dtype)
-    if scalar is not None:
-        return scalar
+    if not data.ndim:
+        return _scalar_text(data, type_.dtype)
     if literal.is_splat:
         if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
             return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]
@@ -110,30 +117,50 @@ def _is_plain_zero(element: np.ndarray) -> bool:
     return element.dtype.kind != "c" and not any(element.tobytes())
 
 
-def _plain_scalar(value: Any, dtype: DType) -> str | None:
-    """The text of one number; None for floats of other types than f32 and f64, for -0, infinities and NaNs."""
+def _scalar_text(data: np.ndarray, dtype: DType) -> str:
     if dtype.kind is DTypeKind.BOOLEAN:
-        return "true" if value else "false"
-    if dtype.is_integer:
-        return str(value) if dtype.bits >= 8 else None
-    if not dtype.is_complex:
-        return _plain_float(value, dtype) if dtype.name in _FEWER_DIGITS else None
-    part = component(dtype)
-    if part.bits == 32 and max(abs(value.real), abs(value.imag)) == float_range(part)[1]:
+        return "true" if data else "false"
+    text_of = _PLAIN_TEXTS.get(dtype.name)
+    return (text_of and text_of(data.item())) or _element_texts(data.reshape(-1), dtype)[0]
+
+
+def _plain_f32(value: float) -> str | None:
+    """The text of an f32; None for a NaN, whose sign and payload are not seen here."""
+    if not value or value != value:
+        return _zero_text(value)
+    short = f"{value:.6g}"
+    number = float(short)
+    return short if value in (number, _F32_BYTES.unpack(_F32_BYTES.pack(number))[0]) else f"{value:.9g}"
+
+
+def _plain_f64(value: float) -> str | None:
+    """The text of an f64; None for a NaN."""
+    if not value or value != value:
+        return _zero_text(value)
+    short = f"{value:.15g}"
+    return short if value == float(short) else f"{value:.17g}"
+
+
+def _zero_text(value: float) -> str | None:
+    """The text of a zero; None for a NaN."""
+    return None if value else "0" if math.copysign(1, value) > 0 else "-0.0"
+
+
+def _plain_c64(value: complex) -> str | None:
+    """The text of a c64; None where a part is a NaN, or the greatest f32, which takes more digits here."""
+    if _GREATEST_F32 in (abs(value.real), abs(value.imag)):
         return None
-    real, imaginary = _plain_float(value.real, part), _plain_float(value.imag, part)
+    real, imaginary = _plain_f32(value.real), _plain_f32(value.imag)
     return None if real is None or imaginary is None else f"({real}, {imaginary})"
 
 
-def _plain_float(value: float, dtype: DType) -> str | None:
-    """The text of one finite f32 or f64 that is not -0; None for others."""
-    if not value:
-        return "0" if math.copysign(1, value) > 0 else None
-    if not math.isfinite(value):
-        return None
-    short = f"{value:.{_FEWER_DIGITS[dtype.name]}g}"
-    number = float(short)
-    return short if value in (number, dtype.numpy.type(number)) else f"{value:.{_DIGITS[dtype.name]}g}"
+_PLAIN_TEXTS: dict[str, Callable[[Any], str | None]] = {
+    "f32": _plain_f32,
+    "f64": _plain_f64,
+    "c64": _plain_c64,
+    **{f"{sign}{bits}": str for sign in "su" for bits in (8, 16, 32, 64)},
+}
+"""The text of one number of a type, where one after another is the fastest way."""
 
 
 def _nest(texts: list[str], dims: tuple[int, ...]) -> str:
@@ -167,6 +194,12 @@ def _enclose(rows: list[str], outer: Sequence[int], level: int, commented: bool)
 
 def _element_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     """The text of every element."""
+    text_of = _PLAIN_TEXTS.get(dtype.name)
+    if text_of is not None and flat.size <= _FEW:
+        texts = [text_of(value) for value in flat.tolist()]
+        plain = [text for text in texts if text is not None]
+        if len(plain) == len(texts):
+            return plain
     if dtype.kind is DTypeKind.BOOLEAN:
         return ["1" if value else "0" for value in flat.tolist()]
     if dtype.is_integer:
