@@ -34,6 +34,7 @@ def model(tmp_path: Path) -> Path:
         (("--structured", "heads", "--method", "wanda", "--weights", "w.npz"), "--method is for single elements"),
         (("--multiple", "8"), "--multiple is for --structured"),
         (("--pad-outputs",), "--pad-outputs is for --structured"),
+        (("--shared-positions",), "--shared-positions is for --structured"),
         (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
     ],
 )
@@ -133,3 +134,62 @@ def test_structured(call: Call, model: Path, tmp_path: Path):
     record = json.loads(call("prune", model, *options, "--json").stdout)
     assert record["axes"][0]["kept"] == 64 and record["outputs"][0]["with_zeros"]["error"] < 1e-5
     assert [product["flops"][0] // product["flops"][1] for product in record["products"]] == [2, 2]
+
+
+def test_layers_with_positions_of_their_own(call: Call, tmp_path: Path):
+    """A loop over two layers: the checkpoint is gathered by layer, and the masks have a row for each."""
+    model = tmp_path / "loop.hlo"
+    model.write_text(LOOP)
+    generator = np.random.default_rng(0)
+    weights = {"up": generator.standard_normal((2, 4, 6)), "down": generator.standard_normal((2, 6, 4))}
+    save_checkpoint(tmp_path / "w.npz", {name: array.astype(np.float32) for name, array in weights.items()})
+    options = ("--structured", "channels", "--convert", tmp_path / "w.npz", tmp_path / "new.npz", "--check")
+    kept = tmp_path / "kept.npz"
+    result = call("prune", model, *options, "--save-masks", kept)
+    assert result.exit_code == 0
+    assert "up.2: every layer keeps positions of its own" in result.stdout
+    rows = load_checkpoint(kept)["up.2"]
+    assert rows.shape == (2, 3) and (rows[0] != rows[1]).any()
+    new = load_checkpoint(tmp_path / "new.npz")["up"]
+    assert all((new[n] == weights["up"][n][:, rows[n]].astype(np.float32)).all() for n in range(2))
+    record = json.loads(call("prune", model, *options, "--json").stdout)
+    assert record["axes"][0]["dims"][0] == {"weight": "up", "dim": 2, "kept": 3, "layer_dim": 0}
+    assert record["outputs"][0]["with_zeros"]["error"] < 1e-5
+    shared = call("prune", model, *options, "--shared-positions", "--save-masks", kept)
+    assert "up.2: all layers keep the same positions: they were asked for" in shared.stdout
+    assert load_checkpoint(kept)["up.2"].shape == (3,)
+
+
+LOOP = """HloModule loop
+body { p = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[3,4] get-tuple-element(p), index=1
+  up = f32[2,4,6] get-tuple-element(p), index=2
+  down = f32[2,6,4] get-tuple-element(p), index=3
+  zero = s32[] constant(0)
+  a = f32[1,4,6] dynamic-slice(up, i, zero, zero), dynamic_slice_sizes={1,4,6}
+  b = f32[1,6,4] dynamic-slice(down, i, zero, zero), dynamic_slice_sizes={1,6,4}
+  u = f32[4,6] reshape(a)
+  d = f32[6,4] reshape(b)
+  h = f32[3,6] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[3,6] tanh(h)
+  y = f32[3,4] dot(t, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT r = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) tuple(next, y, up, down)
+}
+condition { p = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(2)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+ENTRY main {
+  x = f32[3,4] parameter(0)
+  up = f32[2,4,6] parameter(1)
+  down = f32[2,6,4] parameter(2)
+  zero = s32[] constant(0)
+  t = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) tuple(zero, x, up, down)
+  w = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) while(t), body=body, condition=condition
+  ROOT y = f32[3,4] get-tuple-element(w), index=1
+}
+"""

@@ -60,6 +60,7 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option("--structured", metavar="AXES", help=f"Remove dimensions instead: of {', '.join(AXES)}.")
 @click.option("--multiple", type=click.IntRange(min=1), metavar="N", help="Sizes that are multiples of N: structured.")
 @click.option("--pad-outputs", is_flag=True, help="Remove what reaches outputs too, and put it back there: structured.")
+@click.option("--shared-positions", is_flag=True, help="Layers of a loop lose the same positions: structured.")
 @click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
 @click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
@@ -88,6 +89,7 @@ def command(
     structured: str | None,
     multiple: int | None,
     pad_outputs: bool,
+    shared_positions: bool,
     opcodes: str,
     scope: str | None,
     only: str | None,
@@ -122,6 +124,8 @@ def command(
         raise click.UsageError("--multiple is for --structured")
     if structured is None and pad_outputs:
         raise click.UsageError("--pad-outputs is for --structured")
+    if structured is None and shared_positions:
+        raise click.UsageError("--shared-positions is for --structured")
     if structured is not None and weights is None and checkpoints is None:
         raise click.UsageError("--structured needs --weights or --convert: what is not among them is an input")
     if weights is not None and checkpoints is not None:
@@ -155,6 +159,7 @@ def command(
             share = SPARSITY if sparsity is None else sparsity
             names = names_of(structured) or []
             chosen |= {"axes": names, "multiple": multiple or 1, "pad_outputs": pad_outputs}
+            chosen |= {"shared_positions": shared_positions}
             smaller = prune_structured(program, known, share, **chosen)
             result = structure_report(smaller, arrays, device=device)
             made, saved, shown = smaller, smaller.kept(), [*structure_tables(result)]
@@ -277,6 +282,11 @@ def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
     if result.zeroed is not None:
         worst = max((noise.error for noise in result.zeroed), default=0.0)
         yield Text(f"greatest error against the original with zeros: {worst:.1e}")
+    for axis in made.axes[:MOST_ROWS]:
+        if axis.layer_dims:
+            yield Text(f"{axis.name}: every layer keeps positions of its own")
+        elif axis.why_shared is not None:
+            yield Text(f"{axis.name}: all layers keep the same positions: {axis.why_shared}")
     yield from exclusion_lines(made.exclusions)
     before, after = result.weight_bytes
     yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")

@@ -54,7 +54,16 @@ class StructureReport:
                     "role": axis.role,
                     "size": axis.size,
                     "kept": axis.kept,
-                    "dims": [{"weight": name, "dim": dim, "kept": len(cut)} for (name, dim), cut in axis.dims.items()],
+                    "dims": [
+                        {
+                            "weight": name,
+                            "dim": dim,
+                            "kept": cut.shape[-1],
+                            "layer_dim": axis.layer_dims.get((name, dim)),
+                        }
+                        for (name, dim), cut in axis.dims.items()
+                    ],
+                    "why_shared": axis.why_shared,
                 }
                 for axis in self.pruning.axes
             ],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from hloom.pruning.removal import remove_positions
 from hloom.pruning.removed_values import Removed, missed_terms, removed_values
 from hloom.pruning.scores import dims_of, magnitudes
 from hloom.pruning.separation import separate_uses
+from hloom.pruning.stacked_layers import StackedLayers, stacked_layers
 from hloom.pruning.weight_arrays import check_count, checked, keys_of
 from hloom.pruning.weight_matrix import matrix_dims
 from hloom.quantization import (
@@ -52,7 +54,8 @@ class PrunedAxis:
     """Dimensions of weights that lost positions together.
 
     `name` is the first of them; of `size` units (channels, heads), `kept` are kept. `dims` are, by weight's name and
-    dimension, the positions that are kept.
+    dimension, the positions that are kept: where layers of a stack have positions of their own, a row of them for each
+    layer, and `layer_dims` are the dimensions that number layers. `why_shared` says why layers lose the same positions.
     """
 
     name: str
@@ -60,6 +63,8 @@ class PrunedAxis:
     size: int
     kept: int
     dims: Mapping[tuple[str, int], np.ndarray]
+    layer_dims: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    why_shared: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,22 +86,23 @@ class StructuredPruning:
         A sequence holds all inputs in order; a mapping any of them by name, the weights that are cut among them. Raises
         HloomError for a weight that is missing, of another shape or type, or not finite.
         """
-        return self._changed(arrays, lambda array, dim, positions: array.take(positions, dim))
+        return self._changed(arrays, _taken)
 
     def zeroed(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
         """The original's arrays, with zeros at the positions that are removed."""
         return self._changed(arrays, _with_zeros)
 
     def kept(self) -> dict[str, np.ndarray]:
-        """The positions that are kept, by `NAME.DIMENSION`."""
+        """The positions that are kept, by `NAME.DIMENSION`; of layers with positions of their own a row for each."""
         return {f"{name}.{dim}": positions for axis in self.axes for (name, dim), positions in axis.dims.items()}
 
     def _changed(self, arrays: Mapping[str, Any] | Sequence[Any], change: Any) -> Any:
         parameters = {parameter.name: parameter for parameter in self.original.entry.parameters}
-        cuts: dict[int, list[tuple[int, np.ndarray]]] = {}
+        cuts: dict[int, list[tuple[int, np.ndarray, int | None]]] = {}
         for axis in self.axes:
             for (name, dim), positions in axis.dims.items():
-                cuts.setdefault(parameters[name].number, []).append((dim, positions))
+                layer_dim = axis.layer_dims.get((name, dim))
+                cuts.setdefault(parameters[name].number, []).append((dim, positions, layer_dim))
         if isinstance(arrays, Mapping):
             keys: Mapping[int, Any] = keys_of(self.original, arrays, cuts)
             result: Any = dict(arrays)
@@ -106,8 +112,8 @@ class StructuredPruning:
             keys = {number: number for number in cuts}
         for number, dims in cuts.items():
             array = checked(self.original.entry.parameters[number], result[keys[number]])
-            for dim, positions in dims:
-                array = change(array, dim, positions)
+            for dim, positions, layer_dim in dims:
+                array = change(array, dim, positions, layer_dim)
             result[keys[number]] = np.ascontiguousarray(array)
         return result
 
@@ -124,6 +130,7 @@ def prune_structured(
     only: Sequence[str | int] | None = None,
     least: int = 0,
     pad_outputs: bool = False,
+    shared_positions: bool = False,
 ) -> StructuredPruning:
     """Remove the share `sparsity` of the channels, attention heads or experts of a program, those that matter least.
 
@@ -132,9 +139,10 @@ def prune_structured(
     the weights `only`, those are followed through the program that are of `axes`: "channels", "heads" (of attention),
     "head_dims", "experts", "residual". What matters is the norm of all weights that are multiplied with at a position,
     not of biases and statistics. `multiple`: numbers that are kept are multiples of it. Dimensions that reach an output
-    are left, or with `pad_outputs` put back there, with what zero weights make of them. An axis is removed only where
-    the program then computes what the original computes with zeros, else `exclusions` says why not. Raises HloomError
-    where nothing can be removed.
+    are left, or with `pad_outputs` put back there, with what zero weights make of them. Layers of a loop lose as many
+    positions each, but others in each, unless something needs the same in all, or with `shared_positions`. An axis is
+    removed only where the program then computes what the original computes with zeros, else `exclusions` says why not.
+    Raises HloomError where nothing can be removed.
 
     >>> import hloom, numpy as np
     >>> layer = hloom.parse('''ENTRY layer {
@@ -150,6 +158,11 @@ def prune_structured(
     >>> [str(p.type) for p in pruned.module.entry.parameters], pruned.kept()["up.1"].tolist()
     (['f32[2,4]', 'f32[4,2]', 'f32[2,5]'], [0, 2])
     """
+    if not isinstance(sparsity, Real):
+        raise HloomError(
+            f"{sparsity} is no sparsity: layers of a stack are arrays of one shape, and lose as many positions each",
+            hint="give one share, from 0 to 1; for weights that are not stacked, prune with only=[...] several times",
+        )
     if not 0 <= sparsity <= 1:
         raise HloomError(f"{sparsity:g} is no sparsity", hint="give the share that is removed, from 0 to 1")
     if multiple < 1:
@@ -181,7 +194,7 @@ def prune_structured(
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         others = f"; there are {', '.join(sorted(search.left_roles))}" if search.left_roles else ""
         raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}{others}")
-    pruned = search.remove(sparsity, multiple)
+    pruned = search.remove(sparsity, multiple, shared_positions=shared_positions)
     cse(copy)
     return StructuredPruning(copy, module, tuple(pruned), tuple(exclusions))
 
@@ -264,48 +277,75 @@ class _AxisSearch:
         self._paddings += paddings
         return None
 
-    def remove(self, sparsity: float, multiple: int) -> list[PrunedAxis]:
-        """Remove positions of all axes from the module."""
+    def remove(self, sparsity: float, multiple: int, *, shared_positions: bool) -> list[PrunedAxis]:
+        """Remove positions of all axes from the module, which is the same for all layers."""
         kept: dict[LeafDim, np.ndarray] = {}
         restrictions: dict[OperandDim, np.ndarray] = {}
         pruned: list[PrunedAxis] = []
         for name, role, coupling in self.axes:
-            removed, size = self._removed(coupling, sparsity, multiple)
-            positions = {at: kept_positions(coupling.roots_at(at), removed) for at in coupling.labels}
+            layers = "they were asked for" if shared_positions else self._layers(coupling)
+            removed, size = self._removed(coupling, sparsity, multiple, layers)
+            if isinstance(layers, StackedLayers) and not _is_even(coupling, removed):
+                layers = "layers would keep different numbers of positions"
+                removed, size = self._removed(coupling, sparsity, multiple, layers)
+            positions = {at: kept_positions(coupling.roots_at(at), removed[0]) for at in coupling.labels}
             kept |= positions
             for slot, labels in coupling.restrictions.items():
-                restrictions[slot] = kept_positions(coupling.forest.roots(labels), removed)
-            dims = {
-                (self.weights[at.leaf].name, at.dim): cut for at, cut in positions.items() if at.leaf in self.weights
+                restrictions[slot] = kept_positions(coupling.forest.roots(labels), removed[0])
+            layer_dims = layers.dims if isinstance(layers, StackedLayers) else {}
+            dims = {}
+            for at in (at for at in coupling.labels if at.leaf in self.weights):
+                rows = [kept_positions(coupling.roots_at(at), row) for row in removed]
+                dims[self.weights[at.leaf].name, at.dim] = np.stack(rows) if at.leaf in layer_dims else rows[0]
+            numbered = {
+                (self.weights[at.leaf].name, at.dim): layer_dims[at.leaf]
+                for at in coupling.labels
+                if at.leaf in self.weights and at.leaf in layer_dims
             }
-            pruned.append(PrunedAxis(name, role, size, size - int(removed.sum()), dims))
+            why = layers if isinstance(layers, str) else None
+            pruned.append(PrunedAxis(name, role, size, size - int(removed[0].sum()), dims, numbered, why))
         remove_positions(self.module, self.dataflow, kept, restrictions)
         for restored in (*self._corrections, *self._paddings):
             restored.write(kept)
         verify(self.module)
         return pruned
 
-    def _removed(self, coupling: Coupling, sparsity: float, multiple: int) -> tuple[np.ndarray, int]:
-        """By label whether its positions are removed, and how many units there are: at least one is kept."""
-        squares = np.zeros(coupling.size)
+    def _layers(self, coupling: Coupling) -> StackedLayers | str | None:
+        """The layers that lose positions of their own, or why they cannot."""
+        layers = stacked_layers(coupling)
+        if isinstance(layers, StackedLayers):
+            reached = [at.leaf for at in coupling.labels if at.leaf in self.padded_outputs]
+            if reached:
+                return f"{self.dataflow.leaves[min(reached)].node.name} is an output of the program"
+        return layers
+
+    def _removed(
+        self, coupling: Coupling, sparsity: float, multiple: int, layers: StackedLayers | str | None
+    ) -> tuple[np.ndarray, int]:
+        """By layer and label whether its positions are removed, and how many units there are: at least one is kept.
+
+        There is one layer where all lose the same.
+        """
+        layer_dims = layers.dims if isinstance(layers, StackedLayers) else {}
+        squares = np.zeros((layers.count if isinstance(layers, StackedLayers) else 1, coupling.size))
         for at in coupling.labels:
-            if at.leaf not in self.weights:
+            if at.leaf not in self.weights or not self._is_multiplied(at.leaf):
                 continue
-            if not self._is_multiplied(at.leaf):
-                continue
-            array = self.arrays[self.weights[at.leaf].number]
-            axes = tuple(dim for dim in range(array.ndim) if dim != at.dim)
+            array = np.square(magnitudes(self.arrays[self.weights[at.leaf].number]), dtype=np.float64)
             labels = coupling.roots_at(at)
-            np.add.at(
-                squares,
-                labels[labels >= 0],
-                np.square(magnitudes(array), dtype=np.float64).sum(axis=axes)[labels >= 0],
-            )
+            array = np.moveaxis(array, at.dim, -1)
+            layer_dim = layer_dims.get(at.leaf)
+            if layer_dim is None:
+                sums = array.reshape(1, -1, labels.size).sum(axis=1)
+            else:
+                array = np.moveaxis(array, layer_dim - (at.dim < layer_dim), 0)
+                sums = array.reshape(len(array), -1, labels.size).sum(axis=1)
+            np.add.at(squares.T, labels[labels >= 0], sums[:, labels >= 0].T)
         units = np.unique(coupling.roots_at(coupling.seed))
         left = max(len(units) - count_of(sparsity, len(units)), 1)
         left = min(-(-left // multiple) * multiple, len(units))
-        removed = np.zeros(coupling.size, bool)
-        removed[units[lowest(squares[units], len(units) - left)]] = True
+        removed = np.zeros(squares.shape, bool)
+        removed[:, units] = lowest(squares[:, units], len(units) - left)
         return removed, len(units)
 
     def _is_multiplied(self, weight: int) -> bool:
@@ -360,9 +400,45 @@ def _reason_against(type_: TensorType) -> str | None:
     return None if type_.dtype.is_float else f"it is {type_}: only floats are pruned"
 
 
-def _with_zeros(array: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
-    result = np.zeros_like(array)
-    selected = [slice(None)] * array.ndim
-    selected[dim] = positions  # type: ignore[call-overload]
-    result[tuple(selected)] = array[tuple(selected)]
-    return result
+def _is_even(coupling: Coupling, removed: np.ndarray) -> bool:
+    """Whether all layers keep as many positions of every dimension, and of every part that a slice takes."""
+    for at in coupling.labels:
+        if len({len(kept_positions(coupling.roots_at(at), row)) for row in removed}) > 1:
+            return False
+    for number in coupling.equations:
+        node, _, leaves = coupling.dataflow.equations[number]
+        if node.opcode != "slice":
+            continue
+        for dim, part in enumerate(node.attributes["slice"]):
+            labels = coupling.labels.get(LeafDim(leaves[0], dim))
+            if labels is None:
+                continue
+            kept = [kept_positions(coupling.forest.roots(labels), row) for row in removed]
+            if len({tuple(np.searchsorted(positions, (part.start, part.limit))) for positions in kept}) > 1:
+                return False
+    return True
+
+
+def _taken(array: np.ndarray, dim: int, positions: np.ndarray, layer_dim: int | None) -> np.ndarray:
+    """The kept positions of an array's dimension, those of every layer where they have their own."""
+    if layer_dim is None:
+        return array.take(positions, dim)
+    return np.take_along_axis(array, _aligned(array, dim, positions, layer_dim), dim)
+
+
+def _with_zeros(array: np.ndarray, dim: int, positions: np.ndarray, layer_dim: int | None) -> np.ndarray:
+    """An array with zeros at all but the kept positions."""
+    if layer_dim is None:
+        mask = np.zeros(array.shape[dim], bool)
+        mask[positions] = True
+        return np.where(mask.reshape([-1 if at == dim else 1 for at in range(array.ndim)]), array, array.dtype.type(0))
+    mask = np.zeros([size if at in (dim, layer_dim) else 1 for at, size in enumerate(array.shape)], bool)
+    np.put_along_axis(mask, _aligned(array, dim, positions, layer_dim), True, dim)
+    return np.where(mask, array, array.dtype.type(0))
+
+
+def _aligned(array: np.ndarray, dim: int, positions: np.ndarray, layer_dim: int) -> np.ndarray:
+    """Rows of positions as an array of the rank of a weight."""
+    rows = positions if layer_dim < dim else positions.T
+    sizes = {layer_dim: positions.shape[0], dim: positions.shape[1]}
+    return rows.reshape([sizes.get(at, 1) for at in range(array.ndim)])
