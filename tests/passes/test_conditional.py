@@ -7,6 +7,8 @@ from hloom.passes.rules.conditional import CONDITIONAL, equal_branches, known_br
 from hloom.passes.rules.tuple import TUPLE
 from hloom.passes.rules.while_loop import element_of_tuple
 from hloom.rewrite import rewrite
+from tests.passes.computations import computation
+from tests.passes.pass_assertions import assert_leaves, changed
 from tests.passes.rule_assertions import assert_keeps, assert_rewrites, module_of, rewritten
 
 TWO = """
@@ -52,17 +54,119 @@ def test_a_single_branch_is_taken():
     assert rewritten(known_branch, text).entry.root.opcode == "sine"
 
 
-def test_effects_of_the_chosen_branch_only_come_about():
-    text = """
-    f { p = f32[] parameter(0)  k = token[] after-all()  o = token[] outfeed(p, k)  ROOT r = f32[] sine(p) }
-    g { p = f32[] parameter(0)  k = token[] after-all()  a = token[] outfeed(p, k)  b = token[] outfeed(p, a)
-      ROOT r = f32[] cosine(p) }
+EFFECTS = """
+    f { p = f32[] parameter(0)  ROOT r = f32[] custom-call(p), custom_call_target="a", custom_call_has_side_effect=true }
+    g { p = f32[] parameter(0)  ROOT r = f32[] custom-call(p), custom_call_target="b", custom_call_has_side_effect=true }
     ENTRY e { x = f32[] parameter(0)  i = pred[] constant(true)
       ROOT c = f32[] conditional(i, x, x), true_computation=f, false_computation=g }
     """
-    result = rewritten(known_branch, text)
-    assert [node.opcode for node in result.entry.nodes].count("outfeed") == 1
+
+
+def test_effects_of_the_chosen_branch_only_come_about():
+    result = rewritten(known_branch, EFFECTS)
+    assert result.entry.root.attributes["custom_call_target"] == "a"
     assert [graph.name for graph in result] == ["e"]
+
+
+@pytest.mark.parametrize(
+    "transfer",
+    [
+        "k = token[] after-all()  o = (f32[], token[]) infeed(k)  ROOT r = f32[] sine(p)",
+        "k = token[] after-all()  o = token[] outfeed(p, k)  ROOT r = f32[] sine(p)",
+        "k = token[] after-all()  s = (f32[], u32[], token[]) send(p, k), channel_id=1"
+        "  d = token[] send-done(s), channel_id=1  ROOT r = f32[] sine(p)",
+        "k = token[] after-all()  s = (f32[], u32[], token[]) recv(k), channel_id=1"
+        "  d = (f32[], token[]) recv-done(s), channel_id=1  ROOT r = f32[] sine(p)",
+    ],
+)
+@pytest.mark.parametrize("choice", ["true", "false"])
+def test_what_the_host_awaits_stays(transfer: str, choice: str):
+    called = 'ROOT r = f32[] custom-call(p), custom_call_target="a", custom_call_has_side_effect=true'
+    assert called in EFFECTS
+    assert_keeps(known_branch, EFFECTS.replace(called, transfer).replace("constant(true)", f"constant({choice})"))
+
+
+def test_results_that_come_twice():
+    text = """
+    f { p = f32[] parameter(0)  a = f32[] sine(p)  ROOT r = (f32[], f32[], f32[]) tuple(a, p, a) }
+    g { p = f32[] parameter(0)  a = f32[] cosine(p)  ROOT r = (f32[], f32[], f32[]) tuple(a, a, a) }
+    ENTRY e { x = f32[] parameter(0)  i = pred[] parameter(1)
+      c = (f32[], f32[], f32[]) conditional(i, x, x), true_computation=f, false_computation=g
+      a = f32[] get-tuple-element(c), index=0
+      b = f32[] get-tuple-element(c), index=1
+      d = f32[] get-tuple-element(c), index=2
+      ROOT t = (f32[], f32[], f32[]) tuple(a, b, d) }
+    """
+    after, _ = changed("simplify", text)
+    assert [node.opcode for node in after.entry.nodes].count("get-tuple-element") == 2
+
+
+SELECTED = """
+f {{ p = f32[4] parameter(0)  {one} }}
+g {{ p = f32[4] parameter(0)  {other} }}
+ENTRY e {{
+  i = pred[] parameter(0)
+  x = f32[4] parameter(1)
+  y = f32[4] parameter(2)
+  ROOT c = f32[4] conditional(i, x, y), true_computation=f, false_computation=g
+}}
+"""
+SINE, COSINE = "ROOT r = f32[4] sine(p)", "ROOT r = f32[4] cosine(p)"
+
+
+def test_cheap_branches_become_a_select():
+    after, _ = changed("conditional-to-select", SELECTED.format(one=SINE, other=COSINE))
+    assert [node.opcode for node in after.entry.nodes[3:]] == ["sine", "cosine", "broadcast", "select"]
+    assert [graph.name for graph in after] == ["e"]
+
+
+def test_tuples_are_selected_by_element():
+    text = """
+    f { p = (f32[4], token[]) parameter(0)  x = f32[4] get-tuple-element(p), index=0
+      k = token[] get-tuple-element(p), index=1  n = f32[4] negate(x)  ROOT t = (f32[4], token[]) tuple(n, k) }
+    g { p = (f32[4], token[]) parameter(0)  x = f32[4] get-tuple-element(p), index=0
+      k = token[] get-tuple-element(p), index=1  n = f32[4] abs(x)  ROOT t = (f32[4], token[]) tuple(n, k) }
+    ENTRY e { i = pred[] parameter(0)  x = f32[4] parameter(1)  k = token[] after-all()
+      t = (f32[4], token[]) tuple(x, k)
+      c = (f32[4], token[]) conditional(i, t, t), true_computation=f, false_computation=g
+      ROOT r = f32[4] get-tuple-element(c), index=0 }
+    """
+    after, _ = changed(["conditional-to-select", "dce"], text)
+    assert after.entry.root.opcode == "select"
+
+
+def test_what_runs_for_each_element_has_no_branches():
+    text = """
+    f { p = f32[] parameter(0)  ROOT r = f32[] cbrt(p) }
+    g { p = f32[] parameter(0)  k = f32[] constant(2)  ROOT r = f32[] power(p, k) }
+    m { a = f32[] parameter(0)  b = f32[] parameter(1)  i = pred[] compare(a, b), direction=LT
+      ROOT c = f32[] conditional(i, a, b), true_computation=f, false_computation=g }
+    ENTRY e { x = f32[9] parameter(0)  y = f32[9] parameter(1)  ROOT r = f32[9] map(x, y), dimensions={0}, to_apply=m }
+    """
+    after, _ = changed("conditional-to-select", text)
+    assert after.graphs[0].root.opcode == "select"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SINE, "ROOT r = f32[4] sort(p), dimensions={0}, to_apply=lt_f32"),
+        (SINE, 'ROOT r = f32[4] custom-call(p), custom_call_target="a"'),
+        (SINE, "n = f32[4] negate(p)  k = f32[] constant(0)  l = f32[] constant(1)"
+         "  ROOT r = f32[4] rng(k, l), distribution=rng_uniform"),
+    ],
+)  # fmt: skip
+def test_expensive_branches_stay(one: str, other: str):
+    text = computation("lt", "f32") + SELECTED.format(one=one, other=other)
+    assert_leaves("conditional-to-select", text)
+    assert_leaves("conditional-to-select", text.replace("f32[4] conditional(i, x, y)", "f32[4] conditional(i, x, x)"))
+
+
+def test_an_empty_branch_stays():
+    text = SELECTED.format(one=SINE, other=COSINE).replace(
+        f"g {{ p = f32[4] parameter(0)  {COSINE} }}", "g { ROOT p = f32[4] parameter(0) }"
+    )
+    assert_leaves("conditional-to-select", text)
 
 
 def test_equal_branches_need_no_choice():

@@ -140,3 +140,10 @@ def test_layouts_and_shardings_stay():
     )
     assert str(result.entry.root.type) == "s32[2,2]{0,1}"
     assert str(result.entry.root.attributes["sharding"]) == "{replicated}"
+
+
+def test_copies_of_constants():
+    assert_rewrites(CONSTANT_FOLDING, "c = f32[] constant(0)\nROOT d = f32[] copy(c)", "ROOT c = f32[] constant(0)")
+    p = "p = f32[] parameter(0)\nd = f32[] copy(p)\nc = f32[] constant(0)\n"
+    assert_keeps(CONSTANT_FOLDING, p + "ROOT e = f32[] copy(c), control-predecessors={d}")
+    assert_keeps(CONSTANT_FOLDING, "c = f32[2,2]{1,0} constant({{1,2},{3,4}})\nROOT d = f32[2,2]{0,1} copy(c)")

@@ -4,6 +4,7 @@ import pytest
 
 from hloom.passes.rules.convert import CONVERT
 from tests.passes.forms import becomes, stays
+from tests.passes.pass_assertions import assert_leaves, assert_makes
 from tests.passes.rule_assertions import assert_rewrites
 
 
@@ -13,7 +14,8 @@ def test_nothing_to_convert():
 
 
 @pytest.mark.parametrize(
-    ("element", "wider"), [("f16", "f32"), ("bf16", "f64"), ("u8", "s16"), ("s32", "f64"), ("pred", "s8"), ("s8", "f16")]
+    ("element", "wider"),
+    [("f16", "f32"), ("bf16", "f64"), ("u8", "s16"), ("s32", "f64"), ("pred", "s8"), ("s8", "f16")],
 )
 def test_there_and_back(element: str, wider: str):
     becomes(CONVERT, f"{element}[4]", f"$T convert({wider}[4] convert(x))", "x")
@@ -89,3 +91,17 @@ def test_parts_of_reals_of_dynamic_dimensions():
         "x = f32[<=8] parameter(0)  ROOT i = f32[<=8] imag(x)",
         "x = f32[<=8] parameter(0)  z = f32[] constant(0)  ROOT i = f32[<=8] broadcast(z), dimensions={}",
     )
+
+
+def test_roundings_between_go_on_demand():
+    single = "p = f32[2,3] parameter(0)\nc = bf16[2,3] convert(p)\nROOT r = (bf16[2,3]) tuple(c)"
+    assert_leaves("drop-roundings", single)
+    back = "p = f32[2,3] parameter(0)\nc = bf16[2,3] convert(p)\nd = f32[2,3] convert(c)\nROOT r = (f32[2,3]) tuple(d)"
+    assert_makes("drop-roundings", back, "p = f32[2,3] parameter(0)\nROOT r = (f32[2,3]) tuple(p)", runs=False)
+    chain = "p = f64[2] parameter(0)\nc = f16[2] convert(p)\nd = f32[2] convert(c)\nROOT b = bf16[2] convert(d)"
+    assert_makes("drop-roundings", chain, "p = f64[2] parameter(0)\nROOT b = bf16[2] convert(p)", runs=False)
+
+
+def test_integers_between_stay():
+    assert_leaves("drop-roundings", "p = f32[2] parameter(0)\nc = s32[2] convert(p)\nROOT d = f32[2] convert(c)")
+    assert_leaves("drop-roundings", "p = f32[2] parameter(0)\nc = bf16[2] convert(p)\nROOT d = s32[2] convert(c)")

@@ -2,6 +2,7 @@
 
 from hloom.ir import difference, verify
 from hloom.passes import apply, erase_unused
+from tests.passes.pass_assertions import assert_same_outputs
 from tests.passes.rule_assertions import module_of
 
 
@@ -130,3 +131,77 @@ def test_the_only_call_that_is_reached_is_trimmed():
     ENTRY e { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] call(x), to_apply=f }
     """
     assert difference(apply(module_of(text), "dce")[0], module_of(after)) is None
+
+
+def fused(results: str, types: int, *lines: str) -> str:
+    """A fusion of several results, and what is made of them."""
+    given = f"({', '.join(['f32[4]'] * types)})"
+    return f"""
+    f {{ p = f32[4] parameter(0)  q = f32[4] parameter(1)  r = f32[4] parameter(2)
+      a = f32[4] add(p, q)  n = f32[4] negate(a)  ROOT t = {given} tuple({results}) }}
+    ENTRY e {{ x = f32[4] parameter(0)  y = f32[4] parameter(1)  z = f32[4] parameter(2)
+      k = {given} fusion(x, y, z), kind=kLoop, calls=f
+      {"  ".join(lines)} }}"""
+
+
+ELEMENT = "{} = f32[4] get-tuple-element(k), index={}"
+
+
+def test_a_fusion_of_one_result_yields_no_tuple():
+    """Restates hlo_dce_test.cc: users of the element use the fusion, those that only wait for it too."""
+    one = fused("r, a", 2, ELEMENT.format("g", 0), "ROOT " + ELEMENT.format("h", 1))
+    after, _ = apply(module_of(one), "dce")
+    assert [node.opcode for node in after["f"].nodes] == ["parameter", "parameter", "add"]
+    assert after.entry.root.opcode == "fusion" and len(after.entry.root.inputs) == 2
+    assert_same_outputs(module_of(one), after)
+    twice = fused("r, a, r", 3, ELEMENT.format("g", 1), ELEMENT.format("h", 1), "ROOT t = (f32[4], f32[4]) tuple(g, h)")
+    after, _ = apply(module_of(twice), "dce")
+    assert [operand.opcode for operand in after.entry.root.inputs] == ["fusion", "fusion"]
+    awaited = fused(
+        "p, a", 2, ELEMENT.format("g", 1), "s = f32[4] add(x, y), control-predecessors={g}", "ROOT u = f32[4] add(s, g)"
+    )
+    after, _ = apply(module_of(awaited), "dce")
+    verify(after)
+    assert after.entry["s"].attributes["control-predecessors"] == (after.entry["k"],)
+
+
+def test_a_fusion_of_several_results_yields_those():
+    text = fused("n, p, a", 3, ELEMENT.format("g", 0), ELEMENT.format("h", 2), "ROOT s = f32[4] add(g, h)")
+    after, _ = apply(module_of(text), "dce")
+    assert str(after.entry["k"].type) == "(f32[4], f32[4])"
+    assert_same_outputs(module_of(text), after)
+
+
+def test_markers_of_shardings_stay_with_what_they_mark():
+    mark = 's = f32[4] custom-call(a), custom_call_target="Sharding", sharding={devices=[2]0,1}'
+    text = f"x = f32[4] parameter(0)\n a = f32[4] add(x, x)\n {mark}\n ROOT r = f32[4] multiply(a, a)"
+    assert not apply(module_of(text), "dce")[1].changed
+    after, _ = apply(module_of(text.replace("multiply(a, a)", "multiply(x, x)")), "dce")
+    assert [node.opcode for node in after.entry.nodes] == ["parameter", "multiply"]
+
+
+CALL = '{} = f32[4] custom-call({}), custom_call_target="f", custom_call_has_side_effect=true{}'
+ALLOWED = ', frontend_attributes={xla_allow_dce_side_effecting_op="true"}'
+ASYNCHRONOUS = """
+    f {{ p = f32[4] parameter(0)  {inside} }}
+    ENTRY e {{ x = f32[4] parameter(0)  s = ((f32[4]), f32[4]) async-start(x), calls=f{start}
+      d = f32[4] async-done(s), calls=f{done}  ROOT r = f32[4] copy(x) }}"""
+
+
+def test_effects_that_may_go_say_so():
+    text = "x = f32[4] parameter(0)\n n = f32[4] negate(x)\n {}\n ROOT r = f32[4] copy(x)"
+    assert not apply(module_of(text.format(CALL.format("c", "n", ""))), "dce")[1].changed
+    after, _ = apply(module_of(text.format(CALL.format("c", "n", ALLOWED))), "dce")
+    assert [node.opcode for node in after.entry.nodes] == ["parameter", "copy"]
+    inside = CALL.format("ROOT c", "p", "")
+    for start, done, is_left in ((ALLOWED, ALLOWED, False), (ALLOWED, "", False), ("", "", True)):
+        after, _ = apply(module_of(ASYNCHRONOUS.format(inside=inside, start=start, done=done)), "dce")
+        assert (len(after.entry.nodes) == 4) == is_left
+
+
+def test_what_is_to_stay_says_so():
+    gather = "ROOT g = f32[4] negate(p)"
+    kept = ALLOWED.replace("true", "false")
+    for start, is_left in ((kept, True), ("", False)):
+        after, _ = apply(module_of(ASYNCHRONOUS.format(inside=gather, start=start, done="")), "dce")
+        assert (len(after.entry.nodes) == 4) == is_left

@@ -15,6 +15,7 @@ from hloom.evaluate import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
 from tests.passes.domains.while_loop import Element, loop
+from tests.passes.pass_assertions import assert_same_outputs
 from tests.passes.rule_assertions import module_of
 
 LOOP = """
@@ -198,7 +199,59 @@ def test_what_is_larger_than_its_operands_stays_when_asked():
     assert apply(module_of(grown), "hoist(inflation=9)")[1].changed
 
 
-@pytest.mark.parametrize("options", ["constants=some", "inflation=-1", "inflation=inf"])
+PRODUCT = """
+mul {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT m = f32[] multiply(a, b) }}
+cond {{ s = (f32[], f32[{rows},{columns}]) parameter(0)  a = f32[] get-tuple-element(s), index=0
+  l = f32[] constant(3)  ROOT p = pred[] compare(a, l), direction=LT }}
+body {{
+  s = (f32[], f32[{rows},{columns}]) parameter(0)
+  a = f32[] get-tuple-element(s), index=0
+  b = f32[{rows},{columns}] get-tuple-element(s), index=1
+  o = f32[] constant(1)
+  l = f32[{columns},{rows}] broadcast(o), dimensions={{}}
+  d = f32[{made}] dot(l, b), {numbers}
+  r = f32[] reduce(d, o), dimensions={{0,1}}, to_apply=mul
+  e = f32[] abs(r)
+  q = f32[] add(a, o)
+  n = f32[] add(q, e)
+  ROOT t = (f32[], f32[{rows},{columns}]) tuple(n, b)
+}}
+ENTRY main {{
+  x = f32[] parameter(0)
+  y = f32[{rows},{columns}] parameter(1)
+  i = (f32[], f32[{rows},{columns}]) tuple(x, y)
+  ROOT w = (f32[], f32[{rows},{columns}]) while(i), condition=cond, body=body
+}}
+"""
+SMALL = PRODUCT.format(rows=16, columns=8, made="8,8", numbers="lhs_contracting_dims={1}, rhs_contracting_dims={0}")
+LARGE = PRODUCT.format(rows=16, columns=4, made="16,16", numbers="lhs_contracting_dims={0}, rhs_contracting_dims={1}")
+
+
+@pytest.mark.parametrize(
+    ("before", "options", "left"),
+    [
+        (SMALL, "growth=1,only=dot", {"reduce"}),
+        (SMALL, "growth=1,only=dot+reduce", set()),
+        (SMALL, "growth=1", set()),
+        (LARGE, "growth=1,only=dot+reduce", set()),
+        (LARGE, "growth=1", set()),
+        (LARGE, "growth=4,only=dot", {"reduce"}),
+        (SMALL, "growth=1,only=sort", None),
+        (LARGE, "growth=1,only=dot", None),
+    ],
+)
+def test_values_that_outgrow_what_they_are_computed_of(before: str, options: str, left: set[str] | None):
+    """Restates while_loop_expensive_invariant_code_motion_test.cc: a small value of a large one comes out with it."""
+    after, report = apply(module_of(before), f"hoist({options})")
+    verify(after)
+    assert report.changed == (left is not None)
+    if left is None:
+        return
+    assert {node.opcode for node in after["body"].nodes} & {"dot", "reduce"} == left
+    assert_same_outputs(module_of(before), after, exact=False)
+
+
+@pytest.mark.parametrize("options", ["constants=some", "inflation=-1", "inflation=inf", "growth=x", "only=dot+dots"])
 def test_options_that_are_no_numbers(options: str):
     with pytest.raises(HloomError, match="hoist: "):
         apply(module_of(CONSTANT), f"hoist({options})")
@@ -216,3 +269,25 @@ def test_a_body_that_uses_its_state_whole_uses_what_it_was():
     given = [np.full((2, 2), 0.5, np.float32)] * 2
     for one, other in zip(evaluate(module_of(before), given), evaluate(result, given), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_constant_tuples_sink():
+    """In the body and in the condition, where they are small."""
+    before = """
+    cond { s = (f32[], (f32[], f32[])) parameter(0)  a = f32[] get-tuple-element(s), index=0
+      l = (f32[], f32[]) get-tuple-element(s), index=1  m = f32[] get-tuple-element(l), index=1
+      ROOT p = pred[] compare(a, m), direction=LT }
+    body { s = (f32[], (f32[], f32[])) parameter(0)  a = f32[] get-tuple-element(s), index=0
+      l = (f32[], f32[]) get-tuple-element(s), index=1  k = f32[] get-tuple-element(l), index=0
+      b = f32[] add(a, k)  ROOT t = (f32[], (f32[], f32[])) tuple(b, l) }
+    ENTRY main { a = f32[] parameter(0)  l = (f32[], f32[]) constant((1, 10))
+      i = (f32[], (f32[], f32[])) tuple(a, l)
+      ROOT w = (f32[], (f32[], f32[])) while(i), condition=cond, body=body }
+    """
+    after, _ = apply(module_of(before), "sink")
+    verify(after)
+    assert_same_outputs(module_of(before), after)
+    (loop,) = [node for node in after.entry.nodes if node.opcode == "while"]
+    for name in ("condition", "body"):
+        taken = [node for node in loop.attributes[name].nodes if node.opcode == "get-tuple-element"]
+        assert sorted(node.inputs[0].opcode for node in taken) == ["constant", "parameter"]

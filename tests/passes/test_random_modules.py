@@ -37,6 +37,8 @@ NEIGHBOURS = (
     "move-into-branches",
     "move-out-of-branches",
     "move-across-branches",
+    "conditional-to-select",
+    "fold-transposes",
 )
 """What XLA runs beside its simplifier."""
 STRICT = {

@@ -24,13 +24,13 @@ from tests.passes.random_programs import program_of
 from tests.passes.rule_assertions import assert_same_numbers
 
 SUBJECTS: dict[str, tuple[PassLike, ...]] = {
-    "hoist": ("hoist", "hoist(constants=1)", "hoist(inflation=1)"),
+    "hoist": ("hoist(growth=1)", "hoist", "hoist(constants=1)", "hoist(inflation=1)"),
     "sink": ("sink",),
     "outline": ("outline",),
     "unroll": ("unroll", unrolled(2)),
     "inline": ("inline",),
     "loops": ("simplify-loops", "carry-concatenations"),
-    "branches": ("move-into-branches", "move-out-of-branches"),
+    "branches": ("move-into-branches", "move-out-of-branches", "conditional-to-select"),
     "borders": ("move-across-branches",),
 }
 """The passes of a test, one after the other."""

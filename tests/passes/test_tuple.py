@@ -80,3 +80,20 @@ def test_what_lives_on_in_the_barrier_only_leaves_it_at_once():
     apply_in_place(module, "simplify")
     assert module.entry.root.inputs[1].inputs[0].type == module_of("ROOT p = (f32[3]) parameter(0)").entry.root.type
     assert not apply_in_place(module, "simplify").changed
+
+
+def test_elements_of_nested_tuples_keep_their_own_shardings():
+    """What stands between is sharded otherwise; an element goes where its own sharding is that of what it is."""
+    sharded, replicated = "sharding={devices=[2]0,1}", "sharding={replicated}"
+    text = f"""
+        x = s32[8] parameter(0), {sharded}
+        y = s32[8] parameter(1), {sharded}
+        t = (s32[8], s32[8]) tuple(x, y)
+        u = ((s32[8], s32[8]), s32[8]) tuple(t, x)
+        g = (s32[8], s32[8]) get-tuple-element(u), index=0, sharding={{{{replicated}}, {{replicated}}}}
+        a = s32[8] get-tuple-element(g), index=1, {sharded}
+        b = s32[8] get-tuple-element(g), index=0, {replicated}
+        ROOT r = (s32[8], s32[8]) tuple(a, b)"""
+    module = module_of(text)
+    apply_in_place(module, TUPLE)
+    assert [operand.name for operand in module.entry.root.inputs] == ["y", "b"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
+from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TensorType, TupleSharding, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
@@ -106,13 +106,34 @@ def _erase_dead(graph: Graph, touched: set[Node]) -> int:
     """
     erased = 0
     for node in reversed(graph.nodes):
-        if not node.is_used and not isinstance(node, Parameter) and _may_yield_nothing(node, graph) and may_drop(node):
+        if not node.is_used and not isinstance(node, Parameter) and _may_yield_nothing(node, graph) and _may_go(node):
             called = node.called_graphs
             graph.erase(node)
             erased += 1
             touched.update(node.inputs)
             touched.update(caller for inner in called for caller in inner.callers)
     return erased
+
+
+def _may_go(node: Node) -> bool:
+    """Whether a node that nothing uses does nothing else, or says that it is not needed for what it does.
+
+    A marker of a sharding goes where nothing else uses what it marks.
+    """
+    if not isinstance(node, Apply):
+        return may_drop(node)
+    said = _says_of_effect(node)
+    if said is None and node.opcode == "async-done":
+        said = _says_of_effect(node.inputs[0])
+    if said is not None:
+        return said == "true" or (said != "false" and may_drop(node))
+    if node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "Sharding" and node.inputs:
+        return may_drop(node) and node.inputs[0].user_count == 1 and not node.inputs[0].is_output
+    return may_drop(node)
+
+
+def _says_of_effect(node: Node) -> str | None:
+    return dict(node.attributes.get("frontend_attributes") or ()).get("xla_allow_dce_side_effecting_op")
 
 
 def _may_be_trimmed(node: Node) -> bool:
@@ -144,6 +165,8 @@ def _trim(call: Apply, report: Report, touched: set[Node]) -> int:
         kept = sorted(used)
         count = len(types) - len(kept)
         _yield_some(call, inner, kept)
+        if len(kept) == 1 and call.opcode == "fusion":
+            _yield_one(call, inner)
     report.erased += _erase_dead(inner, touched)
     unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
     if unused:
@@ -173,6 +196,25 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
     graph.set_type(call, TupleType([elements[index] for index in kept]))
     for user in call.users:
         graph.set_attributes(user, user.attributes.changed(index=kept.index(user.attributes["index"])))
+
+
+def _yield_one(fusion: Apply, inner: Graph) -> None:
+    """Let a fusion that yields a tuple of one element yield that element."""
+    graph, (part,) = fusion.graph, inner.root.inputs
+    if not isinstance(part, Apply) or not isinstance(part.type, TensorType):
+        return
+    element = next(iter(elements_of(fusion.type) or ()))
+    root = inner.root
+    inner.set_output(part)
+    inner.erase(root)
+    users = list(fusion.users)
+    sharding = fusion.attributes.get("sharding")
+    if isinstance(sharding, TupleSharding):
+        graph.set_attributes(fusion, fusion.attributes.changed(sharding=sharding.elements[0]))
+    graph.set_type(fusion, element)
+    for user in users:
+        graph.replace_uses(user, fusion)
+        graph.erase(user)
 
 
 def _may_yield_nothing(node: object, graph: Graph) -> bool:

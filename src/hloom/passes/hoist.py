@@ -1,6 +1,7 @@
 """The passes `hoist` and `sink`: loop-invariant code motion, and sinking of constants into loops.
 
-Follows XLA's xla/service/while_loop_invariant_code_motion.cc (TryHoistingInvariantInstructionsFromWhileBody) and
+Follows XLA's xla/service/while_loop_invariant_code_motion.cc (TryHoistingInvariantInstructionsFromWhileBody),
+xla/service/while_loop_expensive_invariant_code_motion.cc (`growth` and `only`) and
 xla/service/while_loop_constant_sinking.cc.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import may_merge
+from hloom.ops import OPS, may_merge
 from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
 from hloom.passes.loop_states import initial_element, widen_loop
 from hloom.passes.pipeline import register_pass, rules_pass
@@ -53,6 +54,8 @@ def hoist(
     needs_unchanged: bool = False,
     constants: int | str = 0,
     inflation: float | int | str | None = None,
+    growth: float | int | str | None = None,
+    only: str = "",
 ) -> Report:
     """Compute before a loop what its body computes the same in every round.
 
@@ -60,10 +63,14 @@ def hoist(
     operands of others, and constants only where `constants` is 1. Inner loops come first, so that what leaves them may
     leave the outer ones too. Effects stay where they are, and so does all in loops that run at most once. With
     `needs_unchanged`, loops are left alone whose state has no element that the body passes on. With `inflation`, what
-    has more than so many times the bytes of its operands is computed in the loop. Raises HloomError for options that
-    are no such numbers.
+    has more than so many times the bytes of its operands is computed in the loop; with `growth`, what has more than so
+    many times the bytes of all elements of the state that it is computed of. With `only`, opcodes joined by +, nothing
+    else becomes an element. Raises HloomError for options that are no such numbers or opcodes.
     """
-    limits = _Limits(cheap, _number(constants, "constants", "0 or 1") != 0, _inflation(inflation))
+    limits = _Limits(
+        cheap, _number(constants, "constants", "0 or 1") != 0, _ratio(inflation, "inflation"), _ratio(growth, "growth"),
+        _opcodes(only),
+    )  # fmt: skip
     report = Report("hoist")
     module.index_users()
     for graph in [] if module.has_closures else callees_first(module):
@@ -84,10 +91,20 @@ class _Limits:
     cheap: Collection[str]
     takes_constants: bool
     inflation: float | None
+    growth: float | None
+    only: frozenset[str]
 
 
-def _inflation(given: float | int | str | None) -> float | None:
-    return None if given is None else _number(given, "inflation", "a number, as 1.5")
+def _ratio(given: float | int | str | None, name: str) -> float | None:
+    return None if given is None else _number(given, name, "a number, as 1.5")
+
+
+def _opcodes(given: str) -> frozenset[str]:
+    opcodes = frozenset(str(given).split("+")) if given else frozenset[str]()
+    unknown = sorted(opcodes - OPS.keys())
+    if unknown:
+        raise HloomError(f"hoist: only is opcodes such as dot+reduce, and '{unknown[0]}' is none")
+    return opcodes
 
 
 def _number(given: float | int | str, name: str, wanted: str) -> float:
@@ -167,7 +184,30 @@ def _find(body: Graph, types: Sequence[Any] | None, limits: _Limits) -> _Found |
             node not in awaited and _can_go(node, invariant) and not _is_inflated(node, limits.inflation)
         ):
             invariant[node] = None
-    return _Found(list(invariant), _values_that_go_in(state, invariant, limits))
+    read = _elements_read(state, invariant) if limits.growth is not None else {}
+    sizes = [element_type.byte_count for element_type in types]
+    large = {node for node, mask in read.items() if _has_grown(node, mask, sizes, limits.growth)}
+    return _Found(list(invariant), _values_that_go_in(state, invariant, limits, large))
+
+
+def _elements_read(state: Node, invariant: dict[Node, None]) -> dict[Node, int]:
+    """The elements of the state that each value is computed of, one bit for each."""
+    read: dict[Node, int] = {}
+    for node in invariant:
+        if node.opcode == _GET and node.inputs[0] is state:
+            read[node] = 1 << node.attributes["index"]
+        else:
+            mask = 0
+            for operand in node.inputs:
+                mask |= read[operand]
+            read[node] = mask
+    return read
+
+
+def _has_grown(node: Node, mask: int, sizes: Sequence[int], growth: float | None) -> bool:
+    if growth is None or node.type is None:
+        return False
+    return node.type.byte_count > growth * sum(size for index, size in enumerate(sizes) if mask >> index & 1)
 
 
 def _is_inflated(node: Node, inflation: float | None) -> bool:
@@ -192,7 +232,9 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
     return isinstance(node.type, TupleType) and ((node.opcode == "tuple" and not node.is_output) or only_taken_apart)
 
 
-def _values_that_go_in(state: Node, invariant: dict[Node, None], limits: _Limits) -> list[Node]:
+def _values_that_go_in(
+    state: Node, invariant: dict[Node, None], limits: _Limits, large: Collection[Node]
+) -> list[Node]:
     """Those worth an element of their own that what stays in the body uses, directly or through cheap ops."""
     passed: list[Node] = []
     stays: set[Node] = set()
@@ -200,7 +242,7 @@ def _values_that_go_in(state: Node, invariant: dict[Node, None], limits: _Limits
         is_needed = node.is_output or any(user not in invariant or user in stays for user in node.users)
         if not is_needed:
             continue
-        if _is_worth(node, state, limits):
+        if node not in large and _is_worth(node, state, limits):
             passed.append(node)
         else:
             stays.add(node)
@@ -208,7 +250,7 @@ def _values_that_go_in(state: Node, invariant: dict[Node, None], limits: _Limits
 
 
 def _is_worth(node: Node, state: Node, limits: _Limits) -> bool:
-    if not isinstance(node.type, TensorType):
+    if not isinstance(node.type, TensorType) or (limits.only and node.opcode not in limits.only):
         return False
     if node.opcode == "constant":
         return limits.takes_constants
@@ -261,6 +303,9 @@ SUNK = (
 """The rules by which constants and what is cheap go into loops and branches."""
 
 register_pass(
-    "hoist", "compute before a loop what each of its rounds computes the same", hoist, ("constants", "inflation")
+    "hoist",
+    "compute before a loop what each of its rounds computes the same",
+    hoist,
+    ("constants", "inflation", "growth", "only"),
 )
 register_pass("sink", "compute constants and what is cheap inside loops and branches", rules_pass("sink", SUNK).run)

@@ -17,13 +17,13 @@ from hloom.passes.rules.bitwise import BITWISE
 from hloom.passes.rules.broadcast import BROADCAST, BROADCAST_AS_XLA
 from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
 from hloom.passes.rules.compare import COMPARE
-from hloom.passes.rules.conditional import CONDITIONAL
+from hloom.passes.rules.conditional import CONDITIONAL, CONDITIONAL_TO_SELECT
 from hloom.passes.rules.constant_folding import CONSTANT_FOLDING
-from hloom.passes.rules.convert import CONVERT
+from hloom.passes.rules.convert import CONVERT, CONVERT_CHAINS
 from hloom.passes.rules.convolution import CONVOLUTION, CONVOLUTION_INEXACT
 from hloom.passes.rules.divide import DIVIDE
 from hloom.passes.rules.divide_inexact import DIVIDE_INEXACT
-from hloom.passes.rules.dot import DOT
+from hloom.passes.rules.dot import DOT, dot_of_transpose
 from hloom.passes.rules.dot_inexact import DOT_INEXACT
 from hloom.passes.rules.dynamic_slice import DYNAMIC_SLICE, DYNAMIC_SLICE_AS_XLA
 from hloom.passes.rules.dynamic_update_slice import DYNAMIC_UPDATE_SLICE, DYNAMIC_UPDATE_SLICE_AS_XLA
@@ -46,9 +46,11 @@ from hloom.passes.rules.slice import SLICE
 from hloom.passes.rules.sort import SORT
 from hloom.passes.rules.transcendental_inexact import TRANSCENDENTAL_INEXACT
 from hloom.passes.rules.transpose import TRANSPOSE, TRANSPOSE_AS_XLA
+from hloom.passes.rules.transpose_folding import TRANSPOSE_FOLDING, convolution_of_transpose
 from hloom.passes.rules.tuple import TUPLE, element_of_tuple
 from hloom.passes.rules.while_loop import WHILE_LOOP
 from hloom.rewrite import Family, Rule
+from hloom.text import HloomError
 
 ELEMENTWISE: tuple[Family, ...] = (
     ADD,
@@ -193,4 +195,28 @@ register_pass(
     "dot-strength-reduction",
     "write products of matrices and vectors as multiply and reduce, as XLA does for GPUs",
     rules_pass("dot-strength-reduction", [rule for rule in DOT_INEXACT if rule.name in STRENGTH_REDUCTION]).run,
+)
+register_pass(
+    "conditional-to-select",
+    "both branches of conditionals are computed where they are cheap, and their results selected",
+    rules_pass("conditional-to-select", [*CONDITIONAL_TO_SELECT, element_of_tuple]).run,
+)
+
+
+def _transpose_folding(batches: int | str = 0) -> list[Rule]:
+    if batches not in (0, 1):
+        raise HloomError(f"fold-transposes: batches is 0 or 1, not '{batches}'")
+    return [dot_of_transpose, convolution_of_transpose] if batches else list(TRANSPOSE_FOLDING)
+
+
+register_pass(
+    "fold-transposes",
+    "products and convolutions read what transposes read",
+    rules_pass("fold-transposes", _transpose_folding, options=("batches",)).run,
+    ("batches",),
+)
+register_pass(
+    "drop-roundings",
+    "floats that are converted several times are converted once",
+    rules_pass("drop-roundings", CONVERT_CHAINS).run,
 )

@@ -44,6 +44,18 @@ def after(random: Random) -> str:
     )
 
 
+def asynchronous(random: Random) -> str:
+    """What a collective of one device has left of an asynchronous computation, of several operands."""
+    names = [f"p{number}" for number in range(random.randint(1, 3))]
+    types = [f"{random.choice(FLOATS + INTEGERS)}[{text(shape(random))}]" for _ in names]
+    which = random.randrange(len(names))
+    parameters = "\n".join(f"  {n} = {t} parameter({i})" for i, (n, t) in enumerate(zip(names, types, strict=True)))
+    kept = parameters.replace(f"  {names[which]} =", f"  ROOT {names[which]} =")
+    state = f"(({', '.join(types)}), {types[which]}, u32[])"
+    last = f"  s = {state} async-start({', '.join(names)}), calls=f\n  ROOT d = {types[which]} async-done(s), calls=f"
+    return f"f {{\n{kept}\n}}\nENTRY e {{\n{parameters}\n{last}\n}}\n"
+
+
 _GATHERS = (
     "all-gather(x), replica_groups={{0}}, dimensions={0}",
     "all-to-all(x), replica_groups={{0}}, dimensions={0}",
@@ -57,5 +69,6 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "reduction-of-splat": lambda random: of_splat(random, INTEGERS, (_SUM, _MAXIMUM)),
     "sum-of-splat": lambda random: of_splat(random, FLOATS, (_SUM,)),
     "after-one": after,
+    "asynchronous-nothing": asynchronous,
 }
 """Per rule, a program in which it fires, of random shapes and types."""

@@ -96,7 +96,26 @@ def _by_predicate(random: Random) -> str:
     return conditional(random, 2, index=f"{array_text}[] convert(pred[] parameter(3))")
 
 
+def _repeated_results(random: Random) -> str:
+    """Two branches that yield each of their values several times."""
+    numbers = [random.randrange(3) for _ in range(4)]  # four of three values: some come twice
+    names = ", ".join(f"v{number}" for number in numbers)
+    types = ", ".join("f32[3]" for _ in numbers)
+    branches = ""
+    for name in ("f", "g"):
+        lines = "".join(f"  v{n} = f32[3] {random.choice(('sine', 'abs', 'negate'))}(p)\n" for n in range(3))
+        branches += f"{name} {{\n  p = f32[3] parameter(0)\n{lines}  ROOT t = ({types}) tuple({names})\n}}\n"
+    elements = "".join(f"  g{n} = f32[3] get-tuple-element(c), index={n}\n" for n in range(len(numbers)))
+    results = ", ".join(f"g{n}" for n in range(len(numbers)))
+    return (
+        f"{branches}ENTRY e {{\n  i = pred[] parameter(0)\n  x = f32[3] parameter(1)\n"
+        f"  c = ({types}) conditional(i, x, x), true_computation=f, false_computation=g\n"
+        f"{elements}  ROOT r = ({types}) tuple({results})\n}}\n"
+    )
+
+
 DOMAINS: dict[str, Domain] = {
+    "repeated-results": _repeated_results,
     "known-branch": _known,
     "equal-branches": _equal,
     "unused-results": _unused_results,

@@ -129,7 +129,14 @@ def _nothing(random: Random) -> str:
     ))  # fmt: skip
 
 
+def _copy(random: Random) -> str:
+    element = random.choice((*_WHOLE, *_REAL, "pred"))
+    numbers = _values(random, element, 3)
+    return f"ENTRY e {{\n  c = {element}[3] constant({{{numbers}}})\n  ROOT r = {element}[3] copy(c)\n}}\n"
+
+
 DOMAINS: dict[str, Domain] = {
+    "copy-of-constant": _copy,
     "fold-uniform": _uniform,
     "fold-constants": _constants,
     "nothing-to-compute": _nothing,

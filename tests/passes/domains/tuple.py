@@ -23,6 +23,18 @@ def tuple_of_elements(random: Random) -> str:
     )
 
 
+def element_of_nested_tuple(random: Random) -> str:
+    types = _types(random)
+    which = random.randrange(len(types))
+    return entry(
+        *_parameters(types),
+        f"t = {_tuple(types)} tuple({_names(types)})",
+        f"u = ({_tuple(types)}, {types[0]}) tuple(t, x0)",
+        f"v = {_tuple(types)} get-tuple-element(u), index=0",
+        _get(types, which, "g", "v"),
+    )
+
+
 def barrier_of_unused(random: Random) -> str:
     types = [array_text("f32", sizes(random, 0, 2)) for _ in range(random.randint(2, 4))]
     used = random.randrange(len(types))
@@ -63,6 +75,7 @@ WITHOUT_NUMBERS = {"dynamic-slice-of-static-pad": "nothing outside XLA's compile
 
 DOMAINS: dict[str, Callable[[Random], str]] = {
     "element-of-tuple": element_of_tuple,
+    "element-of-nested-tuple": element_of_nested_tuple,
     "tuple-of-elements": tuple_of_elements,
     "barrier-of-unused": barrier_of_unused,
 }

@@ -1,7 +1,7 @@
-"""Rules on conditional: known predicates, equal branches, unused operands and results.
+"""Rules on conditional: known predicates, equal branches, unused operands and results, branches as selects.
 
 Follows XLA's xla/service/conditional_simplifier.cc (TryRemoveConditional, TryRemoveUnusedConditionalOperands,
-RemoveUnusedTupleElements).
+RemoveUnusedTupleElements, MergeDuplicateTupleElements) and xla/service/conditional_to_select.cc.
 """
 
 from __future__ import annotations
@@ -9,15 +9,28 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, TupleType, Type, dtype
 from hloom.ir import difference as difference_of
-from hloom.ops import OPS
+from hloom.ops import OPS, may_merge
 from hloom.passes.computation_order import has_control_dependencies
+from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.loop_state import element, is_small_constant, live_nodes, tuple_of
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of, only_elements, select_attributes
-from hloom.rewrite import Builder, Family, splat_of
+from hloom.rewrite import Builder, Family, operand_is, splat_of, tensor_type
 
 CONDITIONAL = Family("conditional", formerly="branching")
+CONDITIONAL_TO_SELECT = Family("conditional-to-select")
+
+_HOST = frozenset(("infeed", "outfeed", "recv", "recv-done", "send", "send-done"))
+"""Transfers whose other end is told of all that a program holds, whether it runs or not."""
+_CHEAP = frozenset(
+    (
+        "broadcast", "concatenate", "constant", "dynamic-slice", "get-tuple-element", "iota", "pad", "reduce",
+        "reshape", "slice", "tuple",
+    )
+)  # fmt: skip
+_CHOOSING = frozenset(("call", "conditional", "while"))
+"""What runs a graph as a program; others run it for each element."""
 
 
 def branches_of(node: Apply) -> tuple[Graph, ...]:
@@ -40,7 +53,7 @@ def with_branches(node: Apply, graphs: Sequence[Graph], attributes: dict[str, An
 def known_branch(build: Builder, node: Apply) -> Node | None:
     """conditional(constant 1, x, y), branch_computations={f, g} -> g(y), put in place; out of range means the last
 
-    The branches that do not run have no effects either.
+    The branches that do not run have no effects either; where one sends or receives, the other end awaits all of them.
     """
     branches = branches_of(node)
     chosen = 0 if len(branches) == 1 else _chosen(node, len(branches))
@@ -48,6 +61,8 @@ def known_branch(build: Builder, node: Apply) -> Node | None:
         return build.decline("the choice is not known")
     if has_control_dependencies(node) or len(branches) + 1 != len(node.inputs):
         return build.decline("control dependencies name the conditional")
+    if any(inner.opcode in _HOST for branch in branches for inner in branch.nodes):
+        return build.decline("a branch sends or receives")
     build.consumed.append(node)
     return build.copy(branches[chosen], (node.inputs[chosen + 1],))
 
@@ -91,6 +106,22 @@ def unused_results(build: Builder, node: Apply) -> Node | None:
     )
 
 
+@CONDITIONAL.rewrites("get-tuple-element", benefit=2, depth=2, requires=operand_is(0, "conditional"))
+def repeated_results(build: Builder, node: Apply) -> Node | None:
+    """get-tuple-element(conditional(i, x, y), index=1) -> that of index 0, where each branch yields both alike"""
+    conditional, index = node.inputs[0], node.attributes["index"]
+    if not isinstance(conditional, Apply):
+        return None
+    roots = [branch.output for branch in branches_of(conditional)]
+    yielded = [root.inputs for root in roots if root is not None and root.opcode == "tuple"]
+    if not yielded or len(yielded) < len(roots):
+        return build.decline("a branch yields no tuple of its own")
+    for first in range(index):
+        if all(values[first] is values[index] for values in yielded):
+            return build.like(node, conditional, index=first)
+    return build.decline("it is the first of its value")
+
+
 @CONDITIONAL.rewrites("conditional", benefit=2, depth=3, effects=True)
 def unused_operands(build: Builder, node: Apply) -> Node | None:
     """conditional(i, tuple(a, b), y) -> conditional(i, tuple(a), y), where the branch does not use the second element
@@ -128,6 +159,54 @@ def branch_by_predicate(build: Builder, node: Apply) -> Node | None:
     attributes |= {"true_computation": branches[1], "false_computation": branches[0]}
     operands = (predicate, node.inputs[2], node.inputs[1])
     return build.op("conditional", *operands, type=node.type, attributes=attributes)
+
+
+@CONDITIONAL_TO_SELECT.rewrites("conditional", depth=3, effects=True)
+def select_of_branches(build: Builder, node: Apply) -> Node | None:
+    """conditional(p, x, y), true_computation=f, false_computation=g -> select(p, f(x), g(y)), both put in place
+
+    Where both compute something, and nothing but cheap ops; in a graph that runs for each element, whatever they
+    compute. Of tokens both are awaited.
+    """
+    branches, chooser = branches_of(node), tensor_type(node.inputs[0])
+    if len(branches) != 2 or chooser is None or chooser.dtype.name != "pred" or has_control_dependencies(node):
+        return build.decline("the choice is no predicate, or control dependencies name it")
+    if not all(_is_plain(inner) for branch in branches for inner in branch.nodes) or node.type is None:
+        return build.decline("a branch has an effect")
+    is_embedded = any(caller.opcode not in _CHOOSING for caller in node.graph.callers)
+    if not is_embedded:
+        if any(inner.opcode in _CHOOSING or not _is_cheap(inner) for branch in branches for inner in branch.nodes):
+            return build.decline("a branch is expensive")
+        if any(isinstance(branch.output, Parameter) and isinstance(node.type, TensorType) for branch in branches):
+            return build.decline("a branch computes nothing")
+    results = [build.copy(branch, (operand,)) for branch, operand in zip(branches, node.inputs[1:], strict=True)]
+    build.consumed.append(node)
+    build.carries_itself = True
+    return _selected(build, node.inputs[0], results[0], results[1], node.type)
+
+
+def _is_plain(node: Node) -> bool:
+    return not isinstance(node, Apply) or (may_merge(node) and not has_control_dependencies(node))
+
+
+def _is_cheap(node: Node) -> bool:
+    return not isinstance(node, Apply) or node.opcode in _CHEAP or node.opcode in POINTWISE
+
+
+def _selected(build: Builder, predicate: Node, one: Node, other: Node, value_type: Type) -> Node:
+    """One of two values, element by element of a tuple."""
+    if isinstance(value_type, TupleType):
+        parts = [
+            _selected(build, predicate, element(build, one, index), element(build, other, index), part)
+            for index, part in enumerate(value_type.elements)
+        ]
+        return tuple_of(build, parts)
+    if not isinstance(value_type, TensorType):
+        return build.op("after-all", one, other)
+    wide = predicate
+    if value_type.rank:
+        wide = build.broadcast(predicate, TensorType(dtype("pred"), value_type.dims))
+    return build.op("select", wide, one, other, type=value_type)
 
 
 def _chosen(node: Apply, count: int) -> int | None:

@@ -19,6 +19,7 @@ from hloom.analysis import COST_RULES, Cost, Instruction
 from hloom.evaluate import TABLE, GraphRunner, Value
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
 from hloom.ops import OPS
+from hloom.passes.computation_order import has_control_dependencies
 from hloom.rewrite import (
     Builder,
     Family,
@@ -133,6 +134,15 @@ def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     return build.constant(
         Literal.array(TensorType(node_type.dtype, node_type.dims), np.empty(node_type.dims, node_type.dtype.numpy))
     )
+
+
+@CONSTANT_FOLDING.rewrites("copy", depth=1, requires=operand_is(0, "constant"))
+def copy_of_constant(build: Builder, node: Apply) -> Node | None:
+    """copy(constant) -> constant, in the same layout"""
+    operand = node.inputs[0]
+    if operand.type != node.type or has_control_dependencies(node) or node.attributes:
+        return build.decline("its layout changes, or something is said of the copy")
+    return operand
 
 
 @CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2, requires=operand_is(0, "constant"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ml_dtypes
 
 from hloom.ir import Apply, DType, DTypeKind, Node, TensorType
-from hloom.passes.rules.dimensions import same_layout
+from hloom.passes.rules.dimensions import replace_if_compatible, same_layout
 from hloom.passes.rules.value_properties import (
     ORDINARY,
     element,
@@ -22,6 +22,7 @@ from hloom.passes.rules.value_properties import (
 from hloom.rewrite import Builder, Family, integers, operand_is, tensor_type, used_once
 
 CONVERT = Family("convert", formerly="conversion")
+CONVERT_CHAINS = Family("convert-chains")
 
 _ROUNDING = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
 _UNARY = (
@@ -189,6 +190,22 @@ def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
     if inner.opcode == "convert" and (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
         return inner
     return None
+
+
+@CONVERT_CHAINS.rewrites("convert", depth=2, requires=operand_is(0, "convert"))
+def convert_of_convert_of_floats(build: Builder, node: Apply) -> Node | None:
+    """convert(f32, convert(bf16, x)) -> x, of an x of f32; of floats that become others twice, one conversion is left
+
+    What was rounded between is not. Follows XLA's xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc
+    (SimplifyFPConversions).
+    """
+    inner = node.inputs[0]
+    source, between, made = tensor_type(inner.inputs[0]), tensor_type(inner), tensor_type(node)
+    if source is None or between is None or made is None or not (between.dtype.is_float and made.dtype.is_float):
+        return build.decline("it is not of floats all the way")
+    if source.dtype is made.dtype:
+        return replace_if_compatible(build, node, inner.inputs[0])
+    return build.convert(inner.inputs[0], made.dtype)
 
 
 def preserves_values(source: DType, result: DType) -> bool:

@@ -14,6 +14,9 @@ from hloom.rewrite import Builder, Family, all_operands, operand_is, used_once
 
 TUPLE = Family("tuple", formerly="tuples")
 
+_MAX_DEPTH = 4
+"""How many tuples in one another are looked through."""
+
 
 @TUPLE.rewrites("get-tuple-element", benefit=2, requires=operand_is(0, "tuple"))
 def element_of_tuple(build: Builder, node: Apply) -> Node | None:
@@ -22,6 +25,25 @@ def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     if inner.opcode != "tuple" or node.attributes["index"] >= len(inner.inputs):
         return None
     return replace_if_compatible(build, node, inner.inputs[node.attributes["index"]])
+
+
+@TUPLE.rewrites("get-tuple-element", depth=_MAX_DEPTH, requires=operand_is(0, "get-tuple-element"))
+def element_of_nested_tuple(build: Builder, node: Apply) -> Node | None:
+    """get-tuple-element(get-tuple-element(tuple(x, tuple(y, z)), index=1), index=0) -> y
+
+    Where what stands between has another sharding, which keeps it from going by itself.
+    """
+    whole, path = node.inputs[0], [node.attributes["index"]]
+    while whole.opcode == "get-tuple-element" and len(path) < _MAX_DEPTH:
+        if whole.attributes.get("control-predecessors"):
+            return build.decline("an element waits for other instructions")
+        path.append(whole.attributes["index"])
+        whole = whole.inputs[0]
+    while path:
+        if whole.opcode != "tuple" or path[-1] >= len(whole.inputs):
+            return None
+        whole = whole.inputs[path.pop()]
+    return replace_if_compatible(build, node, whole)
 
 
 @TUPLE.rewrites("tuple", benefit=2, requires=all_operands("get-tuple-element"))

@@ -12,7 +12,13 @@ from hloom.analysis import derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType
 from hloom.ops import may_drop
 from hloom.passes.computation_order import has_control_dependencies, tracer
-from hloom.passes.rules.loop_state import element, invariant_elements, is_small_constant, rebuild_loop
+from hloom.passes.rules.loop_state import (
+    MAX_CONSTANT_ELEMENTS,
+    element,
+    invariant_elements,
+    is_small_constant,
+    rebuild_loop,
+)
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of, only_elements, written_trip_count
 from hloom.rewrite import Builder, Family, literal_value
@@ -255,10 +261,20 @@ def _elements_needed(graph: Graph, results: list[Node]) -> set[int] | None:
 
 def _is_cheap(node: Node, depth: int = 0) -> bool:
     if isinstance(node, Constant):
-        return is_small_constant(node)
+        return is_small_constant(node) or _is_small_tuple(node)
     if node.opcode not in CHEAP or depth == _MAX_DEPTH or any(True for _ in node.attributes.referents()):
         return False
     return all(_is_cheap(operand, depth + 1) for operand in node.inputs)
+
+
+def _is_small_tuple(node: Constant) -> bool:
+    """Whether it is a constant tuple of few elements in all."""
+    literal = node.value
+    if not isinstance(literal, Literal) or not literal.is_tuple or literal.is_elided:
+        return False
+    leaves = [leaf.type for leaf in literal.leaves()]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, TensorType)]
+    return len(arrays) == len(leaves) and sum(leaf.element_count for leaf in arrays) <= MAX_CONSTANT_ELEMENTS
 
 
 def _constant_or_node(node: Node) -> Hashable:
