@@ -1,7 +1,7 @@
 """Rules to forms neither of which is always cheaper.
 
-Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py`, `passes/rules/explore_elementwise.py` and
-`passes/rules/explore_concatenate.py`;
+Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py`, `passes/rules/explore_elementwise.py`,
+`passes/rules/explore_algebra.py` and `passes/rules/explore_concatenate.py`;
 `test_equivalence.py` compares the numbers of random programs.
 """
 
@@ -165,6 +165,113 @@ DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
             b = f32[2] broadcast(y), dimensions={}
             ROOT r = f32[2] multiply(s, b)""",
         ),
+        (
+            "factor-to-second-operand",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            x = f32[3] parameter(2)
+            columns = f32[2,3] broadcast(x), dimensions={{1}}
+            scaled = f32[2,3] multiply(a, columns)
+            ROOT y = f32[2,4] dot(scaled, b), {DOT}""",
+            f"""a = f32[2,3] parameter(0)
+            b = f32[3,4] parameter(1)
+            x = f32[3] parameter(2)
+            rows = f32[3,4] broadcast(x), dimensions={{0}}
+            scaled = f32[3,4] multiply(b, rows)
+            ROOT y = f32[2,4] dot(a, scaled), {DOT}""",
+        ),
+        (
+            "reshape-of-dot",
+            f"""a = f32[5,3] parameter(0)
+            b = f32[3,8] parameter(1)
+            y = f32[5,8] dot(a, b), {DOT}
+            ROOT r = f32[5,2,4] reshape(y)""",
+            f"""a = f32[5,3] parameter(0)
+            b = f32[3,8] parameter(1)
+            heads = f32[3,2,4] reshape(b)
+            ROOT y = f32[5,2,4] dot(a, heads), {DOT}""",
+        ),
+        (
+            "dot-over-joined-dimensions",
+            f"""a = f32[5,2,4] parameter(0)
+            b = f32[8,3] parameter(1)
+            x = f32[5,8] reshape(a)
+            ROOT y = f32[5,3] dot(x, b), {DOT}""",
+            """a = f32[5,2,4] parameter(0)
+            b = f32[8,3] parameter(1)
+            heads = f32[2,4,3] reshape(b)
+            ROOT y = f32[5,3] dot(a, heads), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}""",
+        ),
+        (
+            "reshape-of-elementwise",
+            """x = f32[3,8] parameter(0)
+            y = f32[] parameter(1)
+            b = f32[3,8] broadcast(y), dimensions={}
+            p = f32[3,8] add(x, b)
+            ROOT r = f32[3,2,4] reshape(p)""",
+            """x = f32[3,8] parameter(0)
+            y = f32[] parameter(1)
+            v = f32[3,2,4] reshape(x)
+            b = f32[3,8] broadcast(y), dimensions={}
+            c = f32[3,2,4] reshape(b)
+            ROOT p = f32[3,2,4] add(v, c)""",
+        ),
+        (
+            "product-of-conjugates",
+            """g = f32[4] parameter(0)
+            t = f32[4] parameter(1)
+            n = f32[] constant(1)
+            one = f32[4] broadcast(n), dimensions={}
+            d = f32[4] subtract(one, t)
+            s = f32[4] add(t, one)
+            p = f32[4] multiply(g, d)
+            ROOT r = f32[4] multiply(p, s)""",
+            """g = f32[4] parameter(0)
+            t = f32[4] parameter(1)
+            n = f32[] constant(1)
+            one = f32[4] broadcast(n), dimensions={}
+            ones = f32[4] multiply(one, one)
+            square = f32[4] multiply(t, t)
+            d = f32[4] subtract(ones, square)
+            ROOT r = f32[4] multiply(g, d)""",
+        ),
+        (
+            "broadcast-out-of-second",
+            """x = f32[4] parameter(0)
+            y = f32[4] parameter(1)
+            z = f32[] parameter(2)
+            b = f32[4] broadcast(z), dimensions={}
+            p = f32[4] multiply(b, y)
+            ROOT r = f32[4] divide(x, p)""",
+            """x = f32[4] parameter(0)
+            y = f32[4] parameter(1)
+            z = f32[] parameter(2)
+            q = f32[4] divide(x, y)
+            b = f32[4] broadcast(z), dimensions={}
+            ROOT r = f32[4] divide(q, b)""",
+        ),
+        (
+            "guard-against-nan",
+            """x = f32[4] parameter(0)
+            e = f32[4] exponential(x)
+            is_nan = pred[4] compare(x, x), direction=NE
+            ROOT r = f32[4] select(is_nan, x, e)""",
+            """x = f32[4] parameter(0)
+            ROOT e = f32[4] exponential(x)""",
+        ),
+        (
+            "interleaved",
+            """x = f32[2,3] parameter(0)
+            y = f32[2,3] parameter(1)
+            zero = f32[] constant(0)
+            even = f32[4,3] pad(x, zero), padding=0_1_1x0_0
+            odd = f32[4,3] pad(y, zero), padding=1_0_1x0_0
+            ROOT r = f32[4,3] add(even, odd)""",
+            """x = f32[2,3] parameter(0)
+            y = f32[2,3] parameter(1)
+            pairs = f32[2,6] concatenate(x, y), dimensions={1}
+            ROOT r = f32[4,3] reshape(pairs)""",
+        ),
     ],
 )
 def test_a_form_becomes_another(rule: str, before: str, after: str):
@@ -202,4 +309,37 @@ def test_the_root_of_a_number_that_may_be_negative_stays():
         b = f32[4] broadcast(y), dimensions={}
         p = f32[4] multiply(x, b)
         ROOT r = f32[4] sqrt(p)""",
+    )
+
+
+def test_a_guard_stays_where_what_is_chosen_need_not_be_nan():
+    assert_keeps(
+        RULES["guard-against-nan"],
+        """x = f32[4] parameter(0)
+        y = f32[4] parameter(1)
+        is_nan = pred[4] compare(x, x), direction=NE
+        ROOT r = f32[4] select(is_nan, y, x)""",
+    )
+
+
+def test_a_guard_that_takes_all_bits_in_order_stays():
+    """With `type=TOTALORDER` a NaN is equal to itself."""
+    assert_keeps(
+        RULES["guard-against-nan"],
+        """x = f32[4] parameter(0)
+        e = f32[4] exponential(x)
+        is_nan = pred[4] compare(x, x), direction=NE, type=TOTALORDER
+        ROOT r = f32[4] select(is_nan, x, e)""",
+    )
+
+
+def test_elements_that_leave_gaps_are_not_put_in_turns():
+    assert_keeps(
+        RULES["interleaved"],
+        """x = f32[2] parameter(0)
+        y = f32[2] parameter(1)
+        zero = f32[] constant(0)
+        even = f32[5] pad(x, zero), padding=0_2_1
+        odd = f32[5] pad(y, zero), padding=1_1_1
+        ROOT r = f32[5] add(even, odd)""",
     )

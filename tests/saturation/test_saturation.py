@@ -1,7 +1,10 @@
-"""Equality saturation: `saturation.py`, `egraph.py`, `exploration.py`, `extraction.py`, `siblings.py`."""
+"""Equality saturation: `saturation.py`, `egraph.py`, `exploration.py`, `extraction.py`, `extraction_model.py`, `siblings.py`."""
 
 from __future__ import annotations
 
+import math
+from itertools import product
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from hloom.saturation import extraction, saturate
 from hloom.saturation.egraph import EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
+from hloom.saturation.extraction_model import ExtractionModel
 from tests.passes.test_random_modules import ROUNDING, check_rounding, text_drawn
 
 MATRICES = """ENTRY e {
@@ -376,6 +380,52 @@ def test_a_circle_of_equal_values_is_left_by_the_cheapest_way():
     chosen = extract(egraph, [graph.root], cost)
     assert [node.opcode for node in chosen.choice.values()] == ["parameter"]
     assert chosen.cost == 10 and chosen.bound <= 10
+
+
+def cheapest_by_trial(options: dict[int, list[Node]], operands: dict[Node, tuple[int, ...]], cost: Any) -> float:
+    """The least cost of all choices in which class 0 needs no class that needs it."""
+    best = math.inf
+    for chosen in product(*options.values()):
+        choice = dict(zip(options, chosen, strict=True))
+        ordered: dict[int, bool] = {}
+
+        def is_computed(number: int, choice: dict[int, Node] = choice, ordered: dict[int, bool] = ordered) -> bool:
+            if number not in ordered:
+                ordered[number] = False
+                ordered[number] = all(map(is_computed, operands[choice[number]]))
+            return ordered[number]
+
+        if is_computed(0):
+            best = min(best, sum(cost[choice[number]] for number in ordered))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_choice_costs_less_than_the_one_that_the_integer_program_makes(seed: int):
+    """Random classes that need each other, in circles too, against all choices; the bound is no more than the least."""
+    random = Random(seed)
+    lines = " ".join(f"p{n} = f32[] parameter({n})" for n in range(17))
+    names = iter(hloom.parse(f"ENTRY e {{ {lines} ROOT r = f32[] add(p0, p1) }}").entry.nodes)
+    classes = range(6)
+    options = {
+        number: [next(names) for _ in range(random.choice((1, 2, 3)) if number < 5 else 2)] for number in classes
+    }
+    operands = {
+        node: tuple(random.sample(classes, random.choice((0, 1, 2)))) for nodes in options.values() for node in nodes
+    }
+    cost = {node: float(random.randint(1, 20)) for node in operands}
+    least = cheapest_by_trial(options, operands, cost)
+    solved = ExtractionModel(options, operands, cost, [0]).solve()
+    if least == math.inf:
+        assert solved is None
+        return
+    assert solved is not None
+    choice, bound = solved
+    assert bound <= least * (1 + 1e-6)
+    needed = [0]
+    for number in needed:
+        needed += [operand for operand in operands[choice[number]] if operand not in needed]
+    assert sum(cost[choice[number]] for number in needed) <= least * 1.002
 
 
 def test_rules_are_tried_at_forms_of_operands_that_other_rules_made():

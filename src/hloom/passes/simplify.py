@@ -27,6 +27,7 @@ from hloom.passes.rules.dot import DOT, dot_of_transpose
 from hloom.passes.rules.dot_inexact import DOT_INEXACT
 from hloom.passes.rules.dynamic_slice import DYNAMIC_SLICE, DYNAMIC_SLICE_AS_XLA
 from hloom.passes.rules.dynamic_update_slice import DYNAMIC_UPDATE_SLICE, DYNAMIC_UPDATE_SLICE_AS_XLA
+from hloom.passes.rules.explore_algebra import EXPLORE_ALGEBRA
 from hloom.passes.rules.explore_concatenate import EXPLORE_CONCATENATE
 from hloom.passes.rules.explore_convolution import EXPLORE_CONVOLUTION
 from hloom.passes.rules.explore_dot import EXPLORE_DOT
@@ -129,6 +130,7 @@ EXPLORATION: tuple[Family, ...] = (
     EXPLORE_DOT,
     EXPLORE_CONVOLUTION,
     EXPLORE_ELEMENTWISE,
+    EXPLORE_ALGEBRA,
     EXPLORE_CONCATENATE,
 )
 """Rules to other forms, which are cheaper or not: for equality saturation, which chooses."""

@@ -1,8 +1,9 @@
 """Choosing one node of each class that a program needs, so that all of them cost least, each counted once.
 
-Exactly, as an integer program, where classes with a choice are few: a node chosen asks for one of each operand's class,
-and where classes need each other in a circle, classes are numbered so that a chosen node comes after its operands (as
-in Tensat, Yang et al. 2021). Else from the choice of least cost as a tree, by changes of single classes.
+Exactly, as an integer program (`extraction_model.py`), where nodes are not too many: a node chosen asks for one of each
+operand's class, and where classes need each other in a circle, classes are numbered so that a chosen node comes after
+its operands (as in Tensat, Yang et al. 2021). Else from the choice of least cost as a tree, by changes of single
+classes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import rustworkx
-
 from hloom.ir import Node
 from hloom.saturation.egraph import EGraph
-from hloom.solver import Constraint, minimize
+from hloom.saturation.extraction_model import ExtractionModel
 
 MOST_COLUMNS = 6_000
 """The largest number of nodes among which an integer program chooses."""
@@ -155,63 +153,12 @@ class _Space:
 
     def by_integer_program(self) -> tuple[Choice | None, float] | None:
         """The cheapest choice that the solver finds, and its bound; None where it finds none."""
-        columns = {node: column for column, node in enumerate(self.nodes)}
-        levels = self._levels(len(columns))
-        rows = self._asked_for(columns) + self._without_circles(columns, levels)
-        scale = max(self.cost_of.values()) or 1.0
-        costs = np.zeros(len(columns) + len(levels))
-        costs[: len(columns)] = [self.cost_of[node] / scale for node in self.nodes]
-        upper = np.concatenate([np.ones(len(columns)), np.full(len(levels), float(len(levels)))])
-        solved = minimize(costs, np.zeros(len(costs)), upper, rows, continuous=len(levels))
+        solved = ExtractionModel(self.options, self.operands, self.cost_of, self.roots).solve()
         if solved is None:
             return None
-        values, bound = solved
-        choice: Choice = {}
-        for number, nodes in self.options.items():
-            chosen = [node for node in nodes if values[columns[node]] > 0.5]
-            choice[number] = min(chosen or nodes, key=self.cost_of.__getitem__)
+        choice, bound = solved
         try:
             self.needed(choice)
         except ValueError:
-            return None, bound * scale
-        return choice, bound * scale
-
-    def _asked_for(self, columns: Mapping[Node, int]) -> list[Constraint]:
-        """One of each root's class is chosen, and with a node one of each operand's class."""
-        rows: list[Constraint] = []
-        for number in self.roots:
-            own = np.array([columns[node] for node in self.options[number]])
-            rows.append(Constraint(own, -np.ones(len(own)), -1.0))
-        for node in self.nodes:
-            for number in self.operands[node]:
-                own = [columns[option] for option in self.options[number]]
-                weights = np.array([1.0, *(-1.0 for _ in own)])
-                rows.append(Constraint(np.array([columns[node], *own]), weights, 0.0))
-        return rows
-
-    def _levels(self, first: int) -> dict[int, int]:
-        """A column for each class that is in a circle with others, behind those of the nodes."""
-        graph = rustworkx.PyDiGraph()
-        index = {number: graph.add_node(number) for number in self.options}
-        for number, nodes in self.options.items():
-            for operand in {operand for node in nodes for operand in self.operands[node]}:
-                graph.add_edge(index[number], index[operand], None)
-        self._component: dict[int, int] = {}
-        for component, members in enumerate(rustworkx.strongly_connected_components(graph)):
-            if len(members) > 1:
-                self._component |= {graph[member]: component for member in members}
-        return {number: first + column for column, number in enumerate(self._component)}
-
-    def _without_circles(self, columns: Mapping[Node, int], levels: Mapping[int, int]) -> list[Constraint]:
-        """Where a node is chosen, its class has a higher level than its operands' classes in the same circle."""
-        rows: list[Constraint] = []
-        most = float(len(levels))
-        for number, own in levels.items():
-            for node in self.options[number]:
-                for operand in self.operands[node]:
-                    if operand != number and self._component.get(operand) == self._component[number]:
-                        members = np.array([levels[operand], own, columns[node]])
-                        rows.append(Constraint(members, np.array([1.0, -1.0, most]), most - 1.0))
-        in_itself = [node for number, nodes in self.options.items() for node in nodes if number in self.operands[node]]
-        rows += [Constraint(np.array([columns[node]]), np.ones(1), 0.0) for node in in_itself]
-        return rows
+            return None, bound
+        return choice, bound

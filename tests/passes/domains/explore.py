@@ -380,7 +380,64 @@ def of_slices(random: Random) -> str:
     )
 
 
+def factor_of_contracted(random: Random, *, side: int) -> str:
+    m, k, n = sizes(random, 3)
+    e, op = element(random), random.choice(("multiply", "divide"))
+    if side == 0:
+        scaled, dot = f"s = {e}[{m},{k}] broadcast(x), dimensions={{1}}\np = {e}[{m},{k}] {op}(a, s)", "dot(p, b)"
+    else:
+        scaled, dot = f"s = {e}[{k},{n}] broadcast(x), dimensions={{0}}\np = {e}[{k},{n}] {op}(b, s)", "dot(a, p)"
+    return program(
+        f"a = {e}[{m},{k}] parameter(0)\nb = {e}[{k},{n}] parameter(1)\nx = {e}[{k}] parameter(2)\n{scaled}\n"
+        f"ROOT r = {e}[{m},{n}] {dot}, {PLAIN}"
+    )
+
+
+def dot_reshaped(random: Random) -> str:
+    batch, m, k, i, j = (size + 1 for size in sizes(random, 5))
+    e = element(random)
+    if random.random() < 0.5:
+        a, b, whole = f"{e}[{batch},{m},{k}]", f"{e}[{batch},{k},{i * j}]", f"{e}[{batch},{m},{i * j}]"
+        result = f"{e}[{batch},{m},{i},{j}]"
+    else:
+        a, b, whole = f"{e}[{batch},{i},{j},{k}]", f"{e}[{batch},{k},{m}]", f"{e}[{batch},{i},{j},{m}]"
+        result = f"{e}[{batch},{i * j},{m}]"
+    last = a.count(",")
+    return program(
+        f"a = {a} parameter(0)\nb = {b} parameter(1)\n"
+        f"d = {whole} dot(a, b), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{{last}}}, "
+        f"rhs_contracting_dims={{1}}\nROOT r = {result} reshape(d)"
+    )
+
+
+def dot_over_joined(random: Random) -> str:
+    m, i, j, n = (size + 1 for size in sizes(random, 4))
+    e = element(random)
+    if random.random() < 0.5:
+        views = f"a = {e}[{m},{i},{j}] parameter(0)\nb = {e}[{i * j},{n}] parameter(1)\nv = {e}[{m},{i * j}] reshape(a)"
+        dot = "dot(v, b)"
+    else:
+        views = f"a = {e}[{m},{i * j}] parameter(0)\nb = {e}[{i},{j},{n}] parameter(1)\nv = {e}[{i * j},{n}] reshape(b)"
+        dot = "dot(a, v)"
+    return program(f"{views}\nROOT r = {e}[{m},{n}] {dot}, {PLAIN}")
+
+
+def elementwise_reshaped(random: Random) -> str:
+    m, n = (size + 1 for size in sizes(random, 2))
+    e, op = element(random), random.choice(("add", "multiply", "maximum"))
+    return program(
+        f"x = {e}[{m},{2 * n}] parameter(0)\ny = {e}[{2 * n}] parameter(1)\n"
+        f"b = {e}[{m},{2 * n}] broadcast(y), dimensions={{1}}\np = {e}[{m},{2 * n}] {op}(x, b)\n"
+        f"ROOT r = {e}[{m},2,{n}] reshape(p)"
+    )
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
+    "factor-to-second-operand": lambda random: factor_of_contracted(random, side=0),
+    "factor-to-first-operand": lambda random: factor_of_contracted(random, side=1),
+    "reshape-of-dot": dot_reshaped,
+    "dot-over-joined-dimensions": dot_over_joined,
+    "reshape-of-elementwise": elementwise_reshaped,
     "regrouped-to-the-right": lambda random: chain(random, right=True),
     "regrouped-to-the-left": lambda random: chain(random, right=False),
     "factor-before-dot": before_dot,

@@ -236,6 +236,111 @@ def dot_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.decline("no operand is a reshape of free dimensions")
 
 
+@EXPLORE_DOT.rewrites("dot")
+def factor_to_second_operand(build: Builder, node: Apply) -> Node | None:
+    """dot(a * broadcast(x), b) -> dot(a, b * broadcast(x)), where x has dimensions that are contracted, or batches"""
+    return _with_factor_of_other(build, node, 0)
+
+
+@EXPLORE_DOT.rewrites("dot")
+def factor_to_first_operand(build: Builder, node: Apply) -> Node | None:
+    """dot(a, b * broadcast(x)) -> dot(a * broadcast(x), b), where x has dimensions that are contracted, or batches"""
+    return _with_factor_of_other(build, node, 1)
+
+
+def _with_factor_of_other(build: Builder, node: Apply, side: int) -> Node | None:
+    """The product in which the other operand is scaled by what one on a side is scaled by."""
+    types, product = static_operands(node), node.inputs[side]
+    if types is None or not _is_float(node) or types[0].dtype is not types[1].dtype:
+        return build.decline("the operands are not of one floating-point type")
+    if product.opcode not in ("multiply", "divide"):
+        return build.decline("the operand is not scaled")
+    numbers = numbers_of(node)
+    paired = dict(zip(numbers[side] + numbers[2 + side], numbers[1 - side] + numbers[3 - side], strict=True))
+    for at in (1, 0) if product.opcode == "multiply" else (1,):
+        factor, value = product.inputs[at], product.inputs[1 - at]
+        if factor.opcode != "broadcast" or not set(broadcast_dims(factor)) & set(numbers[2 + side]):
+            continue
+        mapped = [paired.get(dim, -1) for dim in broadcast_dims(factor)]
+        if -1 in mapped or mapped != sorted(mapped):
+            continue
+        other = types[1 - side].with_layout(None)
+        spread = build.op("broadcast", factor.inputs[0], type=other, dimensions=tuple(mapped))
+        scaled = build.op(product.opcode, node.inputs[1 - side], spread)
+        operands = (value, scaled) if side == 0 else (scaled, value)
+        return make_dot(build, node, *operands, numbers)
+    return build.decline("it is not scaled by what both operands have")
+
+
+@EXPLORE_DOT.rewrites("reshape")
+def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
+    """reshape(dot(a, b)) -> dot(a, reshape(b)), where it joins or splits dimensions of b alone, or of a alone"""
+    dot, result = node.inputs[0], tensor_type(node)
+    if result is None or not _is_plain_dot(dot) or not result.element_count:
+        return build.decline("it is no reshape of a product")
+    assert isinstance(dot, Apply)
+    types, numbers = static_operands(dot), numbers_of(dot)
+    if types is None:
+        return None
+    before = types[2].dims
+    batches, left = len(numbers.lhs_batch), types[0].rank - len(numbers.lhs_batch) - len(numbers.lhs_contracting)
+    for side, start, stop in ((1, batches + left, len(before)), (0, batches, batches + left)):
+        rest = len(before) - stop
+        end = len(result.dims) - rest
+        if end < start or before[:start] != result.dims[:start] or before[stop:] != result.dims[end:]:
+            continue
+        if 1 in before[start:stop] or 1 in result.dims[start:end]:
+            continue  # dimensions of size 1 are `dot-of-degenerate`'s
+        own = tuple(free_dims(types[side].rank, numbers[side], numbers[2 + side]))
+        if not own or own != tuple(range(own[0], own[0] + len(own))):
+            continue
+        dims = [*types[side].dims[: own[0]], *result.dims[start:end], *types[side].dims[own[-1] + 1 :]]
+        view = build.op("reshape", dot.inputs[side], type=TensorType(types[side].dtype, dims))
+        shift = (end - start) - len(own)
+        changed = list(numbers)
+        for group in (side, 2 + side):
+            changed[group] = tuple(dim + shift if dim > own[-1] else dim for dim in numbers[group])
+        operands = (view, dot.inputs[1]) if side == 0 else (dot.inputs[0], view)
+        return make_dot(build, dot, *operands, DotNumbers(*changed))
+    return build.decline("it changes dimensions of both operands")
+
+
+@EXPLORE_DOT.rewrites("dot")
+def dot_over_joined_dimensions(build: Builder, node: Apply) -> Node | None:
+    """dot(reshape(a), b) -> dot(a, reshape(b)), where the reshape joins dimensions to one that is contracted"""
+    types = static_operands(node)
+    if types is None or not plain_algorithm(node):
+        return None
+    numbers = numbers_of(node)
+    for side in (0, 1):
+        view = node.inputs[side]
+        source = tensor_type(view.inputs[0]) if view.opcode == "reshape" else None
+        if source is None or not source.element_count or source.rank <= types[side].rank:
+            continue
+        more = source.rank - types[side].rank
+        for position, dim in enumerate(numbers[2 + side]):
+            joined = source.dims[dim : dim + more + 1]
+            if 1 in joined or source.dims != (*types[side].dims[:dim], *joined, *types[side].dims[dim + 1 :]):
+                continue
+            partner, other = numbers[3 - side][position], types[1 - side]
+            dims = [*other.dims[:partner], *joined, *other.dims[partner + 1 :]]
+            again = build.op("reshape", node.inputs[1 - side], type=TensorType(other.dtype, dims))
+            changed = list(numbers)
+            for group, first in ((side, dim), (2 + side, dim), (1 - side, partner), (3 - side, partner)):
+                changed[group] = _with_split(numbers[group], first, more)
+            operands = (view.inputs[0], again) if side == 0 else (again, view.inputs[0])
+            return make_dot(build, node, *operands, DotNumbers(*changed))
+    return build.decline("no operand joins dimensions to one that is contracted")
+
+
+def _with_split(dims: tuple[int, ...], first: int, more: int) -> tuple[int, ...]:
+    """Dimensions of an array after one of them became several."""
+    changed: list[int] = []
+    for dim in dims:
+        changed += range(dim, dim + more + 1) if dim == first else [dim + more if dim > first else dim]
+    return tuple(changed)
+
+
 @EXPLORE_DOT.rewrites("slice")
 def slice_of_dot(build: Builder, node: Apply) -> Node | None:
     """slice(dot(a, b)) -> dot(slice(a), slice(b))"""

@@ -7,7 +7,7 @@ move elements keep every bit; sums and products in another order change by round
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, TensorType
-from hloom.passes.rules.dimensions import broadcast_dims
+from hloom.passes.rules.dimensions import broadcast_dims, kept_by_reshape
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
 from hloom.rewrite import Builder, Family, splat_of, tensor_type
 
@@ -185,6 +185,26 @@ def _moved(build: Builder, node: Apply, operand: Node, wanted: TensorType) -> No
     if operand.opcode == "broadcast" and not broadcast_dims(operand):
         return build.op("broadcast", operand.inputs[0], type=wanted, dimensions=())
     return build.like(node, operand, *node.inputs[1:], type=wanted)
+
+
+@EXPLORE_ELEMENTWISE.rewrites("reshape")
+def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
+    """reshape(f(x, broadcast(y))) -> f(reshape(x), reshape(broadcast(y))), for at most one operand that is no broadcast
+
+    A product's own dimensions may then be split before it; of a broadcast, less is reshaped.
+    """
+    inner = node.inputs[0]
+    if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply) or tensor_type(node) is None:
+        return build.decline("it is no reshape of an elementwise op")
+    if sum(operand.opcode != "broadcast" for operand in inner.inputs) > 1:
+        return build.decline("more than one operand would be reshaped")
+    dims = _plain(node).dims
+    if kept_by_reshape(_plain(inner).dims, dims) is not None:
+        return build.decline("only dimensions of size 1 come or go")
+    if any(tensor_type(operand) is None or _plain(operand).dims != _plain(inner).dims for operand in inner.inputs):
+        return build.decline("an operand has another shape")
+    operands = [build.op("reshape", operand, type=TensorType(_plain(operand).dtype, dims)) for operand in inner.inputs]
+    return build.like(inner, *operands, type=_with_dims(inner, node.type))
 
 
 @EXPLORE_ELEMENTWISE.rewrites("gather")

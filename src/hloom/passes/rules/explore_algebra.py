@@ -1,0 +1,271 @@
+"""Rules for equality saturation on sums and products of numbers: common factors, conjugates, signs, guards and masks.
+
+Gradients of tanh, logistic and softplus, optimizers' steps and scans are full of them. Numbers change by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloom.ir import Apply, Node, PaddingDimension, TensorType
+from hloom.passes.rules.dimensions import broadcast_dims
+from hloom.rewrite import Builder, Family, is_splat, splat_of, tensor_type
+
+EXPLORE_ALGEBRA = Family("explore-algebra")
+
+NAN_PROPAGATING = frozenset(
+    (
+        *("abs", "add", "cbrt", "ceil", "cosine", "divide", "exponential", "exponential-minus-one", "floor", "log"),
+        *("log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "rsqrt", "sine", "sqrt", "subtract"),
+        *("tan", "tanh"),
+    )
+)
+"""Elementwise ops that are NaN where an operand is."""
+MOST_DEPTH = 12
+"""How far above a guard a NaN is followed."""
+
+
+@EXPLORE_ALGEBRA.rewrites("add", "subtract")
+def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
+    """a + a * b -> a * (1 + b); a - a * b -> a * (1 - b); a * b - a -> a * (b - 1)"""
+    if not _is_float(node):
+        return None
+    for side in (0, 1):
+        term, product = node.inputs[side], node.inputs[1 - side]
+        if product.opcode != "multiply" or term.opcode == "broadcast":
+            continue
+        for at in (0, 1):
+            if product.inputs[at] is term:
+                pair = (_one(build, node), product.inputs[1 - at])
+                factor = build.op(node.opcode, *(pair if side == 0 else reversed(pair)))
+                return build.op("multiply", term, factor)
+    return build.decline("it is no sum of a term and its multiple")
+
+
+@EXPLORE_ALGEBRA.rewrites("multiply")
+def multiple_of_one_and_more(build: Builder, node: Apply) -> Node | None:
+    """a * (1 + b) -> a + a * b; a * (1 - b) -> a - a * b; a * (b - 1) -> a * b - a"""
+    if not _is_float(node):
+        return None
+    for value, factor in _orders(node):
+        if factor.opcode not in ("add", "subtract") or value.opcode == "broadcast":
+            continue
+        for side in (0, 1):
+            if is_splat(factor.inputs[side], 1) and factor.inputs[1 - side].opcode != "broadcast":
+                pair = (value, build.op("multiply", value, factor.inputs[1 - side]))
+                return build.op(factor.opcode, *(pair if side == 0 else reversed(pair)))
+    return build.decline("no factor is one and something else")
+
+
+@EXPLORE_ALGEBRA.rewrites("multiply")
+def product_of_conjugates(build: Builder, node: Apply) -> Node | None:
+    """(a * (c - t)) * (c + t) -> a * (c * c - t * t), for a number c; so without a"""
+    if not _is_float(node):
+        return None
+    for product, second in _orders(node):
+        if second.opcode not in ("add", "subtract"):
+            continue
+        squares = _difference_of_squares(build, product, second)
+        if squares is not None:
+            return squares
+        for value, first in _orders(product) if product.opcode == "multiply" else ():
+            squares = _difference_of_squares(build, first, second)
+            if squares is not None:
+                return build.op("multiply", value, squares)
+    return build.decline("it is no product of a sum and a difference of the same")
+
+
+def _difference_of_squares(build: Builder, one: Node, other: Node) -> Node | None:
+    """What (c - t) * (c + t) is, or (t - c) * (t + c), for operands in any order; None for others."""
+    if {one.opcode, other.opcode} != {"add", "subtract"}:
+        return None
+    total, difference = (one, other) if one.opcode == "add" else (other, one)
+    first, second = difference.inputs
+    if not any(_is_same(first, one) and _is_same(second, two) for one, two in _orders(total)):
+        return None
+    if splat_of(first) is None and splat_of(second) is None:
+        return None
+    return build.op("subtract", build.op("multiply", first, first), build.op("multiply", second, second))
+
+
+@EXPLORE_ALGEBRA.rewrites("divide", "subtract")
+def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
+    """x / (y * broadcast(z)) -> (x / y) / broadcast(z); so for quotients, and x - (y + broadcast(z))
+
+    Of an x that is a broadcast too: broadcast(x) / (y * broadcast(z)) -> (broadcast(x) / broadcast(z)) / y.
+    """
+    outer, inverse = ("divide", "multiply") if node.opcode == "divide" else ("subtract", "add")
+    first, second = node.inputs
+    if second.opcode not in (outer, inverse) or not _is_float(node):
+        return build.decline("what is taken away or divided by is no chain")
+    value, spread = second.inputs
+    if value.opcode == "broadcast" and second.opcode == inverse:
+        value, spread = spread, value
+    if spread.opcode != "broadcast" or value.opcode == "broadcast":
+        return build.decline("it has no broadcast at its end")
+    last = outer if second.opcode == inverse else inverse
+    if first.opcode == "broadcast":
+        return build.op(outer, build.op(last, first, spread), value)
+    return build.op(last, build.op(outer, first, value), spread)
+
+
+@EXPLORE_ALGEBRA.rewrites("multiply", "divide")
+def negation_outwards(build: Builder, node: Apply) -> Node | None:
+    """negate(x) * y -> negate(x * y); so for quotients"""
+    for side in (0, 1):
+        operand = node.inputs[side]
+        if operand.opcode == "negate" and _is_float(node) and _is_float(operand):
+            operands = list(node.inputs)
+            operands[side] = operand.inputs[0]
+            return build.op("negate", build.like(node, *operands, type=_plain(node)))
+    return build.decline("no operand is negated")
+
+
+@EXPLORE_ALGEBRA.rewrites("negate")
+def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
+    """negate(x * broadcast(y)) -> x * broadcast(negate(y)); so for quotients"""
+    product = node.inputs[0]
+    if product.opcode not in ("multiply", "divide") or not isinstance(product, Apply) or not _is_float(node):
+        return build.decline("it is no negated product")
+    for side in (0, 1):
+        spread = product.inputs[side]
+        if spread.opcode == "broadcast":
+            operands = list(product.inputs)
+            negated = build.op("negate", spread.inputs[0])
+            operands[side] = build.op("broadcast", negated, type=_plain(spread), dimensions=broadcast_dims(spread))
+            return build.op(product.opcode, *operands)
+    return build.decline("no factor is a broadcast")
+
+
+@EXPLORE_ALGEBRA.rewrites("negate")
+def negation_of_difference(build: Builder, node: Apply) -> Node | None:
+    """negate(x - y) -> y - x: of equal numbers the zeros' signs differ"""
+    difference = node.inputs[0]
+    if difference.opcode != "subtract" or not _is_float(node):
+        return build.decline("it is no negated difference")
+    return build.op("subtract", *reversed(difference.inputs))
+
+
+@EXPLORE_ALGEBRA.rewrites("select")
+def guard_against_nan(build: Builder, node: Apply) -> Node | None:
+    """select(x != x, a, b) -> b, where a and b are NaN whenever x is; so for select(x == x, b, a)"""
+    guard, on_true, on_false = node.inputs
+    if guard.opcode != "compare" or guard.inputs[0] is not guard.inputs[1] or not isinstance(guard, Apply):
+        return build.decline("nothing is compared with itself")
+    direction, guarded = guard.attributes["direction"], guard.inputs[0]
+    if (
+        direction not in ("NE", "EQ")
+        or guard.attributes.get("type", "FLOAT") != "FLOAT"
+        or _shape(guard) != _shape(node)
+    ):
+        return build.decline("it is not asked for NaN")
+    if not (_is_float(guarded) and _yields_nan(on_true, guarded) and _yields_nan(on_false, guarded)):
+        return build.decline("what is chosen need not be NaN")
+    return on_false if direction == "NE" else on_true
+
+
+def _yields_nan(node: Node, source: Node, depth: int = MOST_DEPTH) -> bool:
+    """Whether an array is known to be NaN wherever a source of the same shape is."""
+    if node is source:
+        return True
+    if node.opcode not in NAN_PROPAGATING or not depth or not _is_float(node):
+        return False
+    return any(_yields_nan(operand, source, depth - 1) for operand in node.inputs)
+
+
+@EXPLORE_ALGEBRA.rewrites("select")
+def choices_among_two(build: Builder, node: Apply) -> Node | None:
+    """select(p, select(q, a, b), b) -> select(and(p, q), a, b); of select(p, a, select(q, a, b)), with or"""
+    predicate, on_true, on_false = node.inputs
+    if on_true.opcode == "select" and on_true.inputs[2] is on_false and on_true.inputs[0].type == predicate.type:
+        both = build.op("and", predicate, on_true.inputs[0])
+        return build.op("select", both, on_true.inputs[1], on_false)
+    if on_false.opcode == "select" and on_false.inputs[1] is on_true and on_false.inputs[0].type == predicate.type:
+        either = build.op("or", predicate, on_false.inputs[0])
+        return build.op("select", either, on_true, on_false.inputs[2])
+    return build.decline("no choice between the same follows")
+
+
+@EXPLORE_ALGEBRA.rewrites("divide")
+def logistic_of_exponential(build: Builder, node: Apply) -> Node | None:
+    """1 / (1 + exponential(negate(x))) -> logistic(x)"""
+    one, total = node.inputs
+    if not is_splat(one, 1) or total.opcode != "add" or not _is_float(node):
+        return build.decline("it is no reciprocal of a sum")
+    for exponential, other in _orders(total):
+        if exponential.opcode == "exponential" and is_splat(other, 1):
+            negated = exponential.inputs[0]
+            if negated.opcode == "negate":
+                return build.op("logistic", negated.inputs[0])
+    return build.decline("the sum is not of one and the exponential of what is negated")
+
+
+@EXPLORE_ALGEBRA.rewrites("add")
+def interleaved(build: Builder, node: Apply) -> Node | None:
+    """pad(x, 0), padding=0_1_1 + pad(y, 0), padding=1_0_1 -> reshape(concatenate(x, y)): their elements take turns
+
+    So does `jax.lax.associative_scan` put together what it computed of even and of odd elements.
+    """
+    for first, second in _orders(node):
+        if first.opcode != "pad" or second.opcode != "pad" or not isinstance(first, Apply):
+            continue
+        source = tensor_type(first.inputs[0])
+        if source is None or tensor_type(second.inputs[0]) != source or not _zeros(first, second):
+            continue
+        along = _dimension_of_turns(first, second)
+        if along is None:
+            continue
+        parts = [first.inputs[0], second.inputs[0]]
+        dims = list(source.dims)
+        if along == len(dims) - 1:
+            dims.append(1)
+            parts = [build.reshape(part, TensorType(source.dtype, dims)) for part in parts]
+        whole = build.op("concatenate", *parts, dimensions=(along + 1,))
+        return build.op("reshape", whole, type=_plain(node))
+    return build.decline("the operands are not padded so that their elements take turns")
+
+
+def _zeros(*pads: Node) -> bool:
+    return all(is_splat(pad.inputs[1], 0) or is_splat(pad.inputs[1], -0.0) for pad in pads)
+
+
+def _dimension_of_turns(first: Apply, second: Node) -> int | None:
+    """The one dimension along which two pads keep elements apart for those of the other, the first one first."""
+    assert isinstance(second, Apply), "a pad"
+    paddings = list(zip(first.attributes["padding"], second.attributes["padding"], strict=True))
+    nothing, turns = (PaddingDimension(0, 0),) * 2, (PaddingDimension(0, 1, 1), PaddingDimension(1, 0, 1))
+    along = [dim for dim, pair in enumerate(paddings) if pair != nothing]
+    return along[0] if len(along) == 1 and paddings[along[0]] == turns else None
+
+
+def _orders(node: Node) -> Iterator[tuple[Node, Node]]:
+    """Both orders of the operands of an op of two."""
+    first, second = node.inputs
+    yield first, second
+    yield second, first
+
+
+def _is_same(one: Node, other: Node) -> bool:
+    """Whether two nodes are one, or spread one number."""
+    value = splat_of(one)
+    return one is other or (value is not None and value == splat_of(other))
+
+
+def _one(build: Builder, node: Node) -> Node:
+    array_type = _plain(node)
+    return build.broadcast(build.constant(1, array_type.dtype), array_type)
+
+
+def _shape(node: Node) -> tuple[int, ...]:
+    return tuple(_plain(node).dims)
+
+
+def _plain(node: Node) -> TensorType:
+    array_type = tensor_type(node)
+    assert array_type is not None, "an array"
+    return array_type.with_layout(None)
+
+
+def _is_float(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and array_type.dtype.is_float
