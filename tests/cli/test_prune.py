@@ -160,6 +160,17 @@ def test_layers_with_positions_of_their_own(call: Call, tmp_path: Path):
     assert load_checkpoint(kept)["up.2"].shape == (3,)
 
 
+@pytest.mark.parametrize(("sparsity", "size"), [(0, 128), (0.5, 64), (1, 1)])
+def test_structured_programs_on_the_standard_output(
+    call: Call, model: Path, tmp_path: Path, sparsity: float, size: int
+):
+    options = ("--structured", "channels", "--weights", tmp_path / "w.npz", "--sparsity", sparsity)
+    result = call("prune", model, *options, "-o", "-")
+    assert result.exit_code == 0 and "channels" in result.stderr
+    types = [str(p.type).partition("{")[0] for p in hloom.parse(result.stdout).entry.parameters]
+    assert types == ["f32[16,64]", f"f32[64,{size}]", f"f32[{size},8]"]
+
+
 LOOP = """HloModule loop
 body { p = (s32[], f32[3,4], f32[2,4,6], f32[2,6,4]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
