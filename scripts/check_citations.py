@@ -45,6 +45,8 @@ UNLINKED = {
     "WhileLoopConcatCodeMotion": "while_loop_concat_code_motion.cc, before 2026",
     "SliceSinker": "slice_sinker.cc, before 2026",
     "all_reduce_reassociate.cc": "openxla/xla, 2026",
+    "while_loop_all_reduce_code_motion.cc": "openxla/xla, 2026",
+    "WhileLoopAllReduceCodeMotion": "while_loop_all_reduce_code_motion.cc, 2026",
     "all_reduce_folder.cc": "openxla/xla, 2026",
     "reduce_scatter_creator.cc": "openxla/xla, 2026",
     "all_gather_broadcast_reorder.cc": "openxla/xla, 2026",

@@ -13,7 +13,7 @@ from tests.corpus import lowered
 
 PASSES_HERE = (
     "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline",
-    "simplify-collectives", "simplify-loops", "sink", "sink-reshapes", "sink-slices", "unroll",
+    "simplify-collectives", "simplify-loops", "sink", "sink-all-reduces", "sink-reshapes", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",

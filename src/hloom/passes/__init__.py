@@ -7,6 +7,7 @@ Each file names the files and functions of XLA that it follows, of openxla/xla i
 `scripts/check_citations.py` looks them up in the installed jaxlib.
 """
 
+from hloom.passes.all_reduce_sinker import sink_all_reduces as sink_all_reduces
 from hloom.passes.attention import AttentionForm as AttentionForm
 from hloom.passes.attention import ScoreStep as ScoreStep
 from hloom.passes.attention import attention_at as attention_at

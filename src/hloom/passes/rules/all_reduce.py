@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloom.ir import Apply, ExplicitGroups, Node, SliceDimension, TensorType
+from hloom.ir import Apply, ExplicitGroups, Graph, Node, SliceDimension
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.rules.convert import preserves_values
 from hloom.passes.rules.dimensions import dims_after_reshape, resized
@@ -111,7 +111,7 @@ def _looked_through(operand: Node, opcode: str) -> tuple[list[Apply], Apply] | N
             return None
         if operand.opcode == "pad" and not is_identity_of(opcode, operand.inputs[1]):
             return None
-        if operand.opcode == "convert" and not _widens(operand):
+        if operand.opcode == "convert" and not widens(operand):
             return None
         steps.append(operand)
         operand = operand.inputs[0]
@@ -130,9 +130,12 @@ def _is_zero(node: Node) -> bool:
     return value is not None and bool(value == 0)
 
 
-def _widens(convert: Apply) -> bool:
+def widens(convert: Node) -> bool:
+    """Whether floats become floats of a type that holds them all; integers would have wrapped before."""
     narrow, wide = tensor_type(convert.inputs[0]), tensor_type(convert)
-    return narrow is not None and wide is not None and preserves_values(narrow.dtype, wide.dtype)
+    return (
+        narrow is not None and wide is not None and narrow.dtype.is_float and preserves_values(narrow.dtype, wide.dtype)
+    )
 
 
 def _moved(build: Builder, steps: Sequence[Apply], operand: Node) -> Node:
@@ -144,13 +147,16 @@ def _moved(build: Builder, steps: Sequence[Apply], operand: Node) -> Node:
 
 def _all_reduce(build: Builder, like: Apply, operand: Node) -> Apply:
     """The same all-reduce of an array of any element type."""
-    reducer, made = like.attributes["to_apply"], operand.type
-    assert isinstance(made, TensorType)
-    before = tensor_type(like)
-    assert before is not None
-    if before.dtype is not made.dtype:
-        reducer = build.reducer(combiner_of(reducer), made.dtype)
-    return build.op("all-reduce", operand, attributes={**like.attributes, "to_apply": reducer})
+    attributes = {**like.attributes, "to_apply": reducer_for(build, like, operand)}
+    return build.op("all-reduce", operand, attributes=attributes)
+
+
+def reducer_for(build: Builder, all_reduce: Apply, operand: Node) -> Graph:
+    """The computation of an all-reduce, for the elements of another operand."""
+    reducer: Graph = all_reduce.attributes["to_apply"]
+    before, made = tensor_type(all_reduce), tensor_type(operand)
+    assert before is not None and made is not None
+    return reducer if before.dtype is made.dtype else build.reducer(combiner_of(reducer), made.dtype)
 
 
 def _obstacle(first: Apply, second: Apply, opcode: str) -> str:
@@ -159,7 +165,7 @@ def _obstacle(first: Apply, second: Apply, opcode: str) -> str:
         return "they combine by another op"
     if first.attributes.get("replica_groups") != second.attributes.get("replica_groups"):
         return "the groups differ"
-    return _difference(first, second) or _binding(first) or _binding(second)
+    return _difference(first, second) or binding(first) or binding(second)
 
 
 def _difference(first: Apply, second: Apply) -> str:
@@ -174,7 +180,7 @@ def _difference(first: Apply, second: Apply) -> str:
     return "" if ours == others else "their attributes differ"
 
 
-def _binding(collective: Apply) -> str:
+def binding(collective: Apply) -> str:
     """What says when or how a collective runs; empty where nothing does."""
     if collective.attributes.get("constrain_layout") or "sharding" in collective.attributes:
         return "its layout or sharding is given"
@@ -211,7 +217,7 @@ def all_reduce_of_all_reduce(build: Builder, node: Apply) -> Node | None:
         return build.decline("they combine by different ops")
     combiner = combiner_of(node.attributes["to_apply"])
     problem = _difference(node, inner) if group_key(node) == group_key(inner) else ""
-    problem = problem or _binding(node) or _binding(inner)
+    problem = problem or binding(node) or binding(inner)
     if not combiner or problem:
         return build.decline(problem or "the op is not known")
     if any(_is_unlisted(collective) for collective in (node, inner)):
@@ -278,7 +284,7 @@ def slice_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     ):
         return build.decline("there is no all-reduce that only this uses")
     source, sliced, part = tensor_type(reduced), tensor_type(whole), tensor_type(node)
-    if source is None or sliced is None or part is None or not source.is_static or _binding(reduced):
+    if source is None or sliced is None or part is None or not source.is_static or binding(reduced):
         return build.decline("it is no all-reduce of one array that may move")
     cut = [dim for dim, (size, kept) in enumerate(zip(sliced.dims, part.dims, strict=True)) if size != kept]
     groups = participants(reduced)
