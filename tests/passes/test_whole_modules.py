@@ -12,7 +12,7 @@ from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
 PASSES_HERE = (
-    "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline",
+    "canonical-dots", "canonical-gathers", "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline",
     "simplify-collectives", "simplify-loops", "sink", "sink-all-reduces", "sink-reshapes", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (

@@ -65,14 +65,14 @@ def _sink_from(loop: Apply) -> int:
     ):
         return 0
     own_copy(loop.attributes["body"], loop)
-    found = _sinkings(loop)
-    for sinking in found:
+    moved = _sinkings(loop)
+    for sinking in moved:
         body = sinking.all_reduce.graph
         body.replace_uses(sinking.all_reduce, sinking.all_reduce.inputs[0])
-    _reduce_after(loop, found)
-    for sinking in found:
+    _reduce_after(loop, moved)
+    for sinking in moved:
         sinking.all_reduce.graph.erase(sinking.all_reduce)
-    return len(found)
+    return len(moved)
 
 
 def _sinkings(loop: Apply) -> list[_Sinking]:

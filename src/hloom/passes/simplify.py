@@ -15,6 +15,8 @@ from hloom.passes.rules.add_update_inexact import ADD_UPDATE_INEXACT
 from hloom.passes.rules.argmax import ARGMAX, ARGMAX_INEXACT
 from hloom.passes.rules.bitwise import BITWISE
 from hloom.passes.rules.broadcast import BROADCAST, BROADCAST_AS_XLA
+from hloom.passes.rules.canonical_dot import CANONICAL_DOT
+from hloom.passes.rules.canonical_gather import CANONICAL_GATHER
 from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
 from hloom.passes.rules.compare import COMPARE
 from hloom.passes.rules.conditional import CONDITIONAL, CONDITIONAL_TO_SELECT
@@ -136,8 +138,9 @@ EXPLORATION: tuple[Family, ...] = (
 """Rules to other forms, which are cheaper or not: for equality saturation, which chooses."""
 
 
-NOT_AS_XLA = frozenset(("dot-of-transpose",))
-"""Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered."""
+NOT_AS_XLA = frozenset(("dot-of-transpose", "slice-beside-update"))
+"""Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered,
+and updates to a pass that its CPU compiler does not run."""
 LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
 """Rules that add reshapes, which move no bytes once layouts are assigned: only there XLA's simplifier has them
 (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc, SimplifyConvToDot), so they are a pass of their own."""
@@ -221,4 +224,14 @@ register_pass(
     "drop-roundings",
     "floats that are converted several times are converted once",
     rules_pass("drop-roundings", CONVERT_CHAINS).run,
+)
+register_pass(
+    "canonical-dots",
+    "dots become products of matrices, one by one or in batches",
+    rules_pass("canonical-dots", CANONICAL_DOT).run,
+)
+register_pass(
+    "canonical-gathers",
+    "gathers and scatters take one row of indices after another",
+    rules_pass("canonical-gathers", CANONICAL_GATHER).run,
 )

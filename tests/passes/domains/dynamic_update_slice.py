@@ -97,7 +97,24 @@ def _put(name: str, dims: list[int], operand: str, update: str, names: str, made
     return f"{made} = {array_text(name, dims)} dynamic-update-slice({operands})"
 
 
+def slice_beside(random: Random) -> str:
+    """A slice of an array that is updated somewhere: beside it, of it, or across its border."""
+    name, dims = element(random), sizes(random, 1, 2)
+    dims = [size + 4 for size in dims]
+    some = [random.randint(1, 3) for _ in dims]
+    lines = [f"i{n} = s32[] constant({random.choice((0, 0, 1, 2, 9, -3))})" for n in range(len(dims))]
+    bounds = [sorted(random.sample(range(size + 1), 2)) for size in dims]
+    cut = ", ".join(f"[{start}:{end}:{random.choice((1, 1, 2))}]" for start, end in bounds)
+    steps = [int(part.split(":")[2].rstrip("]")) for part in cut.split(", ")]
+    made = [-(-(end - start) // step) for (start, end), step in zip(bounds, steps, strict=True)]
+    return entry(
+        *_given(name, dims, some), *lines, _put(name, dims, "x", "y", ", ".join(f"i{n}" for n in range(len(dims))), "d"),
+        f"s = {array_text(name, made)} slice(d), slice={{{cut}}}",
+    )  # fmt: skip
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
+    "slice-beside-update": slice_beside,
     "update-of-everything": everything,
     "update-of-nothing": nothing,
     "update-of-scalar": of_scalar,

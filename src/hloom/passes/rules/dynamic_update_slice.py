@@ -6,10 +6,10 @@ Start indices are clamped so that the slice fits: `place` below is the clamped s
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node, PaddingDimension
+from hloom.ir import Apply, Node, PaddingDimension, SliceDimension
 from hloom.passes.rules.dimensions import is_empty, replace_if_compatible, same_array, scalar_of
 from hloom.passes.rules.dynamic_slice import constant_starts, merged_starts, same_starts, start_operands
-from hloom.rewrite import Builder, Family, tensor_type
+from hloom.rewrite import Builder, Family, operand_is, tensor_type
 
 DYNAMIC_UPDATE_SLICE = Family("dynamic-update-slice", formerly="updating")
 DYNAMIC_UPDATE_SLICE_AS_XLA = Family("dynamic-update-slice-as-xla", formerly="updating-as-xla")
@@ -88,6 +88,28 @@ def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
         return None
     moved = merged_starts(build, further, starts, small.dims, middle.dims, whole.dims)
     return None if moved is None else build.op("dynamic-update-slice", node.inputs[0], inner.inputs[1], *moved)
+
+
+@DYNAMIC_UPDATE_SLICE.rewrites("slice", depth=2, requires=operand_is(0, "dynamic-update-slice"))
+def slice_beside_update(build: Builder, node: Apply) -> Node | None:
+    """slice(dynamic-update-slice(x, y, 4)), slice={[0:4]} -> slice(x); of the updated part alone, slice(y)
+
+    Follows xla/hlo/transforms/simplifiers/dead_dynamic_update_slice_elimination.cc (DeadDynamicUpdateSliceElimination).
+    """
+    update = node.inputs[0]
+    whole, part = tensor_type(update), tensor_type(update.inputs[1])
+    if whole is None or part is None or not isinstance(update, Apply) or is_empty(part):
+        return None
+    offsets = constant_starts(update, whole, part)
+    if offsets is None or _goes_to_host(update.inputs[1]):
+        return build.decline("where the update goes is not known")
+    cut = list(zip(node.attributes["slice"], offsets, part.dims, strict=True))
+    if any(taken.limit <= offset or taken.start >= offset + size for taken, offset, size in cut):
+        return build.like(node, update.inputs[0])
+    if all(taken.start >= offset and taken.limit <= offset + size for taken, offset, size in cut):
+        inside = [SliceDimension(taken.start - offset, taken.limit - offset, taken.stride) for taken, offset, _ in cut]
+        return build.like(node, update.inputs[1], slice=tuple(inside))
+    return build.decline("it takes some of the update, and some beside it")
 
 
 def _goes_to_host(node: Node) -> bool:
