@@ -51,6 +51,8 @@ UNLINKED = {
     "DeadDynamicUpdateSliceElimination": "dead_dynamic_update_slice_elimination.cc, 2026",
     "hlo_replication_analysis.cc": "openxla/xla, 2026",
     "while_loop_expensive_invariant_code_motion.cc": "openxla/xla, before 2026",
+    "slice_hoister.cc": "openxla/xla, 2026",
+    "SliceHoister": "slice_hoister.cc, 2026",
     "all_reduce_folder.cc": "openxla/xla, 2026",
     "reduce_scatter_creator.cc": "openxla/xla, 2026",
     "all_gather_broadcast_reorder.cc": "openxla/xla, 2026",

@@ -39,6 +39,10 @@ NEIGHBOURS = (
     "move-across-branches",
     "conditional-to-select",
     "fold-transposes",
+    "hoist-slices(unary=1)",
+    "propagate-constants",
+    "canonical-broadcasts",
+    "canonical-gathers",
 )
 """What XLA runs beside its simplifier."""
 STRICT = {

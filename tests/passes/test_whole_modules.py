@@ -12,7 +12,7 @@ from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
 PASSES_HERE = (
-    "canonical-dots", "canonical-gathers", "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline",
+    "canonical-broadcasts", "canonical-dots", "canonical-gathers", "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "hoist-slices", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline", "propagate-constants",
     "simplify-collectives", "simplify-loops", "sink", "sink-all-reduces", "sink-reshapes", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (

@@ -20,6 +20,7 @@ from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.computation_order import sort_topologically as sort_topologically
 from hloom.passes.conditional_mover import move_users as move_users
+from hloom.passes.constant_propagation import propagate_constants as propagate_constants
 from hloom.passes.convert_mover import move_converts as move_converts
 from hloom.passes.cse import ValueNumbering as ValueNumbering
 from hloom.passes.cse import cse as cse

@@ -15,6 +15,7 @@ from hloom.passes.rules.add_update_inexact import ADD_UPDATE_INEXACT
 from hloom.passes.rules.argmax import ARGMAX, ARGMAX_INEXACT
 from hloom.passes.rules.bitwise import BITWISE
 from hloom.passes.rules.broadcast import BROADCAST, BROADCAST_AS_XLA
+from hloom.passes.rules.canonical_broadcast import CANONICAL_BROADCAST
 from hloom.passes.rules.canonical_dot import CANONICAL_DOT
 from hloom.passes.rules.canonical_gather import CANONICAL_GATHER
 from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
@@ -46,6 +47,7 @@ from hloom.passes.rules.reshape import RESHAPE, RESHAPE_AS_XLA
 from hloom.passes.rules.scatter import SCATTER
 from hloom.passes.rules.select import SELECT
 from hloom.passes.rules.slice import SLICE
+from hloom.passes.rules.slice_hoisting import SLICE_HOISTING, UNARY_SLICE_HOISTING
 from hloom.passes.rules.sort import SORT
 from hloom.passes.rules.transcendental_inexact import TRANSCENDENTAL_INEXACT
 from hloom.passes.rules.transpose import TRANSPOSE, TRANSPOSE_AS_XLA
@@ -234,4 +236,23 @@ register_pass(
     "canonical-gathers",
     "gathers and scatters take one row of indices after another",
     rules_pass("canonical-gathers", CANONICAL_GATHER).run,
+)
+register_pass(
+    "canonical-broadcasts",
+    "broadcasts keep the order of the dimensions that they spread",
+    rules_pass("canonical-broadcasts", CANONICAL_BROADCAST).run,
+)
+
+
+def _slice_hoisting(unary: int | str = 0) -> list[Rule]:
+    if unary not in (0, 1):
+        raise HloomError(f"hoist-slices: unary is 0 or 1, not '{unary}'")
+    return [*SLICE_HOISTING, *(UNARY_SLICE_HOISTING if unary else ())]
+
+
+register_pass(
+    "hoist-slices",
+    "what is computed elementwise and then sliced is sliced before",
+    rules_pass("hoist-slices", _slice_hoisting, options=("unary",)).run,
+    ("unary",),
 )

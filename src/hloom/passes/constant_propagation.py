@@ -1,0 +1,71 @@
+"""The pass `propagate-constants`: constants that all calls of a computation give it are in it.
+
+    f(x, y) = x * y, called as f(a, 2) and f(b, 2)
+      ->
+    f(x, y) = x * 2
+
+What is then computed of constants alone is for `fold`, and operands that nothing reads for `dce`. Follows the part of
+XLA's xla/hlo/transforms/simplifiers/hlo_constant_folding.cc (HloConstantFolding) that looks at call sites.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter
+from hloom.passes.computation_order import callees_first
+from hloom.passes.pipeline import register_pass
+from hloom.passes.rules.loop_state import MAX_CONSTANT_ELEMENTS
+from hloom.rewrite import Report
+
+
+def propagate_constants(module: Module) -> Report:
+    """Use, in place of a parameter, the constant that every call gives for it; callers first, so that calls pass on.
+
+    Constants of more than 1,024 elements stay where they are, unless they are one number, or the computation is called
+    once.
+    """
+    report = Report("propagate-constants")
+    if module.has_closures:
+        return report
+    module.index_users()
+    for graph in reversed(callees_first(module)):
+        if graph is module._entry or graph.missing or not graph.callers:
+            continue
+        if any(caller.opcode != "call" for caller in graph.callers):
+            continue
+        count = sum(_propagate(graph, parameter, number) for number, parameter in enumerate(graph.parameters))
+        report.changes += count
+        if count:
+            report.notes.append(f"{count:,} constants of {graph.name} come with no call")
+    return report
+
+
+def _propagate(graph: Graph, parameter: Parameter, number: int) -> bool:
+    """Whether a parameter that something reads is now a constant."""
+    callers = list(graph.callers)
+    if not parameter.is_used or parameter.is_output or any(len(caller.inputs) <= number for caller in callers):
+        return False
+    given = [caller.inputs[number] for caller in callers]
+    first = given[0]
+    if not isinstance(first, Constant) or not _may_be_copied(first, len(callers)) or first.type != parameter.type:
+        return False
+    if any(not _is_same(first, other) for other in given[1:]):
+        return False
+    before = next(node for node in graph.nodes if node not in graph.parameters)
+    made = graph.add_constant(first.value, first.type, before=before, metadata=first.raw_metadata)
+    graph.replace_uses(parameter, made)
+    return True
+
+
+def _may_be_copied(constant: Constant, count: int) -> bool:
+    literal = constant.value
+    if not isinstance(literal, Literal) or literal.is_elided or literal.is_tuple or constant.attributes:
+        return False
+    elements = getattr(constant.type, "element_count", 0)
+    return literal.is_splat or count == 1 or elements <= MAX_CONSTANT_ELEMENTS
+
+
+def _is_same(one: Constant, other: Node) -> bool:
+    return isinstance(other, Constant) and one.type == other.type and one.value == other.value and not other.attributes
+
+
+register_pass("propagate-constants", "constants that all calls of a computation give it are in it", propagate_constants)
