@@ -15,7 +15,8 @@ from hloom.passes import apply_in_place
 PASSES = (
     "simplify", "simplify-xla", "fold", "cse", "dce", "inline", "hoist", "outline", "merge-dots", "sink-slices",
     "move-converts", "simplify-loops", "sink-reshapes", "carry-concatenations",
-    "move-into-branches", "move-out-of-branches",
+    "move-into-branches", "move-out-of-branches", "conditional-to-select", "fold-transposes", "hoist-slices",
+    "canonical-dots", "canonical-gathers", "propagate-constants", "simplify-collectives", "sink-all-reduces",
 )  # fmt: skip
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""

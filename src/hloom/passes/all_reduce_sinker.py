@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hloom.ir import Apply, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
-from hloom.passes.computation_order import callees_first, control_predecessors, has_control_dependencies, own_copy
+from hloom.passes.computation_order import callees_first, has_control_dependencies, is_awaited, own_copy
 from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass
@@ -60,9 +60,7 @@ def _sink_from(loop: Apply) -> int:
     """How many all-reduces of a loop are moved behind it."""
     if not _sinkings(loop) or has_control_dependencies(loop) or runs_at_most_once(loop):
         return 0
-    if loop in control_predecessors(loop.graph) or any(
-        "sharding" in node.attributes for node in (loop, loop.inputs[0])
-    ):
+    if is_awaited(loop) or any("sharding" in node.attributes for node in (loop, loop.inputs[0])):
         return 0
     own_copy(loop.attributes["body"], loop)
     moved = _sinkings(loop)

@@ -53,6 +53,11 @@ def has_control_dependencies(node: Node) -> bool:
     return any(not referent.is_graph for referent in node.attributes.referents())
 
 
+def is_awaited(node: Node) -> bool:
+    """Whether another node names a node as its control predecessor."""
+    return any(user.attributes.refers and node in user.attributes.referents() for user in node.users)
+
+
 def control_predecessors(graph: Graph) -> set[Node]:
     """The nodes of a graph that others name as their control predecessors."""
     attributes = [node.attributes for node in graph.nodes if node.attributes.refers]

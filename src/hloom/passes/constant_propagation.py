@@ -32,15 +32,17 @@ def propagate_constants(module: Module) -> Report:
             continue
         if any(caller.opcode != "call" for caller in graph.callers):
             continue
-        count = sum(_propagate(graph, parameter, number) for number, parameter in enumerate(graph.parameters))
+        first = next((node for node in graph.nodes if not isinstance(node, Parameter)), None)
+        parameters = list(graph.parameters) if first is not None else []
+        count = sum(_propagate(graph, parameter, number, first) for number, parameter in enumerate(parameters))
         report.changes += count
         if count:
             report.notes.append(f"{count:,} constants of {graph.name} come with no call")
     return report
 
 
-def _propagate(graph: Graph, parameter: Parameter, number: int) -> bool:
-    """Whether a parameter that something reads is now a constant."""
+def _propagate(graph: Graph, parameter: Parameter, number: int, before: Node | None) -> bool:
+    """Whether a parameter that something reads is now a constant, which stands before all that is computed."""
     callers = list(graph.callers)
     if not parameter.is_used or parameter.is_output or any(len(caller.inputs) <= number for caller in callers):
         return False
@@ -50,7 +52,6 @@ def _propagate(graph: Graph, parameter: Parameter, number: int) -> bool:
         return False
     if any(not _is_same(first, other) for other in given[1:]):
         return False
-    before = next(node for node in graph.nodes if node not in graph.parameters)
     made = graph.add_constant(first.value, first.type, before=before, metadata=first.raw_metadata)
     graph.replace_uses(parameter, made)
     return True

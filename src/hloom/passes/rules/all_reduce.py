@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.ir import Apply, ExplicitGroups, Graph, Node, SliceDimension
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies
+from hloom.passes.computation_order import has_control_dependencies, is_awaited
 from hloom.passes.rules.convert import preserves_values
 from hloom.passes.rules.dimensions import dims_after_reshape, resized
 from hloom.passes.rules.participants import device_counts, participants, values_on_devices
@@ -186,7 +186,7 @@ def binding(collective: Apply) -> str:
         return "its layout or sharding is given"
     if len(collective.inputs) != 1 or collective.type != collective.inputs[0].type:
         return "it is of several arrays, or changes the layout"
-    if has_control_dependencies(collective) or collective in control_predecessors(collective.graph):
+    if has_control_dependencies(collective) or is_awaited(collective):
         return "control dependencies name it"
     return ""
 
@@ -355,7 +355,7 @@ def all_gather_of_broadcast(build: Builder, node: Apply) -> Node | None:
         return build.decline("its type or sharding is given otherwise")
     if source.element_count >= wide.element_count or not wide.element_count or node.attributes.get("constrain_layout"):
         return build.decline("nothing is repeated")
-    if node in control_predecessors(node.graph):
+    if is_awaited(node):
         return build.decline("control dependencies name it")
     build.consumed.append(node)
     build.carries_itself = True
