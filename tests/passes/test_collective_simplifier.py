@@ -364,6 +364,97 @@ def test_parts_by_partition_through_xla():
     assert_leaves_with("create-reduce-scatters", text, reduce_scatter=1)
 
 
+SCATTER = "reduce-scatter({}), dimensions={{0}}, {}, to_apply={}_f32"
+DIFFERENT = 'replica_groups={{}}, frontend_attributes={{_scheduling_group_id="{}"}}'
+
+
+def scatters(
+    first: str = GROUPS,
+    second: str = GROUPS,
+    by: tuple[str, str] = ("add", "add"),
+    last: str = "ROOT s = f32[2] add(a, b)",
+) -> tuple[str, ...]:
+    return (
+        own("x"), own("y", "8", 1), f"a = f32[2] {SCATTER.format('x', first, by[0])}",
+        f"b = f32[2] {SCATTER.format('y', second, by[1])}", last,
+    )  # fmt: skip
+
+
+def test_sums_of_reduce_scatters():
+    for lines in (
+        scatters(),
+        scatters(f"channel_id=1, {GROUPS}", f"channel_id=2, {GROUPS}"),
+        scatters(KEY.format("g"), KEY.format("g")),
+        (own(), f"a = f32[2] {SCATTER.format('x', GROUPS, 'add')}", "s = f32[2] add(a, a)", "ROOT c = f32[2] copy(s)"),
+    ):
+        assert_leaves_with("reassociate-all-reduces", for_devices(*lines), reduce_scatter=1)
+    chain = [f"p{n} = f32[8] parameter({n})\na{n} = f32[2] {SCATTER.format(f'p{n}', GROUPS, 'add')}" for n in range(4)]
+    for sums in (("s = f32[2] add(a0, a1)", "t = f32[2] add(s, a2)", "ROOT u = f32[2] add(t, a3)"),
+                 ("s = f32[2] add(a0, a1)", "t = f32[2] add(a2, a3)", "ROOT u = f32[2] add(s, t)")):  # fmt: skip
+        assert_leaves_with("reassociate-all-reduces", for_devices(*chain, *sums), reduce_scatter=1)
+
+
+def test_a_schedule_that_only_one_has_is_dropped():
+    text = for_devices(*scatters(DIFFERENT.format("0")))
+    after = assert_leaves_with("reassociate-all-reduces", text, reduce_scatter=1)
+    assert "frontend_attributes" not in after.entry.root.attributes
+
+
+def test_reduce_scatters_that_stay_two():
+    for lines in (
+        scatters(f"{GROUPS}, constrain_layout=true", f"{GROUPS}, constrain_layout=true"),
+        scatters(by=("add", "maximum")), scatters(by=("maximum", "maximum")),
+        scatters(f"channel_id=3, {GROUPS}"), scatters(KEY.format("g"), KEY.format("h")), scatters(KEY.format("g")),
+        scatters("replica_groups={{0,1,2,3}}", "replica_groups={{3,2,1,0}}"),
+        scatters("replica_groups={{0,1,2,3}}, channel_id=3, use_global_device_ids=true", "replica_groups={{0,1,2,3}}, channel_id=4"),
+        scatters(DIFFERENT.format("0"), DIFFERENT.format("1")),
+        scatters(last="s = f32[2] add(a, b)\nROOT t = (f32[2], f32[2]) tuple(a, s)"),
+    ):  # fmt: skip
+        assert_leaves("reassociate-all-reduces", for_devices(*lines))
+    dims = [
+        f"p{n} = f32[8,8] parameter({n})\na{n} = f32[8,8] reduce-scatter(p{n}), dimensions={{{n}}}, replica_groups={{{{0}}}}, to_apply=add_f32"
+        for n in range(2)
+    ]
+    assert_leaves("reassociate-all-reduces", for_devices(*dims, "ROOT s = f32[8,8] add(a0, a1)", replicas=1))
+
+
+def exchanged(first: str, second: str, by: str = "add", part: int = 4) -> str:
+    return for_devices(own(), all_reduce("a", "x", first), f"ROOT s = f32[{part}] {SCATTER.format('a', second, by)}")
+
+
+def test_a_reduce_scatter_of_an_all_reduce():
+    after = assert_leaves_with("create-reduce-scatters", exchanged(PAIRS, CROSS), all_reduce=1, reduce_scatter=1)
+    assert str(after.entry.root.type) == "f32[4]" and after.entry.root.opcode == "all-reduce"
+
+
+def test_reduce_scatters_of_all_reduces_that_stay():
+    for text in (
+        exchanged(GROUPS, GROUPS, part=2), exchanged(PAIRS, CROSS, "multiply"), exchanged(PAIRS, PAIRS),
+        exchanged(PAIRS, "replica_groups={{0,2},{3,1}}"),
+        for_devices(
+            own(), all_reduce("a", "x", PAIRS), f"s = f32[4] {SCATTER.format('a', CROSS, 'add')}",
+            "ROOT t = (f32[8], f32[4]) tuple(a, s)",
+        ),
+    ):  # fmt: skip
+        assert_leaves("create-reduce-scatters", text)
+
+
+def test_what_each_device_gave_is_what_it_takes():
+    gather = "a = f32[16,6] all-gather(x), dimensions={0}, replica_groups={{0,1,2,3}}, channel_id=1, use_global_device_ids=true"
+    last = RESULT.format(dims="4,6", source="a", at="at, z")
+    after, _ = apply(
+        hloom.parse(for_devices(own("x", "4,6"), gather, table(), last)), ["create-reduce-scatters", "dce"]
+    )
+    assert not collectives(after)
+    plain = gather.replace(f", {GLOBAL}", "")
+    assert plain != gather
+    assert_leaves_with("simplify-collectives", for_devices(own("x", "4,6"), plain, table(), last))
+    for other in (table("1,0,2,3"), table(size=3)):
+        assert_leaves("create-reduce-scatters", for_devices(own("x", "4,6"), gather, other, last))
+    smaller = RESULT.format(dims="3,6", source="a", at="at, z")
+    assert_leaves("create-reduce-scatters", for_devices(own("x", "4,6"), gather, table(size=3), smaller))
+
+
 def gathered(dims: str, wide: str, at: str, made: str, along: int) -> tuple[str, ...]:
     last = f"ROOT g = f32[{made}] all-gather(b), dimensions={{{along}}}, replica_groups={{{{0,1,2,3}}}}"
     return (own("x", dims), f"b = f32[{wide}] broadcast(x), dimensions={{{at}}}", last)

@@ -32,6 +32,7 @@ _LOOKED_THROUGH = ("convert", "pad", "reshape", "slice", "transpose")
 _MOST_STEPS = 6
 """How many of these there may be between an all-reduce and what combines it with another."""
 _KEY = "collective_group_key"
+_SCHEDULING = "_scheduling_group_id"
 _OWN = frozenset(("backend_config", "channel_id", "frontend_attributes", "replica_groups", "to_apply"))
 
 
@@ -193,7 +194,11 @@ def binding(collective: Apply) -> str:
 
 def group_key(collective: Node) -> str | None:
     """The key of collectives that are to run as one, among the frontend attributes."""
-    return dict(collective.attributes.get("frontend_attributes") or ()).get(_KEY)
+    return _frontend_attribute(collective, _KEY)
+
+
+def _frontend_attribute(node: Node, name: str) -> str | None:
+    return dict(node.attributes.get("frontend_attributes") or ()).get(name)
 
 
 def _only_here(node: Node, user: Node) -> bool:
@@ -202,6 +207,101 @@ def _only_here(node: Node, user: Node) -> bool:
 
 def _bytes(node: Node) -> int:
     return node.type.byte_count if node.type is not None else 0
+
+
+@REASSOCIATION.rewrites(*COMBINING, depth=2, requires=all_operands("reduce-scatter"))
+def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
+    """add(reduce-scatter(x), reduce-scatter(y)), to_apply=add -> reduce-scatter(add(x, y))
+
+    Follows xla/hlo/transforms/collectives/reduce_scatter_reassociate.cc (ReduceScatterReassociate).
+    """
+    first, second = node.inputs
+    if not isinstance(first, Apply) or not isinstance(second, Apply):
+        return None
+    if not (_only_here(first, node) and _only_here(second, node)):
+        return build.decline("something else uses an operand")
+    groups = [collective.attributes.get("replica_groups") for collective in (first, second)]
+    if any(combiner_of(collective.attributes["to_apply"]) != node.opcode for collective in (first, second)):
+        return build.decline("they combine by another op")
+    problem = _difference(first, second) or _restraint(first) or _restraint(second)
+    ids = [
+        dict(collective.attributes.get("frontend_attributes") or ()).get(_SCHEDULING) for collective in (first, second)
+    ]
+    if groups[0] != groups[1] or first.inputs[0].type != second.inputs[0].type or problem:
+        return build.decline(problem or "the groups or the operands differ")
+    if None not in ids and ids[0] != ids[1]:
+        return build.decline("they are scheduled apart")
+    build.consumed += [first, second]
+    build.carries_itself = True
+    kept = dict(first.attributes.get("frontend_attributes") or ())
+    if ids[0] != ids[1]:
+        kept.pop(_SCHEDULING, None)
+    made = build.op(node.opcode, first.inputs[0], second.inputs[0])
+    return build.like(first, made, type=first.type, frontend_attributes=tuple(kept.items()) or None)
+
+
+@SCATTERING.rewrites("reduce-scatter", depth=2, effects=True, requires=operand_is(0, "all-reduce"))
+def reduce_scatter_of_all_reduce(build: Builder, node: Apply) -> Node | None:
+    """reduce-scatter(all-reduce(x)) -> all-reduce(reduce-scatter(x)): the part is reduced, not the whole
+
+    Where the devices of each group of the all-reduce take the same part, and the sums are those of the same devices.
+    Follows xla/hlo/transforms/collectives/all_reduce_reduce_scatter_reorder.cc (AllReduceReduceScatterReorder).
+    """
+    reduced = node.inputs[0]
+    if not isinstance(reduced, Apply) or not used_once(reduced) or len(node.inputs) != 1:
+        return build.decline("something else uses the all-reduce")
+    if not same_reduction(node.attributes["to_apply"], reduced.attributes["to_apply"]):
+        return build.decline("they combine by different ops")
+    problem = binding(reduced) or _restraint(node)
+    first, second = participants(reduced), participants(node)
+    if problem or first is None or second is None or not _may_exchange(first, second):
+        return build.decline(problem or "other devices would be summed up, or other parts")
+    build.consumed += [node, reduced]
+    build.carries_itself = True
+    part = build.like(node, reduced.inputs[0], type=node.type)
+    return build.op("all-reduce", part, attributes=reduced.attributes)
+
+
+def _may_exchange(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> bool:
+    """Whether devices reduce the same in groups of one and then of the other partition, the second by parts."""
+    members = {device: group for group in first for device in group}
+    taken = {device: (group, place) for group in second for place, device in enumerate(group)}
+    for device, (group, place) in taken.items():
+        before = sorted(inner for other in group for inner in members[other])
+        after = sorted(inner for other in members[device] for inner in taken[other][0])
+        if before != after or any(taken[other][1] != place for other in members[device]):
+            return False
+    return True
+
+
+@SCATTERING.rewrites("dynamic-slice", depth=2, effects=True, requires=operand_is(0, "all-gather"))
+def slice_of_all_gather(build: Builder, node: Apply) -> Node | None:
+    """dynamic-slice(all-gather(x), 4 * replica-id()) -> x, where each device takes what it gave
+
+    Follows xla/hlo/transforms/collectives/all_gather_simplifier.cc (AllGatherSimplifier).
+    """
+    gathered = node.inputs[0]
+    if not isinstance(gathered, Apply) or len(gathered.inputs) != 1 or len(gathered.attributes["dimensions"]) != 1:
+        return None
+    given, part = gathered.inputs[0], tensor_type(node)
+    groups, (dim,) = participants(gathered), gathered.attributes["dimensions"]
+    if part is None or groups is None or given.type != node.type or has_control_dependencies(node):
+        return build.decline("it takes another part, or the groups are not known")
+    if not _takes_own_parts(gathered, node.inputs[1 + dim], groups, part.dims[dim]):
+        return build.decline("the devices do not take the parts in the order of their group")
+    build.consumed.append(node)
+    if used_once(gathered) and not has_control_dependencies(gathered):
+        build.consumed.append(gathered)
+    return given
+
+
+def _restraint(scatter: Apply) -> str:
+    """What says when or how a reduce-scatter runs; empty where nothing does."""
+    if scatter.attributes.get("constrain_layout") or "sharding" in scatter.attributes:
+        return "its layout or sharding is given"
+    if len(scatter.inputs) != 1 or tensor_type(scatter) is None:
+        return "it is of several arrays"
+    return "control dependencies name it" if has_control_dependencies(scatter) or is_awaited(scatter) else ""
 
 
 @FOLDING.rewrites("all-reduce", depth=2, effects=True, requires=operand_is(0, "all-reduce"))
