@@ -47,7 +47,7 @@ from hloom.passes.rules.reshape import RESHAPE, RESHAPE_AS_XLA
 from hloom.passes.rules.scatter import SCATTER
 from hloom.passes.rules.select import SELECT
 from hloom.passes.rules.slice import SLICE
-from hloom.passes.rules.slice_hoisting import SLICE_HOISTING, UNARY_SLICE_HOISTING
+from hloom.passes.rules.slice_hoister import SLICE_HOISTING, UNARY_SLICE_HOISTING
 from hloom.passes.rules.sort import SORT
 from hloom.passes.rules.transcendental_inexact import TRANSCENDENTAL_INEXACT
 from hloom.passes.rules.transpose import TRANSPOSE, TRANSPOSE_AS_XLA

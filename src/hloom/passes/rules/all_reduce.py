@@ -265,11 +265,11 @@ def reduce_scatter_of_all_reduce(build: Builder, node: Apply) -> Node | None:
 def _may_exchange(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]]) -> bool:
     """Whether devices reduce the same in groups of one and then of the other partition, the second by parts."""
     members = {device: group for group in first for device in group}
-    taken = {device: (group, place) for group in second for place, device in enumerate(group)}
-    for device, (group, place) in taken.items():
+    taken = {device: (group, position) for group in second for position, device in enumerate(group)}
+    for device, (group, position) in taken.items():
         before = sorted(inner for other in group for inner in members[other])
         after = sorted(inner for other in members[device] for inner in taken[other][0])
-        if before != after or any(taken[other][1] != place for other in members[device]):
+        if before != after or any(taken[other][1] != position for other in members[device]):
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""The passes `hoist-slices` (`slice_hoisting.py`) and `canonical-broadcasts` (`canonical_broadcast.py`).
+"""The passes `hoist-slices` (`slice_hoister.py`) and `canonical-broadcasts` (`canonical_broadcast.py`).
 
 The cases restate XLA's slice_hoister_test.cc and broadcast_canonicalizer_test.cc.
 """
