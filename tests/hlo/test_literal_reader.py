@@ -607,6 +607,21 @@ def test_both_readers_agree(always_worthwhile, case):
     assert fast.position == careful.position
 
 
+@given(nearly_right())
+@examples(250)
+def test_scalars_and_a_few_numbers_are_read_as_token_by_token(case):
+    literal_type, text = case
+    fast, careful = Cursor(Source(f"{text})")), Cursor(Source(f"{text})"))
+    try:
+        literal = ArrayReader(careful, literal_type).read()
+    except ParseError:
+        with pytest.raises(ParseError):
+            read_literal(fast, literal_type)
+        return
+    assert read_literal(fast, literal_type) == literal
+    assert fast.position == careful.position
+
+
 @given(literals(tuple(row for row in DTYPES.values() if not PAYLOAD_BITS.get(row.name))))
 @examples(40)
 def test_the_fast_reader_reads_what_we_print(always_worthwhile, literal):

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from hloom.hlo.array_reader import ArrayReader
-from hloom.hlo.fast_array_reader import read_plain_array
-from hloom.ir import MOST_DIMENSIONS, UNBOUNDED, Literal, TensorType, TupleType, Type
+from hloom.hlo.fast_array_reader import WORTHWHILE, read_plain_array
+from hloom.ir import (
+    MOST_DIMENSIONS,
+    UNBOUNDED,
+    DType,
+    Literal,
+    TensorType,
+    TupleType,
+    Type,
+    component,
+    integer_range,
+    nested_texts,
+)
 from hloom.text import Cursor
 
 DEEPEST_TUPLE = 1000
 """How deep tuples may nest where the text alone says how deep they do."""
 
-_PLAIN_NUMBER = re.compile(
-    r"-?[0-9]{1,15}(\.[0-9]*+(?:[eE][+-]?[0-9]{1,3})?|[eE][+-]?[0-9]{1,3})?(?=[ \t\r\n]*(?:\)|\Z))"
-)
-_SCALARS: dict[str, Callable[[str], int | float]] = {"f32": float, "f64": float, "s32": int, "s64": int}
+_FRACTION = r"\.[0-9]*+(?:[eE][+-]?[0-9]{1,3})?|[eE][+-]?[0-9]{1,3}"
+_BEFORE_THE_END = r"(?=[ \t\r\n]*(?:\)|\Z))"
+_PLAIN_NUMBER = re.compile(rf"-?[0-9]{{1,15}}({_FRACTION})?{_BEFORE_THE_END}")
+_PLAIN_PAIR = re.compile(rf"\((-?[0-9]{{1,15}}(?:{_FRACTION})?), (-?[0-9]{{1,15}}(?:{_FRACTION})?)\){_BEFORE_THE_END}")
+_PLAIN_WORD = re.compile(rf"(?:true|false|nan|-?inf){_BEFORE_THE_END}")
+_NUMBER = re.compile(rf"-?[0-9]{{1,15}}(?:{_FRACTION})?+")
+_FEW_NUMBERS = re.compile(rf"\{{[-+.0-9eE{{}}, ]*+(?<=\}}){_BEFORE_THE_END}")
+_INTEGERS = ("s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64")
+_SCALARS: dict[str, Callable[[str], int | float]] = {"f32": float, "f64": float, **dict.fromkeys(_INTEGERS, int)}
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_WORDS: dict[str, dict[str, float]] = {"pred": {"true": True, "false": False}, "f32": _FLOATS, "f64": _FLOATS}
 _SAFE = 2**31
-"""Numbers below this fit into all of these types."""
+"""Numbers below this fit into all of these types that are not shorter or without a sign."""
+_FEW = WORTHWHILE
+"""Fewer elements than this are read one by one."""
 ELIDED = re.compile(r"\{[ \t\r\n]*+\.\.\.[ \t\r\n]*+\}")
 
 
@@ -86,15 +109,53 @@ def _read_tuple(cursor: Cursor, type: TupleType) -> Literal:
 
 def _read_plain_scalar(cursor: Cursor, type: TensorType) -> Literal | None:
     """A scalar of the commonest types, spelt in the commonest way; None where the careful way must look at it."""
-    parse = _SCALARS.get(type.dtype.name)
-    match = parse and _PLAIN_NUMBER.match(cursor.text, cursor.skip(), cursor.end)
-    if not parse or not match or (match[1] and parse is int):
+    dtype, start = type.dtype, cursor.skip()
+    if dtype.is_complex:
+        pair = _PLAIN_PAIR.match(cursor.text, start, cursor.end)
+        parts = _plain_values(pair.groups(), component(dtype)) if pair else None
+        return _adopted(cursor, pair, type, None if parts is None else complex(*parts))
+    if word := _PLAIN_WORD.match(cursor.text, start, cursor.end):
+        return _adopted(cursor, word, type, _WORDS.get(dtype.name, {}).get(word[0]))
+    match = _PLAIN_NUMBER.match(cursor.text, start, cursor.end) if dtype.name in _SCALARS else None
+    values = _plain_values((match[0],), dtype) if match else None
+    return _adopted(cursor, match, type, values and values[0])
+
+
+def _read_few(cursor: Cursor, type: TensorType) -> Literal | None:
+    """A small array as it is printed; None where the careful way must look at it."""
+    if type.dtype.name not in _SCALARS or len(type.dims) > 3 or type.element_count >= _FEW:
         return None
-    number = parse(match[0])
-    if abs(number) >= _SAFE or (number == 0 and match[0].startswith("-")):
+    match = _FEW_NUMBERS.match(cursor.text, cursor.skip(), cursor.end)
+    if match is None or _NUMBER.sub("0", match[0]) != _zeros(type.dims):
+        return None
+    values = _plain_values(_NUMBER.findall(match[0]), type.dtype)
+    return _adopted(cursor, match, type, values)
+
+
+@lru_cache(maxsize=256)
+def _zeros(dims: tuple[int, ...]) -> str:
+    """How an array of zeros is printed."""
+    return nested_texts(["0"] * math.prod(dims), dims)
+
+
+def _plain_values(words: Sequence[str], dtype: DType) -> list[int | float] | None:
+    """The numbers of a type that has them all; None where one is large, -0 or none of this type."""
+    parse = _SCALARS[dtype.name]
+    try:
+        values = [parse(word) for word in words]
+    except ValueError:
+        return None
+    low, high = integer_range(dtype) if parse is int else (-_SAFE + 1, _SAFE - 1)
+    is_within = all(max(low, -_SAFE + 1) <= value <= min(high, _SAFE - 1) for value in values)
+    return values if is_within and not (0 in values and any(word.startswith("-0") for word in words)) else None
+
+
+def _adopted(cursor: Cursor, match: re.Match[str] | None, type: TensorType, values: Any) -> Literal | None:
+    """The literal of the values of what was matched, and the cursor behind it; None where there are none."""
+    if match is None or values is None:
         return None
     cursor.position = match.end()
-    return Literal.adopt(type, np.array(number, type.dtype.numpy))
+    return Literal.adopt(type, np.array(values, type.dtype.numpy).reshape(type.dims))
 
 
 def _read_array(cursor: Cursor, type: TensorType) -> Literal:
@@ -108,6 +169,9 @@ def _read_array(cursor: Cursor, type: TensorType) -> Literal:
     static = TensorType(type.dtype, type.dims, type.layout)
     if type.rank and type.element_count and cursor.match(ELIDED):
         return Literal.elided(static)
+    few = _read_few(cursor, static)
+    if few is not None:
+        return few
     plain = read_plain_array(cursor, static)
     if plain is not None:
         return Literal.adopt(static, plain)

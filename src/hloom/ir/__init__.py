@@ -38,6 +38,7 @@ from hloom.ir.literal import Literal as Literal
 from hloom.ir.literal import literal_of as literal_of
 from hloom.ir.literal_text import format_literal as format_literal
 from hloom.ir.literal_text import format_typed_literal as format_typed_literal
+from hloom.ir.literal_text import nested_texts as nested_texts
 from hloom.ir.mesh import AxisRef as AxisRef
 from hloom.ir.mesh import HloMesh as HloMesh
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS

@@ -106,10 +106,10 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
     if literal.is_splat:
         if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
             return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]
-        return _nest(_element_texts(data.reshape(-1)[:1], type_.dtype) * data.size, type_.dims)
+        return nested_texts(_element_texts(data.reshape(-1)[:1], type_.dtype) * data.size, type_.dims)
     if type_.dtype.name == "f32" and type_.dims and data.size >= _MANY:
         return _enclose_rows(f32_rows(data.reshape(-1), type_.dims[-1], _f32_texts), type_.dims)
-    return _nest(_element_texts(data.reshape(-1), type_.dtype), type_.dims)
+    return nested_texts(_element_texts(data.reshape(-1), type_.dtype), type_.dims)
 
 
 def _is_plain_zero(element: np.ndarray) -> bool:
@@ -163,7 +163,7 @@ _PLAIN_TEXTS: dict[str, Callable[[Any], str | None]] = {
 """The text of one number of a type, where one after another is the fastest way."""
 
 
-def _nest(texts: list[str], dims: tuple[int, ...]) -> str:
+def nested_texts(texts: list[str], dims: tuple[int, ...]) -> str:
     """Braces around the texts of elements, in XLA's spacing."""
     if not dims:
         return texts[0]
