@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
-from hloom.hlo.fast_attribute_reader import read_plain_attributes
+from hloom.hlo.fast_attribute_reader import MEMORABLE, read_plain_attributes
 from hloom.hlo.instruction_reader import read_instruction, static_type
 from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
@@ -55,8 +55,6 @@ SMALL = 1 << 8
 """The same just after something stopped it, as the next line may too: it grows fourfold each time that nothing does."""
 INDENTATION = 64
 """How many blanks before an instruction are looked back over."""
-MEMORABLE = 256
-"""Texts longer than this are not remembered: they hardly repeat."""
 
 
 class ComputationReader(ComputationState):

@@ -1,8 +1,8 @@
 """Reading plain attributes at once, by their texts, without looking at single tokens.
 
-What is plain: integers, words out of an attribute's choices, and known computations, in the order of the op's row and
-in the spacing in which they are printed, so that the printed form is known too. A backend's configuration in braces may
-follow. All else is left to `read_attributes`, which must agree.
+What is plain: values that print as they stand, and known computations, in the order of the op's row, so that the
+printed form is known too. A backend's configuration in braces may follow. All else is left to `read_attributes`, which
+must agree.
 """
 
 from __future__ import annotations
@@ -12,27 +12,40 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from hloom.hlo.attribute_printer import is_balanced
+from hloom.hlo.attribute_printer import is_balanced, write_value
 from hloom.hlo.attribute_reader import says_nothing
+from hloom.hlo.value_reader import READERS
 from hloom.ir import Attribute, AttributeKind, Attributes, Graph, Op
 from hloom.ops import OPS
+from hloom.text import Cursor, HloomError, Source
+
+MEMORABLE = 256
+"""Texts longer than this are not remembered: they hardly repeat."""
 
 _K = AttributeKind
-_CONFIG = "backend_config"
+_CONFIG, _FRONTEND = "backend_config", "frontend_attributes"
+_BEFORE_CONFIG, _BEFORE_FRONTEND = f", {_CONFIG}=", f", {_FRONTEND}="
 _INTEGER = re.compile(r"0|[1-9][0-9]{0,17}")
 _INTEGERS = re.compile(rf"\{{(?:(?:{_INTEGER.pattern})(?:,(?:{_INTEGER.pattern}))*+)?\}}")
 _BOOLEANS = {"true": True, "false": False}
 _REFERENCES = frozenset(name for op in OPS.values() for name, row in op.attributes.items() if row.kind is _K.GRAPH)
 """The attributes that name computations."""
+_AS_PRINTED = frozenset(
+    (
+        *(_K.SLICES, _K.WINDOW, _K.PADDING, _K.DIMENSION_LABELS, _K.PRECISIONS, _K.BOOLEANS, _K.PAIRS, _K.STRING),
+        *(_K.TYPES, _K.ALIASING, _K.SHARDING, _K.FRONTEND),
+    )
+)
+"""Those of which it is seen by printing them that they print as they stand."""
 
 
 def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Attributes | None:
     """The attributes that stand behind the operands, without metadata; None where any of them is not plain."""
     if not text.startswith(", "):
         return None
-    head, separator, config = text.partition(f", {_CONFIG}=")
+    head, separator, config = text.partition(_BEFORE_CONFIG)
     values: dict[str, Any] = {}
-    pieces = head[2:].split(", ") if head else []
+    pieces = _pieces(head)
     least = 0
     for index, piece in enumerate(pieces):
         name, _, word = piece.partition("=")
@@ -45,7 +58,7 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
             values[name] = graph
             pieces[index] = f"{name}=%{called}"
         else:
-            known = _plain_attribute(op, piece)
+            known = (_plain_attribute if len(piece) < MEMORABLE else _plain_attribute.__wrapped__)(op, piece)
             if known is None:
                 return None
             rank, values[name] = known
@@ -53,7 +66,7 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
             return None
         least = rank + 1
     if separator:
-        if _ranks(op).get(_CONFIG, -1) < least or not _is_plain_configuration(config):
+        if _ranks(op).get(_CONFIG, -1) < least or not is_balanced(config):
             return None
         values[_CONFIG] = config
     attributes = Attributes(values)
@@ -63,6 +76,17 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
     else:
         attributes.text = plain
     return attributes
+
+
+def _pieces(text: str) -> list[str]:
+    """The texts of the attributes one by one; they are no attributes where a value holds what looks like another."""
+    text, separator, frontend = text.partition(_BEFORE_FRONTEND)
+    pieces = text[2:].split(", ") if text else []
+    if "[" in text:
+        for index in range(len(pieces) - 1, 0, -1):
+            if "=" not in pieces[index]:
+                pieces[index - 1 : index + 1] = [f"{pieces[index - 1]}, {pieces[index]}"]
+    return [*pieces, f"{_FRONTEND}={frontend}"] if separator else pieces
 
 
 @lru_cache(maxsize=1024)
@@ -77,6 +101,8 @@ def _plain_attribute(op: Op, text: str) -> tuple[int, Any] | None:
     name, _, word = text.partition("=")
     attribute = op.attributes.get(name)
     value = None if attribute is None else _plain_value(attribute, word)
+    if value is None and attribute is not None and attribute.kind in _AS_PRINTED:
+        value = _as_printed(op, name, attribute, word)
     return None if value is None or says_nothing(op, name, value) else (_ranks(op)[name], value)
 
 
@@ -90,6 +116,11 @@ def _plain_value(attribute: Attribute, word: str) -> Any:
     return word if attribute.kind is _K.ENUM and word in attribute.choices else None
 
 
-@lru_cache(maxsize=1024)
-def _is_plain_configuration(text: str) -> bool:
-    return is_balanced(text)
+def _as_printed(op: Op, name: str, attribute: Attribute, word: str) -> Any:
+    """The value, if it prints as it stands."""
+    cursor = Cursor(Source(word))
+    try:
+        value = READERS[attribute.kind](cursor)
+    except HloomError:
+        return None
+    return value if cursor.position == len(word) and write_value(op, name, value, str) == word else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
@@ -93,16 +94,22 @@ def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
       ROOT y = f32[2] negate(x)
     }
     """
-    return "".join(print_parts(module, options))
+    return "\n".join([*chain.from_iterable(_parts(module, options)), ""])
 
 
 def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str]:
     """The text of `print_module` in pieces: the header, then one computation at a time."""
+    for lines in _parts(module, options):
+        yield "\n".join([*lines, ""])
+
+
+def _parts(module: Module, options: PrintOptions) -> Iterator[list[str]]:
+    """The lines of the header, then of one computation at a time."""
     if module.has_closures:
         _refuse_closures(module)
     may_shorten = any(graph.name.startswith(WRAPPED) for graph in module.graphs)
     printer = _Printer(module, options, short_forms(calling_nodes(module)) if may_shorten else None)
-    yield print_header(module, options.metadata)
+    yield [print_header(module, options.metadata)[:-1]]
     done: set[Graph] = set(module.declared)
     for graph in module.graphs:
         lines, callers = printer.lines(graph)
@@ -110,12 +117,12 @@ def print_parts(module: Module, options: PrintOptions = DEFAULT) -> Iterator[str
             break
         done.add(graph)
         if graph not in printer.short.hidden:
-            yield "\n".join(lines)
+            yield lines
     else:
         return
     for graph in ordered_graphs(module):
         if graph not in done and graph not in printer.short.hidden:
-            yield printer.print_graph(graph)
+            yield printer.lines(graph)[0]
 
 
 def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
@@ -221,7 +228,7 @@ class _Printer:
 
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
-        return "\n".join(self.lines(graph)[0])
+        return "\n".join([*self.lines(graph)[0], ""])
 
     def lines(self, graph: Graph) -> tuple[list[str], list[Node]]:
         """The lines of `print_graph`, and the nodes whose attributes refer to graphs or nodes."""
@@ -233,12 +240,12 @@ class _Printer:
             callers = [node for node in nodes if node.attributes.refers]
             lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in nodes]
         thread = f', execution_thread="{graph.execution_thread}"' if graph.execution_thread is not None else ""
-        lines.append("}" + thread + "\n\n")
+        lines.append(f"}}{thread}\n")
         return lines, callers
 
     def _add_plain_lines(self, graph: Graph, lines: list[str]) -> list[Node]:
         """The instructions, in the default options: what is printed most, in as few steps as can be."""
-        nodes, first, add = graph.nodes, len(lines), lines.append
+        nodes, first, add, literals = graph.nodes, len(lines), lines.append, self._literal_texts
         callers: list[Node] = []
         for node in nodes:
             values, metadata, type_, inputs = node.attributes, node._metadata, node.type, node.inputs
@@ -251,7 +258,10 @@ class _Printer:
             if attributes is None:
                 attributes, metadata = self._tail(node), None
             if not inputs:
-                leaf = f"parameter({node.number})" if type(node) is Parameter else self._leaf(node)
+                if type(node) is Constant:
+                    leaf = literals.get(id(node.value)) or self._leaf(node)
+                else:
+                    leaf = f"parameter({node.number})" if type(node) is Parameter else self._leaf(node)
                 if metadata is None:
                     add(f"  %{node.name} = {type_._text} {leaf}{attributes}")
                 else:
