@@ -618,7 +618,8 @@ def test_scalars_and_a_few_numbers_are_read_as_token_by_token(case):
         with pytest.raises(ParseError):
             read_literal(fast, literal_type)
         return
-    assert read_literal(fast, literal_type) == literal
+    read_fast = read_literal(fast, literal_type)
+    assert read_fast == literal or (read_fast.is_elided and literal.is_elided)
     assert fast.position == careful.position
 
 

@@ -22,6 +22,9 @@ from hloom.text import Cursor, HloomError, Source
 MEMORABLE = 256
 """Texts longer than this are not remembered: they hardly repeat."""
 
+LONGEST = 1 << 12
+"""Longer texts are read once, token by token."""
+
 _K = AttributeKind
 _CONFIG, _FRONTEND = "backend_config", "frontend_attributes"
 _BEFORE_CONFIG, _BEFORE_FRONTEND = f", {_CONFIG}=", f", {_FRONTEND}="
@@ -41,7 +44,7 @@ _AS_PRINTED = frozenset(
 
 def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Attributes | None:
     """The attributes that stand behind the operands, without metadata; None where any of them is not plain."""
-    if not text.startswith(", "):
+    if not text.startswith(", ") or len(text) > LONGEST:
         return None
     head, separator, config = text.partition(_BEFORE_CONFIG)
     values: dict[str, Any] = {}
