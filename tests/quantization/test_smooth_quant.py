@@ -1,6 +1,6 @@
 """SmoothQuant: the smoothed program computes the same, and quantises better.
 
-Covers `smooth_quant.py`, `scale_folding.py`, `scale_parameters.py`, `product_observer.py`.
+Covers `smooth_quant.py`, `smoothing_recipe.py`, `scale_folding.py`, `scale_parameters.py`, `product_observer.py`.
 """
 
 from __future__ import annotations

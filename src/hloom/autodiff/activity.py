@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from hloom.autodiff.table import is_differentiable
-from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type
+from hloom.ir import DTYPES, Apply, Graph, Node, TensorType, TupleType, Type
 from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError
 
@@ -22,14 +22,21 @@ PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-r
 FOLLOWED = frozenset({"call", "fusion", "async-start"})
 """Ops that call one graph, whose results are theirs; loops and conditionals are the others that are followed."""
 
+_POWERS_OF_TWO = DTYPES["f8e8m0fnu"]
+
 Masks = Sequence[int]
 Flow = dict[Node, list[int]]
 """For each node the sets of its leaves, those of which all are empty left out."""
 
 
 def differentiable(value_type: Type | None) -> bool:
-    """Whether values of a type have derivatives: arrays of floating point and complex numbers."""
-    return isinstance(value_type, TensorType) and (value_type.dtype.is_float or value_type.dtype.is_complex)
+    """Whether values of a type have derivatives: arrays of floating point and complex numbers.
+
+    Powers of two (f8e8m0fnu, the scales of MX formats) have none: a type without zero and signs cannot hold one.
+    """
+    if not isinstance(value_type, TensorType) or value_type.dtype is _POWERS_OF_TWO:
+        return False
+    return value_type.dtype.is_float or value_type.dtype.is_complex
 
 
 def leaf_count(value_type: Type | None) -> int:

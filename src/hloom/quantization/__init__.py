@@ -26,6 +26,8 @@ from hloom.quantization.checkpoint import check_suffix as check_suffix
 from hloom.quantization.checkpoint import load_checkpoint as load_checkpoint
 from hloom.quantization.checkpoint import save_checkpoint as save_checkpoint
 from hloom.quantization.dequantization import write_entry_layout as write_entry_layout
+from hloom.quantization.fake_quantization import FakeQuantization as FakeQuantization
+from hloom.quantization.fake_quantization import fake_quantize as fake_quantize
 from hloom.quantization.formats import FORMATS as FORMATS
 from hloom.quantization.formats import NumberFormat as NumberFormat
 from hloom.quantization.gptq import GptqRounder as GptqRounder
@@ -36,8 +38,8 @@ from hloom.quantization.insertion_point import InsertionPoint as InsertionPoint
 from hloom.quantization.insertion_point import array_type as array_type
 from hloom.quantization.noise import Noise as Noise
 from hloom.quantization.parameter_names import ParameterNames as ParameterNames
-from hloom.quantization.quantize import Quantization as Quantization
-from hloom.quantization.quantize import QuantizedWeight as QuantizedWeight
+from hloom.quantization.quantization import Quantization as Quantization
+from hloom.quantization.quantization import QuantizedWeight as QuantizedWeight
 from hloom.quantization.quantize import check_program as check_program
 from hloom.quantization.quantize import quantize as quantize
 from hloom.quantization.quantized_cache import QuantizedCache as QuantizedCache

@@ -19,7 +19,7 @@ from hloom.ir import Graph, Module, Node, TensorType
 from hloom.passes import canonicalize
 from hloom.quantization.noise import Noise
 from hloom.quantization.parameter_names import ParameterNames
-from hloom.quantization.quantize import Quantization
+from hloom.quantization.quantization import Quantization
 from hloom.runtime import random_inputs, run
 from hloom.text import HloomError
 

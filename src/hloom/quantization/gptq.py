@@ -23,7 +23,7 @@ from hloom.passes import canonicalize
 from hloom.quantization.arithmetic import QuantizedArray, rounded, stretched
 from hloom.quantization.formats import NumberFormat
 from hloom.quantization.product_observer import Observation, observe_products, sole_dots
-from hloom.quantization.quantize import Quantization, QuantizedWeight
+from hloom.quantization.quantization import Quantization, QuantizedWeight
 from hloom.text import HloomError
 
 DAMPINGS = (0.01, 0.1, 1.0)

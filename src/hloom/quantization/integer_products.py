@@ -31,6 +31,20 @@ PRECISION = ("operand_precision", "algorithm")
 
 
 @dataclass(frozen=True, slots=True)
+class QuantizedActivation:
+    """The operand of a product that is of integers: by name, of the original's canonical form.
+
+    `clip` is the greatest magnitude, None where the program finds it; `summed_dims` are what it is found over.
+    """
+
+    computation: str
+    product: str
+    operand_index: int
+    summed_dims: tuple[int, ...]
+    clip: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A dot or convolution, which of its operands is the weight, and the weight in its narrow type."""
 
@@ -41,6 +55,11 @@ class Product:
     @property
     def activation_index(self) -> int:
         return 1 - self.weight_index
+
+    def quantized_activation(self, clip: float | None) -> QuantizedActivation:
+        """What is rounded, and how."""
+        node = self.node
+        return QuantizedActivation(node.graph.name, node.name, self.activation_index, self.summed_dims[0], clip)
 
     @property
     def summed_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -98,21 +117,9 @@ def write_integer_product(
     graph, point = node.graph, InsertionPoint(node.graph, node)
     summed, _ = product.summed_dims
     activation = point.convert(node.inputs[product.activation_index], F32)
-    type_ = array_type(activation).with_layout(None)
-    kept = [dim for dim in range(type_.rank) if dim not in summed]
-    if clip is None:
-        zero = point.constant(0.0, F32)
-        magnitudes = point.op("abs", activation)
-        greatest = point.op("reduce", magnitudes, zero, dimensions=summed, to_apply=maximum) if summed else magnitudes
-        share = point.multiply(greatest, point.splat(1 / LARGEST, array_type(greatest)))
-        scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), array_type(share)))
-        steps = point.divide(activation, point.broadcast(scale, type_.dims, kept))
-    else:
-        constant = static_scale(clip)
-        scale = point.constant(float(constant), F32)
-        steps = point.multiply(activation, point.splat(float(np.float32(1) / constant), type_))
-    limits = [point.constant(float(limit), F32) for limit in (-LARGEST, LARGEST)]
-    rounded = point.op("clamp", limits[0], point.op("round-nearest-even", steps), limits[1])
+    kept = [dim for dim in range(array_type(activation).rank) if dim not in summed]
+    steps, scale = activation_steps(point, activation, summed, clip, maximum)
+    rounded = round_steps(point, steps)
     operands: list[Node] = [point.convert(rounded, S8)] * 2
     operands[product.weight_index] = point.convert(product.weight.node, S8)
     result = array_type(node)
@@ -152,6 +159,32 @@ def write_integer_product(
     graph.erase(node)
     graph.rename(total, name)
     return added.name
+
+
+def activation_steps(
+    point: InsertionPoint, activation: Node, summed: Sequence[int], clip: float | None, maximum: Graph
+) -> tuple[Node, Node]:
+    """An activation of f32 over its scale, and the scale: a scalar, or found for what is not summed."""
+    type_ = array_type(activation).with_layout(None)
+    if clip is not None:
+        constant = static_scale(clip)
+        scale = point.constant(float(constant), F32)
+        return point.multiply(activation, point.splat(float(np.float32(1) / constant), type_)), scale
+    kept = [dim for dim in range(type_.rank) if dim not in summed]
+    zero = point.constant(0.0, F32)
+    magnitudes = point.op("abs", activation)
+    greatest = (
+        point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum) if summed else magnitudes
+    )
+    share = point.multiply(greatest, point.splat(1 / LARGEST, array_type(greatest)))
+    scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), array_type(share)))
+    return point.divide(activation, point.broadcast(scale, type_.dims, kept)), scale
+
+
+def round_steps(point: InsertionPoint, steps: Node) -> Node:
+    """An activation over its scale as integers, in f32."""
+    limits = [point.constant(float(limit), F32) for limit in (-LARGEST, LARGEST)]
+    return point.op("clamp", limits[0], point.op("round-nearest-even", steps), limits[1])
 
 
 def static_scale(clip: float) -> np.float32:

@@ -15,7 +15,8 @@ import numpy as np
 
 from hloom.ir import Module
 from hloom.quantization.noise import Noise
-from hloom.quantization.quantize import Quantization, QuantizedWeight, quantize
+from hloom.quantization.quantization import Quantization, QuantizedWeight
+from hloom.quantization.quantize import quantize
 from hloom.runtime import run
 from hloom.solver import Constraint, minimize
 from hloom.text import HloomError

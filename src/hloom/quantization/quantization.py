@@ -1,0 +1,201 @@
+"""A quantised program, and the conversion of the original's arrays and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hloom.analysis import leaf_bytes
+from hloom.ir import Module, TensorType
+from hloom.quantization.arithmetic import QuantizedArray, quantize_array
+from hloom.quantization.integer_products import QuantizedActivation
+from hloom.quantization.parameter_names import ParameterNames
+from hloom.quantization.quantized_cache import QuantizedCache
+from hloom.quantization.quantized_value import SCALE
+from hloom.quantization.recipe import Recipe, WeightFormat
+from hloom.quantization.smooth_quant import Smoothing
+from hloom.quantization.weights import Exclusion
+from hloom.text import HloomError
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedWeight:
+    """A parameter that has a narrow type now, and the parameters that tell its meaning.
+
+    Elements of a block of `blocks` share a scale. `uses` are the instructions that read it, by name.
+    """
+
+    name: str
+    number: int
+    type: TensorType
+    quantized_type: TensorType
+    blocks: tuple[int, ...]
+    uses: tuple[str, ...]
+    companions: Mapping[str, int]
+    """The numbers of the further parameters: `scale`, and `zero_point` where there is one."""
+    companion_types: Mapping[str, TensorType]
+    format: WeightFormat
+
+    @property
+    def bytes_before(self) -> int:
+        return leaf_bytes(self.type)
+
+    @property
+    def bytes_after(self) -> int:
+        return leaf_bytes(self.quantized_type) + sum(map(leaf_bytes, self.companion_types.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """A quantised program.
+
+    `module` takes what the original took, weights in their narrow types, and after it the scales (and zero points):
+    `convert` makes these of the original's. `exclusions` says what the recipe means and leaves, and why. `stops` are
+    the instructions that derivatives take as constants: `hloom.grad(module, stop=stops)`.
+    """
+
+    module: Module
+    original: Module
+    recipe: Recipe
+    weights: tuple[QuantizedWeight, ...]
+    exclusions: tuple[Exclusion, ...]
+    caches: tuple[QuantizedCache, ...] = ()
+    stops: tuple[str, ...] = ()
+    smoothing: Smoothing | None = None
+    activations: tuple[QuantizedActivation, ...] = ()
+    rounders: Mapping[int, Callable[[QuantizedWeight, np.ndarray, QuantizedArray], QuantizedArray]] = field(
+        default_factory=dict
+    )
+    """By a weight's number what rounds it otherwise than to the nearest."""
+
+    @property
+    def base(self) -> Module:
+        """What is quantised: the original, or what smoothing made of it."""
+        return self.original if self.smoothing is None else self.smoothing.module
+
+    def base_arrays(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays that `base` takes, of the original's."""
+        return list(arrays) if self.smoothing is None else self.smoothing.convert(arrays)
+
+    def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
+        """The quantised program's arrays, of the original's.
+
+        A sequence holds all inputs of the original in order, and all of the quantised program's are returned. A mapping
+        may hold any of them, by parameters' names, numbers or paths (`params.layers.w`), the weights among them: they
+        are converted, with `NAME.scale` beside NAME, and the others stay. Raises HloomError for a weight that is
+        missing, of another shape or type, or not finite.
+        """
+        if isinstance(arrays, Mapping):
+            return self._convert_by_name(arrays)
+        given = list(arrays)
+        if len(given) != len(self.original.entry.parameters):
+            raise HloomError(f"the program takes {len(self.original.entry.parameters)} arrays, {len(given)} are given")
+        base = self.base_arrays(given)
+        result = [*base, *([None] * (len(self.module.entry.parameters) - len(base)))]
+        for weight in (*self.weights, *self.caches):
+            if weight.number is None:
+                continue
+            made = self.quantized(weight, base[weight.number])
+            result[weight.number] = made.values
+            for name, number in weight.companions.items():
+                result[number] = companion_of(made, name)
+        return result
+
+    def restored(self, outputs: Sequence[Any]) -> list[Any]:
+        """The original's outputs, of the quantised program's: caches are dequantised, scales left out."""
+        result = list(outputs)
+        gone: set[int] = set()
+        for cache in self.caches:
+            if cache.output is None:
+                continue
+            scale = np.asarray(outputs[cache.output_companions[SCALE]])
+            held = QuantizedArray(np.asarray(outputs[cache.output]), scale, None, cache.blocks)
+            result[cache.output] = held.dequantized(cache.type.dtype.numpy)
+            gone.update(cache.output_companions.values())
+        return [array for number, array in enumerate(result) if number not in gone]
+
+    def carried(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The quantised program's arrays of a next step: those given, with the caches that a step left in `outputs`."""
+        result = list(arrays)
+        for cache in self.caches:
+            if cache.number is None or cache.output is None:
+                continue
+            result[cache.number] = outputs[cache.output]
+            for name, number in cache.companions.items():
+                result[number] = outputs[cache.output_companions[name]]
+        return result
+
+    def quantized(self, weight: QuantizedWeight | QuantizedCache, array: Any) -> QuantizedArray:
+        """One weight's array, or a cache's, as `base` takes it, in its narrow type."""
+        values = checked_weight(weight, array)
+        nearest = quantize_array(
+            values,
+            weight.format.number_format,
+            weight.blocks,
+            is_symmetric=self.recipe.is_symmetric or isinstance(weight, QuantizedCache),
+            name=weight.name,
+        )
+        if isinstance(weight, QuantizedCache):
+            return nearest
+        rounder = self.rounders.get(weight.number)
+        return nearest if rounder is None else rounder(weight, values, nearest)
+
+    def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
+        """The inputs of `base` with weights that are what the quantised program computes with."""
+        result = self.base_arrays(arrays)
+        for weight in (*self.weights, *self.caches):
+            if weight.number is not None:
+                made = self.quantized(weight, result[weight.number])
+                result[weight.number] = made.dequantized(weight.type.dtype.numpy)
+        return result
+
+    def _convert_by_name(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        names = ParameterNames(self.original.entry.parameters)
+        weights = {weight.number: weight for weight in (*self.weights, *self.caches) if weight.number is not None}
+        result: dict[str, Any] = {}
+        converted: dict[int, str] = {}
+        for key, array in arrays.items():
+            parameter = names.get(key)
+            if parameter is not None and self.smoothing is not None:
+                array = self.smoothing.scaled(parameter.number, array)
+            weight = None if parameter is None else weights.get(parameter.number)
+            if weight is None:
+                result[key] = array
+                continue
+            assert weight.number is not None, "it is a parameter"
+            if weight.number in converted:
+                raise HloomError(f"'{converted[weight.number]}' and '{key}' both name the parameter {weight.name}")
+            converted[weight.number] = key
+            made = self.quantized(weight, array)
+            result[key] = made.values
+            for name in weight.companions:
+                result[f"{key}.{name}"] = companion_of(made, name)
+        missing = [weight.name for weight in self.weights if weight.number not in converted]
+        if missing:
+            raise HloomError(
+                f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
+                hint=f"arrays are named as parameters are, or by their paths; there are {', '.join([*arrays][:5])}",
+            )
+        if self.smoothing is not None:
+            result |= dict(self.smoothing.added)
+        return result
+
+
+def checked_weight(weight: QuantizedWeight | QuantizedCache, array: Any) -> np.ndarray:
+    """A weight's array; raises HloomError where it is of another shape or type."""
+    values = np.asarray(array)
+    if values.shape != weight.type.dims or values.dtype != weight.type.dtype.numpy:
+        raise HloomError(
+            f"{weight.name} is {values.dtype}[{','.join(map(str, values.shape))}], the program takes {weight.type}"
+        )
+    return values
+
+
+def companion_of(array: QuantizedArray, name: str) -> np.ndarray:
+    """The scales of a quantised array, or its zero points."""
+    companion = array.scale if name == SCALE else array.zero
+    assert companion is not None, "asymmetric arrays have zero points"
+    return companion

@@ -1,0 +1,65 @@
+"""Which smoothing a user's options mean, and the error by which a search chooses: that of the recipe's own rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hloom.ir import Module
+from hloom.passes import canonicalize
+from hloom.quantization.arithmetic import quantize_array
+from hloom.quantization.integer_products import LARGEST
+from hloom.quantization.recipe import Recipe
+from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
+from hloom.quantization.weights import choose_weights
+from hloom.text import HloomError
+
+
+def read_alpha(smoothing: float | str | None, activations: str | None, calibration: Sequence[Any]) -> float | None:
+    """The alpha that is given, None where it is searched; raises HloomError for what makes no sense."""
+    if smoothing is None:
+        return None
+    if activations is None:
+        raise HloomError("smoothing is for products of integers: weights alone need none", hint="activations='static'")
+    if not calibration:
+        raise HloomError("smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...]")
+    if isinstance(smoothing, str):
+        if smoothing != SEARCH:
+            raise HloomError(f"'{smoothing}' is no smoothing", hint="give a number from 0 to 1, or 'search'")
+        return None
+    if not 0 <= smoothing <= 1:
+        raise HloomError(f"{smoothing} is no alpha of smoothing", hint="give a number from 0 to 1, or 'search'")
+    return float(smoothing)
+
+
+def smooth_for(module: Module, recipe: Recipe, calibration: Sequence[Sequence[Any]], alpha: float | None) -> Smoothing:
+    """Smooth what the recipe's dots read; a search looks for the least error with this recipe."""
+    weights, _ = choose_weights(canonicalize(module), recipe)
+    formats = {weight.parameter.number: weight.format for weight in weights}
+
+    def error(measured: np.ndarray, rows: np.ndarray, weight: np.ndarray, number: int) -> float:
+        per_row = recipe.activations == "dynamic"
+        greatest = (
+            np.abs(rows).max(axis=1, keepdims=True, initial=0.0) if per_row else np.abs(measured).max(initial=0.0)
+        )
+        form = formats[number]
+        blocks = (max(len(weight), 1), max(weight.shape[1], 1) if form.granularity == "tensor" else 1)
+        made = quantize_array(weight, form.number_format, blocks).dequantized(np.dtype(np.float64))
+        return float(np.sum((_stepped(rows, greatest) @ made - rows @ weight) ** 2))
+
+    return smooth(
+        module,
+        [weight.parameter.number for weight in weights],
+        calibration,
+        alpha,
+        error,
+        folds_into_weights=all(form.granularity != "tensor" for form in formats.values()),
+    )
+
+
+def _stepped(rows: np.ndarray, greatest: np.ndarray | float) -> np.ndarray:
+    """Rows of activations rounded to integers of a range, and back."""
+    step = np.where(greatest > 0, greatest, 1) / LARGEST
+    return np.clip(np.rint(rows / step), -LARGEST, LARGEST) * step
