@@ -36,7 +36,9 @@ def kernels(plan: Plan) -> Iterator[Figure]:
     """Attention replaced in a stack of layers; one causal attention of long sequences before and after."""
     rule = documented_rule()
     replaced, more, traced = take_turns(
-        [_replacing(LAYERS, rule), _replacing(MORE_LAYERS, rule), Job(_lowered, lambda: _stack(LAYERS))], plan.seconds, fewest=3
+        [_replacing(LAYERS, rule), _replacing(MORE_LAYERS, rule), Job(_lowered, lambda: _stack(LAYERS))],
+        plan.seconds,
+        fewest=3,
     )
     yield Figure(
         f"kernels: {LAYERS} attentions replaced", milliseconds(replaced.best), "jax traces and lowers",

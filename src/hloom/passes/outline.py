@@ -11,10 +11,10 @@ others (CPM 2001). Maximal runs of a common prefix: Abouelhoda, Kurtz and Ohlebu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush, nlargest
-from itertools import pairwise
+from heapq import heappop, heappush, heappushpop, nlargest
+from operator import sub
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ MIN_LENGTH = 8
 """How many instructions an outlined computation has at least: below that the call and its header cost as many lines."""
 MAX_ROUNDS = 6
 """How many times the module is searched again: later rounds find repeats among calls made by earlier ones."""
+LEAST_SAVED = 0.02
+"""Which part of its instructions a round must save for another one to follow."""
 MAX_CANDIDATES = 200
 """How many repeated substrings of a round are checked for isomorphic dataflow; bounds the time of a round."""
 MAX_CONSTANT_ELEMENTS = 16
@@ -51,7 +53,7 @@ def outline(module: Module) -> Report:
     symbols = _Symbols(module)
     for _ in range(MAX_ROUNDS):
         saved = _round(module, symbols, report)
-        if saved * 200 < before:
+        if saved < LEAST_SAVED * before:
             break
     if report.changes:
         report.erased = dce(module).erased
@@ -102,12 +104,13 @@ class _InstructionSequence:
         self.connections = _Connections(self.nodes, self.positions, self.constants)
 
     def _add_graph(self, graph: Graph) -> None:
-        awaited = control_predecessors(graph)
+        awaited, known, constants = control_predecessors(graph), self.known, self.constants
         for node in graph.nodes:
-            if _is_spread(node, self.constants):
-                self.constants[node] = _constant_key(node, self.constants, self.known.numbering)
+            key = known.constant_of(node)
+            if key is not None:
+                constants[node] = key
             elif isinstance(node, Apply):
-                symbol = None if node in awaited or node is graph.output else self.known.of(node)
+                symbol = None if node in awaited or node is graph.output else known.of(node)
                 if symbol is None:
                     self._add_end()
                 else:
@@ -128,12 +131,24 @@ class _Symbols:
         self.numbering, self.effects = ValueNumbering(), SideEffects()
         self.numbering.graphs(module)
         self._known: dict[Node, int | None] = {}
+        self._constants: dict[Node, int | None] = {}
+
+    def constant_of(self, node: Node) -> int | None:
+        """The number of what is made of small constants alone; None for all else."""
+        try:
+            return self._constants[node]
+        except KeyError:
+            is_spread = _is_spread(node, self._constants)
+            key = self._constants[node] = _constant_key(node, self._constants, self.numbering) if is_spread else None
+            return key
 
     def of(self, node: Apply) -> int | None:
         """The symbol of an instruction; None where it must not be outlined."""
-        if node not in self._known:
-            self._known[node] = _symbol(node, self.numbering, self.effects)
-        return self._known[node]
+        try:
+            return self._known[node]
+        except KeyError:
+            symbol = self._known[node] = _symbol(node, self.numbering, self.effects)
+            return symbol
 
 
 class _Connections:
@@ -180,6 +195,8 @@ class _Connections:
         previous = np.maximum(self.previous[slots] - begin[:, None], -1)  # -1: not in this stretch before
         outside = length + 1 + previous
         connections = np.where(constant >= 0, -1 - constant, np.where(at < 0, outside, at))
+        if (connections == connections[0]).all():
+            return [list(positions)]
         groups: dict[bytes, list[int]] = {}
         for position, row in zip(positions, connections, strict=True):
             groups.setdefault(row.tobytes(), []).append(position)
@@ -187,10 +204,8 @@ class _Connections:
 
     def results(self, positions: Sequence[int], length: int) -> list[int]:
         """Which instructions of a stretch something outside it uses, at any of its positions."""
-        used = np.zeros(length, bool)
-        for start in positions:
-            used |= self.last[start : start + length] >= start + length
-        return np.flatnonzero(used).tolist()
+        first = np.array(positions, np.int64)[:, None]
+        return np.flatnonzero((self.last[first + np.arange(length)] >= first + length).any(axis=0)).tolist()
 
     def operand_count(self, start: int, length: int) -> int:
         """How many values come in from outside, constants aside."""
@@ -199,17 +214,17 @@ class _Connections:
         return int(np.count_nonzero(outside & (self.previous[part] < self.starts[start])))
 
 
-def _is_spread(node: Node, known: dict[Node, int]) -> bool:
+def _is_spread(node: Node, known: Mapping[Node, int | None]) -> bool:
     """Whether it is a small constant or cheaply made of such, so that every computation can have its own."""
     if isinstance(node, Constant):
         small = isinstance(node.type, TensorType) and node.type.element_count <= MAX_CONSTANT_ELEMENTS
         return small and not node.attributes.refers and not any(node.called_graphs)
     if node.opcode not in ("broadcast", "iota") or node.attributes.refers or node.type is None:
         return False
-    return all(operand in known for operand in node.inputs)
+    return all(known.get(operand) is not None for operand in node.inputs)
 
 
-def _constant_key(node: Node, known: dict[Node, int], numbering: ValueNumbering) -> int:
+def _constant_key(node: Node, known: Mapping[Node, int | None], numbering: ValueNumbering) -> int:
     """The number of what is made of constants."""
     attributes = numbering.attributes(node.attributes)
     if isinstance(node, Constant):
@@ -221,11 +236,11 @@ def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int
     """The symbol of an instruction: equal for equal ops, types and attributes; None where it must not be outlined."""
     if not isinstance(node.type, (TensorType, TupleType)) or not node.has_row or not effects.may_merge(node):
         return None
-    if any(not referent.is_graph for referent in node.attributes.referents()) or any(
-        referent.type is None for referent in node.inputs
-    ):
+    if node.attributes.refers and any(not referent.is_graph for referent in node.attributes.referents()):
         return None
     types = tuple([operand.type for operand in node.inputs])
+    if None in types:
+        return None
     return numbering.number((node.function, node.type, types, numbering.attributes(node.attributes)))
 
 
@@ -291,13 +306,15 @@ class _RepeatedSequence:
 
 def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
     """Make the computation, and call it at every position."""
-    nodes, constants = repeated.nodes(repeated.positions[0]), repeated.sequence.constants
-    owners = {repeated.nodes(position)[0].graph for position in repeated.positions}
+    stretches = [repeated.nodes(position) for position in repeated.positions]
+    operands = [repeated.operands(stretch) for stretch in stretches]
+    nodes, constants = stretches[0], repeated.sequence.constants
+    owners = {stretch[0].graph for stretch in stretches}
     graph = module.add_graph("outlined")
     module.graphs.remove(graph)
     module.graphs.insert(min(module.graphs.index(owner) for owner in owners), graph)
     mapping: dict[Any, Any] = {}
-    for number, operand in enumerate(repeated.operands(nodes)):
+    for number, operand in enumerate(operands[0]):
         mapping[operand] = graph.add_parameter(operand.type, f"p{number}")
     for node in nodes:
         for operand in node.inputs:
@@ -307,18 +324,17 @@ def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
     results = [mapping[nodes[offset]] for offset in repeated.results]
     types = TupleType([_type(result) for result in results])
     graph.set_output(results[0] if len(results) == 1 else graph.add_apply(OPS["tuple"], results, types))
-    for position in repeated.positions:
-        _move_operands(repeated, position)
-    for position in repeated.positions:
-        _call(graph, repeated, position)
+    for stretch, given in zip(stretches, operands, strict=True):
+        _move_operands(stretch, given)
+    for stretch in stretches:  # what it is given may be a call by now
+        _call(graph, repeated, stretch)
     return graph
 
 
-def _move_operands(repeated: _RepeatedSequence, start: int) -> None:
+def _move_operands(nodes: Sequence[Node], operands: Sequence[Node]) -> None:
     """Move what one stretch is given before it, where it comes later."""
-    nodes = repeated.nodes(start)
     owner, first = nodes[0].graph, nodes[0]
-    for operand in repeated.operands(nodes):
+    for operand in operands:
         if owner.comes_before(first, operand):  # a parameter or a constant: it needs nothing that comes before it
             owner.move_before(operand, first)
 
@@ -334,9 +350,8 @@ def _copy_spread(graph: Graph, node: Node, mapping: dict[Any, Any]) -> None:
             graph.copy_nodes([pending.pop()], mapping)
 
 
-def _call(graph: Graph, repeated: _RepeatedSequence, start: int) -> None:
+def _call(graph: Graph, repeated: _RepeatedSequence, nodes: Sequence[Node]) -> None:
     """Put a call in position of one stretch."""
-    nodes = repeated.nodes(start)
     owner, first, last = nodes[0].graph, nodes[0], nodes[-1]
     operands = repeated.operands(nodes)
     call = owner.add_apply(
@@ -392,17 +407,23 @@ def repeats(text: Sequence[int], shortest: int, most: int) -> list[Repeat]:
     if len(text) < 2 * shortest:
         return []
     order = suffix_order(text)
-    shared = shared_prefixes(text, order)
-    candidates = nlargest(
-        _OVERSAMPLING * most, _intervals(shared, shortest), key=lambda interval: _bound(len(text), *interval)
-    )
+    starts = order.tolist()
+    shared = shared_prefixes(text, starts)
+    candidates = sorted(_intervals(shared, shortest), reverse=True)[: _OVERSAMPLING * most]
+    may_end = all(last - first < len(text) // length for _, _, length, first, last in candidates)
     kept: dict[tuple[int, tuple[int, ...]], Repeat] = {}
-    for length, first, last in candidates:
-        positions = sorted(order[first : last + 1].tolist())
-        for word_length in {length, _period(positions, length)}:
-            repeat = Repeat(word_length, _apart(positions, word_length))
-            if len(repeat.positions) > 1 and word_length >= shortest:
-                kept[word_length, repeat.positions] = repeat
+    best: list[int] = []
+    for bound, _, length, first, last in candidates:
+        if may_end and len(best) == most and best[0] >= bound:
+            break  # no other word saves more than the least of those
+        positions = sorted(starts[first : last + 1])
+        close = [gap for gap in map(sub, positions[1:], positions) if gap < length]
+        for word_length in {length, max(set(close), key=close.count)} if close else (length,):
+            apart = _apart(positions, word_length) if close else tuple(positions)
+            key = word_length, apart
+            if len(apart) > 1 and word_length >= shortest and key not in kept:
+                repeat = kept[key] = Repeat(word_length, apart)
+                (heappush if len(best) < most else heappushpop)(best, repeat.saved)
     return nlargest(most, kept.values(), key=lambda repeat: repeat.saved)
 
 
@@ -425,9 +446,9 @@ def suffix_order(text: Sequence[int]) -> np.ndarray:
             return order
 
 
-def shared_prefixes(text: Sequence[int], order: np.ndarray) -> list[int]:
+def shared_prefixes(text: Sequence[int], positions: Sequence[int]) -> list[int]:
     """How many letters each sorted suffix begins with like the one before it (Kasai and others, 2001)."""
-    symbols, positions = list(text), order.tolist()
+    symbols = list(text)
     count = len(symbols)
     rank = [0] * count
     for position, start in enumerate(positions):
@@ -445,29 +466,23 @@ def shared_prefixes(text: Sequence[int], order: np.ndarray) -> list[int]:
     return shared
 
 
-def _intervals(shared: list[int], shortest: int) -> Iterator[tuple[int, int, int]]:
-    """Each maximal run of sorted suffixes that begin with one word: its length, the first and the last of the run."""
+def _intervals(shared: list[int], shortest: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Each maximal run of sorted suffixes that begin with one word: its length, the first and the last of the run.
+
+    Before these, what orders them: how many letters a word can save at most, since occurrences that do not overlap fit
+    into the text; and, among equals, the earlier one first.
+    """
+    count, number = len(shared), 0
     opened: list[tuple[int, int]] = []
     for position, length in enumerate([*shared, 0]):
         first = position - 1
         while opened and opened[-1][0] > length:
             closed, first = opened.pop()
             if closed >= shortest:
-                yield closed, first, position - 1
+                number -= 1
+                yield closed * (min(position - first, count // closed) - 1), number, closed, first, position - 1
         if length and (not opened or opened[-1][0] < length):
             opened.append((length, first))
-
-
-def _bound(count: int, length: int, first: int, last: int) -> int:
-    """How many letters a word can save at most: occurrences that do not overlap fit into the text."""
-    return length * (min(last - first + 1, count // length) - 1)
-
-
-def _period(positions: list[int], length: int) -> int:
-    """How far apart occurrences stand that overlap; the length where none do."""
-    gaps = [after - before for before, after in pairwise(positions)]
-    close = [gap for gap in gaps if gap < length]
-    return max(set(close), key=close.count) if close else length
 
 
 def _apart(positions: list[int], length: int) -> tuple[int, ...]:
