@@ -26,7 +26,7 @@ from hloom.hlo import parse
 from hloom.passes import apply_in_place
 from hloom.rewrite import RuleIndex
 
-FURTHER = 300
+FURTHER = (9, 99, 999)
 FASTEST_PEER = AtLeast(4)
 LINEAR = AtMost(1.3)
 TWICE = AtMost(2)
@@ -34,17 +34,17 @@ LEAST_PER_SECOND = 50_000
 
 
 def rewriting(plan: Plan) -> Iterator[Figure]:
-    """One fusion per three ops: against the peers; in a chain 30 times as long; and among 300 further rules."""
+    """One fusion per three ops: against the peers; in a chain 30 times as long; and among further rules, up to 999."""
     one = RuleIndex([fuse_multiply_add])
-    many = RuleIndex([*further_rules(FURTHER), fuse_multiply_add])
+    among = [RuleIndex([*further_rules(count), fuse_multiply_add]) for count in FURTHER]
     size = plan.chain
-    ours, crowded, declared, written, torch = take_turns(
+    ours, declared, written, torch, *crowded = take_turns(
         [
             _hloom(size, one),
-            _hloom(size, many),
             _peer(size, xdsl_chain, xdsl_pdl_rewrite),
             _peer(size, xdsl_chain, xdsl_rewrite),
             _peer(size, torch_chain, torch_rewrite),
+            *(_hloom(size, index) for index in among),
         ],
         plan.seconds,
         fewest=3,
@@ -57,10 +57,14 @@ def rewriting(plan: Plan) -> Iterator[Figure]:
         f"{name}, a second", f"{size / ours.best:,.0f} ops", "the bar", f"{LEAST_PER_SECOND:,} ops",
         size / ours.best / LEAST_PER_SECOND, size / ours.median / LEAST_PER_SECOND, AtLeast(1), size / ours.best,
     )  # fmt: skip
-    yield Figure(
-        f"{name}, with {FURTHER} further rules on the same root", milliseconds(crowded.best), "without them",
-        milliseconds(ours.best), crowded.best / ours.best, crowded.median / ours.median, TWICE, size / crowded.best,
-    )  # fmt: skip
+    for count, times in zip(FURTHER, crowded, strict=True):
+        yield Figure(
+            f"{name}, with {count} further rules on the same root", milliseconds(times.best), "without them",
+            milliseconds(ours.best), times.best / ours.best, times.median / ours.median, TWICE, size / times.best,
+        )  # fmt: skip
+    few, many = FURTHER[-2:]
+    less, more = take_turns([_indexed(few), _indexed(many)], plan.seconds, fewest=3)
+    yield growth("rules in a decision tree", _sized(few, "rules"), _sized(many, "rules"), less, more, TWICE)
     (pairs,) = take_turns([_pairs(size, RuleIndex([replace_pair]))], plan.seconds, fewest=3)
     yield Figure(
         f"rewrite: one pattern of two results per three of {size:,} ops, a second", f"{size / pairs.best:,.0f} ops",
@@ -94,8 +98,12 @@ def _against(name: str, size: int, ours: Times, peer: str, theirs: Times, bar: A
     return Figure(name, milliseconds(ours.best), peer, milliseconds(theirs.best), ratio, median, bar, rate)
 
 
-def _sized(ops: int) -> Program:
-    return Program(f"{ops:,} ops", "", ops)
+def _indexed(count: int) -> Job:
+    return Job(RuleIndex, lambda: further_rules(count))
+
+
+def _sized(count: int, what: str = "ops") -> Program:
+    return Program(f"{count:,} {what}", "", count)
 
 
 def attempts(plan: Plan) -> Iterator[Figure]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hloom
@@ -448,7 +448,7 @@ def assert_reads_what_is_stored(result: Clustering) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(TARGETS))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, 3000)
 def test_random_modules_keep_their_numbers_and_never_take_longer(seed, target):
     random = Random(seed)
     module = module_of(random)
@@ -461,7 +461,7 @@ def test_random_modules_keep_their_numbers_and_never_take_longer(seed, target):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(TARGETS))
-@examples(40)
+@examples(40, 3000)
 def test_random_programs_keep_every_bit(seed, target):
     """Programs of loops, branches, calls and fusions; what is printed is read back."""
     random = Random(seed)

@@ -27,9 +27,10 @@ def is_long() -> bool:
     return settings().max_examples == TIMES_AS_MANY * EXAMPLES
 
 
-def examples(count: int) -> settings:
-    """Settings of a property: so many examples in the profile `quick`, and no deadline."""
-    return settings(settings.get_profile(QUICK), max_examples=count * (TIMES_AS_MANY if is_long() else 1))
+def examples(count: int, many: int = 0) -> settings:
+    """Settings of a property: so many examples in the profile `quick`, in `long` so many, and no deadline."""
+    most = (many or count * TIMES_AS_MANY) if is_long() else count
+    return settings(settings.get_profile(QUICK), max_examples=most)
 
 
 def sample(values: dict[str, Value], share: int, offset: int = 0) -> dict[str, Value]:

@@ -58,7 +58,7 @@ def program(seed: int, name: str, *, tame: bool = False) -> tuple[Module, list[n
 
 @pytest.mark.parametrize("name", SUBJECTS)
 @given(seeds)
-@examples(40)
+@examples(40, 3000)
 def test_every_bit_stays(name: str, seed: int):
     module, inputs = program(seed, name)
     try:

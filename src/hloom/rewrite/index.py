@@ -132,13 +132,13 @@ def _build_decision_tree(candidates: list[Candidate], asked: int) -> _Decision |
     best = max(counts, key=lambda question: counts[question], default=None)
     if best is None or counts[best] < _LEAF_SIZE:
         return tuple(candidates)
-    answers = {answer: None for candidate in candidates for answer in candidate.answers.get(best, ())}
-    split = {
-        answer: _build_decision_tree(
-            _without_question(best, [c for c in candidates if answer in c.answers.get(best, (answer,))]), asked + 1
-        )
-        for answer in answers
+    left: dict[Any, list[Candidate]] = {
+        answer: [] for candidate in candidates for answer in candidate.answers.get(best, ())
     }
+    for candidate in candidates:
+        for answer in dict.fromkeys(candidate.answers.get(best, left)):
+            left[answer].append(candidate)
+    split = {answer: _build_decision_tree(_without_question(best, some), asked + 1) for answer, some in left.items()}
     rest = _without_question(best, [candidate for candidate in candidates if best not in candidate.answers])
     return _Decision(best, split, _build_decision_tree(rest, asked + 1))
 
