@@ -72,6 +72,14 @@ def test_results_of_other_dimensions_cannot_be_one_kernel():
     assert pair.obstacle == "the results have other dimensions"
 
 
+def test_a_computation_that_begins_with_a_fusion():
+    module = hloom.parse("""
+    zeros { c = f32[] constant(0)  ROOT b = f32[8] broadcast(c), dimensions={} }
+    ENTRY e { ROOT z = f32[8] fusion(), kind=kLoop, calls=zeros }""")
+    [row] = hloom.fusions(module).fusions
+    assert (row.read, row.written) == (0, 32)
+
+
 def test_recomputation_counts():
     text = """
     wide { a = f32[64] parameter(0)  e = f32[64] exponential(a)  ROOT b = f32[1024,64] broadcast(e), dimensions={1} }

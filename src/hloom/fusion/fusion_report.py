@@ -172,12 +172,14 @@ class _Opened:
         self.members: dict[Apply, list[Node]] = {}
         self.fusion_of: dict[Node, Apply] = {}
         self.original: dict[Node, Node] = {}
+        self.original_graph: dict[Graph, Graph] = {}
         self.scopes = scopes(module)
 
     def open(self) -> None:
         """Put what fusions hold in place of them, but for those of a library's."""
         self.copy.index_users()
         for graph, own in zip(self.copy.graphs, self.module.graphs, strict=True):
+            self.original_graph[graph] = own
             self.original.update(zip(graph.nodes, own.nodes, strict=True))
         for graph in list(running_graphs(self.copy)):
             results: dict[Node, Node] = {}
@@ -245,7 +247,7 @@ class _Computation:
         self.timings = timings
         target = fusion_target(on)
         self.model = KernelModel(graph, target, ComputeTime(on, costs.analysis(MATHEMATICAL)), costs.call_graph)
-        self.original = opened.original[graph.nodes[0]].graph if graph.nodes else graph
+        self.original = opened.original_graph[graph]
         self.kernels: dict[Apply, tuple[Kernel, KernelCost]] = {}
         for fusion, nodes in opened.members.items():
             if fusion.graph is self.original:
