@@ -226,6 +226,15 @@ def test_all_reduces_of_what_all_replicas_share():
     assert_leaves_with("simplify-all-reduces", text, all_reduce=1)
 
 
+def test_all_devices_are_counted_by_the_header_alone():
+    """Without it, nobody knows how many terms a sum of all of them has."""
+    lines = (f"x = f32[8] parameter(0){SHARED}", all_reduce("ROOT a", "x"))
+    counted = for_devices(*lines)
+    assert apply(hloom.parse(counted), "simplify-all-reduces")[1].changed
+    assert_leaves("simplify-all-reduces", counted.split("\n", 1)[1])
+    assert_leaves("simplify-all-reduces", counted.replace("replica_count=4, num_partitions=1", "is_scheduled=true"))
+
+
 @pytest.mark.parametrize("by", ["and", "or"])
 def test_predicates_that_all_replicas_share(by: str):
     text = for_devices(f"x = pred[8] parameter(0){SHARED}", all_reduce("ROOT a", "x", by=by, element="pred"))

@@ -16,7 +16,7 @@ from hloom.ir import Apply, ExplicitGroups, Graph, Node, SliceDimension
 from hloom.passes.computation_order import has_control_dependencies, is_awaited
 from hloom.passes.rules.convert import preserves_values
 from hloom.passes.rules.dimensions import dims_after_reshape, resized
-from hloom.passes.rules.participants import device_counts, participants, values_on_devices
+from hloom.passes.rules.participants import device_counts, is_unlisted, participants, values_on_devices
 from hloom.passes.rules.reducers import combiner_of, is_idempotent, is_identity, same_reduction
 from hloom.rewrite import Builder, Family, all_operands, operand_is, splat_of, tensor_type, used_once
 
@@ -320,7 +320,7 @@ def all_reduce_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     problem = problem or binding(node) or binding(inner)
     if not combiner or problem:
         return build.decline(problem or "the op is not known")
-    if any(_is_unlisted(collective) for collective in (node, inner)):
+    if any(is_unlisted(collective) for collective in (node, inner)):
         return build.decline("the groups are not listed")
     groups = _folded_groups(node, inner, is_idempotent(combiner))
     if groups is None:
@@ -330,11 +330,6 @@ def all_reduce_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     attributes = {**node.attributes, "replica_groups": ExplicitGroups(groups)}
     attributes["frontend_attributes"] = _joined_frontend_attributes(inner, node)
     return build.op("all-reduce", inner.inputs[0], attributes=attributes)
-
-
-def _is_unlisted(collective: Apply) -> bool:
-    groups = collective.attributes.get("replica_groups")
-    return groups is None or (isinstance(groups, ExplicitGroups) and not groups.listed)
 
 
 def _folded_groups(node: Apply, inner: Apply, may_repeat: bool) -> tuple[tuple[int, ...], ...] | None:

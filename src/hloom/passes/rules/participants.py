@@ -37,7 +37,13 @@ def device_counts(module: Module, collective: Node) -> tuple[int, int]:
 
 
 def participants(collective: Apply) -> list[list[int]] | None:
-    """The devices of each group, in the order of their parts; None where groups are missing, unequal or too many."""
+    """The devices of each group, in the order of their parts; None where groups are unequal, unknown or too many.
+
+    One group of all devices is known where the header says how many there are.
+    """
+    header = collective.graph.module.attributes
+    if is_unlisted(collective) and not (header.get("replica_count") or header.get("num_partitions")):
+        return None
     try:
         replicas, partitions = device_counts(collective.graph.module, collective)
         groups = collective.attributes.get("replica_groups") or ExplicitGroups()
@@ -57,6 +63,12 @@ def participants(collective: Apply) -> list[list[int]] | None:
         made = [[replica * partitions + partition for replica in group] for group in listed for partition in across]
     is_complete = sorted(number for group in made for number in group) == list(range(count))
     return made if is_complete and len({len(group) for group in made}) == 1 else None
+
+
+def is_unlisted(collective: Node) -> bool:
+    """Whether its groups are all devices, without a list of them."""
+    groups = collective.attributes.get("replica_groups")
+    return groups is None or (isinstance(groups, ExplicitGroups) and not groups.listed)
 
 
 def values_on_devices(node: Node, replicas: int, partitions: int) -> np.ndarray | None:
