@@ -49,7 +49,7 @@ SMALLER: dict[str, dict[str, object]] = {
     "planning": {"FEWEST": 1},
     "prune": {"WIDTH": 64},
     "remat": {"SHARE": 1.0},
-    "saturation": {"PROGRAM_NAMES": ("adam", "power_iteration")},
+    "saturation": {"PROGRAM_NAMES": ("adam", "power_iteration"), "REWRITE_NAMES": ("transpose twice", "ewadd comm")},
     "startup": {"FEWEST": 1},
     "timeline": {"STATES": (10, 20), "FEWEST": 1},
 }  # fmt: skip
