@@ -5,7 +5,8 @@
 Needs torch and torch-pruning beside hloom and jax. The same networks with the same random weights and inputs: masks are
 compared element by element, errors are those of the outputs against the network that is not pruned. Wanda's scores are
 written here in torch, by the paper's formula (Sun et al. 2024, equation 1). The networks of torch-pruning have a
-residual connection, a depthwise convolution and BatchNorm; its importance is the norm of a group, as hloom's.
+residual connection, a depthwise convolution and BatchNorm; its importance is the norm of a group, as hloom's, but for
+depthwise kernels, which it leaves out. Random matrices are pruned alone.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import hloom
 Arrays = dict[str, np.ndarray]
 LAYERS = ("up", "middle", "down")
 SEEDS = 8
+MATRICES = 100
 
 
 class Perceptron(nn.Module):
@@ -95,6 +97,7 @@ def main() -> None:
     print("|---" * len(columns) + "|")
     compare_masks()
     compare_channels()
+    compare_matrices()
 
 
 def compare_masks() -> None:
@@ -164,6 +167,61 @@ def compare_channels() -> None:
     print(f"| channels, of {SEEDS} networks | torch-pruning | {differing} of {total} | {cells} |", flush=True)
 
 
+def compare_matrices() -> None:
+    """Masks of random matrices: torch.ao's 2:4, and Wanda as its authors' code computes it."""
+    generator = np.random.default_rng(0)
+    counts = {"2:4": 0, "Wanda": 0, "2:4 by Wanda": 0}
+    total = 0
+    for _ in range(MATRICES):
+        outputs, summed, tokens = (int(generator.integers(1, 40)) * step for step in (1, 4, 1))
+        weight = generator.standard_normal((outputs, summed)).astype(np.float32)
+        x = generator.standard_normal((tokens, summed)).astype(np.float32)
+        module = hloom.load(jax.jit(lambda w, x: jnp.tanh(x) @ w.T).lower(weight, x))
+        options: dict[str, Any] = {"method": "wanda", "calibration": [[weight, x]], "only": [0]}
+        ours = {
+            "2:4": hloom.prune(module, [weight, x], pattern="2:4", only=[0]),
+            "Wanda": hloom.prune(module, [weight, x], 0.5, **options),
+            "2:4 by Wanda": hloom.prune(module, [weight, x], pattern="2:4", **options),
+        }
+        layer = nn.Linear(summed, outputs, bias=False)
+        layer.weight.data = torch.from_numpy(weight.copy())
+        metric = np.abs(weight) * np.sqrt(np.square(np.tanh(x)).sum(0) / tokens)
+        theirs = {
+            "2:4": _groups_of(nn.Sequential(layer), "0")[0].numpy() != 0,
+            "Wanda": _lowest_of_rows(torch.from_numpy(metric)).numpy() != 0,
+            "2:4 by Wanda": _lowest_of_groups(torch.from_numpy(metric)).numpy() != 0,
+        }
+        total += weight.size
+        for name, made in ours.items():
+            counts[name] += int((made.weights[0].mask != theirs[name]).sum())
+    for name, differing in counts.items():
+        print(f"{name}, {MATRICES} random matrices: {differing} of {total:,} elements differ", flush=True)
+
+
+def _lowest_of_rows(metric: Any) -> Any:
+    """Wanda's masks, as prune_wanda of the authors' lib/prune.py takes them: by a stable sort of every row."""
+    lowest = torch.sort(metric, dim=-1, stable=True)[1][:, : metric.shape[1] // 2]
+    return torch.ones_like(metric).scatter_(1, lowest, 0.0)
+
+
+def _lowest_of_groups(metric: Any) -> Any:
+    """Wanda's 2:4 masks: of every four columns the two lowest by topk."""
+    mask = torch.ones_like(metric)
+    for column in range(0, metric.shape[1], 4):
+        lowest = torch.topk(metric[:, column : column + 4], 2, dim=1, largest=False)[1]
+        mask.scatter_(1, column + lowest, 0.0)
+    return mask
+
+
+def _groups_of(network: nn.Module, *names: str) -> list[Any]:
+    """2:4 masks of torch.ao for layers of a network."""
+    sparsifier = WeightNormSparsifier(sparsity_level=1.0, sparse_block_shape=(1, 4), zeros_per_block=2, norm=1)
+    sparsifier.prepare(network, [{"tensor_fqn": f"{name}.weight"} for name in names])
+    sparsifier.step()
+    layers: list[Any] = [network.get_submodule(name) for name in names]
+    return [layer.parametrizations.weight[0].mask for layer in layers]
+
+
 def _by_magnitude(network: nn.Module) -> dict[str, Any]:
     for name in LAYERS:
         torch_prune.l1_unstructured(getattr(network, name), "weight", 0.5)
@@ -177,10 +235,7 @@ def _by_global_magnitude(network: nn.Module) -> dict[str, Any]:
 
 
 def _by_groups(network: nn.Module) -> dict[str, Any]:
-    sparsifier = WeightNormSparsifier(sparsity_level=1.0, sparse_block_shape=(1, 4), zeros_per_block=2, norm=1)
-    sparsifier.prepare(network, [{"tensor_fqn": f"{name}.weight"} for name in LAYERS])
-    sparsifier.step()
-    return {name: getattr(network, name).parametrizations.weight[0].mask for name in LAYERS}
+    return dict(zip(LAYERS, _groups_of(network, *LAYERS), strict=True))
 
 
 def _by_wanda(network: nn.Module, x: Any) -> dict[str, Any]:

@@ -436,6 +436,19 @@ def test_biases_and_statistics_do_not_matter():
     assert next(iter(made.axes[0].dims.values())).tolist() == [3, 4, 5]
 
 
+def test_weights_have_an_equal_say():
+    """A small scale on a channel counts as much as a small column: squares are divided by their mean over channels."""
+
+    def network(params, x):
+        return jnp.tanh(x @ params["up"] * params["scale"]) @ params["down"]
+
+    params = {"up": np.full((64, 4), 3, np.float32), "down": np.ones((4, 5), np.float32)}
+    params["scale"] = np.float32([1, 0.1, 1, 0.1])
+    params["up"][:, 0] = 2.9
+    module, weights, arrays = traced(network, params, normal(3, 64))
+    assert next(iter(check(module, weights, arrays, 0.5).axes[0].dims.values())).tolist() == [0, 2]
+
+
 def test_derivatives_and_plans():
     module, arrays = lowered("attention")
     weights = {p.name: a for p, a in zip(module.entry.parameters, arrays, strict=True) if a.shape != (2, 5, 16)}

@@ -137,12 +137,12 @@ def prune_structured(
     `weights` are the arrays of all weights by name, biases and scales of norms among them: what is not among them is an
     input of the program. Of the dimensions that products of `opcodes` write, in whose op_name `scope` is found, or of
     the weights `only`, those are followed through the program that are of `axes`: "channels", "heads" (of attention),
-    "head_dims", "experts", "residual". What matters is the norm of all weights that are multiplied with at a position,
-    not of biases and statistics. `multiple`: numbers that are kept are multiples of it. Dimensions that reach an output
-    are left, or with `pad_outputs` put back there, with what zero weights make of them. Layers of a loop lose as many
-    positions each, but others in each, unless something needs the same in all, or with `shared_positions`. An axis is
-    removed only where the program then computes what the original computes with zeros, else `exclusions` says why not.
-    Raises HloomError where nothing can be removed.
+    "head_dims", "experts", "residual". What matters is the sum of squares of the weights at a position, of every weight
+    divided by its mean; not of biases and statistics. `multiple`: numbers that are kept are multiples of it. Dimensions
+    that reach an output are left, or with `pad_outputs` put back there, with what zero weights make of them. Layers of
+    a loop lose as many positions each, but others in each, unless something needs the same in all, or with
+    `shared_positions`. An axis is removed only where the program then computes what the original computes with zeros,
+    else `exclusions` says why not. Raises HloomError where nothing can be removed.
 
     >>> import hloom, numpy as np
     >>> layer = hloom.parse('''ENTRY layer {
@@ -324,10 +324,12 @@ class _AxisSearch:
     ) -> tuple[np.ndarray, int]:
         """By layer and label whether its positions are removed, and how many units there are: at least one is kept.
 
-        There is one layer where all lose the same.
+        There is one layer where all lose the same. A score is the sum of the squares of every weight at a unit's
+        positions, divided by their mean over units: otherwise the weight with the most elements decides alone.
         """
         layer_dims = layers.dims if isinstance(layers, StackedLayers) else {}
-        squares = np.zeros((layers.count if isinstance(layers, StackedLayers) else 1, coupling.size))
+        units = np.unique(coupling.roots_at(coupling.seed))
+        scores = np.zeros((layers.count if isinstance(layers, StackedLayers) else 1, coupling.size))
         for at in coupling.labels:
             if at.leaf not in self.weights or not self._is_multiplied(at.leaf):
                 continue
@@ -335,17 +337,17 @@ class _AxisSearch:
             labels = coupling.roots_at(at)
             array = np.moveaxis(array, at.dim, -1)
             layer_dim = layer_dims.get(at.leaf)
-            if layer_dim is None:
-                sums = array.reshape(1, -1, labels.size).sum(axis=1)
-            else:
+            if layer_dim is not None:
                 array = np.moveaxis(array, layer_dim - (at.dim < layer_dim), 0)
-                sums = array.reshape(len(array), -1, labels.size).sum(axis=1)
+            sums = array.reshape(1 if layer_dim is None else len(array), -1, labels.size).sum(axis=1)
+            squares = np.zeros(scores.shape)
             np.add.at(squares.T, labels[labels >= 0], sums[:, labels >= 0].T)
-        units = np.unique(coupling.roots_at(coupling.seed))
+            mean = squares[:, np.intersect1d(units, labels)].mean(axis=1, keepdims=True)
+            scores += np.divide(squares, mean, out=np.zeros(scores.shape), where=mean > 0)
         left = max(len(units) - count_of(sparsity, len(units)), 1)
         left = min(-(-left // multiple) * multiple, len(units))
-        removed = np.zeros(squares.shape, bool)
-        removed[:, units] = lowest(squares[:, units], len(units) - left)
+        removed = np.zeros(scores.shape, bool)
+        removed[:, units] = lowest(scores[:, units], len(units) - left)
         return removed, len(units)
 
     def _is_multiplied(self, weight: int) -> bool:
