@@ -179,3 +179,16 @@ def test_clipping():
         candidates = [60 * step / 100 for step in range(1, 101)]
         assert error(best, levels) <= 1.05 * min(error(clip, levels) for clip in candidates)
         assert error(best, levels) <= error(60, levels)
+
+
+def test_products_without_elements_keep_their_activations():
+    empty = """ENTRY layer {
+      x = f32[4,0] parameter(0)
+      h = f32[4,0] tanh(x)
+      w = f32[0,8] parameter(1)
+      ROOT y = f32[4,8] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }"""
+    with pytest.raises(
+        HloomError, match="no product that can be of integers; y: its activation stays: it sums up nothing"
+    ):
+        hloom.quantize(hloom.parse(empty), activations="dynamic")

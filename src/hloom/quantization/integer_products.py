@@ -95,6 +95,8 @@ def reason_against(product: Product) -> str | None:
     weight = array_type(product.weight.node)
     _, summed = product.summed_dims
     count = prod(weight.dims[dim] for dim in summed)
+    if not count:
+        return "it sums up nothing"
     if count > MOST_SUMMED:
         return f"it sums {count:,} products: s32 holds {MOST_SUMMED:,}"
     if set(product.weight.companions) != {SCALE}:
