@@ -63,3 +63,62 @@ def test_the_best_mix_for_devices(activations: str | None):
     made = hloom.quantize(lowered("language model")[0], activations=activations)
     fitted = hloom.fit(made.module, devices=2, memory="1GiB")
     assert fitted.best.fits(2**30)
+
+
+MASKED = hloom.parse("""ENTRY main {
+  x = f32[4,64] parameter(0)
+  up = f32[64,96] parameter(1)
+  h = f32[4,96] dot(x, up), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[4,96] tanh(h)
+  down = f32[64,96] parameter(2)
+  ROOT y = f32[4,64] dot(t, down), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+}""")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"weights": "int4", "per": "group", "group": 16}, {"weights": "mxfp8"}, {"symmetric": False}],
+    ids=["int8", "groups", "mx", "zero points"],
+)
+def test_masked_weights(options: dict):
+    """A pruned program that takes its masks: weights are narrow behind the masks, and the input stays one."""
+    values = np.random.default_rng(0)
+    arrays = [values.standard_normal(p.type.dims).astype(np.float32) for p in MASKED.entry.parameters]
+    weights = {"up": arrays[1], "down": arrays[2]}
+    pruned = hloom.prune(MASKED, weights, pattern="2:4", masks=True, only=["up", "down"])
+    given = pruned.convert(arrays)
+    made = hloom.quantize(pruned.module, only=["up", "down"], **options)
+    assert not made.exclusions
+    expected = hloom.run(pruned.module, made.dequantized(given)).outputs
+    assert not hloom.compare(hloom.run(made.module, made.convert(given)).outputs, expected)
+
+
+def test_products_of_masked_integers():
+    masked = hloom.parse("""ENTRY main {
+  h = f32[4,8] parameter(0)
+  w = f32[6,8] parameter(1)
+  kept = pred[8,6] parameter(2)
+  t = f32[8,6] transpose(w), dimensions={1,0}
+  zero = f32[] constant(0)
+  zeros = f32[8,6] broadcast(zero), dimensions={}
+  m = f32[8,6] select(kept, t, zeros)
+  ROOT y = f32[4,6] dot(h, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    made = hloom.quantize(masked, only=["w"], activations="dynamic")
+    assert "s8[8,6] select(kept" in hloom.print(made.module, "short")
+    assert [str(node.type) for node in made.module.entry.nodes if node.opcode == "dot"] == ["s32[4,6]"]
+
+
+def test_what_takes_the_elements_that_a_mask_leaves_is_no_mask():
+    """select(p, w, 1) is computed, and so w is no weight."""
+    chosen = hloom.parse("""ENTRY main {
+  h = f32[4,8] parameter(0)
+  w = f32[8,6] parameter(1)
+  kept = pred[8,6] parameter(2)
+  one = f32[] constant(1)
+  ones = f32[8,6] broadcast(one), dimensions={}
+  m = f32[8,6] select(kept, w, ones)
+  ROOT y = f32[4,6] dot(h, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    with pytest.raises(HloomError, match="w is no weight"):
+        hloom.quantize(chosen, only=["w"])

@@ -27,7 +27,7 @@ from hloom.ir import (
 from hloom.ops import OPS
 from hloom.passes import widen_loop, wider_attributes
 from hloom.quantization.insertion_point import array_type, packed
-from hloom.quantization.quantized_value import QuantizedValue, companion_type, dequantize, move
+from hloom.quantization.quantized_value import QuantizedValue, companion_type, dequantize, mask, move
 from hloom.quantization.weights import branch_parameters, conditional_of, elements, invariant_indices, loop_of
 
 
@@ -109,15 +109,28 @@ def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[No
 
 def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
     """What a user that only moves elements makes of a value, under the user's name; None where it does more."""
-    if not user.has_row or user.inputs[0] is not value.node or user.inputs.count(value.node) != 1:
+    if not user.has_row or user.inputs.count(value.node) != 1:
         return None
-    made = move(value, user)
+    operand_index = user.inputs.index(value.node)
+    made = mask(value, user, operand_index) if operand_index else move(value, user)
     if made is not None:
-        graph, name = user.graph, user.name
+        graph, name, operands = user.graph, user.name, user.inputs
         graph.replace_uses(user, made.node)
         graph.erase(user)
         graph.rename(made.node, name)
+        for operand in operands if operand_index else ():
+            _erase_unused(operand)
     return made
+
+
+def _erase_unused(zeros: Node) -> None:
+    """Take away what a mask gave instead of elements, where nothing else uses it."""
+    while zeros.opcode in ("broadcast", "constant") and not zeros.is_used and not zeros.is_output:
+        operands = zeros.inputs
+        zeros.graph.erase(zeros)
+        if not operands:
+            return
+        zeros = operands[0]
 
 
 def _is_passed(node: Node, root: Node) -> bool:

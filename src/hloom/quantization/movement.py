@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.ir import Apply, TensorType
+from hloom.rewrite import is_splat
 
 COPIES = frozenset({"copy", "optimization-barrier"})
 
@@ -54,6 +55,11 @@ def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
         case "reshape":
             return _reshaped(dims, sizes)
     return None
+
+
+def is_mask_of(node: Apply, operand_index: int) -> bool:
+    """Whether a node yields its operand, a weight, with zeros instead of some elements, as pruned programs do."""
+    return node.opcode == "select" and operand_index in (1, 2) and is_splat(node.inputs[3 - operand_index], 0)
 
 
 def _cut(pieces: tuple[Piece, ...], size: int) -> tuple[Piece, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from hloom.ir import DTYPES, Apply, DType, Node, SliceDimension, TensorType
 from hloom.quantization.insertion_point import InsertionPoint, array_type, packed
+from hloom.quantization.movement import is_mask_of
 
 SCALE, ZERO = "scale", "zero_point"
 F32, F64 = DTYPES["f32"], DTYPES["f64"]
@@ -118,6 +119,26 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
         attributes = {**own, **movement.attributes.get(name, {})}
         companions[name] = writer.op(node.opcode, companion, *node.inputs[1:], name=f"{node.name}.{name}", **attributes)
     return QuantizedValue(made, companions, movement.blocks, type_.with_layout(None))
+
+
+def mask(value: QuantizedValue, node: Apply, operand_index: int) -> QuantizedValue | None:
+    """What a mask of a value leaves, in the narrow type, where zero is zero; None where it is not, or no mask."""
+    if not is_mask_of(node, operand_index) or ZERO in value.companions:
+        return None
+    writer, type_ = InsertionPoint(node.graph, node), array_type(node)
+    operands = [writer.splat(0, array_type(value.node).with_layout(None))] * 2
+    operands[operand_index - 1] = value.node
+    narrow = packed(type_.with_dtype(array_type(value.node).dtype))
+    made = node.graph.add_apply(
+        node.op,
+        (node.inputs[0], *operands),
+        narrow,
+        node.attributes,
+        node.name,
+        before=node,
+        metadata=node.raw_metadata,
+    )
+    return QuantizedValue(made, value.companions, value.blocks, type_.with_layout(None))
 
 
 def movement_of(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:

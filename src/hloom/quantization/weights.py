@@ -15,7 +15,7 @@ from math import prod
 
 from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
-from hloom.quantization.movement import MovedDims, moved, unmoved
+from hloom.quantization.movement import MovedDims, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
 from hloom.text import HloomError
@@ -71,7 +71,7 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
     Raises HloomError where a parameter may be a weight or an input, and where a weight is used in two ways that do not
     go together.
     """
-    selected, exclusions = select_weights(module, recipe, _reason_against)
+    selected, exclusions = select_weights(module, recipe, _reason_against, masked=True)
     names = ParameterNames(module.entry.parameters)
     formats = {names[name]: form for name, form in recipe.by_weight}
     if len(formats) < len(recipe.by_weight):
@@ -85,15 +85,17 @@ def select_weights(
     selection: WeightSelection,
     reason_against: Callable[[TensorType], str | None],
     what: str = "quantised",
+    *,
+    masked: bool = False,
 ) -> tuple[dict[Parameter, list[WeightUse]], list[Exclusion]]:
     """The parameters of a module in canonical form that a selection means, with their uses, and what it leaves out.
 
-    `reason_against` says why an array of a type cannot be `what` is to be done. Raises HloomError where a parameter may
-    be a weight or an input.
+    `reason_against` says why an array of a type cannot be `what` is to be done; with `masked`, weights of which a mask
+    leaves some elements are among them. Raises HloomError where a parameter may be a weight or an input.
     """
     entry = module.entry
     names = ParameterNames(entry.parameters)
-    uses = {p: uses_of(p) for p in entry.parameters if isinstance(p.type, TensorType)}
+    uses = {p: uses_of(p, masked=masked) for p in entry.parameters if isinstance(p.type, TensorType)}
     uses = {parameter: read_by for parameter, read_by in uses.items() if read_by}
     if selection.weights is not None:
         wanted = names.all(selection.weights)
@@ -135,8 +137,11 @@ def select_weights(
     return selected, exclusions
 
 
-def uses_of(parameter: Parameter) -> list[WeightUse]:
-    """The dots, convolutions and gathers that read a parameter, moved or not, also inside loops."""
+def uses_of(parameter: Parameter, *, masked: bool = False) -> list[WeightUse]:
+    """The dots, convolutions and gathers that read a parameter, moved or not, also inside loops.
+
+    With `masked`, also those that read it behind a mask, which leaves zeros.
+    """
     assert isinstance(parameter.type, TensorType), "only arrays are weights"
     origin = parameter.type
     uses: list[WeightUse] = []
@@ -153,7 +158,8 @@ def uses_of(parameter: Parameter) -> list[WeightUse]:
                 following = [(parameter, dims) for parameter in branch_parameters(user, node)]
             else:
                 uses += _uses_by(user, node, dims, origin)
-                further = moved(user, user.inputs.index(node), dims)
+                operand_index = user.inputs.index(node)
+                further = dims if masked and is_mask_of(user, operand_index) else moved(user, operand_index, dims)
                 following = [] if further is None else [(user, further)]
             for value, further in following:
                 if value not in seen:
