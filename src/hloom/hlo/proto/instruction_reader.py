@@ -1,6 +1,7 @@
 """Nodes from HloInstructionProto.
 
-What instructions share is worked out once: the bytes of a shape, of metadata or of all attributes are its key.
+What instructions share is worked out once: the bytes of a shape, of metadata or of all attributes are its key. What
+depends on nothing else in a module is remembered for the next one too, where nothing had to be said about it.
 """
 
 from __future__ import annotations
@@ -51,13 +52,52 @@ _SHORT = 256
 """Literals of at most so many bytes are looked for among those read before."""
 
 
+_MOST, _LONGEST = 4096, 512
+"""How many things of one kind are remembered for the next module, and of at most how many bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the bytes of an opcode and a shape say; the row is that of leaves for parameters and constants."""
+    """What the bytes of an opcode and a shape say; the row is that of leaves for parameters and constants.
+
+    `attributes` are those of the row's instructions by their bytes, but for ops whose attributes are read by the types
+    around them.
+    """
 
     opcode: str
     row: Op
     type: Type
+    attributes: Mapping[bytes, Attributes]
+
+
+class _Memory:
+    """What bytes say in every module without payloads."""
+
+    def __init__(self) -> None:
+        self.starts: dict[bytes, _Start] = {}
+        self.metadata: dict[bytes, str] = {}
+        self.attributes: dict[tuple[Any, ...], Attributes] = {}
+        self.plain: dict[Op, dict[bytes, Attributes]] = {}
+
+    def keep(self, kind: dict[Any, Any], data: bytes, known_as: Any, value: Any) -> bool:
+        """Remember a value; whether that was done."""
+        if len(data) > _LONGEST:
+            return False
+        if len(kind) >= _MOST:
+            kind.clear()
+        kind[known_as] = value
+        return True
+
+    def keep_attributes(self, rest: bytes, known_as: tuple[Any, ...], value: Attributes) -> None:
+        """Remember attributes, which are also looked for by their bytes alone."""
+        if len(self.attributes) >= _MOST:
+            for row in list(self.plain.values()):
+                row.clear()
+        if self.keep(self.attributes, rest, known_as, value) and len(known_as) == 2:
+            self.plain[known_as[0]][rest] = value
+
+
+_memory = _Memory()
 
 
 class InstructionReader:
@@ -67,6 +107,7 @@ class InstructionReader:
         self.graphs = graphs
         self.payloads = payloads
         self.losses: dict[str, None] = {}
+        self._memory = _Memory() if payloads else _memory
         self._starts: dict[bytes, _Start] = {}
         self._types: dict[bytes, Type] = {}
         self._metadata: dict[bytes, str | None] = {}
@@ -92,7 +133,7 @@ class InstructionReader:
         _, start_bytes, metadata_bytes, literal_bytes, number, _, operands, control, called, rest = parts
         start = self._starts.get(start_bytes)
         if start is None:
-            start = self._starts[start_bytes] = self._read_start(messages[position])
+            start = self._starts[start_bytes] = self._start(start_bytes, messages[position])
         metadata = None
         if metadata_bytes:
             metadata = self._metadata.get(metadata_bytes)
@@ -117,11 +158,23 @@ class InstructionReader:
         if literal_bytes is not None:  # an attribute of this op
             rest += delimited(_LITERAL, literal_bytes)
         attributes = None
-        if not (called or control or row.name in _BY_OPERANDS):
-            attributes = self._attributes.get((row, rest))
+        if not (called or control):
+            attributes = start.attributes.get(rest)
+            if attributes is None and row.name not in _BY_OPERANDS:
+                attributes = self._attributes.get((row, rest))
         if attributes is None:
             attributes = self._attributes_of(row, messages, position, rest, type_, inputs, called, control, nodes)
         return Apply(name, type_, row, inputs, attributes, metadata, graph)
+
+    def _start(self, encoded: bytes, proto: Any) -> _Start:
+        start = self._memory.starts.get(encoded)
+        if start is None:
+            before, self.losses = self.losses, {}
+            start = self._read_start(proto)
+            if not self.losses:
+                self._memory.keep(self._memory.starts, encoded, encoded, start)
+            self.losses = {**before, **self.losses}
+        return start
 
     def _read_start(self, proto: Any) -> _Start:
         opcode = proto.opcode
@@ -130,7 +183,7 @@ class InstructionReader:
         if type_ is None:
             type_ = self._types[shape] = decoded_shape(shape) or self._type(proto.shape)
         row = LEAF if opcode in ("parameter", "constant") else OPS.get(opcode) or self._unknown_op(opcode)
-        return _Start(opcode, row, type_)
+        return _Start(opcode, row, type_, self._memory.plain.setdefault(row, {}) if row.is_known else {})
 
     def _type(self, proto: Any) -> Type:
         """A shape's type."""
@@ -175,7 +228,14 @@ class InstructionReader:
     def _metadata_rest(self, encoded: bytes) -> str:
         text = self._metadata_rests.get(encoded)
         if text is None:
-            text = self._metadata_rests[encoded] = self._read_metadata(encoded)
+            text = self._memory.metadata.get(encoded)
+            if text is None:
+                before, self.losses = self.losses, {}
+                text = self._read_metadata(encoded)
+                if not self.losses:
+                    self._memory.keep(self._memory.metadata, encoded, encoded, text)
+                self.losses = {**before, **self.losses}
+            self._metadata_rests[encoded] = text
         return text
 
     def _read_metadata(self, encoded: bytes) -> str:
@@ -202,10 +262,16 @@ class InstructionReader:
         known_as = (op, rest, *around, "called") if called else (op, rest, *around)
         cached = self._attributes.get(known_as)
         if cached is None:
+            cached = self._memory.attributes.get(known_as)
+        if cached is None:
+            before, self.losses = self.losses, {}
             cached = self._read_attributes(protobuf.HloInstructionProto.FromString(rest), op, context)
             if not called:
                 _check_complete(op, cached)
             self._attributes[known_as] = cached
+            if not self.losses and op.is_known:
+                self._memory.keep_attributes(rest, known_as, cached)
+            self.losses = {**before, **self.losses}
         if not called and not control:
             return cached
         values: dict[str, Any] = dict(cached)
