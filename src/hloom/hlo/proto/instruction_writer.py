@@ -1,6 +1,7 @@
 """Nodes as the bytes of HloInstructionProto.
 
-What nodes share is encoded once: GPT-size modules have few different types and attributes.
+What nodes share is encoded once: GPT-size modules have few different types and attributes. What depends on nothing else
+in a module is remembered for the next one too, where nothing was lost of it.
 """
 
 # pyright: reportPrivateUsage=false
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from hloom import protobuf
@@ -60,6 +62,10 @@ _INEXACT = frozenset(("epsilon", "literal", "result_accuracy", "statistics"))
 """Attributes whose equal values may be written otherwise: they hold floats, and 0 equals -0."""
 
 
+_Fields = tuple[bytes, bytes, bytes, bool]
+"""Three parts of the fields of attributes, and whether nothing was lost of them."""
+
+
 class _Memo(dict[Any, Any]):
     """What an encoder makes, by what it was given; made when first asked for."""
 
@@ -71,14 +77,56 @@ class _Memo(dict[Any, Any]):
         return data
 
 
+class _BoundedMemo(_Memo):
+    """The same, but only so much is remembered: it stays from one module to the next."""
+
+    MOST = 1024
+
+    def __missing__(self, value: Any) -> Any:
+        if len(self) >= self.MOST:
+            self.clear()
+        return super().__missing__(value)
+
+
+@lru_cache(maxsize=512)
+def _starts_of(opcode: str) -> Mapping[Type | None, bytes]:
+    """The bytes of an opcode with those of a shape, by type."""
+    start = delimited(2, opcode.encode()) + key(3, DELIMITED)
+    return _BoundedMemo(lambda type_: start + _shapes[type_])
+
+
+class _Memory:
+    """The bytes of attributes that nothing was lost of, by their op and their own identity: they are kept with them."""
+
+    MOST, LONGEST = 4096, 512
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Op, int], tuple[Attributes, tuple[bytes, bytes]]] = {}
+
+    def get(self, op: Op, attributes: Attributes) -> tuple[bytes, bytes] | None:
+        """The bytes before and after the operands."""
+        known = self._known.get((op, id(attributes)))
+        return None if known is None else known[1]
+
+    def keep(self, op: Op, attributes: Attributes, data: tuple[bytes, bytes]) -> None:
+        """Remember them, where they name nothing in a module and are short."""
+        if attributes.refers or not op.is_known or len(data[0]) + len(data[1]) > self.LONGEST:
+            return
+        if len(self._known) >= self.MOST:
+            self._known.clear()
+        self._known[op, id(attributes)] = attributes, data
+
+
+_memory = _Memory()
+
+
 class _Row:
     """One opcode: its bytes with those of the shape by type, the attributes' bytes before and after the operands."""
 
     __slots__ = ("attributes", "starts")
 
-    def __init__(self, opcode: str, shapes: Mapping[Type | None, bytes]) -> None:
-        start = delimited(2, opcode.encode()) + key(3, DELIMITED)
-        self.starts = _Memo(lambda type_: start + shapes[type_])
+    def __init__(self, opcode: str) -> None:
+        self.starts = _starts_of(opcode)
         self.attributes: dict[int, tuple[bytes, bytes]] = {}
 
 
@@ -95,13 +143,13 @@ class InstructionWriter:
         self.parameter_names: dict[Parameter, bytes] = {}
         self.payloads: list[bytes] = []
         self.losses: dict[str, None] = {}
-        self.shapes: Mapping[Type | None, bytes] = _Memo(_sized_shape)
+        self.shapes: Mapping[Type | None, bytes] = _shapes
         self._metadata = _Memo(self._metadata_field)
         self._plain_metadata = _Memo(self._encode_metadata)
         self._rows = _Memo(self._row)
-        self._parameters, self._constants = _Row("parameter", self.shapes), _Row("constant", self.shapes)
+        self._parameters, self._constants = _Row("parameter"), _Row("constant")
         self._literals: dict[tuple[int, Type], bytes] = {}
-        self._shared: dict[tuple[Any, ...], tuple[bytes, bytes, bytes]] = {}
+        self._shared: dict[tuple[Any, ...], _Fields] = {}
 
     def write(self, graph: Graph, names: Sequence[bytes], first: int) -> list[bytes]:
         """The instructions of a graph, which have these names and the numbers from `first` on, each behind its key.
@@ -162,7 +210,7 @@ class InstructionWriter:
     def _row(self, function: Op | Node) -> _Row:
         if not isinstance(function, Op):
             raise HloomError("it calls a computed function: HLO cannot say that")
-        return _Row(function.name, self.shapes)
+        return _Row(function.name)
 
     def _literal(self, node: Node, type_: Type | None) -> bytes:
         """The field of a constant's data; equal ones are mostly the same object."""
@@ -181,6 +229,10 @@ class InstructionWriter:
         """
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
         attributes = node.attributes
+        known = _memory.get(op, attributes)
+        if known is not None:
+            row.attributes[id(attributes)] = known
+            return known
         implied = IMPLIED.get(op.name, ())
         config, control = b"", b""
         shared: dict[str, Any] = {}
@@ -195,18 +247,19 @@ class InstructionWriter:
             else:
                 shared[name] = value
         by_type = "sharding" in shared or op.name == "outfeed"
-        before, first, last = self._shared_fields(node, op, shared, by_type=by_type)
+        before, first, last, is_whole = self._shared_fields(node, op, shared, by_type=by_type)
         after = b"".join((control, self._called(op, attributes) if attributes.refers else b"", first, config, last))
         if not by_type:
             row.attributes[id(attributes)] = before, after
+            if is_whole:
+                _memory.keep(op, attributes, (before, after))
         return before, after
 
-    def _shared_fields(
-        self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool
-    ) -> tuple[bytes, bytes, bytes]:
+    def _shared_fields(self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool) -> _Fields:
         """The fields of the attributes that refer to nothing in the module, and the op's defaults.
 
-        In three parts: before the operands' numbers, before the backend's configuration, and after it.
+        In three parts: before the operands' numbers, before the backend's configuration, and after it; and whether
+        nothing was lost.
         """
         types = (node.type, *node.operand_types()) if by_type else ()
         same = (op, *attributes.items(), *types)
@@ -215,16 +268,20 @@ class InstructionWriter:
             fields = self._shared[same] = self._encode_shared(node, op, attributes)
         return fields
 
-    def _encode_shared(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
-        fields = None
+    def _encode_shared(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> _Fields:
+        fields, losses = None, self.losses
+        self.losses = {}
         if op.name != "outfeed" and attributes.keys() <= op.attributes.keys():
             fields = encode_attributes(op.name, attributes)
         if fields is None:
             fields = encoded_fields(self._message(node, op, attributes))
+        is_whole = not self.losses
+        self.losses = {**losses, **self.losses}
         return (
             b"".join([data for number, data in fields if number < _ID_NUMBER]),
             b"".join([data for number, data in fields if _ID_NUMBER < number < _BACKEND_CONFIG]),
             b"".join([data for number, data in fields if number >= _BACKEND_CONFIG]),
+            is_whole,
         )
 
     def _message(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> Any:
@@ -309,6 +366,9 @@ def _sized_shape(type_: Type | None) -> bytes:
         raise HloomError("it has no type, and the wire needs one", hint="infer types first")
     data = encoded_shape(type_)
     return VARINTS[len(data)] + data
+
+
+_shapes: Mapping[Type | None, bytes] = _BoundedMemo(_sized_shape)
 
 
 def _static(type_: Type | None) -> Type | None:
