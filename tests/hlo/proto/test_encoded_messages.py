@@ -3,6 +3,9 @@
 Covers `encoded_messages.py`, `encoded_attributes.py`, `encoded_instructions.py`.
 """
 
+# pyright: reportPrivateUsage=false
+# how much is remembered from one module to the next cannot be seen from outside
+
 from __future__ import annotations
 
 import math
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 from hloom import protobuf
 from hloom.hlo import module_from_proto, module_to_proto, parse, print_module
+from hloom.hlo.proto import instruction_reader, instruction_writer
 from hloom.hlo.proto.encoded_attributes import encode_attributes
 from hloom.hlo.proto.encoded_instructions import cut, packed, signed
 from hloom.hlo.proto.encoded_messages import VARINTS, consecutive_varints, encoded_fields, in_order, wire_module
@@ -26,6 +30,7 @@ from hloom.hlo.proto.module_writer import UniqueNames, sanitized, unique_names
 from hloom.hlo.proto.shapes import decoded_shape, encoded_shape, read_shape, write_shape
 from hloom.ir import (
     DTYPES,
+    Attributes,
     Layout,
     Literal,
     Metadata,
@@ -36,7 +41,8 @@ from hloom.ir import (
     default_layout,
     dtype,
 )
-from hloom.text import HloomError
+from hloom.ops import OPS
+from hloom.text import HloomError, HloomWarning
 from tests.helpers.properties import examples
 
 MODULE = """HloModule m
@@ -338,3 +344,65 @@ def test_fields_that_no_schema_names_are_kept_and_noted():
     assert VARINTS[9999 << 3] + b"\x05" in wire.SerializeToString()
     with pytest.warns(UserWarning, match="9999"):
         module_from_proto(proto)
+
+
+def test_what_one_module_lost_is_said_of_the_next_one_too():
+    """Bytes are remembered from one module to the next, but for those of which something is dropped."""
+    proto = module_to_proto(parse(MODULE))
+    for instruction in proto.computations[0].instructions:
+        instruction.MergeFromString(VARINTS[9999 << 3] + b"\x05")
+        instruction.metadata.MergeFromString(VARINTS[9998 << 3] + b"\x05")
+        instruction.shape.MergeFromString(VARINTS[9997 << 3] + b"\x05")
+    notes = [_noted(lambda: module_from_proto(proto)) for _ in range(2)]
+    assert notes[0] == notes[1]
+    assert all(f"field number {number}" in notes[0] for number in (9999, 9998, 9997))
+    text = "HloModule m\n\nENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[2] negate(a), nobody_knows_this=3\n"
+    with pytest.warns(HloomWarning, match="kept as it is"):
+        module = parse(text + "  ROOT c = f32[2] negate(b), nobody_knows_this=3\n}\n")
+    notes = [_noted(lambda: module_to_proto(module)) for _ in range(2)]
+    assert notes[0] == notes[1]
+    assert "nobody_knows_this" in notes[0]
+
+
+def _noted(run: Any) -> str:
+    with pytest.warns(HloomWarning) as caught:
+        run()
+    return "\n".join(str(warning.message) for warning in caught)
+
+
+def test_what_is_remembered_stays_small():
+    """Many modules with bytes of their own fill the memories no further, and what was forgotten is read again."""
+    memo = instruction_writer._BoundedMemo(str)
+    assert [memo[number] for number in (*range(3000), 0)] == [*map(str, range(3000)), "0"]
+    assert len(memo) <= 1024
+    negate = OPS["negate"]
+    written, read = instruction_writer._Memory(), instruction_reader._Memory()
+    kept = [Attributes(sharding=number) for number in range(9000)]
+    rows = read.plain.setdefault(negate, {})
+    for number, attributes in enumerate(kept):
+        data = VARINTS[number]
+        written.keep(negate, attributes, (data, b""))
+        read.keep_attributes(data, (negate, data), attributes)
+    assert written.get(negate, kept[-1]) == (VARINTS[8999], b"")
+    assert written.get(negate, kept[0]) is None
+    assert rows[VARINTS[8999]] is kept[-1]
+    assert len(rows) == len(read.attributes) <= 4096
+    read.keep_attributes(bytes(513), (negate, bytes(513)), kept[0])
+    written.keep(negate, kept[1], (bytes(513), b""))
+    assert bytes(513) not in rows
+    assert written.get(negate, kept[1]) is None
+
+
+def test_payloads_are_those_of_the_module_that_is_read():
+    """The same bytes name another payload in another module."""
+    texts: list[str] = []
+    for payload in (b"one", b"two"):
+        proto = module_to_proto(parse(MODULE))
+        proto.payloads.append(payload)
+        proto.computations[0].instructions[1].metadata.op_name = "x"
+        proto.computations[0].instructions[1].metadata.metadata_payload.id = 0
+        proto.computations[0].instructions[1].metadata.metadata_payload.SetInParent()
+        texts.append(print_module(module_from_proto(proto)))
+    assert texts[0] != texts[1]
+    assert "one" in texts[0]
+    assert "two" in texts[1]
