@@ -53,7 +53,7 @@ _SHORT = 256
 
 
 _MOST, _LONGEST = 4096, 512
-"""How many things of one kind are remembered for the next module, and of at most how many bytes."""
+"""How many shapes, metadata or attributes are remembered for the next module, and of at most how many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class _Memory:
         self.attributes: dict[tuple[Any, ...], Attributes] = {}
         self.plain: dict[Op, dict[bytes, Attributes]] = {}
 
-    def keep(self, kind: dict[Any, Any], data: bytes, known_as: Any, value: Any) -> bool:
+    def keep(self, table: dict[Any, Any], data: bytes, known_as: Any, value: Any) -> bool:
         """Remember a value; whether that was done."""
         if len(data) > _LONGEST:
             return False
-        if len(kind) >= _MOST:
-            kind.clear()
-        kind[known_as] = value
+        if len(table) >= _MOST:
+            table.clear()
+        table[known_as] = value
         return True
 
     def keep_attributes(self, rest: bytes, known_as: tuple[Any, ...], value: Attributes) -> None:

@@ -247,11 +247,11 @@ class InstructionWriter:
             else:
                 shared[name] = value
         by_type = "sharding" in shared or op.name == "outfeed"
-        before, first, last, is_whole = self._shared_fields(node, op, shared, by_type=by_type)
+        before, first, last, is_lossless = self._shared_fields(node, op, shared, by_type=by_type)
         after = b"".join((control, self._called(op, attributes) if attributes.refers else b"", first, config, last))
         if not by_type:
             row.attributes[id(attributes)] = before, after
-            if is_whole:
+            if is_lossless:
                 _memory.keep(op, attributes, (before, after))
         return before, after
 
@@ -275,13 +275,13 @@ class InstructionWriter:
             fields = encode_attributes(op.name, attributes)
         if fields is None:
             fields = encoded_fields(self._message(node, op, attributes))
-        is_whole = not self.losses
+        is_lossless = not self.losses
         self.losses = {**losses, **self.losses}
         return (
             b"".join([data for number, data in fields if number < _ID_NUMBER]),
             b"".join([data for number, data in fields if _ID_NUMBER < number < _BACKEND_CONFIG]),
             b"".join([data for number, data in fields if number >= _BACKEND_CONFIG]),
-            is_whole,
+            is_lossless,
         )
 
     def _message(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> Any:
