@@ -1,7 +1,7 @@
 """Rules to forms neither of which is always cheaper.
 
 Covers `passes/rules/explore_dot.py`, `passes/rules/explore_convolution.py`, `passes/rules/explore_elementwise.py`,
-`passes/rules/explore_algebra.py` and `passes/rules/explore_concatenate.py`;
+`passes/rules/explore_algebra.py`, `passes/rules/explore_concatenate.py` and `passes/rules/diagonal.py`;
 `test_equivalence.py` compares the numbers of random programs.
 """
 
@@ -47,6 +47,93 @@ DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
             y = f32[2,4] dot(a, b), {DOT}
             rows = f32[2,4] broadcast(x), dimensions={{0}}
             ROOT scaled = f32[2,4] divide(y, rows)""",
+        ),
+        (
+            "dot-of-identity",
+            f"""a = f32[2,3] parameter(0)
+            rows = s32[3,3] iota(), iota_dimension=0
+            columns = s32[3,3] iota(), iota_dimension=1
+            is_same = pred[3,3] compare(rows, columns), direction=EQ
+            eye = f32[3,3] convert(is_same)
+            ROOT y = f32[2,3] dot(a, eye), {DOT}""",
+            """ROOT a = f32[2,3] parameter(0)""",
+        ),
+        (
+            "dot-of-identity",
+            f"""rows = s32[3,5] iota(), iota_dimension=0
+            columns = s32[3,5] iota(), iota_dimension=1
+            two = s32[] constant(2)
+            twos = s32[3,5] broadcast(two), dimensions={{}}
+            shifted = s32[3,5] add(rows, twos)
+            is_same = pred[3,5] compare(shifted, columns), direction=EQ
+            one = f32[] constant(1)
+            ones = f32[3,5] broadcast(one), dimensions={{}}
+            zero = f32[] constant(0)
+            zeros = f32[3,5] broadcast(zero), dimensions={{}}
+            eye = f32[3,5] select(is_same, ones, zeros)
+            b = f32[5,4] parameter(0)
+            ROOT y = f32[3,4] dot(eye, b), {DOT}""",
+            """b = f32[5,4] parameter(0)
+            zero = f32[] constant(0)
+            ROOT y = f32[3,4] pad(b, zero), padding=-2_0x0_0""",
+        ),
+        (
+            "dot-of-identity",
+            """a = f32[2,3,4] parameter(0)
+            rows = s32[2,4,4] iota(), iota_dimension=1
+            columns = s32[2,4,4] iota(), iota_dimension=2
+            is_same = pred[2,4,4] compare(rows, columns), direction=EQ
+            eye = f32[2,4,4] convert(is_same)
+            ROOT y = f32[2,4,3] dot(eye, a), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1},
+              rhs_contracting_dims={2}""",
+            """a = f32[2,3,4] parameter(0)
+            ROOT y = f32[2,4,3] transpose(a), dimensions={0,2,1}""",
+        ),
+        (
+            "dot-of-identity",
+            f"""a = f32[2,3] parameter(0)
+            rows = s32[1,3,3] iota(), iota_dimension=1
+            columns = s32[1,3,3] iota(), iota_dimension=2
+            is_same = pred[1,3,3] compare(rows, columns), direction=EQ
+            kernel = f32[1,3,3] convert(is_same)
+            eye = f32[3,3] reshape(kernel)
+            ROOT y = f32[2,3] dot(a, eye), {DOT}""",
+            """ROOT a = f32[2,3] parameter(0)""",
+        ),
+        (
+            "window-of-concatenation",
+            """add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+            ENTRY e {
+            a = f32[4,2] parameter(0)
+            b = f32[4,3] parameter(1)
+            ab = f32[4,5] concatenate(a, b), dimensions={1}
+            zero = f32[] constant(0)
+            ROOT y = f32[3,5] reduce-window(ab, zero), window={size=2x1}, to_apply=add }""",
+            """add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+            ENTRY e {
+            a = f32[4,2] parameter(0)
+            zero = f32[] constant(0)
+            p = f32[3,2] reduce-window(a, zero), window={size=2x1}, to_apply=add
+            b = f32[4,3] parameter(1)
+            q = f32[3,3] reduce-window(b, zero), window={size=2x1}, to_apply=add
+            ROOT y = f32[3,5] concatenate(p, q), dimensions={1} }""",
+        ),
+        (
+            "elementwise-of-concatenations",
+            """a = f32[2] parameter(0)
+            b = f32[2] parameter(1)
+            s = f32[] parameter(2)
+            ab = f32[4] concatenate(a, b), dimensions={0}
+            spread = f32[4] broadcast(s), dimensions={}
+            ROOT y = f32[4] multiply(ab, spread)""",
+            """a = f32[2] parameter(0)
+            b = f32[2] parameter(1)
+            s = f32[] parameter(2)
+            spread = f32[2] broadcast(s), dimensions={}
+            as = f32[2] multiply(a, spread)
+            again = f32[2] broadcast(s), dimensions={}
+            bs = f32[2] multiply(b, again)
+            ROOT y = f32[4] concatenate(as, bs), dimensions={0}""",
         ),
         (
             "factor-into-kernel",
@@ -342,4 +429,71 @@ def test_elements_that_leave_gaps_are_not_put_in_turns():
         even = f32[5] pad(x, zero), padding=0_2_1
         odd = f32[5] pad(y, zero), padding=1_1_1
         ROOT r = f32[5] add(even, odd)""",
+    )
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        "is_same = pred[3,3] compare(rows, columns), direction=LT\neye = f32[3,3] convert(is_same)",
+        "is_same = pred[3,3] compare(rows, rows), direction=EQ\neye = f32[3,3] convert(is_same)",
+        """three = s32[] constant(3)
+        threes = s32[3,3] broadcast(three), dimensions={}
+        shifted = s32[3,3] add(columns, threes)
+        is_same = pred[3,3] compare(rows, shifted), direction=EQ
+        eye = f32[3,3] convert(is_same)""",
+        """is_same = pred[3,3] compare(rows, columns), direction=EQ
+        x = f32[3,3] parameter(1)
+        zero = f32[] constant(0)
+        zeros = f32[3,3] broadcast(zero), dimensions={}
+        eye = f32[3,3] select(is_same, x, zeros)""",
+    ],
+    ids=["triangle", "all ones", "beside the diagonals", "other numbers"],
+)
+def test_products_with_matrices_that_are_not_ones_on_a_diagonal_stay(matrix: str):
+    assert_keeps(
+        RULES["dot-of-identity"],
+        f"""a = f32[2,3] parameter(0)
+        rows = s32[3,3] iota(), iota_dimension=0
+        columns = s32[3,3] iota(), iota_dimension=1
+        {matrix}
+        ROOT y = f32[2,3] dot(a, eye), {DOT}""",
+    )
+
+
+def test_a_window_over_what_is_joined_stays():
+    assert_keeps(
+        RULES["window-of-concatenation"],
+        """add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
+        ENTRY e {
+        a = f32[4] parameter(0)
+        b = f32[3] parameter(1)
+        ab = f32[7] concatenate(a, b), dimensions={0}
+        zero = f32[] constant(0)
+        ROOT y = f32[6] reduce-window(ab, zero), window={size=2}, to_apply=add }""",
+    )
+
+
+def test_the_trace_of_a_product_stays():
+    """Both dimensions of the identity are contracted."""
+    assert_keeps(
+        RULES["dot-of-identity"],
+        """a = f32[3,3] parameter(0)
+        rows = s32[3,3] iota(), iota_dimension=0
+        columns = s32[3,3] iota(), iota_dimension=1
+        is_same = pred[3,3] compare(rows, columns), direction=EQ
+        eye = f32[3,3] convert(is_same)
+        ROOT y = f32[] dot(a, eye), lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}""",
+    )
+
+
+def test_what_is_joined_of_arrays_of_several_shapes_shares_no_broadcast():
+    assert_keeps(
+        RULES["elementwise-of-concatenations"],
+        """a = f32[2] parameter(0)
+        b = f32[3] parameter(1)
+        s = f32[] parameter(2)
+        ab = f32[5] concatenate(a, b), dimensions={0}
+        spread = f32[5] broadcast(s), dimensions={}
+        ROOT y = f32[5] multiply(ab, spread)""",
     )

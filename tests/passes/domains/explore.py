@@ -432,7 +432,41 @@ def elementwise_reshaped(random: Random) -> str:
     )
 
 
+def with_identity(random: Random) -> str:
+    """A product with ones on a diagonal, perhaps one matrix for all of a batch, on either side and of either dimension."""
+    m, n, k, batch = sizes(random, 4)
+    e, side, row, is_batched = element(random), random.randrange(2), random.randrange(2), random.random() < 0.4
+    front, first = (f"{batch},", 1) if is_batched else ("", 0)
+    shape, offset = (m, n), random.randint(1 - m, n - 1)
+    pairs = f"{side_name(side)}_contracting_dims={{{first + row}}}, "
+    dims, other = ((k, shape[row]), 1) if random.random() < 0.5 else ((shape[row], k), 0)
+    pairs += f"{side_name(1 - side)}_contracting_dims={{{first + other}}}"
+    if is_batched:
+        pairs += ", lhs_batch_dims={0}, rhs_batch_dims={0}"
+    matrix = f"[{front}{m},{n}]"
+    ones = (
+        f"u = {e}[] constant(1)\nv = {e}[] constant(0)\nus = {e}{matrix} broadcast(u), dimensions={{}}\n"
+        f"vs = {e}{matrix} broadcast(v), dimensions={{}}\neye = {e}{matrix} select(same, us, vs)\n"
+    )
+    free = shape[1 - row]
+    result = f"{free},{k}" if side == 0 else f"{k},{free}"
+    operands = "eye, x" if side == 0 else "x, eye"
+    return program(
+        f"x = {e}[{front}{dims[0]},{dims[1]}] parameter(0)\ni = s32{matrix} iota(), iota_dimension={first}\n"
+        f"j = s32{matrix} iota(), iota_dimension={first + 1}\nc = s32[] constant({offset})\n"
+        f"cs = s32{matrix} broadcast(c), dimensions={{}}\nmoved = s32{matrix} add(i, cs)\n"
+        f"same = pred{matrix} compare({random.choice(('moved, j', 'j, moved'))}), direction=EQ\n"
+        + random.choice((ones, f"eye = {e}{matrix} convert(same)\n"))
+        + f"ROOT r = {e}[{front}{result}] dot({operands}), {pairs}"
+    )
+
+
+def side_name(side: int) -> str:
+    return ("lhs", "rhs")[side]
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
+    "dot-of-identity": with_identity,
     "factor-to-second-operand": lambda random: factor_of_contracted(random, side=0),
     "factor-to-first-operand": lambda random: factor_of_contracted(random, side=1),
     "reshape-of-dot": dot_reshaped,

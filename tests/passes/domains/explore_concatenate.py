@@ -35,6 +35,8 @@ def of_elementwise(random: Random) -> str:
 
 
 def elementwise_of(random: Random) -> str:
+    if random.random() < 0.3:
+        return number_and_joined(random)
     first, second, both, along = joined(random)
     e = element(random)
     form = random.choice(("add(p, q)", "power(p, q)", "select(m, p, q)", "subtract(q, p)"))
@@ -46,6 +48,17 @@ def elementwise_of(random: Random) -> str:
         f"m = {u}{both} concatenate(i, j), dimensions={{{along}}}\n"
         f"p = {e}{both} concatenate(a, b), dimensions={{{along}}}\n"
         f"q = {e}{both} concatenate(c, d), dimensions={{{along}}}\nROOT r = {e}{both} {form}"
+    )
+
+
+def number_and_joined(random: Random) -> str:
+    m, n = sizes(random, 2)
+    e = element(random)
+    form = random.choice(("add(p, s)", "divide(s, p)", "maximum(p, s)"))
+    return program(
+        f"a = {e}[{m},{n}] parameter(0)\nb = {e}[{m},{n}] parameter(1)\nx = {e}[] parameter(2)\n"
+        f"p = {e}[{m},{2 * n}] concatenate(a, b), dimensions={{1}}\ns = {e}[{m},{2 * n}] broadcast(x), dimensions={{}}\n"
+        f"ROOT r = {e}[{m},{2 * n}] {form}"
     )
 
 
@@ -69,6 +82,16 @@ def of_windows(random: Random) -> str:
         f"p = {e}[{m},{n}] reduce-window(x, z), {window}, to_apply={op}_{e}\n"
         f"q = {e}[{k},{n}] reduce-window(y, z), {window}, to_apply={op}_{e}\n"
         f"ROOT r = {e}[{m + k},{n}] concatenate(p, q), dimensions={{0}}"
+    )
+
+
+def window_of(random: Random) -> str:
+    m, n, k = sizes(random, 3)
+    e, op = element(random), random.choice(("add", "maximum"))
+    return program(
+        f"x = {e}[{m},{n}] parameter(0)\ny = {e}[{k},{n}] parameter(1)\nz = {e}[] constant(0)\n"
+        f"both = {e}[{m + k},{n}] concatenate(x, y), dimensions={{0}}\n"
+        f"ROOT r = {e}[{m + k},{n}] reduce-window(both, z), window={{size=1x3 pad=0_0x1_1}}, to_apply={op}_{e}"
     )
 
 
@@ -141,6 +164,7 @@ DOMAINS: dict[str, Callable[[Random], str]] = {
     "elementwise-of-concatenations": elementwise_of,
     "concatenation-of-transposes": of_transposes,
     "concatenation-of-windows": of_windows,
+    "window-of-concatenation": window_of,
     "concatenation-of-convolutions": of_convolutions,
     "convolutions-as-groups": as_groups,
     "sum-of-dots-joined": lambda random: dots(random, split=False),

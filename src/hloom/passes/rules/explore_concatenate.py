@@ -42,12 +42,17 @@ def concatenation_of_elementwise(build: Builder, node: Apply) -> Node | None:
 
 @EXPLORE_CONCATENATE.rewrites(*ELEMENTWISE)
 def elementwise_of_concatenations(build: Builder, node: Apply) -> Node | None:
-    """f(concatenate(a, b), concatenate(c, d)) -> concatenate(f(a, c), f(b, d)), where both are cut alike"""
+    """f(concatenate(a, b), concatenate(c, d)) -> concatenate(f(a, c), f(b, d)), where both are cut alike
+
+    Of one that is joined of arrays of one shape, too, where they then share the broadcast of a number.
+    """
     joined = [operand for operand in node.inputs if operand.opcode == "concatenate"]
     result = tensor_type(node)
-    if len(joined) < 2 or result is None:
-        return build.decline("no two operands are joined")
+    if not joined or len(node.inputs) < 2 or result is None:
+        return build.decline("no operand is joined, or it is the only one")
     shapes = [[_array(part).dims for part in operand.inputs] for operand in joined]
+    if len(joined) == 1 and len(set(shapes[0])) != 1:
+        return build.decline("one operand is joined, of arrays of several shapes")
     along = {operand.attributes["dimensions"] for operand in joined}
     others = [operand for operand in node.inputs if operand.opcode != "concatenate"]
     if len(along) != 1 or any(shape != shapes[0] for shape in shapes) or not all(map(_is_scalar_broadcast, others)):
@@ -83,14 +88,36 @@ def concatenation_of_windows(build: Builder, node: Apply) -> Node | None:
     if parts is None or any(len(part.inputs) != 2 for part in parts):
         return build.decline("what is joined is not of one window")
     [along] = node.attributes["dimensions"]
-    dimension = parts[0].attributes["window"].dimensions[along]
-    is_one = dimension.size == dimension.stride == dimension.base_dilation == 1
-    if not is_one or dimension.padding_low or dimension.padding_high:
+    if not _is_across(parts[0], along):
         return build.decline("the window spans elements along what is joined")
     if any(part.inputs[1] is not parts[0].inputs[1] for part in parts):
         return build.decline("the windows begin with other values")
     whole = build.op("concatenate", *(part.inputs[0] for part in parts), dimensions=(along,))
     return build.like(parts[0], whole, parts[0].inputs[1], type=_array(node))
+
+
+@EXPLORE_CONCATENATE.rewrites("reduce-window")
+def window_of_concatenation(build: Builder, node: Apply) -> Node | None:
+    """reduce-window(concatenate(a, b)) -> concatenate(reduce-window(a), reduce-window(b)), across the window"""
+    joined, result = node.inputs[0], tensor_type(node)
+    if not isinstance(joined, Apply) or joined.opcode != "concatenate" or len(node.inputs) != 2 or result is None:
+        return build.decline("it is not of what is joined")
+    [along] = joined.attributes["dimensions"]
+    if not _is_across(node, along):
+        return build.decline("the window spans elements along what is joined")
+    parts: list[Node] = []
+    for part in joined.inputs:
+        dims = list(result.dims)
+        dims[along] = _array(part).dims[along]
+        parts.append(build.like(node, part, node.inputs[1], type=TensorType(result.dtype, dims)))
+    return build.op("concatenate", *parts, type=result.with_layout(None), dimensions=(along,))
+
+
+def _is_across(window: Apply, along: int) -> bool:
+    """Whether a window is of one element along a dimension, and takes them all."""
+    dimension = window.attributes["window"].dimensions[along]
+    is_one = dimension.size == dimension.stride == dimension.base_dilation == 1
+    return is_one and not dimension.padding_low and not dimension.padding_high
 
 
 @EXPLORE_CONCATENATE.rewrites("concatenate")

@@ -6,8 +6,9 @@ et al. 2019, and Tensat, Yang et al. 2021). Numbers change by rounding.
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node, SliceDimension, TensorType
+from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType
 from hloom.ops import DotNumbers
+from hloom.passes.rules.diagonal import diagonal_of
 from hloom.passes.rules.dimensions import broadcast_dims, dims_unmodified_by_reshape, kept_by_reshape
 from hloom.passes.rules.dot import free_dims, make_dot, numbers_of, plain_algorithm, static_operands, swapped
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
@@ -339,6 +340,38 @@ def _with_split(dims: tuple[int, ...], first: int, more: int) -> tuple[int, ...]
     for dim in dims:
         changed += range(dim, dim + more + 1) if dim == first else [dim + more if dim > first else dim]
     return tuple(changed)
+
+
+@EXPLORE_DOT.rewrites("dot")
+def dot_of_identity(build: Builder, node: Apply) -> Node | None:
+    """dot(a, convert(iota == iota)) -> a; moved by what is added to one of them, with zeros where nothing comes
+
+    Of a matrix, or of one that is the same for all of a batch. Infinity and NaN stay where they are.
+    """
+    types = static_operands(node)
+    if types is None or not plain_algorithm(node):
+        return None
+    numbers = numbers_of(node)
+    for side in (0, 1):
+        diagonal = diagonal_of(node.inputs[side])
+        if diagonal is None or len(numbers[2 + side]) != 1:
+            continue
+        [contracted] = numbers[2 + side]
+        free = free_dims(types[side].rank, numbers[side], numbers[2 + side])
+        if len(free) != 1 or {contracted, *free} != {diagonal.row, diagonal.column}:
+            continue
+        shift = diagonal.offset if contracted == diagonal.row else -diagonal.offset
+        [partner] = numbers[3 - side]
+        own = free_dims(types[1 - side].rank, numbers[1 - side], numbers[3 - side])
+        order = [*numbers[1 - side], partner, *own] if side == 0 else [*numbers[1 - side], *own, partner]
+        moved = build.convert(build.transpose(node.inputs[1 - side], order), types[2].dtype)
+        size, wanted = types[side].dims[contracted], types[side].dims[free[0]]
+        padding = [PaddingDimension(0, 0)] * len(order)
+        padding[order.index(partner)] = PaddingDimension(-shift, wanted - size + shift)
+        if shift == 0 and size == wanted:
+            return moved
+        return build.op("pad", moved, build.constant(0, types[2].dtype), padding=tuple(padding))
+    return build.decline("no operand is ones on a diagonal of what is contracted")
 
 
 @EXPLORE_DOT.rewrites("slice")
