@@ -101,6 +101,28 @@ DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
             """ROOT a = f32[2,3] parameter(0)""",
         ),
         (
+            "product-of-broadcasts-as-dot",
+            """x = f32[2,3] parameter(0)
+            y = f32[4] parameter(1)
+            rows = f32[2,3,4] broadcast(x), dimensions={0,1}
+            columns = f32[2,3,4] broadcast(y), dimensions={2}
+            ROOT r = f32[2,3,4] multiply(columns, rows)""",
+            """x = f32[2,3] parameter(0)
+            y = f32[4] parameter(1)
+            ROOT r = f32[2,3,4] dot(x, y), operand_precision={highest,highest}""",
+        ),
+        (
+            "product-of-broadcasts-as-dot",
+            """x = f32[2,3] parameter(0)
+            y = f32[2,4] parameter(1)
+            rows = f32[2,3,4] broadcast(x), dimensions={0,1}
+            columns = f32[2,3,4] broadcast(y), dimensions={0,2}
+            ROOT r = f32[2,3,4] multiply(rows, columns)""",
+            """x = f32[2,3] parameter(0)
+            y = f32[2,4] parameter(1)
+            ROOT r = f32[2,3,4] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, operand_precision={highest,highest}""",
+        ),
+        (
             "window-of-concatenation",
             """add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
             ENTRY e {
@@ -458,6 +480,19 @@ def test_products_with_matrices_that_are_not_ones_on_a_diagonal_stay(matrix: str
         columns = s32[3,3] iota(), iota_dimension=1
         {matrix}
         ROOT y = f32[2,3] dot(a, eye), {DOT}""",
+    )
+
+
+@pytest.mark.parametrize("dims", ["{0,1}", "{}", "{0}"], ids=["both of both", "a number", "one is repeated in both"])
+def test_products_of_broadcasts_that_are_no_outer_product_stay(dims: str):
+    shape = {"{0,1}": "2,3", "{}": "", "{0}": "2"}[dims]
+    assert_keeps(
+        RULES["product-of-broadcasts-as-dot"],
+        f"""x = f32[2] parameter(0)
+        y = f32[{shape}] parameter(1)
+        rows = f32[2,3] broadcast(x), dimensions={{0}}
+        others = f32[2,3] broadcast(y), dimensions={dims}
+        ROOT r = f32[2,3] multiply(rows, others)""",
     )
 
 

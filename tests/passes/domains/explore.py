@@ -465,7 +465,26 @@ def side_name(side: int) -> str:
     return ("lhs", "rhs")[side]
 
 
+def of_two_broadcasts(random: Random) -> str:
+    m, n, k = sizes(random, 3)
+    e = element(random)
+    (rows, x), (columns, y) = random.choice(
+        (
+            (("0,1", f"[{m},{n}]"), ("2", f"[{k}]")),
+            (("0", f"[{m}]"), ("1,2", f"[{n},{k}]")),
+            (("0,1", f"[{m},{n}]"), ("0,2", f"[{m},{k}]")),
+        )
+    )
+    whole = f"{e}[{m},{n},{k}]"
+    return program(
+        f"x = {e}{x} parameter(0)\ny = {e}{y} parameter(1)\n"
+        f"p = {whole} broadcast(x), dimensions={{{rows}}}\nq = {whole} broadcast(y), dimensions={{{columns}}}\n"
+        f"ROOT r = {whole} multiply({random.choice(('p, q', 'q, p'))})"
+    )
+
+
 DOMAINS: dict[str, Callable[[Random], str]] = {
+    "product-of-broadcasts-as-dot": of_two_broadcasts,
     "dot-of-identity": with_identity,
     "factor-to-second-operand": lambda random: factor_of_contracted(random, side=0),
     "factor-to-first-operand": lambda random: factor_of_contracted(random, side=1),

@@ -16,6 +16,9 @@ from hloom.rewrite import Builder, Family, tensor_type
 
 EXPLORE_DOT = Family("explore-dot")
 
+EXACT = ("highest", "highest")
+"""Precision of products that stand for multiplications: those of no device round their operands."""
+
 
 @EXPLORE_DOT.rewrites("dot")
 def regrouped_to_the_right(build: Builder, node: Apply) -> Node | None:
@@ -340,6 +343,37 @@ def _with_split(dims: tuple[int, ...], first: int, more: int) -> tuple[int, ...]
     for dim in dims:
         changed += range(dim, dim + more + 1) if dim == first else [dim + more if dim > first else dim]
     return tuple(changed)
+
+
+@EXPLORE_DOT.rewrites("multiply")
+def product_of_broadcasts_as_dot(build: Builder, node: Apply) -> Node | None:
+    """broadcast(x) * broadcast(y) -> dot(x, y), which contracts nothing, where no dimension is repeated in both
+
+    Dimensions that both have are its batch, and first. What has a sign may come as 0 where -0 was.
+    """
+    result = tensor_type(node)
+    if result is None or any(operand.opcode != "broadcast" for operand in node.inputs) or not _is_float(node):
+        return build.decline("it is no product of two broadcasts of floating-point numbers")
+    sources = [operand.inputs[0] for operand in node.inputs]
+    dims = [broadcast_dims(operand) for operand in node.inputs]
+    batch = tuple(dim for dim in dims[0] if dim in dims[1])
+    for one, other in ((0, 1), (1, 0)):
+        rest = [[dim for dim in dims[side] if dim not in batch] for side in (one, other)]
+        if not all(rest) or [*batch, *rest[0], *rest[1]] != list(range(result.rank)):
+            continue
+        pairs = [tuple(dims[side].index(dim) for dim in batch) for side in (one, other)]
+        return build.op(
+            "dot",
+            sources[one],
+            sources[other],
+            type=result.with_layout(None),
+            lhs_batch_dims=pairs[0],
+            rhs_batch_dims=pairs[1],
+            lhs_contracting_dims=(),
+            rhs_contracting_dims=(),
+            operand_precision=EXACT,
+        )
+    return build.decline("both are repeated along a dimension, or the dimensions are in another order")
 
 
 @EXPLORE_DOT.rewrites("dot")
