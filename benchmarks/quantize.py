@@ -72,7 +72,7 @@ def quantization(plan: Plan) -> Iterator[Figure]:
         )  # fmt: skip
     yield from _growth("quantize", quantize, [layers(count, 8) for count in _counts(plan)], plan)
     yield from _cache_figures()
-    programs = [decode_step(count // 4, 8) for count in _counts(plan)]
+    programs = [decode_step(max(count // 4, 1), 8) for count in _counts(plan)]
     yield from _growth("quantize --cache", lambda module: quantize(module, None, cache="int8"), programs, plan)
 
 

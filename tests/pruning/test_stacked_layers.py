@@ -40,7 +40,7 @@ def test_every_layer_loses_what_matters_least_in_it(is_reversed: bool):
     assert (axis.role, axis.size, axis.kept, axis.why_shared) == ("channels", 12, 6, None)
     assert sorted(axis.layer_dims.values()) == [0, 0, 0]
     squares = (params["up"] ** 2).sum(1), (params["down"] ** 2).sum(2)
-    scores = sum(array / array.mean(1, keepdims=True) for array in squares)
+    scores = np.sum([array / array.mean(1, keepdims=True) for array in squares], axis=0)
     for positions in axis.dims.values():
         assert positions.tolist() == np.sort(scores.argsort(1)[:, 6:], 1).tolist()
     rows = made.convert(arrays)

@@ -442,8 +442,8 @@ def test_weights_have_an_equal_say():
     def network(params, x):
         return jnp.tanh(x @ params["up"] * params["scale"]) @ params["down"]
 
-    params = {"up": np.full((64, 4), 3, np.float32), "down": np.ones((4, 5), np.float32)}
-    params["scale"] = np.float32([1, 0.1, 1, 0.1])
+    up, down = np.full((64, 4), 3, np.float32), np.ones((4, 5), np.float32)
+    params = {"up": up, "down": down, "scale": np.asarray([1, 0.1, 1, 0.1], np.float32)}
     params["up"][:, 0] = 2.9
     module, weights, arrays = traced(network, params, normal(3, 64))
     assert next(iter(check(module, weights, arrays, 0.5).axes[0].dims.values())).tolist() == [0, 2]

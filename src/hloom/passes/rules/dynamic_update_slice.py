@@ -97,8 +97,10 @@ def slice_beside_update(build: Builder, node: Apply) -> Node | None:
     Follows xla/hlo/transforms/simplifiers/dead_dynamic_update_slice_elimination.cc (DeadDynamicUpdateSliceElimination).
     """
     update = node.inputs[0]
+    if not isinstance(update, Apply) or update.opcode != "dynamic-update-slice":
+        return None
     whole, part = tensor_type(update), tensor_type(update.inputs[1])
-    if whole is None or part is None or not isinstance(update, Apply) or is_empty(part):
+    if whole is None or part is None or is_empty(part):
         return None
     offsets = constant_starts(update, whole, part)
     if offsets is None or _goes_to_host(update.inputs[1]):
