@@ -1,8 +1,11 @@
 """The passes `inline` and `inline-fusions`: before and after."""
 
+import pytest
+
 import hloom
 from hloom.ir import verify
 from hloom.passes import PASSES, PassLike, apply, apply_in_place
+from hloom.text import HloomError
 from tests.helpers.work import calls, growth
 from tests.passes.rule_assertions import module_of
 
@@ -123,3 +126,17 @@ def test_what_is_called_elsewhere_is_inlined_there_too():
     """)
     assert [graph.name for graph in module.graphs] == ["middle", "cond", "e"]
     assert not any(node.opcode == "call" for node in module.nodes())
+
+
+def test_only_what_is_called_once_on_demand():
+    """Restates call_inliner_test.cc: what is called twice stays called, and nothing is copied."""
+    result, report = inlined(CALLED.format(more=""), "inline(once=1)")
+    wanted = hloom.parse("""
+    inner { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }
+    ENTRY e { x = f32[] parameter(0)  c = f32[] call(x), to_apply=inner  ROOT d = f32[] call(c), to_apply=inner }
+    """)
+    result.name = wanted.name
+    assert hloom.difference(result, wanted) is None and report.changes == 1
+    assert not apply(result, "inline(once=1)")[1].changed
+    with pytest.raises(HloomError, match="inline: once is 0 or 1, not 'twice'"):
+        inlined(CALLED.format(more=""), "inline(once=twice)")

@@ -14,6 +14,7 @@ from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
+from hloom.text import HloomError
 
 MAX_NODES = 4_000_000
 """How many instructions a module may grow to: calls of calls may multiply without end."""
@@ -23,14 +24,17 @@ LEAST_COPIES = 20_000
 """How many may be copied in any module."""
 
 
-def inline(module: Module, limit: int | None = None) -> Report:
+def inline(module: Module, limit: int | None = None, once: int | str = 0) -> Report:
     """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
 
     Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
     a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and those that
-    are left when `limit` instructions are copied (`copy_limit` unless it is said).
+    are left when `limit` instructions are copied (`copy_limit` unless it is said). With `once=1`, graphs stay that
+    are called more than once: no instruction is copied.
     """
-    return _inline(module, "inline", lambda node: is_plain_call(node) and not _is_kept(node), limit)
+    if once not in (0, 1):
+        raise HloomError(f"inline: once is 0 or 1, not '{once}'")
+    return _inline(module, "inline", _is_only_call if once else _is_open_call, limit)
 
 
 def inline_fusions(module: Module, limit: int | None = None) -> Report:
@@ -114,6 +118,14 @@ def _yields_missing(call: Apply, inner: Graph) -> bool:
     return isinstance(call.inputs[inner.parameters.index(inner.root)], Missing)
 
 
+def _is_open_call(node: Node) -> bool:
+    return is_plain_call(node) and not _is_kept(node)
+
+
+def _is_only_call(node: Node) -> bool:
+    return _is_open_call(node) and all(graph.is_called_once for graph in node.called_graphs)
+
+
 def _is_open_fusion(node: Node) -> bool:
     return node.opcode == "fusion" and node.attributes.get("kind") != "kCustom"
 
@@ -140,5 +152,5 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     return copies
 
 
-register_pass("inline", "put the called computations in place of calls", inline, options=("limit",))
+register_pass("inline", "put the called computations in place of calls", inline, options=("limit", "once"))
 register_pass("inline-fusions", "put the fused instructions in place of fusions", inline_fusions, options=("limit",))
