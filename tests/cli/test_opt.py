@@ -231,6 +231,31 @@ def test_verify(call: Call, module: Path, own: Path, tmp_path: Path):
     assert call("opt", module, "--load", own, "-p", "own-wrong", "--verify", "--rtol", "10").exit_code == 0
 
 
+def test_verify_where_parameters_go_or_come(call: Call, tmp_path: Path):
+    """Inputs go by the names of parameters: those that are left take what they took before, and no others."""
+    text = "ENTRY e {\n a = f32[2] parameter(0)\n b = f32[4] parameter(1)\n ROOT c = f32[4] negate(b)\n}"
+    (tmp_path / "m.hlo").write_text(text)
+    result = call("opt", tmp_path / "m.hlo", "-p", "dce(parameters=1)", "--verify")
+    assert (result.exit_code, "1 of 1 outputs agree, to the last bit" in result.stderr) == (0, True)
+    assert "parameter(1)" not in result.stdout
+    (tmp_path / "own.py").write_text(
+        "from hloom.passes import register_pass\nfrom hloom.rewrite import Report\n"
+        "def more(module):\n    module.entry.add_parameter(module.entry.root.type, 'more')\n"
+        "    return Report('more', changes=1)\n"
+        "register_pass('more', 'add a parameter', more)\n"
+    )
+    result = call("opt", tmp_path / "m.hlo", "--load", tmp_path / "own.py", "-p", "more", "--verify")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the passes gave the entry the parameter more: f32[4]" in result.stderr
+
+
+def test_a_registered_pass_that_returns_no_report(call: Call, module: Path, tmp_path: Path):
+    (tmp_path / "own.py").write_text("from hloom.passes import register_pass\nregister_pass('idle', '', id)\n")
+    result = call("opt", module, "--load", tmp_path / "own.py", "-p", "idle")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the pass idle returned int, not a Report" in result.stderr
+
+
 def test_verify_each(call: Call, module: Path, own: Path):
     result = call("opt", module, "--load", own, "-p", "cse,own-breaking,dce", "--verify-each")
     assert (result.exit_code, result.stdout) == (1, "")

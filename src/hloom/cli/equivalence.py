@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Module, TensorType
+from hloom.ir import Module, TensorType, Type
 from hloom.runtime import Difference, compare, random_inputs, run
+from hloom.text import HloomError
 
 MOST_DIFFERENCES = 10
 """How many outputs that differ are listed."""
@@ -53,11 +54,18 @@ class EquivalenceResult:
 
 
 def check_equivalence(before: Module, after: Module, seed: int, rtol: float | None = None) -> EquivalenceResult:
-    """Run two modules of HLO on the same inputs and compare; where a rule gave an input another type, it is a mask."""
+    """Run two modules of HLO on the same inputs and compare; where a rule gave an input another type, it is a mask.
+
+    A module that lost parameters takes the inputs of those that are left, by name. Raises HloomError where it has
+    others.
+    """
     kinds = _input_types(before), _input_types(after)
-    if kinds[0] == kinds[1] or len(kinds[0]) != len(kinds[1]):
+    if kinds[0] == kinds[1]:
         first = run(before, seed=seed)
         second = run(after, first.inputs)
+    elif len(kinds[0]) != len(kinds[1]):
+        first = run(before, seed=seed)
+        second = run(after, _remaining_inputs(before, after, first.inputs))
     else:
         inputs = _inputs_of_two(kinds[0], kinds[1], seed)
         first, second = run(before, inputs[0]), run(after, inputs[1])
@@ -75,6 +83,24 @@ def _input_types(module: Module) -> list[TensorType]:
         leaf for parameter in module.entry.parameters for leaf in (parameter.type.leaves() if parameter.type else ())
     ]
     return [leaf for leaf in leaves if isinstance(leaf, TensorType)]
+
+
+def _remaining_inputs(before: Module, after: Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Of the inputs of a module, those of the parameters that another module still has, in its order."""
+    arrays, rest = dict[tuple[str, Type | None], list[np.ndarray]](), iter(inputs)
+    for parameter in before.entry.parameters:
+        leaves = parameter.type.leaves() if parameter.type else ()
+        arrays[parameter.name, parameter.type] = [next(rest) for leaf in leaves if isinstance(leaf, TensorType)]
+    remaining = list[np.ndarray]()
+    for parameter in after.entry.parameters:
+        if (parameter.name, parameter.type) not in arrays:
+            raise HloomError(
+                f"the passes gave the entry the parameter {parameter.name}: {parameter.type}, so there is nothing to "
+                "compare on the same inputs",
+                hint="compare without --verify, on inputs of your own: hloom run",
+            )
+        remaining += arrays[parameter.name, parameter.type]
+    return remaining
 
 
 def _inputs_of_two(

@@ -245,6 +245,11 @@ def _run_one(part: Pass, module: Module, watch: Watch, touched: set[Node] | None
     watch.before(part.name, module)
     started = perf_counter()
     report = part.run(module) if touched is None else part.run_again(module, touched)
+    if not isinstance(report, Report):
+        raise HloomError(
+            f"the pass {part.name} returned {type(report).__name__}, not a Report",
+            hint="a registered pass ends with `return hloom.rewrite.Report(name, changes=...)`",
+        )
     report.seconds = report.seconds or perf_counter() - started
     watch.after(part.name, module, report)
     return report
