@@ -1,8 +1,12 @@
 """The pass `dce`: before and after."""
 
+import pytest
+
+import hloom
 from hloom.ir import difference, verify
 from hloom.passes import apply, erase_unused
-from tests.passes.pass_assertions import assert_same_outputs
+from hloom.text import HloomError
+from tests.passes.pass_assertions import assert_leaves, assert_makes, assert_same_outputs
 from tests.passes.rule_assertions import module_of
 
 
@@ -40,9 +44,47 @@ def test_effects_stay():
     assert left(text) == ["x", "k", "o", "c", "r", "e"]
 
 
-def test_what_others_wait_for_stays():
+def test_what_others_only_wait_for_goes():
     text = "x = f32[] parameter(0)\n a = f32[] sine(x)\n ROOT r = f32[] negate(x), control-predecessors={a}"
-    assert left(text) == ["x", "a", "r", "e"]
+    assert left(text) == ["x", "r", "e"]
+
+
+def test_who_waits_goes_on_to_wait_for_what_went_before():
+    """Restates hlo_dce_test.cc: operands and control predecessors of what goes are waited for in its stead."""
+    assert_makes(
+        "dce",
+        """
+        x = f32[4] parameter(0)
+        y = f32[4] parameter(1)
+        a = f32[4] sine(x)
+        b = f32[4] cosine(y)
+        c = f32[4] negate(a), control-predecessors={b}
+        d = f32[4] add(c, b)
+        s = f32[4] add(a, b)
+        ROOT r = f32[4] add(s, y), control-predecessors={d, x}
+        """,
+        """
+        x = f32[4] parameter(0)
+        y = f32[4] parameter(1)
+        a = f32[4] sine(x)
+        b = f32[4] cosine(y)
+        s = f32[4] add(a, b)
+        ROOT r = f32[4] add(s, y), control-predecessors={x, b, a}
+        """,
+    )
+
+
+def test_what_is_waited_for_stays_where_it_does_something_or_is_used():
+    waits = ", control-predecessors={c}"
+    for call in (CALL.format("c", "x", ""), "c = f32[4] negate(x)\n o = f32[4] add(c, x)"):
+        last = "o, c" if "o =" in call else "x, x"
+        assert_leaves("dce", f"x = f32[4] parameter(0)\n {call}\n ROOT r = f32[4] add({last}){waits}")
+
+
+def test_chains_of_waits_go_in_one_run():
+    lines = ["x = f32[4] parameter(0)", "v0 = f32[4] sine(x)"]
+    lines += [f"v{n} = f32[4] sine(x), control-predecessors={{v{n - 1}}}" for n in range(1, 2000)]
+    assert left("\n".join([*lines, "ROOT r = f32[4] negate(x), control-predecessors={v1999}"])) == ["x", "r", "e"]
 
 
 def test_loops_whose_bodies_have_effects_stay():
@@ -205,3 +247,102 @@ def test_what_is_to_stay_says_so():
     for start, is_left in ((kept, True), ("", False)):
         after, _ = apply(module_of(ASYNCHRONOUS.format(inside=gather, start=start, done="")), "dce")
         assert (len(after.entry.nodes) == 4) == is_left
+
+
+GATHERED = """
+    x = f32[8] parameter(0)
+    g = f32[16] all-gather(x), dimensions={{0}}, replica_groups={{{{0,1}}}}, channel_id=1{more}
+    ROOT r = f32[8] copy(x)
+"""
+GATHERS_ALONE = """
+    f {{ p = f32[8] parameter(0)
+      ROOT g = f32[16] all-gather(p), dimensions={{0}}, replica_groups={{{{0,1}}}}, channel_id=1{more} }}
+    ENTRY e {{ x = f32[8] parameter(0)  s = ((f32[8]), f32[16]) async-start(x), calls=f
+      d = f32[16] async-done(s), calls=f  ROOT r = f32[8] copy(x) }}"""
+REDUCES_IN_A_LOOP = """
+    add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+    goes {{ s = f32[] parameter(0)  h = f32[] constant(9)  ROOT p = pred[] compare(s, h), direction=LT }}
+    body {{ s = f32[] parameter(0)  {more}  ROOT n = f32[] all-reduce(s), replica_groups={{}}, to_apply=add }}
+    ENTRY e {{ x = f32[] parameter(0)  w = f32[] while(x), condition=goes, body=body  ROOT r = f32[] copy(x) }}"""
+STARTED = """
+    x = f32[8] parameter(0)
+    s = (f32[8], f32[16]) all-gather-start(x), dimensions={{0}}, replica_groups={{{{0,1}}}}, channel_id=1{more}
+    d = f32[16] all-gather-done(s)
+    ROOT r = f32[8] copy(x)
+"""
+
+
+@pytest.mark.parametrize("text", [GATHERED, GATHERS_ALONE, STARTED, REDUCES_IN_A_LOOP])
+def test_collectives_on_demand(text: str):
+    """Restates hlo_dce_test.cc: collectives that nothing uses go where that is asked for, unless layouts bind them."""
+    assert_leaves("dce", text.format(more=""))
+    after, _ = apply(module_of(text.format(more="")), "dce(collectives=1)")
+    verify(after)
+    assert [node.opcode for node in after.entry.nodes] == ["parameter", "copy"] and len(after.graphs) == 1
+    bound = "k = token[] after-all()  o = token[] outfeed(s, k)" if "body" in text else ", constrain_layout=true"
+    assert_leaves("dce(collectives=1)", text.format(more=bound))
+
+
+def test_collectives_that_stay():
+    """What says so, and transfers, whose other side may be needed."""
+    assert_leaves("dce(collectives=1)", GATHERED.format(more=ALLOWED.replace("true", "false")))
+    assert_leaves(
+        "dce(collectives=1)",
+        """
+        x = f32[8] parameter(0)
+        k = token[] after-all()
+        s = (f32[8], u32[], token[]) send(x, k), channel_id=1
+        d = token[] send-done(s), channel_id=1
+        ROOT r = f32[8] copy(x)
+        """,
+    )
+
+
+SHARED = """HloModule m, input_output_alias={ {}: (3, {}, may-alias) }, buffer_donor={ (1, {}), (2, {}) },
+  entry_computation_layout={(f32[2,3]{1,0}, f32[4,5]{0,1}, f32[2,3]{1,0}, f32[2,3]{0,1})->f32[2,3]{1,0}},
+  allow_spmd_sharding_propagation_to_parameters={true,false,true,false}
+ENTRY e { x = f32[2,3]{1,0} parameter(0)  y = f32[4,5]{0,1} parameter(1)  z = f32[2,3]{1,0} parameter(2)
+  w = f32[2,3]{0,1} parameter(3)  dead = f32[4,5]{0,1} negate(y)  ROOT s = f32[2,3]{1,0} add(x, z) }"""
+
+
+def test_parameters_of_the_entry_on_demand():
+    """Restates hlo_dce_test.cc, with what else of the header counts parameters; a shared buffer stays."""
+    before = hloom.parse(SHARED)
+    after, report = apply(before, "dce(parameters=1)")
+    verify(after)
+    header = hloom.print(after).split("\n")[0]
+    assert [node.name for node in after.entry.parameters] == ["x", "z", "w"]
+    assert "{}: (2, {}, may-alias)" in header and "buffer_donor={ (1, {}) }" in header
+    assert "{(f32[2,3]{1,0}, f32[2,3]{1,0}, f32[2,3]{0,1})->f32[2,3]{1,0}}" in header and "{true,true,false}" in header
+    assert report.passes[0].notes == ["1 parameters erased that nothing uses"]
+    assert not apply(after, "dce(parameters=1)")[1].changed
+    expected = hloom.run(before, seed=1)
+    x, _, z, w = expected.inputs
+    assert (hloom.run(after, [x, z, w]).outputs[0] == expected.outputs[0]).all()
+    assert [node.name for node in apply(before, "dce")[0].entry.parameters] == ["x", "y", "z", "w"]
+
+
+def test_options_are_switches():
+    for option in ("collectives", "parameters"):
+        with pytest.raises(HloomError, match=f"dce: {option} is 0 or 1, not '2'"):
+            apply(hloom.parse(SHARED), f"dce({option}=2)")
+
+
+@pytest.mark.parametrize(
+    ("given", "one", "two"),
+    [
+        ('{({"n"}, {"p" {1}}, {"a"})}', '{{"n"}}', '{({"n"}, {"a"})}'),
+        ('{(({"n,"}, {"(m" {0}}), {}, {"a\\"}"})}', '{({"n,"}, {"(m" {0}})}', '{(({"n,"}, {"(m" {0}}), {"a\\"}"})}'),
+        ("{({}, {}, {})}", None, "{({}, {})}"),
+        ('{({"n"}, {"p"})}', None, None),
+        ('{{"n"}}', None, None),
+    ],
+)
+def test_the_origin_of_results_that_stay_is_known(given: str, one: str | None, two: str | None):
+    for lines, wanted in (
+        (("ROOT " + ELEMENT.format("g", 0),), one),
+        ((ELEMENT.format("g", 0), ELEMENT.format("h", 2), "ROOT s = f32[4] add(g, h)"), two),
+    ):
+        text = fused("n, p, a", 3, *lines).replace("calls=f", f"calls=f, origin={given}")
+        after, _ = apply(module_of(text), "dce")
+        assert after.entry["k"].attributes.get("origin") == wanted

@@ -40,6 +40,8 @@ NEIGHBOURS = (
     "conditional-to-select",
     "fold-transposes",
     "hoist-slices(unary=1)",
+    "inline(once=1)",
+    "dce(collectives=1)",
     "propagate-constants",
     "canonical-broadcasts",
     "canonical-gathers",

@@ -6,28 +6,61 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TensorType, TupleSharding, TupleType
+from hloom.ir import (
+    Apply,
+    Attributes,
+    Effect,
+    FunctionType,
+    Graph,
+    Missing,
+    Module,
+    Node,
+    Op,
+    Parameter,
+    TensorType,
+    TupleSharding,
+    TupleType,
+)
 from hloom.ops import OPS, may_drop
-from hloom.passes.computation_order import callees_first
+from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.tuple_elements import elements_of, only_elements, select_attributes
+from hloom.passes.rules.tuple_elements import (
+    element_origin,
+    elements_of,
+    only_elements,
+    select_attributes,
+    select_origin,
+)
 from hloom.rewrite import Report
+from hloom.text import HloomError
+
+_TRANSFERS = frozenset(("recv", "recv-done", "send", "send-done"))
+"""Communication of which one side alone may be dead."""
+_PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
 
 
-def dce(module: Module) -> Report:
-    """Erase nodes whose values nothing uses and that have no effect, and graphs that the entry does not reach.
+def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -> Report:
+    """Erase nodes without users and side effects, and graphs that the entry does not reach.
 
-    Calls and fusions lose the results that nothing uses and the operands that their graphs do not use, where no other
-    call shares the graph. Parameters of the entry stay, and what others wait for by control dependencies.
+    A node whose only users are control successors is erased too; they inherit its control predecessors and operands.
+    Calls and fusions lose unused results, and operands that their graphs do not use, if no other call shares the
+    graph. With `collectives=1`, unused collectives are erased as well, except those with `constrain_layout`, and so
+    are unused calls whose only effect is collectives. With `parameters=1`, unused parameters of the entry are erased
+    unless a result is aliased with them; the module then takes fewer arguments.
     """
+    for option, value in (("collectives", collectives), ("parameters", parameters)):
+        if value not in (0, 1):
+            raise HloomError(f"dce: {option} is 0 or 1, not '{value}'")
+    may_go = _may_go_with_collectives if collectives else _may_go
     report = Report("dce")
     touched = set[Node]()
     module.index_users()
     gone = 0
     while True:  # a call that lost an operand or a caller may leave more dead in other graphs
-        trimmed = _sweep(module, report, touched)
+        trimmed = _sweep(module, report, touched, may_go)
         graphs = _erase_unreached(module, touched)
         report.changes += trimmed + graphs
         gone += graphs
@@ -35,6 +68,11 @@ def dce(module: Module) -> Report:
             break
     if gone:
         report.notes.append(f"{gone:,} computations erased that nothing calls")
+    if parameters and not module.has_closures:
+        lost = _erase_parameters(module)
+        report.changes += lost
+        if lost:
+            report.notes.append(f"{lost:,} parameters erased that nothing uses")
     if not report.changes:
         report.touched = {node for node in touched if node.user_count <= 1 or isinstance(node.type, TupleType)}
     return report
@@ -87,32 +125,68 @@ def _keep_used(graph: Graph) -> list[Graph]:
     return called
 
 
-def _sweep(module: Module, report: Report, touched: set[Node]) -> int:
+def _sweep(module: Module, report: Report, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
     """Erase what is dead and trim calls, callers first; how many operands and results calls lost."""
     total = 0
     for graph in reversed(callees_first(module)):
-        report.erased += _erase_dead(graph, touched)
-        trimmed = 0 if module.has_closures else sum(_trim(call, report, touched) for call in _calls(graph))
+        report.erased += _erase_dead(graph, touched, may_go)
+        trimmed = 0
+        if not module.has_closures:
+            trimmed = sum(_trim(call, report, touched, may_go) for call in _calls(graph))
         if trimmed:
             total += trimmed
-            report.erased += _erase_dead(graph, touched)
+            report.erased += _erase_dead(graph, touched, may_go)
     return total
 
 
-def _erase_dead(graph: Graph, touched: set[Node]) -> int:
+def _erase_dead(graph: Graph, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
     """Erase the dead nodes of a graph, last first, so that those which only they used are seen dead after them.
 
     Their operands, and what else calls the graphs that they call, are touched.
     """
     erased = 0
+    awaited = control_predecessors(graph)
     for node in reversed(graph.nodes):
-        if not node.is_used and not isinstance(node, Parameter) and _may_yield_nothing(node, graph) and _may_go(node):
+        if isinstance(node, Parameter) or (node.is_used and not (node in awaited and _is_only_awaited(node))):
+            continue
+        if _may_yield_nothing(node, graph) and may_go(node):
             called = node.called_graphs
+            awaited |= _relay_control_dependencies(node)
             graph.erase(node)
             erased += 1
             touched.update(node.inputs)
             touched.update(caller for inner in called for caller in inner.callers)
     return erased
+
+
+def _is_only_awaited(node: Node) -> bool:
+    """Whether nothing needs a node's value, but others in its graph wait for it by control dependencies."""
+    return not node.is_output and all(
+        user.graph is node.graph
+        and node not in user.inputs
+        and node in (user.attributes.get("control-predecessors") or ())
+        and not (isinstance(user, Apply) and user.function is node)
+        for user in node.users
+    )
+
+
+def _relay_control_dependencies(node: Node) -> set[Node]:
+    """Let what waits for a node wait for what the node waited for and was made of, as XLA does; what that is.
+
+    Parameters and constants that wait for nothing are there from the start.
+    """
+    if not node.is_used:
+        return set()
+    before = [
+        other
+        for other in (*(node.attributes.get("control-predecessors") or ()), *node.inputs)
+        if isinstance(other, Apply) or "control-predecessors" in other.attributes
+    ]
+    for user in node.users:
+        kept = [other for other in user.attributes["control-predecessors"] if other is not node]
+        awaited = tuple(dict.fromkeys([*kept, *(other for other in before if other not in user.inputs)]))
+        user.graph.set_attributes(user, user.attributes.changed({"control-predecessors": awaited or None}))
+    return set(before)
 
 
 def _may_go(node: Node) -> bool:
@@ -130,6 +204,44 @@ def _may_go(node: Node) -> bool:
     if node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "Sharding" and node.inputs:
         return may_drop(node) and node.inputs[0].user_count == 1 and not node.inputs[0].is_output
     return may_drop(node)
+
+
+def _may_go_with_collectives(node: Node) -> bool:
+    """As `_may_go`, or whether all that a node does beside yielding its value is to take part in collectives."""
+    if _may_go(node):
+        return True
+    if not isinstance(node, Apply):
+        return False
+    start = node
+    while start.opcode in ("async-done", "async-update") and isinstance(start.inputs[0], Apply):
+        start = start.inputs[0]
+    if _says_of_effect(node) == "false" or _says_of_effect(start) == "false":
+        return False
+    pending: list[Node] = [start]
+    seen = set[Graph]()
+    while pending:
+        member = pending.pop()
+        if may_drop(member) or _is_erasable_collective(member):
+            continue
+        if _row_effect(member) is not Effect.CALLS:
+            return False
+        for graph in member.called_graphs:
+            if graph.is_declared:
+                return False
+            pending += [] if graph in seen else graph.nodes
+            seen.add(graph)
+    return True
+
+
+def _is_erasable_collective(node: Node) -> bool:
+    if node.opcode in _TRANSFERS or _row_effect(node) is not Effect.COMMUNICATION:
+        return False
+    start = node.inputs[0] if node.opcode.endswith("-done") else node
+    return not start.attributes.get("constrain_layout")
+
+
+def _row_effect(node: Node) -> Effect | None:
+    return node.function.effect if isinstance(node, Apply) and isinstance(node.function, Op) else None
 
 
 def _says_of_effect(node: Node) -> str | None:
@@ -156,7 +268,7 @@ def _is_trimmable(call: Apply) -> bool:
     return inner.is_called_once
 
 
-def _trim(call: Apply, report: Report, touched: set[Node]) -> int:
+def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
     """Take results and operands away from a call that nothing needs; how many."""
     inner = next(iter(call.called_graphs))
     types, used, root = elements_of(call.type), only_elements(call), inner.root
@@ -167,7 +279,7 @@ def _trim(call: Apply, report: Report, touched: set[Node]) -> int:
         _yield_some(call, inner, kept)
         if len(kept) == 1 and call.opcode == "fusion":
             _yield_one(call, inner)
-    report.erased += _erase_dead(inner, touched)
+    report.erased += _erase_dead(inner, touched, may_go)
     unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
     if unused:
         call.graph.set_inputs(
@@ -192,7 +304,12 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
     )
     inner.set_output(made)
     elements = elements_of(call.type) or ()
-    graph.set_attributes(call, select_attributes(call.attributes, call.type, kept))
+    graph.set_attributes(
+        call,
+        Attributes(select_attributes(call.attributes, call.type, kept)).changed(
+            origin=select_origin(call.attributes.get("origin"), len(elements), kept)
+        ),
+    )
     graph.set_type(call, TupleType([elements[index] for index in kept]))
     for user in call.users:
         graph.set_attributes(user, user.attributes.changed(index=kept.index(user.attributes["index"])))
@@ -211,6 +328,8 @@ def _yield_one(fusion: Apply, inner: Graph) -> None:
     sharding = fusion.attributes.get("sharding")
     if isinstance(sharding, TupleSharding):
         graph.set_attributes(fusion, fusion.attributes.changed(sharding=sharding.elements[0]))
+    origin = element_origin(fusion.attributes.get("origin"))
+    graph.set_attributes(fusion, fusion.attributes.changed(origin=origin))
     graph.set_type(fusion, element)
     for user in users:
         graph.replace_uses(user, fusion)
@@ -254,4 +373,42 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
     return len(gone)
 
 
-register_pass("dce", "erase what no result and no effect needs, and computations that nothing calls", dce)
+def _erase_parameters(module: Module) -> int:
+    """Erase the parameters of the entry that nothing uses and no result shares a buffer with; how many."""
+    entry, header = module.entry, module.attributes
+    aliases = header.get("input_output_alias") or ()
+    shared = {alias.parameter for alias in aliases}
+    former = list(entry.parameters)
+    kept = [parameter.number for parameter in former if parameter.is_used or parameter.number in shared]
+    if len(kept) == len(former):
+        return 0
+    position = {number: index for index, number in enumerate(kept)}
+    changes: dict[str, object] = {
+        "input_output_alias": tuple(replace(alias, parameter=position[alias.parameter]) for alias in aliases) or None,
+        "buffer_donor": tuple(
+            replace(donor, parameter=position[donor.parameter])
+            for donor in header.get("buffer_donor") or ()
+            if donor.parameter in position
+        )
+        or None,
+    }
+    layout = header.get("entry_computation_layout")
+    if layout is not None:
+        changes["entry_computation_layout"] = FunctionType(
+            [layout.parameters[number] for number in kept], layout.result
+        )
+    propagation = header.get(_PROPAGATION)
+    if isinstance(propagation, tuple) and len(propagation) == len(former):
+        changes[_PROPAGATION] = tuple(propagation[number] for number in kept)
+    for parameter in [parameter for parameter in former if parameter.number not in position]:
+        entry.erase(parameter)
+    module.attributes = header.changed(changes)
+    return len(former) - len(kept)
+
+
+register_pass(
+    "dce",
+    "erase what no result and no effect needs, and computations that nothing calls",
+    dce,
+    options=("collectives", "parameters"),
+)

@@ -6,6 +6,7 @@ The configuration is WhileLoopBackendConfig of XLA's xla/xla_data.proto.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hloom.ir import Apply, Attributes, Node, Sharding, TupleSharding, TupleType
 
 _INDEX, _INDICES = "tuple_index", "dynamic_variable_tuple_indices"
 _LOST = ("origin", "statistics")
+_ORIGIN_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[(){},]')
 
 
 def elements_of(value_type: Type | None) -> tuple[Type, ...] | None:
@@ -49,6 +51,31 @@ def select_attributes(attributes: Attributes, value_type: Type | None, kept: Seq
     if "backend_config" in selected:
         selected["backend_config"] = select_configuration(selected["backend_config"], kept)
     return {name: value for name, value in selected.items() if value is not None}
+
+
+def select_origin(origin: object, count: int, kept: Sequence[int]) -> str | None:
+    """Of where the `count` elements of a tuple come from, what it says of some; None where that cannot be told."""
+    parts = _origin_parts(origin)
+    return f"{{({', '.join(parts[index] for index in kept)})}}" if len(parts) == count else None
+
+
+def element_origin(origin: object) -> str | None:
+    """Where the only element of a tuple comes from; None where that cannot be told, or is said of nothing."""
+    parts = _origin_parts(origin)
+    return f"{{{parts[0]}}}" if len(parts) == 1 and parts[0] != "{}" else None
+
+
+def _origin_parts(origin: object) -> list[str]:
+    """What `origin={({"a"}, {"b"})}` says of the elements of a tuple; empty where it says something else."""
+    if not isinstance(origin, str) or not (origin.startswith("{(") and origin.endswith(")}")):
+        return []
+    parts, depth, start = list[str](), 0, 2
+    for match in _ORIGIN_TOKEN.finditer(origin, 2, len(origin) - 2):
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(match[0], 0)
+        if match[0] == "," and not depth:
+            parts.append(origin[start : match.start()].strip())
+            start = match.end()
+    return [*parts, origin[start:-2].strip()]
 
 
 def select_configuration(text: Any, kept: Sequence[int]) -> str | None:
