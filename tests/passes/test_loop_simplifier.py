@@ -95,9 +95,15 @@ def test_loops_that_run_once_or_never(limit: int, opcodes: list[str]):
 
 def test_control_dependences_come_out_of_a_loop_that_runs_once():
     text = loop(
-        *TWO, "m = s32[3] multiply(g1, g1)\n k = pred[] constant(true)", "n, m", root=", control-predecessors={k}"
+        *TWO,
+        "m = s32[3] multiply(g1, g1), control-predecessors={n}\n k = pred[] constant(true)",
+        "n, m",
+        root=", control-predecessors={k, m}",
     )
-    assert [node.opcode for node in simplified(text).entry.root.attributes["control-predecessors"]] == ["constant"]
+    root = simplified(text).entry.root  # the constant, which nothing else needs, is not waited for
+    product = root.inputs[1]
+    assert list(root.attributes["control-predecessors"]) == [product]
+    assert list(product.attributes["control-predecessors"]) == [root.inputs[0]]
 
 
 def test_an_element_that_nothing_uses():
