@@ -80,6 +80,9 @@ def test_convert(source):
             holds = theirs == ours
         if source == "f4e2m1fn":  # XLA takes 6, its greatest, for more than any integer type holds
             holds = holds | (np.abs(values.astype(np.float32)) == 6) & element_type.is_integer
+        if (source, target) in (("f64", "f16"), ("c128", "f16")):  # processors with AVX512-FP16 round once
+            with np.errstate(all="ignore"):
+                holds = holds | (theirs == values.real.astype(np.float16))
         assert_all(holds, f"{target} convert", theirs, ours, [values])
 
 

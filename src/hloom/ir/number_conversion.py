@@ -91,8 +91,9 @@ def from_pairs(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray
 def round_doubles(values: np.ndarray, dtype: DType) -> np.ndarray:
     """Doubles rounded to a float type as XLA rounds them.
 
-    f16 and bf16 are rounded twice, through f32; the narrower types once. Numpy's own conversion rounds f16 once and
-    the narrower types twice.
+    f16 and bf16 are rounded twice, through f32, as by XLA's evaluator (HloEvaluator) and on most CPUs; on those with
+    AVX512-FP16, code that XLA compiles rounds f16 once. The narrower types are rounded once. Numpy's own conversion
+    rounds f16 once and the narrower types twice.
     """
     if dtype.name in _DIRECT:
         return values.astype(dtype.numpy)
