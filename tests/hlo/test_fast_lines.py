@@ -4,7 +4,8 @@ import pytest
 
 from hloom.hlo import parse, print_module
 from hloom.hlo.computation_reader import ComputationReader
-from hloom.ir import equal
+from hloom.ir import Constant, equal
+from hloom.text import HloomError
 
 LINES = "\n".join(f"  %a.{row} = f32[2]{{0}} add(%x, %x)" for row in range(50))
 LONG_TYPE = f"(s32[], ({', '.join(['f32[32,8,64]{2,1,0}'] * 20)}))"
@@ -107,3 +108,68 @@ def _counted(texts: list[str]):
         read_instruction(cursor, body)
 
     return read
+
+
+def test_metadata_of_a_sharding_is_not_that_of_the_instruction():
+    """The braces around it say whose it is, whatever stands behind it."""
+    line = "  %c = f32[2]{0} copy(%x), sharding={mesh['x'=2], [{'x'}], metadata={op_name=\"named\"}}"
+    node = parse(_module(line)).entry["c"]
+    assert [metadata.op_name for metadata in node.attributes["sharding"].metadata] == ["named"]
+    assert node.raw_metadata is None
+
+
+def test_metadata_that_says_nothing():
+    assert parse(_module("  %c = f32[2]{0} copy(%x), metadata={}")).entry["c"].raw_metadata == ""
+
+
+@pytest.mark.parametrize("line", ["  %c = f32[] constant(%nan)", "  %p = f32[2]{0} parameter(%1)"])
+def test_a_percent_sign_begins_names_alone(line: str):
+    with pytest.raises(HloomError, match=r"%"):
+        parse(_module(line))
+
+
+PRINTED_TABLES = """FileNames
+1 "a.py"
+
+FunctionNames
+1 "step"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=10 end_line=11 column=2 end_column=3}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=1 parent_frame_id=2}
+
+
+"""
+BODY = "ENTRY %e (x: f32[2]) -> f32[2] {\n  ROOT %x = f32[2]{0} parameter(0)\n}\n\n"
+
+
+def test_stack_tables_that_are_as_printed_are_parsed_when_asked_for():
+    module = parse(f"HloModule m\n\n{PRINTED_TABLES}{BODY}")
+    tables = module.stack_tables
+    assert tables is not None
+    assert print_module(module) == f"HloModule m\n\n{PRINTED_TABLES}{BODY}"
+    assert [frame.line for frame in tables.trace(2)] == [10, 10]
+    careful = parse(f"HloModule m\n\n{PRINTED_TABLES.replace('1 {file_l', '01 {file_l')}{BODY}")
+    assert careful.stack_tables == tables
+    assert equal(careful, module, metadata=True)
+    assert print_module(careful) == print_module(module)
+
+
+@pytest.mark.parametrize("title", ["FileNames", "FunctionNames", "FileLocations", "StackFrames"])
+def test_an_empty_stack_table(title: str):
+    head, _, tail = PRINTED_TABLES.partition(f"{title}\n")
+    text = f"HloModule m\n\n{head}{title}\n{tail[tail.index(chr(10) + chr(10)) + 1 :]}{BODY}"
+    assert print_module(parse(text)) == text
+
+
+def test_modules_share_short_literals_but_no_unknown_ones():
+    text = _module("  %c = f32[] constant(0.1)\n  %u = f32[64]{0} constant({...})")
+    (known, unknown), (known_too, unknown_too) = (
+        [node.value for node in parse(text).entry.nodes if isinstance(node, Constant)] for _ in range(2)
+    )
+    assert known is known_too
+    assert unknown is not unknown_too
+    assert unknown != unknown_too

@@ -8,6 +8,7 @@ errors.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
 from hloom.hlo.fast_attribute_reader import MEMORABLE, read_plain_attributes
@@ -33,11 +34,14 @@ from hloom.text import Cursor, HloomError, Source
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
     r"((?:\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) [a-z][a-z0-9-]*+)"
-    r"\(([^()\n]*+(?:\((?:[^()\n]++|\([^()\n]*+\))*+\)[^()\n]*+)*+)\)"
-    r"(.*+)$",
+    r"\((?:%(?<! constant\(%)(?<! parameter\(%))?+([^()\n]*+(?:\((?:[^()\n]++|\([^()\n]*+\))*+\)[^()\n]*+)*+)\)"
+    r'((?:[^",\n]++|,(?! metadata=\{))*+)(?:, metadata=\{([^{}\n]++)\})?+(.*+)$',
     re.MULTILINE,
 )
-"""A whole line that is one instruction: ROOT, name, type and opcode, operands, the rest."""
+"""A whole line that is one instruction: ROOT, name, type and opcode, operands, attributes, metadata, the rest.
+
+The operands lack the first percent sign. Attributes with strings, and all behind them, are part of the rest.
+"""
 
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
 _BEFORE_METADATA = re.compile(r'(?:[^"\',\n]++|,(?! metadata=\{)|"(?:[^"\\\n]++|\\.)*+")*+(?=, metadata=\{)')
@@ -135,46 +139,42 @@ class ComputationReader(ComputationState):
         if len(matches) != lines:
             matches = _leading(text, start, stop)
         reader, graph, nodes, names = self.reader, self.graph, self.nodes, self.names
-        kinds, leaf, enter = reader.kinds, reader.leaf_row, nodes.append
+        kinds, leaf, enter, make = reader.kinds, reader.leaf_row, nodes.append, Apply.of_row
         get = names.__getitem__
-        percent = text.find("%", start, stop) >= 0
+        separator = ", %" if text.find("%", start, stop) >= 0 else ", "
         before = len(nodes)
-        for root, name, kind_text, operand_text, rest in matches:
+        for root, name, kind_text, operand_text, attribute_text, metadata, rest in matches:
             known = kinds.get(kind_text) or self._kind(kind_text)
             if known is None:
                 break
             type_, row, memo, arity = known
-            metadata, attributes = None, EMPTY
             if rest:
-                plain, separator, inside = rest.partition(", metadata={")
-                if separator:
-                    if inside.find("}") != len(inside) - 1 or "{" in inside or '"' in plain:
-                        parts = _split_metadata(rest)
-                        if parts is None:
-                            break
-                        rest, metadata = parts
-                    else:
-                        rest, metadata = plain, inside[:-1]
-                if rest:
-                    attributes = memo.get(rest) or self._attributes(row, rest)
-                    if attributes is None:
-                        break
+                parts = _split_metadata(attribute_text, metadata, rest)
+                if parts is None:
+                    break
+                attribute_text, metadata = parts
+            elif not metadata:
+                metadata = None
+            if attribute_text:
+                attributes = memo.get(attribute_text) or self._attributes(row, attribute_text)
+                if attributes is None:
+                    break
+            else:
+                attributes = EMPTY
             if row is leaf:
                 node = self._leaf(name, kind_text, type_, operand_text, attributes, metadata)
                 if node is None:
                     break
             else:
-                if percent:
-                    operand_text = operand_text.replace("%", "")
                 try:
-                    inputs = tuple(map(get, operand_text.split(", ")))
+                    inputs = tuple(map(get, operand_text.split(separator)))
                 except KeyError:
-                    inputs = self._operands(operand_text)
+                    inputs = self._operands(operand_text.replace("%", ""))
                     if inputs is None:
                         break
                 if len(inputs) != arity and (arity is not None or not row.accepts(len(inputs))):
                     break
-                node = Apply(name, type_, row, inputs, attributes, metadata, graph)
+                node = make(name, type_, row, inputs, attributes, metadata, graph)
             if name in names:
                 break
             names[name] = node
@@ -297,16 +297,13 @@ class ComputationReader(ComputationState):
         return Parameter(name, type_, int(text), attributes, metadata, self.graph)
 
     def _literal(self, type_: Type, text: str) -> Literal | None:
-        cursor = Cursor(Source(text))
-        try:
-            literal = read_literal(cursor, type_)
-        except HloomError:
-            return None
-        if cursor.peek():
-            return None
-        if len(text) < MEMORABLE and not literal.is_elided:  # each unknown constant is its own
+        if len(text) >= MEMORABLE:
+            return _whole_literal(type_, text)
+        literal = _short_literal(type_, text)
+        if literal is not None:
             self.reader.literals[type_, text] = literal
-        return literal
+            return literal
+        return _whole_literal(type_, text)  # each unknown constant is its own
 
     def _finish(self, cursor: Cursor, opening: int) -> None:
         if not self.nodes:
@@ -328,15 +325,37 @@ def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
     return matches
 
 
-def _split_metadata(rest: str) -> tuple[str, str] | None:
-    """Part metadata from the attributes around it; None where a string makes that unclear."""
-    start = rest.index(", metadata={")
-    if '"' in rest[:start] or "'" in rest[:start]:
-        before = _BEFORE_METADATA.match(rest)
+def _split_metadata(attributes: str, metadata: str, rest: str) -> tuple[str, str | None] | None:
+    """Part metadata from the attributes around it; None where a string or a brace makes that unclear."""
+    if metadata:
+        is_apart = rest.startswith(", ") and attributes.count("{") == attributes.count("}")
+        return (attributes + rest, metadata) if is_apart and ", metadata={" not in rest else None
+    text = attributes + rest
+    start = text.find(", metadata={")
+    if start < 0:
+        return text, None
+    if '"' in text[:start] or "'" in text[:start]:
+        before = _BEFORE_METADATA.match(text)
         if before is None:
             return None
         start = before.end()
-    match = _METADATA.match(rest, start)
-    if match is None or ", metadata={" in rest[match.end() :]:
+    match = _METADATA.match(text, start)
+    if match is None or ", metadata={" in text[match.end() :]:
         return None
-    return rest[: match.start()] + rest[match.end() :], match[1]
+    return text[: match.start()] + text[match.end() :], match[1]
+
+
+@lru_cache(maxsize=4096)
+def _short_literal(type_: Type, text: str) -> Literal | None:
+    """The literal of a text, if nothing of it is elided: the same one for all modules."""
+    literal = _whole_literal(type_, text)
+    return None if literal is None or literal.is_elided else literal
+
+
+def _whole_literal(type_: Type, text: str) -> Literal | None:
+    cursor = Cursor(Source(text))
+    try:
+        literal = read_literal(cursor, type_)
+    except HloomError:
+        return None
+    return None if cursor.peek() else literal

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from hloom.hlo.reserved_words import check_word
@@ -30,6 +31,7 @@ from hloom.ir import (
     InputOutputAlias,
     StackFrame,
     StackTables,
+    UnparsedRows,
     Verbatim,
 )
 from hloom.text import Cursor
@@ -38,12 +40,13 @@ _ALIAS_KIND = re.compile(r"may-alias|must-alias")
 _PLAIN_ALIAS = re.compile(r",?+ ?\{([0-9]{1,9})\}: \(([0-9]{1,9}), \{\}, (may-alias|must-alias)\)")
 _NEWER = frozenset(("debug_attributes",))
 """Header attributes that XLA's parser of today does not know yet."""
-_NAME_ROW = r'([0-9]{1,9}) "([^"\\\n]*+)"'
-_LOCATION_ROW, _FRAME_ROW = (
-    r"([0-9]{1,9}) \{" + " ".join(f"{field.name}=(-?[0-9]{{1,9}})" for field in fields(row)) + r"\}"
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_PRINTED_NAME = re.compile(rf'{_NUMBER} "([ !#-&(-\[\]-~]*+)"')
+_PRINTED_LOCATION, _PRINTED_FRAME = (
+    re.compile(rf"{_NUMBER} \{{" + " ".join(rf"{field.name}={_NUMBER}" for field in fields(row)) + r"\}")
     for row in (FileLocation, StackFrame)
 )
-"""Rows of the stack tables as XLA prints them."""
+"""Rows of the stack tables exactly as they are printed."""
 _FIELD = re.compile(r"([a-z_]+)\s*=")
 
 
@@ -72,53 +75,64 @@ def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) 
 
 def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
     """The sections FileNames, FunctionNames, FileLocations and StackFrames; None where there are none."""
-    tables = StackTables()
-    sections: dict[str, Callable[[Cursor], None]] = {
-        "FileNames": lambda c: _read_names(c, tables.file_names),
-        "FunctionNames": lambda c: _read_names(c, tables.function_names),
-        "FileLocations": lambda c: _read_locations(c, tables.file_locations),
-        "StackFrames": lambda c: _read_frames(c, tables.stack_frames),
-    }
-    has_section = False
+    tables: dict[str, Mapping[int, Any]] = {}
     start = cursor.skip()
-    for title, read in sections.items():
+    for title, (name, read) in _SECTIONS.items():
         if cursor.at(title) and IDENTIFIER.match(cursor.text, cursor.position)[0] == title:  # type: ignore[index]
             cursor.accept(title)
-            read(cursor)
-            has_section = True
-        elif strict and has_section:
+            tables[name] = read(cursor)
+        elif strict and tables:
             raise cursor.error(f"the stack tables that begin here lack '{title}'", start)
-    return tables if has_section else None
+    return StackTables(**tables) if tables else None
 
 
-def _read_rows(cursor: Cursor, rows: dict[int, Any], read_row: Callable[[Cursor], Any]) -> None:
+@lru_cache(maxsize=8)
+def _lines_of(row: re.Pattern[str]) -> re.Pattern[str]:
+    """As many lines of such rows as there are."""
+    return re.compile(f"(?:{row.pattern}\n)*+")
+
+
+def _read_rows(
+    cursor: Cursor, row: re.Pattern[str], parse: Callable[[str], dict[int, Any]], read_row: Callable[[Cursor], Any]
+) -> Mapping[int, Any]:
+    """A table's rows: those that stand as they are printed are parsed when asked for, if no others follow."""
+    block = cursor.match(_lines_of(row))
+    printed = UnparsedRows(block[0] if block else "", parse)
+    if not cursor.peek().isdecimal():
+        return printed
+    rows = dict(printed)
     while cursor.peek().isdecimal():
         number = read_natural(cursor)
         rows[number] = read_row(cursor)
+    return rows
 
 
-def _plain_rows(cursor: Cursor, row: str) -> list[tuple[str, ...]]:
-    """The rows that come next as XLA prints them, one to a line, all matched at once."""
-    block = cursor.match(re.compile(f"(?:{row}\n)*+"))
-    return re.findall(row, block[0]) if block else []
+def _read_names(cursor: Cursor) -> Mapping[int, str]:
+    return _read_rows(cursor, _PRINTED_NAME, _parse_names, read_string)
 
 
-def _read_names(cursor: Cursor, rows: dict[int, str]) -> None:
-    rows.update({int(number): name for number, name in _plain_rows(cursor, _NAME_ROW)})
-    _read_rows(cursor, rows, read_string)
+def _parse_names(text: str) -> dict[int, str]:
+    return {int(number): name for number, name in _PRINTED_NAME.findall(text)}
 
 
-def _read_locations(cursor: Cursor, rows: dict[int, FileLocation]) -> None:
-    plain = _plain_rows(cursor, _LOCATION_ROW)
-    rows.update({int(number): FileLocation(*map(int, values)) for number, *values in plain})
-    _read_rows(cursor, rows, lambda inner: FileLocation(**_fields(inner, FileLocation)))
+def _read_locations(cursor: Cursor) -> Mapping[int, FileLocation]:
+    return _read_rows(
+        cursor, _PRINTED_LOCATION, _parse_locations, lambda inner: FileLocation(**_fields(inner, FileLocation))
+    )
 
 
-def _read_frames(cursor: Cursor, rows: dict[int, StackFrame]) -> None:
+def _parse_locations(text: str) -> dict[int, FileLocation]:
+    return {int(number): FileLocation(*map(int, values)) for number, *values in _PRINTED_LOCATION.findall(text)}
+
+
+def _read_frames(cursor: Cursor) -> Mapping[int, StackFrame]:
     """The frames; the text counts parents from one more than everything else, so that 1 means none."""
-    plain = _plain_rows(cursor, _FRAME_ROW)
-    rows.update({int(number): StackFrame(int(location), int(parent) - 1) for number, location, parent in plain})
-    _read_rows(cursor, rows, _read_frame)
+    return _read_rows(cursor, _PRINTED_FRAME, _parse_frames, _read_frame)
+
+
+def _parse_frames(text: str) -> dict[int, StackFrame]:
+    rows = _PRINTED_FRAME.findall(text)
+    return {int(number): StackFrame(int(location), int(parent) - 1) for number, location, parent in rows}
 
 
 def _read_frame(cursor: Cursor) -> StackFrame:
@@ -203,3 +217,10 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "origin_recovery_table": read_braced,
     "debug_attributes": read_braced,
 }
+_SECTIONS: dict[str, tuple[str, Callable[[Cursor], Mapping[int, Any]]]] = {
+    "FileNames": ("file_names", _read_names),
+    "FunctionNames": ("function_names", _read_names),
+    "FileLocations": ("file_locations", _read_locations),
+    "StackFrames": ("stack_frames", _read_frames),
+}
+"""By the titles of the stack tables: their fields, and what reads them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,6 +17,7 @@ from hloom.ir import (
     Apply,
     Attributes,
     Constant,
+    FileLocation,
     FunctionType,
     Graph,
     Literal,
@@ -26,8 +27,11 @@ from hloom.ir import (
     Op,
     Parameter,
     Referent,
+    StackFrame,
     StackTables,
+    TensorType,
     Type,
+    UnparsedRows,
     dump,
     format_literal,
     list_with_indices,
@@ -113,7 +117,7 @@ def _parts(module: Module, options: PrintOptions) -> Iterator[list[str]]:
     done: set[Graph] = set(module.declared)
     for graph in module.graphs:
         lines, callers = printer.lines(graph)
-        if callers and not done.issuperset([called for node in callers for called in node.called_graphs]):
+        if callers and _calls_others(callers, done):
             break
         done.add(graph)
         if graph not in printer.short.hidden:
@@ -123,6 +127,15 @@ def _parts(module: Module, options: PrintOptions) -> Iterator[list[str]]:
     for graph in ordered_graphs(module):
         if graph not in done and graph not in printer.short.hidden:
             yield printer.lines(graph)[0]
+
+
+def _calls_others(callers: list[Node], graphs: set[Graph]) -> bool:
+    """Whether the attributes of some nodes refer to other graphs than these."""
+    for node in callers:
+        for referent in node.attributes.referents():
+            if referent.is_graph and referent not in graphs:
+                return True
+    return False
 
 
 def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
@@ -196,20 +209,14 @@ def _refuse_computed_call(node: Node) -> None:
         raise HloomError(f"{node!r} calls a computed function: HLO text cannot say that")
 
 
-def _further_operands(inputs: Sequence[Node]) -> str:
-    """Three operands and more, without the first one's percent sign."""
-    if len(inputs) < 6:
-        return ", %".join([operand.name for operand in inputs])
-    return list_with_indices(["%" + operand.name for operand in inputs])[1:]
-
-
 class _BareTypes(dict[Type | None, str]):
     """The texts of types without their layouts, made when first asked for; KeyError for a type that is not known."""
 
     def __missing__(self, type: Type | None) -> str:
         if type is None:
             raise KeyError(type)
-        text = self[type] = str(without_layout(type))
+        is_array = isinstance(type, TensorType)  # whose layout stands behind the dimensions
+        text = self[type] = f"{type._text.partition(']')[0]}]" if is_array else str(without_layout(type))
         return text
 
 
@@ -222,9 +229,9 @@ class _Printer:
         self.options = options
         self.percent = "%" if options.percent else ""
         self.canonical: dict[Referent, str] = _canonical_names(module) if options.canonical_names else {}
-        self.is_plain = options == DEFAULT
+        self.is_plain = options is DEFAULT or options == DEFAULT
         self._bare_types = _BareTypes()
-        self._literal_texts: dict[int, str] = {}
+        self._constant_texts: dict[int, str] = {}
 
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
@@ -244,45 +251,61 @@ class _Printer:
         return lines, callers
 
     def _add_plain_lines(self, graph: Graph, lines: list[str]) -> list[Node]:
-        """The instructions, in the default options: what is printed most, in as few steps as can be."""
-        nodes, first, add, literals = graph.nodes, len(lines), lines.append, self._literal_texts
+        """The instructions in the default options, in as few steps as can be; those that call others are returned.
+
+        Each class has a branch of its own, in which the interpreter looks attributes up by their offset.
+        """
+        nodes, before, add, constants = graph.nodes, len(lines), lines.append, self._constant_texts
         callers: list[Node] = []
         for node in nodes:
-            values, metadata, type_, inputs = node.attributes, node._metadata, node.type, node.inputs
-            attributes = values.text
-            if values.refers:
-                callers.append(node)
-            if type_ is None:
-                add("  " + self.print_node(node))
-                continue
-            if attributes is None:
-                attributes, metadata = self._tail(node), None
-            if not inputs:
-                if type(node) is Constant:
-                    leaf = literals.get(id(node.value)) or self._leaf(node)
+            if type(node) is Apply:
+                attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                if attributes.refers:
+                    callers.append(node)
+                if type_ is None:
+                    add(f"  {self.print_node(node)}")
+                    continue
+                tail = attributes.text
+                if tail is None:
+                    tail = self._tail(node)
+                elif metadata is not None:
+                    tail = f"{tail}, metadata={{{metadata}}}"
+                inputs, opcode = node.inputs, node.opcode
+                if opcode is COMPUTED_CALL:
+                    _refuse_computed_call(node)
+                count = len(inputs)
+                if count == 2:
+                    left, right = inputs
+                    add(f"  %{node.name} = {type_._text} {opcode}(%{left.name}, %{right.name}){tail}")
+                elif count == 1:
+                    (operand,) = inputs
+                    add(f"  %{node.name} = {type_._text} {opcode}(%{operand.name}){tail}")
+                elif count == 3:
+                    first, second, third = inputs
+                    add(f"  %{node.name} = {type_._text} {opcode}(%{first.name}, %{second.name}, %{third.name}){tail}")
                 else:
-                    leaf = f"parameter({node.number})" if type(node) is Parameter else self._leaf(node)
-                if metadata is None:
-                    add(f"  %{node.name} = {type_._text} {leaf}{attributes}")
+                    operands = list_with_indices(["%" + operand.name for operand in inputs])
+                    add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
+            else:
+                attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                if attributes.refers:
+                    callers.append(node)
+                if type_ is None:
+                    add(f"  {self.print_node(node)}")
+                    continue
+                tail = attributes.text
+                if tail is None:
+                    tail = self._tail(node)
+                elif metadata is not None:
+                    tail = f"{tail}, metadata={{{metadata}}}"
+                if type(node) is Parameter:
+                    add(f"  %{node.name} = {type_._text} parameter({node.number}){tail}")
                 else:
-                    add(f"  %{node.name} = {type_._text} {leaf}{attributes}, metadata={{{metadata}}}")
-                continue
-            opcode, count = node.opcode, len(inputs)
-            if opcode == COMPUTED_CALL:
-                _refuse_computed_call(node)
-            if count == 1:
-                operands = inputs[0].name
-            elif count == 2:
-                operands = f"{inputs[0].name}, %{inputs[1].name}"
-            else:
-                operands = _further_operands(inputs)
-            if metadata is None:
-                add(f"  %{node.name} = {type_._text} {opcode}(%{operands}){attributes}")
-            else:
-                add(f"  %{node.name} = {type_._text} {opcode}(%{operands}){attributes}, metadata={{{metadata}}}")
+                    text = constants.get(id(node.value)) if type(node) is Constant else None
+                    add(f"  %{node.name} = {type_._text} {text or self._leaf(node)}{tail}")
         output = graph.output
         if output is not None and output.graph is graph:
-            at = first + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
+            at = before + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
             lines[at] = f"  ROOT {lines[at][2:]}"
         return callers
 
@@ -341,10 +364,10 @@ class _Printer:
             return f"{node.opcode}()"
         if not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError(f"{node!r} holds a function as a value: HLO text cannot say that")
-        text = self._literal_texts.get(id(node.value))  # by identity: equal ones are mostly the same object
+        text = self._constant_texts.get(id(node.value))  # by identity: equal ones are mostly the same object
         if text is None:
             text = f"constant({format_literal(node.value, limit=self.options.constant_limit)})"
-            self._literal_texts[id(node.value)] = text
+            self._constant_texts[id(node.value)] = text
         return text
 
     def _tail(self, node: Node) -> str:
@@ -415,22 +438,32 @@ def _write_either(value: bool | tuple[bool, ...]) -> str:
 
 
 def _print_tables(tables: StackTables) -> str:
-    """The tables; the text counts parents from one more than everything else, so that 1 means none."""
-    locations = [
-        f"{number} {{file_name_id={row.file_name_id} function_name_id={row.function_name_id} line={row.line} "
+    """The tables, each with a blank line behind it, and another behind the last."""
+    blocks = (
+        ("FileNames", _rows_text(tables.file_names, write_string)),
+        ("FunctionNames", _rows_text(tables.function_names, write_string)),
+        ("FileLocations", _rows_text(tables.file_locations, _location_text)),
+        ("StackFrames", _rows_text(tables.stack_frames, _frame_text)),
+    )
+    return "".join([f"{title}\n{rows}\n" for title, rows in blocks]) + "\n"
+
+
+def _rows_text(rows: Mapping[int, Any], text_of: Callable[[Any], str]) -> str:
+    if isinstance(rows, UnparsedRows):
+        return rows.text
+    return "".join([f"{number} {text_of(row)}\n" for number, row in rows.items()])
+
+
+def _location_text(row: FileLocation) -> str:
+    return (
+        f"{{file_name_id={row.file_name_id} function_name_id={row.function_name_id} line={row.line} "
         f"end_line={row.end_line} column={row.column} end_column={row.end_column}}}"
-        for number, row in tables.file_locations.items()
-    ]
-    frames = [
-        f"{number} {{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
-        for number, row in tables.stack_frames.items()
-    ]
-    lines = ["FileNames", *_numbered(tables.file_names), "", "FunctionNames", *_numbered(tables.function_names), ""]
-    return "\n".join([*lines, "FileLocations", *locations, "", "StackFrames", *frames, "\n\n"])
+    )
 
 
-def _numbered(names: Mapping[int, str]) -> list[str]:
-    return [f"{number} {write_string(name)}" for number, name in names.items()]
+def _frame_text(row: StackFrame) -> str:
+    """The text counts parents from one more than everything else, so that 1 means none."""
+    return f"{{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
 
 
 _WRITERS: dict[str, Callable[[Any], str]] = {

@@ -47,6 +47,7 @@ from hloom.ir.metadata import Metadata as Metadata
 from hloom.ir.metadata import StackFrame as StackFrame
 from hloom.ir.metadata import StackTables as StackTables
 from hloom.ir.metadata import StackTraceFrame as StackTraceFrame
+from hloom.ir.metadata import UnparsedRows as UnparsedRows
 from hloom.ir.metadata import parse_metadata as parse_metadata
 from hloom.ir.metadata import plain_fields as plain_fields
 from hloom.ir.metadata import read_metadata as read_metadata

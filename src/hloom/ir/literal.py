@@ -38,10 +38,12 @@ class Literal:
     True
     """
 
-    __slots__ = ("_data", "_number", "type")
+    __slots__ = ("_data", "_number", "_text", "type")
     type: Type
     _data: np.ndarray | Elements | None
     _number: complex | None
+    _text: str
+    """The printed form, once it is known; only short ones are kept."""
 
     def __init__(self) -> None:
         raise TypeError("use literal_of, Literal.array, Literal.tuple or Literal.elided")

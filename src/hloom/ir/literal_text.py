@@ -1,5 +1,8 @@
 """Literals as XLA prints them."""
 
+# pyright: reportPrivateUsage=false
+# a literal keeps its printed form
+
 from __future__ import annotations
 
 import math
@@ -37,6 +40,9 @@ _F32 = dtype("f32")
 _F32_BYTES = Struct("f")
 _GREATEST_F32 = float_range(_F32)[1]
 
+_KEPT = 64
+"""Of how many characters a text may be that its literal keeps."""
+
 MOST_ZEROS = 1 << 24
 """How many zeros are written one by one: 50 MB of text."""
 
@@ -51,10 +57,15 @@ def format_literal(literal: Literal, *, limit: int | None = None) -> str:
     Arrays of more than `limit` elements are written `{...}`, as elided ones are. Of more than `MOST_ZEROS` zeros one is
     written: XLA's parser gives a number without braces to the first element, and 0 to the others.
     """
-    type_ = literal.type
-    if isinstance(type_, TensorType) and not type_.dims and not literal.is_left_out:
-        return _scalar_text(literal.numpy(), type_.dtype)
-    return _format(literal, limit, with_types=False)
+    if limit is not None:
+        return _format(literal, limit, with_types=False)
+    try:
+        return literal._text
+    except AttributeError:
+        text = _format(literal, None, with_types=False)
+    if len(text) <= _KEPT:
+        object.__setattr__(literal, "_text", text)
+    return text
 
 
 def format_typed_literal(literal: Literal, *, limit: int | None = None) -> str:

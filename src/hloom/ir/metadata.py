@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import cast
+from typing import TypeVar, cast
 
 from hloom.text import Cursor, Source, escape, unescape
 
@@ -16,6 +16,8 @@ _INTEGER = re.compile(r"-?[0-9]++")
 _PLAIN_FIELD = re.compile(r'([a-z_]++)=(?:"([^"\\]*+)"|([0-9]{1,18}+))(?:, ?| |$)')
 """A field without escapes, lists or signs, and what ends it: nearly all are such."""
 _INTEGERS = re.compile(r"\{([0-9, ]*)\}")
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +172,41 @@ class StackTraceFrame:
         return f"{self.file}:{self.line} ({self.function})"
 
 
+class UnparsedRows(Mapping[int, Row]):
+    """The rows of a stack table whose text, as it prints, is known: they are parsed when first asked for."""
+
+    __slots__ = ("_parse", "_rows", "text")
+    text: str
+    """One row to a line, the last line ended too."""
+
+    def __init__(self, text: str, parse: Callable[[str], dict[int, Row]]) -> None:
+        self.text = text
+        self._parse = parse
+        self._rows: dict[int, Row] | None = None
+
+    def _parsed(self) -> dict[int, Row]:
+        if self._rows is None:
+            self._rows = self._parse(self.text)
+        return self._rows
+
+    def __getitem__(self, number: int) -> Row:
+        return self._parsed()[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._parsed())
+
+    def __len__(self) -> int:
+        return len(self._parsed())
+
+
 @dataclass(frozen=True, slots=True)
 class StackTables:
     """The four tables, by the numbers that the text gives their rows."""
 
-    file_names: dict[int, str] = field(default_factory=dict[int, str])
-    function_names: dict[int, str] = field(default_factory=dict[int, str])
-    file_locations: dict[int, FileLocation] = field(default_factory=dict[int, FileLocation])
-    stack_frames: dict[int, StackFrame] = field(default_factory=dict[int, StackFrame])
+    file_names: Mapping[int, str] = field(default_factory=dict[int, str])
+    function_names: Mapping[int, str] = field(default_factory=dict[int, str])
+    file_locations: Mapping[int, FileLocation] = field(default_factory=dict[int, FileLocation])
+    stack_frames: Mapping[int, StackFrame] = field(default_factory=dict[int, StackFrame])
 
     def trace(self, stack_frame_id: int) -> list[StackTraceFrame]:
         """The frames from the innermost outwards; unknown numbers end it."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PARAMETER = "parameter"
 CONSTANT = "constant"
 COMPUTED_CALL = "call-value"
+_new = object.__new__
 
 
 class Node(Referent, Displayed):
@@ -213,6 +214,28 @@ class Apply(Node):
         self.attributes = attributes
         self._metadata = metadata
         self.graph = graph
+
+    @staticmethod
+    def of_row(
+        name: str,
+        type: Type | None,
+        row: Op,
+        inputs: tuple[Node, ...],
+        attributes: Attributes,
+        metadata: str | None,
+        graph: Graph,
+    ) -> Apply:
+        """What `Apply(...)` makes of an op row, without the interpreter's detour through `type.__call__`."""
+        node = _new(Apply)
+        node.name = name
+        node.type = type
+        node.function = row
+        node.opcode = row.name
+        node.inputs = inputs
+        node.attributes = attributes
+        node._metadata = metadata
+        node.graph = graph
+        return node
 
     @property
     def has_row(self) -> bool:
