@@ -29,9 +29,9 @@ from hloom.ir import (
     FileLocation,
     FunctionType,
     InputOutputAlias,
+    PrintedRows,
     StackFrame,
     StackTables,
-    UnparsedRows,
     Verbatim,
 )
 from hloom.text import Cursor
@@ -97,7 +97,7 @@ def _read_rows(
 ) -> Mapping[int, Any]:
     """A table's rows: those that stand as they are printed are parsed when asked for, if no others follow."""
     block = cursor.match(_lines_of(row))
-    printed = UnparsedRows(block[0] if block else "", parse)
+    printed = PrintedRows(block[0] if block else "", parse)
     if not cursor.peek().isdecimal():
         return printed
     rows = dict(printed)

@@ -26,12 +26,12 @@ from hloom.ir import (
     Node,
     Op,
     Parameter,
+    PrintedRows,
     Referent,
     StackFrame,
     StackTables,
     TensorType,
     Type,
-    UnparsedRows,
     dump,
     format_literal,
     list_with_indices,
@@ -449,7 +449,7 @@ def _print_tables(tables: StackTables) -> str:
 
 
 def _rows_text(rows: Mapping[int, Any], text_of: Callable[[Any], str]) -> str:
-    if isinstance(rows, UnparsedRows):
+    if isinstance(rows, PrintedRows):
         return rows.text
     return "".join([f"{number} {text_of(row)}\n" for number, row in rows.items()])
 

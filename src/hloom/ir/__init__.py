@@ -43,11 +43,12 @@ from hloom.ir.mesh import AxisRef as AxisRef
 from hloom.ir.mesh import HloMesh as HloMesh
 from hloom.ir.metadata import METADATA_FIELDS as METADATA_FIELDS
 from hloom.ir.metadata import FileLocation as FileLocation
+from hloom.ir.metadata import LazyRows as LazyRows
 from hloom.ir.metadata import Metadata as Metadata
+from hloom.ir.metadata import PrintedRows as PrintedRows
 from hloom.ir.metadata import StackFrame as StackFrame
 from hloom.ir.metadata import StackTables as StackTables
 from hloom.ir.metadata import StackTraceFrame as StackTraceFrame
-from hloom.ir.metadata import UnparsedRows as UnparsedRows
 from hloom.ir.metadata import parse_metadata as parse_metadata
 from hloom.ir.metadata import plain_fields as plain_fields
 from hloom.ir.metadata import read_metadata as read_metadata

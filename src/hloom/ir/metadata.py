@@ -172,31 +172,40 @@ class StackTraceFrame:
         return f"{self.file}:{self.line} ({self.function})"
 
 
-class UnparsedRows(Mapping[int, Row]):
-    """The rows of a stack table whose text, as it prints, is known: they are parsed when first asked for."""
+class LazyRows(Mapping[int, Row]):
+    """The rows of a stack table, parsed when first asked for."""
 
-    __slots__ = ("_parse", "_rows", "text")
-    text: str
-    """One row to a line, the last line ended too."""
+    __slots__ = ("_parse", "_rows")
 
-    def __init__(self, text: str, parse: Callable[[str], dict[int, Row]]) -> None:
-        self.text = text
+    def __init__(self, parse: Callable[[], dict[int, Row]]) -> None:
         self._parse = parse
         self._rows: dict[int, Row] | None = None
 
+    @property
     def _parsed(self) -> dict[int, Row]:
         if self._rows is None:
-            self._rows = self._parse(self.text)
+            self._rows = self._parse()
         return self._rows
 
     def __getitem__(self, number: int) -> Row:
-        return self._parsed()[number]
+        return self._parsed[number]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._parsed())
+        return iter(self._parsed)
 
     def __len__(self) -> int:
-        return len(self._parsed())
+        return len(self._parsed)
+
+
+class PrintedRows(LazyRows[Row]):
+    """Rows whose printed form is known: one to a line, the last line ended too."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __init__(self, text: str, parse: Callable[[str], dict[int, Row]]) -> None:
+        super().__init__(lambda: parse(text))
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True)

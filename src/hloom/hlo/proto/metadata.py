@@ -5,12 +5,12 @@ Rows of stack tables have no numbers in the proto but their positions, counted f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.proto.encoded_messages import delimited, field_numbers, in_order, number_field
-from hloom.ir import METADATA_FIELDS, FileLocation, Metadata, StackFrame, StackTables
+from hloom.ir import METADATA_FIELDS, FileLocation, LazyRows, Metadata, StackFrame, StackTables
 from hloom.text import HloomError
 
 _SIMPLE = dict.fromkeys(name for name in METADATA_FIELDS if name not in ("profile_type", "metadata_payload"))
@@ -69,19 +69,37 @@ def to_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-_LOCATION = tuple(FileLocation.__dataclass_fields__)
+class _EncodedRows(LazyRows[Any]):
+    """Rows of a StackFrameIndexProto, which all of its tables keep."""
+
+    __slots__ = ("proto",)
+    proto: Any
+
+    def __init__(self, proto: Any, parse: Callable[[Any], dict[int, Any]]) -> None:
+        super().__init__(lambda: parse(proto))
+        self.proto = proto
 
 
 def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
     """Fill a StackFrameIndexProto; the new number of each stack frame."""
+    rows = (tables.file_names, tables.function_names, tables.file_locations, tables.stack_frames)
+    read = [table.proto for table in rows if isinstance(table, _EncodedRows)]
+    if len(read) == len(rows) and all(other is read[0] for other in read):
+        proto.CopyFrom(read[0])
+        return {number: number for number in range(1, len(proto.stack_frames) + 1)}
     names, functions = _places(tables.file_names), _places(tables.function_names)
     locations, frames = _places(tables.file_locations), _places(tables.stack_frames)
     proto.file_names.extend(tables.file_names.values())
     proto.function_names.extend(tables.function_names.values())
     for location in tables.file_locations.values():
-        row = proto.file_locations.add(**{name: getattr(location, name) for name in _LOCATION})
-        row.file_name_id = names.get(location.file_name_id, 0)
-        row.function_name_id = functions.get(location.function_name_id, 0)
+        proto.file_locations.add(
+            file_name_id=names.get(location.file_name_id, 0),
+            function_name_id=functions.get(location.function_name_id, 0),
+            line=location.line,
+            end_line=location.end_line,
+            column=location.column,
+            end_column=location.end_column,
+        )
     for frame in tables.stack_frames.values():
         proto.stack_frames.add(
             file_location_id=locations.get(frame.file_location_id, 0),
@@ -98,15 +116,25 @@ def read_tables(proto: Any) -> StackTables | None:
     """A StackFrameIndexProto as tables; None where there are no frames."""
     if not proto.stack_frames:
         return None
+    kept = protobuf.StackFrameIndexProto()
+    kept.CopyFrom(proto)  # a part of a message keeps all of it in memory
     return StackTables(
-        dict(enumerate(proto.file_names, 1)),
-        dict(enumerate(proto.function_names, 1)),
-        {
-            number: FileLocation(**{name: getattr(row, name) for name in _LOCATION})
-            for number, row in enumerate(proto.file_locations, 1)
-        },
-        {
-            number: StackFrame(row.file_location_id, row.parent_frame_id)
-            for number, row in enumerate(proto.stack_frames, 1)
-        },
+        _EncodedRows(kept, lambda index: dict(enumerate(index.file_names, 1))),
+        _EncodedRows(kept, lambda index: dict(enumerate(index.function_names, 1))),
+        _EncodedRows(kept, _read_locations),
+        _EncodedRows(kept, _read_frames),
     )
+
+
+def _read_locations(proto: Any) -> dict[int, FileLocation]:
+    return {
+        number: FileLocation(row.file_name_id, row.function_name_id, row.line, row.end_line, row.column, row.end_column)
+        for number, row in enumerate(proto.file_locations, 1)
+    }
+
+
+def _read_frames(proto: Any) -> dict[int, StackFrame]:
+    return {
+        number: StackFrame(row.file_location_id, row.parent_frame_id)
+        for number, row in enumerate(proto.stack_frames, 1)
+    }
