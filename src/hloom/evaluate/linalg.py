@@ -8,6 +8,7 @@ import numpy as np
 
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, evaluator
 from hloom.ir import Apply
+from hloom.text import Unsupported
 
 
 @evaluator("cholesky")
@@ -64,6 +65,9 @@ def _fft(node: Apply, operands: Values, run: Runner) -> Value:
     if 0 in operand_type.dims or 0 in operand.shape:
         return np.zeros(operand_type.dims, operand_type.dtype.numpy)
     axes = tuple(range(operand.ndim - len(length), operand.ndim))
+    whole = operand_type.dims if node.attribute("fft_type") == "IRFFT" else operand.shape
+    if tuple(length) != whole[operand.ndim - len(length) :]:
+        raise Unsupported("fft_length is not the size of the last dimensions")
     return _TRANSFORMS[node.attribute("fft_type")](_wide(operand), length, axes).astype(operand_type.dtype.numpy)
 
 

@@ -5,6 +5,8 @@ To add a rule, put it in the file of its subject: its family is listed below.
 
 from __future__ import annotations
 
+from typing import Any
+
 from hloom.passes.constants import canonicalize_constants
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
@@ -21,7 +23,7 @@ from hloom.passes.rules.canonical_gather import CANONICAL_GATHER
 from hloom.passes.rules.collectives import COLLECTIVES, COLLECTIVES_INEXACT
 from hloom.passes.rules.compare import COMPARE
 from hloom.passes.rules.conditional import CONDITIONAL, CONDITIONAL_TO_SELECT
-from hloom.passes.rules.constant_folding import CONSTANT_FOLDING
+from hloom.passes.rules.constant_folding import CONSTANT_FOLDING, limited_folding
 from hloom.passes.rules.convert import CONVERT, CONVERT_CHAINS
 from hloom.passes.rules.convolution import CONVOLUTION, CONVOLUTION_INEXACT
 from hloom.passes.rules.divide import DIVIDE
@@ -188,10 +190,17 @@ _offer_fixpoint("simplify-xla", _AS_XLA, "simplify, and what XLA's defaults allo
 register_pass(
     "fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run
 )
+
+
+def _folding(**options: Any) -> list[Rule]:
+    return [*limited_folding(**options), element_of_tuple]
+
+
 register_pass(
     "fold",
     "compute at once what depends on constants only",
-    rules_pass("fold", (*CONSTANT_FOLDING, element_of_tuple)).run,
+    rules_pass("fold", _folding, options=("floats", "elements")).run,
+    ("floats", "elements"),
 )
 register_pass(
     "convolution-to-dot",

@@ -135,7 +135,54 @@ def _copy(random: Random) -> str:
     return f"ENTRY e {{\n  c = {element}[3] constant({{{numbers}}})\n  ROOT r = {element}[3] copy(c)\n}}\n"
 
 
+def _fusion(random: Random) -> str:
+    element = random.choice((*_WHOLE, *_REAL))
+    operation, other = random.choice(_BINARY), random.choice(_BINARY)
+    array_text = f"{element}[3]"
+    computation = (
+        f"f {{\n  x = {array_text} parameter(0)\n  y = {array_text} parameter(1)\n  a = {array_text} {operation}(x, y)\n"
+        f"  b = {array_text} {other}(a, y)\n  ROOT t = ({array_text}, {array_text}) tuple(b, a)\n}}\n"
+    )
+    lines = (
+        f"  k = {array_text} constant({{{_values(random, element, 3)}}})\n  c = {element}[] constant(2)\n"
+        f"  l = {array_text} broadcast(c), dimensions={{}}\n"
+        f"  u = ({array_text}, {array_text}) fusion(k, l), kind=kLoop, calls=f\n"
+        f"  r = {array_text} get-tuple-element(u), index={random.randrange(2)}"
+    )
+    return _entry(lines, array_text, computation)
+
+
+def _windows(random: Random) -> str:
+    element, operation = random.choice((*_WHOLE, *_REAL)), random.choice(("add", "maximum", "minimum", "multiply"))
+    computation = (
+        f"f {{\n  x = {element}[] parameter(0)\n  y = {element}[] parameter(1)\n"
+        f"  ROOT z = {element}[] {operation}(x, y)\n}}\n"
+    )
+    size, stride, dilation = random.randint(1, 3), random.randint(1, 2), random.randint(1, 2)
+    count = random.randint(1, 5)
+    length = (size - 1) * dilation + 1 + (count - 1) * stride
+    lines = (
+        f"  a = {element}[] constant({_values(random, element, 1)})\n  s = {element}[] constant({random.choice((0, 1, 3))})\n"
+        f"  b = {element}[4,{length}] broadcast(a), dimensions={{}}\n"
+        f"  r = {element}[3,{count}] reduce-window(b, s), "
+        f"window={{size=2x{size} stride=1x{stride} rhs_dilate=1x{dilation}}}, to_apply=f"
+    )
+    return _entry(lines, f"{element}[3,{count}]", computation)
+
+
+def _bitcast(random: Random) -> str:
+    element = random.choice((*_WHOLE, *_REAL))
+    rows = ", ".join(f"{{{_values(random, element, 3)}}}" for _ in range(2))
+    order = random.choice(("{1,0}", "{0,1}"))
+    made = random.choice(("[3,2]{1,0}", "[3,2]{0,1}", "[6]{0}", "[2,3]{0,1}", "[2,3]{1,0}"))
+    lines = f"  a = {element}[2,3]{order} constant({{{rows}}})\n  r = {element}{made} bitcast(a)"
+    return _entry(lines, f"{element}{made}")
+
+
 DOMAINS: dict[str, Domain] = {
+    "bitcast-of-constant": _bitcast,
+    "fold-fusion": _fusion,
+    "fold-uniform-windows": _windows,
     "copy-of-constant": _copy,
     "fold-uniform": _uniform,
     "fold-constants": _constants,

@@ -1,15 +1,16 @@
 """Constant folding.
 
 Follows XLA's xla/hlo/transforms/simplifiers/hlo_constant_folding.cc (HloConstantFolding::RunImpl). Not folded are
-effects, random numbers, elided constants, broadcasts and iotas (their results are large and cheap), and what takes
-more
-elements or operations than the limits below.
+effects, random numbers, elided constants, broadcasts and iotas (their results are large and cheap), bits of elements
+narrower than a byte as wider ones, and what takes more elements or operations than the limits below.
 
 Empty results: xla/service/zero_sized_hlo_elimination.cc.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -17,19 +18,34 @@ import numpy as np
 from hloom import evaluate as numbers
 from hloom.analysis import COST_RULES, Cost, Instruction
 from hloom.evaluate import TABLE, GraphRunner, Value
-from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, Type, TypeProblem
+from hloom.ir import (
+    Apply,
+    Constant,
+    Graph,
+    Literal,
+    Node,
+    TensorType,
+    TupleType,
+    Type,
+    TypeProblem,
+    Window,
+    WindowDimension,
+)
 from hloom.ops import OPS
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.rewrite import (
     Builder,
     Family,
+    Rule,
     all_numbers,
     all_operands,
     emptiness,
     literal_value,
     operand_is,
+    register,
     some_operand,
     splat_of,
+    tensor_type,
 )
 from hloom.text import HloomError
 
@@ -55,6 +71,8 @@ NOT_FOLDED = LEFT_IN_PLACE | {
     "opt-barrier", "rng", "rng-bit-generator", "rng-get-and-update-state", "get-dimension-size", "set-dimension-size",
     "partition-id", "replica-id", "stochastic-convert",
 }  # fmt: skip
+NOT_THE_SAME = frozenset(("custom-call", "partition-id", "replica-id", "stochastic-convert"))
+"""What yields other values on other devices or backends, though without effects: not folded in called graphs either."""
 FOLDED = tuple(opcode for opcode, row in TABLE.items() if row.function and opcode in OPS and opcode not in NOT_FOLDED)
 POINTWISE = tuple(opcode for opcode in FOLDED if TABLE[opcode].is_pointwise and OPS[opcode].arity[0] > 0)
 CALLING_OPS = frozenset(("call", "conditional", "while"))
@@ -64,6 +82,13 @@ HEAVY_OPS = frozenset(
 """What takes many more operations than it has elements."""
 FILLING = frozenset(("dynamic-update-slice", "pad", "reduce-window", "select-and-scatter"))
 """What makes many different numbers of a few: a short text becomes a long one."""
+DATA_MOVEMENT = frozenset(
+    (
+        "bitcast", "bitcast-convert", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
+        "gather", "get-tuple-element", "pad", "reshape", "reverse", "select", "slice", "transpose", "tuple",
+    )
+)  # fmt: skip
+"""What computes no number: floats stay what they are, to the last bit, on every backend."""
 _MAX_DEPTH = 8
 """How many broadcasts and tuples above a constant are looked through: the search is repeated at each node."""
 
@@ -85,6 +110,9 @@ def fold_uniform(build: Builder, node: Apply) -> Node | None:
         values.append(np.asarray(splat))
     if all(isinstance(operand, Constant) for operand in node.inputs) and node_type.element_count <= MAX_RESULT_ELEMENTS:
         return build.decline("a constant array stands for it")
+    reason = _depends_on_backend(node)
+    if reason:
+        return build.decline(reason)
     number = _evaluated_on_scalars(build, node, values)
     if number is None:
         return None
@@ -103,26 +131,57 @@ def fold_constants(build: Builder, node: Apply) -> Node | None:
     Computed by numpy as XLA defines the op: single operations of floats round the same, long sums and transcendental
     functions may differ in the last places.
     """
-    if not node.inputs or not _is_foldable(node.type):
+    return _folded(build, node)
+
+
+@CONSTANT_FOLDING.rewrites(
+    "fusion",
+    benefit=2,
+    depth=3,
+    requires=(all_operands("constant", "iota", "broadcast", "tuple"), some_operand("constant", "tuple")),
+)
+def fold_fusion(build: Builder, node: Apply) -> Node | None:
+    """fusion(constant, ...) -> constant, of several results a tuple of constants
+
+    Several results only where all that uses them takes one of them, so that no constant is a tuple.
+    """
+    if node.attributes.get("kind") == "kCustom":
+        return build.decline("what a custom fusion does is the backend's own")
+    if isinstance(node.type, TupleType):
+        if not all(isinstance(element, TensorType) for element in node.type.elements):
+            return build.decline("a result is a tuple")
+        if node.is_output or any(not _takes_element(user, node) for user in node.users):
+            return build.decline("something uses the whole tuple, or waits")
+    return _folded(build, node)
+
+
+@CONSTANT_FOLDING.rewrites("reduce-window", benefit=2, depth=3, requires=all_numbers())
+def fold_uniform_windows(build: Builder, node: Apply) -> Node | None:
+    """reduce-window(broadcast(1), 0) -> broadcast(reduce-window(constant, 0)), where no window reaches beyond the array
+
+    The constant is one window, for all are the same.
+    """
+    operand_type, node_type = tensor_type(node.inputs[0]), tensor_type(node)
+    if len(node.inputs) != 2 or operand_type is None or node_type is None or node_type.element_count <= 1:
         return None
-    if not all(map(_is_known, node.inputs)):
-        return build.decline("an operand is not constant")
-    if not _is_worth_it(node):
-        return build.decline("only broadcasts, iotas and what fills or begins them go in")
-    if _size(node.type) > max(MAX_RESULT_ELEMENTS, sum(map(_held, node.inputs))):
-        return build.decline("the constant would be too large")
-    if any(_size(operand.type) > max(MAX_OPERAND_ELEMENTS, _held(operand)) for operand in node.inputs):
-        return build.decline("an operand is too large")
-    if node.opcode in HEAVY_OPS and _operations(node) > MAX_OPERATIONS:
-        return build.decline("it takes too many operations")
-    operands: list[Value] = []
-    for operand in node.inputs:
-        value = _value(operand)
-        if value is None:
-            return build.decline("the data of a constant were left out")
-        operands.append(value)
-    value = _evaluated(build, node, operands)
-    return None if value is None else _constant(build, value, node.type)
+    dimensions = node.attributes["window"].dimensions
+    sizes = tuple(dimension.size for dimension in dimensions)
+    if prod(sizes) > MAX_RESULT_ELEMENTS:
+        return build.decline("a window holds too many elements")
+    if any(dimension.padding_low or dimension.padding_high or dimension.base_dilation != 1 for dimension in dimensions):
+        return build.decline("windows at the border hold other elements")
+    number, start = map(splat_of, node.inputs)
+    if number is None or start is None:
+        return None
+    window_type, scalar = TensorType(operand_type.dtype, sizes), TensorType(operand_type.dtype)
+    one = build.op(
+        "reduce-window",
+        build.constant(Literal.array(window_type, np.full(sizes, number, window_type.dtype.numpy))),
+        build.constant(Literal.array(scalar, np.asarray(start, scalar.dtype.numpy))),
+        window=Window(tuple(WindowDimension(size) for size in sizes)),
+        to_apply=node.attributes["to_apply"],
+    )
+    return build.broadcast(build.op("reshape", one, type=TensorType(node_type.dtype)), node_type)
 
 
 @CONSTANT_FOLDING.rewrites(*FOLDED, benefit=2, depth=1, requires=emptiness())
@@ -145,6 +204,23 @@ def copy_of_constant(build: Builder, node: Apply) -> Node | None:
     return operand
 
 
+@CONSTANT_FOLDING.rewrites("bitcast", depth=1, requires=operand_is(0, "constant"))
+def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
+    """bitcast(constant) -> constant of the same elements in the order in which they are stored"""
+    source, made, literal = tensor_type(node.inputs[0]), tensor_type(node), literal_value(node.inputs[0])
+    if source is None or made is None or literal is None or source.dtype is not made.dtype:
+        return None
+    if source.element_count != made.element_count:
+        return None
+    value = numbers.literal_value(literal)
+    if source.element_count == 1:
+        return _constant(build, value, made)
+    if any(array_type.layout is not None and array_type.layout.tiles for array_type in (source, made)):
+        return build.decline("the elements are stored in tiles")
+    stored = np.transpose(value, _major_to_minor(source)).reshape([made.dims[dim] for dim in _major_to_minor(made)])
+    return _constant(build, np.transpose(stored, np.argsort(_major_to_minor(made))), made)
+
+
 @CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2, requires=operand_is(0, "constant"))
 def element_of_constant(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(constant (1, 2), index=1) -> 2"""
@@ -152,6 +228,63 @@ def element_of_constant(build: Builder, node: Apply) -> Node | None:
     if literal is None or not literal.is_tuple:
         return None
     return build.constant(literal.elements[node.attributes["index"]])
+
+
+def limited_folding(floats: int | str = 1, elements: int | str | None = None) -> list[Rule]:
+    """The rules of constant folding that leave arithmetic of floats where `floats` is 0, and what yields more elements.
+
+    Raises HloomError for options that are no such numbers.
+    """
+    if floats not in (0, 1):
+        raise HloomError(f"fold: floats is 0 or 1, not '{floats}'")
+    if elements is not None and (not isinstance(elements, int) or elements < 0):
+        raise HloomError(f"fold: elements is a number of elements, not '{elements}'")
+    if floats and elements is None:
+        return list(CONSTANT_FOLDING)
+    return [_limited(rule, bool(floats), elements) for rule in CONSTANT_FOLDING]
+
+
+def _limited(rule: Rule, floats: bool, elements: int | None) -> Rule:
+    """A rule that declines what the options exclude."""
+    function = rule.function
+
+    def within_limits(build: Builder, node: Apply) -> Node | None:
+        if not floats and _computes_floats(node):
+            return build.decline("it computes floats")
+        if elements is not None and _size(node.type) > elements:
+            return build.decline("the constant would be larger than asked for")
+        return function(build, node)
+
+    name = f"{rule.native}(floats={int(floats)}, elements={elements})"
+    register(name, within_limits)
+    return replace(rule, native=name)
+
+
+def _folded(build: Builder, node: Apply) -> Node | None:
+    """The constant that a node of known operands yields; None, with the reason, where it is left."""
+    if not node.inputs or not _is_foldable(node.type):
+        return None
+    if not all(map(_is_known, node.inputs)):
+        return build.decline("an operand is not constant")
+    if not _is_worth_it(node):
+        return build.decline("only broadcasts, iotas and what fills or begins them go in")
+    if _size(node.type) > max(MAX_RESULT_ELEMENTS, sum(map(_held, node.inputs))):
+        return build.decline("the constant would be too large")
+    if any(_size(operand.type) > max(MAX_OPERAND_ELEMENTS, _held(operand)) for operand in node.inputs):
+        return build.decline("an operand is too large")
+    if node.opcode in HEAVY_OPS and _operations(node) > MAX_OPERATIONS:
+        return build.decline("it takes too many operations")
+    reason = _depends_on_backend(node)
+    if reason:
+        return build.decline(reason)
+    operands: list[Value] = []
+    for operand in node.inputs:
+        value = _value(operand)
+        if value is None:
+            return build.decline("the data of a constant were left out")
+        operands.append(value)
+    value = _evaluated(build, node, operands)
+    return None if value is None else _constant(build, value, node.type)
 
 
 def _is_foldable(value_type: Type | None) -> bool:
@@ -188,6 +321,62 @@ def _has_constant(node: Node) -> bool:
     if node.opcode == "tuple":
         return not node.inputs or any(map(_has_constant, node.inputs))
     return isinstance(node, Constant)
+
+
+def _takes_element(user: Node, node: Node) -> bool:
+    return user.opcode == "get-tuple-element" and user.inputs[0] is node and not has_control_dependencies(user)
+
+
+def _computed(node: Apply) -> Iterator[Node]:
+    """What computes a node's value: itself, or what the graphs that it calls hold, and those that they call."""
+    if node.opcode not in CALLING_OPS and node.opcode != "fusion":
+        yield node
+    pending, seen = list(node.called_graphs), set[Graph]()
+    while pending:
+        graph = pending.pop()
+        if graph in seen:
+            continue
+        seen.add(graph)
+        for inner in graph.nodes:
+            if isinstance(inner, Apply) and inner.opcode not in CALLING_OPS and inner.opcode != "fusion":
+                yield inner
+            pending += inner.called_graphs
+
+
+def _computes_floats(node: Apply) -> bool:
+    """Whether floats are computed, or computed with, on the way to a node's value."""
+    return any(inner.opcode not in DATA_MOVEMENT and _touches_floats(inner) for inner in _computed(node))
+
+
+def _touches_floats(node: Node) -> bool:
+    types = [node.type, *(operand.type for operand in node.inputs)]
+    leaves = [leaf for value_type in types if value_type is not None for leaf in value_type.leaves()]
+    return any(isinstance(leaf, TensorType) and (leaf.dtype.is_float or leaf.dtype.is_complex) for leaf in leaves)
+
+
+def _depends_on_backend(node: Apply) -> str:
+    """Why a node's value is not the same on every device and backend; empty where it is."""
+    if node.opcode != "bitcast-convert" and not node.called_graphs:
+        return ""
+    for inner in _computed(node):
+        if inner.opcode in NOT_THE_SAME:
+            return f"what {inner.opcode} yields is the device's own"
+        if inner.opcode == "bitcast-convert" and _packs(inner):
+            return "which part of a byte comes first is the backend's own"
+    return ""
+
+
+def _packs(node: Node) -> bool:
+    """Whether elements narrower than a byte are taken for wider ones, or the reverse."""
+    source, made = tensor_type(node.inputs[0]), tensor_type(node)
+    bits = {array_type.dtype.bits for array_type in (source, made) if array_type is not None}
+    return len(bits) == 2 and min(bits) < 8
+
+
+def _major_to_minor(array_type: TensorType) -> tuple[int, ...]:
+    """The dimensions in the order in which an array is stored, without tiles."""
+    layout = array_type.layout
+    return tuple(range(array_type.rank)) if layout is None else tuple(reversed(layout.minor_to_major))
 
 
 def _held(node: Node) -> int:
@@ -257,11 +446,13 @@ def _evaluated_on_scalars(build: Builder, node: Apply, operands: list[Value]) ->
 
 
 def _constant(build: Builder, value: Value, value_type: Type | None) -> Node:
-    """A constant; of a tuple, a tuple of constants, as XLA's own passes have it."""
+    """A constant, with its layout; of a tuple, a tuple of constants, as XLA's own passes have it."""
     if isinstance(value_type, TupleType):
         assert isinstance(value, tuple), f"{value!r} is no tuple"
         parts = zip(value, value_type.elements, strict=True)
         return build.op("tuple", *[_constant(build, element, part) for element, part in parts])
     assert isinstance(value_type, TensorType), f"a constant cannot be a {value_type}"
     data = np.ascontiguousarray(value).reshape(value_type.dims)
-    return build.constant(Literal.array(TensorType(value_type.dtype, value_type.dims), data))
+    made = build.constant(Literal.array(TensorType(value_type.dtype, value_type.dims), data))
+    made.graph.set_type(made, value_type)
+    return made
