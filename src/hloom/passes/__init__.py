@@ -62,4 +62,5 @@ from hloom.passes.simplify import SIMPLIFY_BEFORE_DOTS as SIMPLIFY_BEFORE_DOTS
 from hloom.passes.simplify import SIMPLIFY_STRICTLY_BEFORE_DOTS as SIMPLIFY_STRICTLY_BEFORE_DOTS
 from hloom.passes.simplify import STRICT as STRICT
 from hloom.passes.slice_sinker import sink_slices as sink_slices
+from hloom.passes.tuple_simplifier import simplify_tuples as simplify_tuples
 from hloom.passes.unroll import unroll as unroll

@@ -17,16 +17,22 @@ Dimensions = tuple[int, ...]
 
 def replace_if_compatible(build: Builder, node: Node, other: Node) -> Node | None:
     """Another node for this one, if nothing but the value tells them apart: layout, sharding, order."""
-    if node.type is None or other.type is None or not same_shape(node.type, other.type):
-        return build.decline("the types are not known to be the same")
-    if not same_layout(node.type, other.type):
-        return build.decline("the layout would change")
     if node.attributes.get("control-predecessors"):
         return build.decline("it waits for other instructions")
+    lost = lost_in_replacement(node, other)
+    return build.decline(lost) if lost else other
+
+
+def lost_in_replacement(node: Node, other: Node) -> str:
+    """What would be lost if another node stood for this one: layout or sharding; empty where nothing is."""
+    if node.type is None or other.type is None or not same_shape(node.type, other.type):
+        return "the types are not known to be the same"
+    if not same_layout(node.type, other.type):
+        return "the layout would change"
     sharding = node.attributes.get("sharding")
     if sharding is not None and (node.is_output or other.attributes.get("sharding") not in (None, sharding)):
-        return build.decline("the sharding would be lost")
-    return other
+        return "the sharding would be lost"
+    return ""
 
 
 def same_array(a: Type | None, b: Type | None) -> bool:
