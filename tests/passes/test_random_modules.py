@@ -45,6 +45,8 @@ NEIGHBOURS = (
     "propagate-constants",
     "canonical-broadcasts",
     "canonical-gathers",
+    "simplify-tuples",
+    "eliminate-dead-updates",
 )
 """What XLA runs beside its simplifier."""
 STRICT = {

@@ -12,8 +12,8 @@ from scripts.lower_gpt2 import Config, lower
 from tests.corpus import lowered
 
 PASSES_HERE = (
-    "canonical-broadcasts", "canonical-dots", "canonical-gathers", "carry-concatenations", "conditional-to-select", "cse", "dce", "fold", "fold-transposes", "hoist", "hoist-slices", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline", "propagate-constants",
-    "simplify-collectives", "simplify-loops", "sink", "sink-all-reduces", "sink-reshapes", "sink-slices", "unroll",
+    "canonical-broadcasts", "canonical-dots", "canonical-gathers", "carry-concatenations", "conditional-to-select", "cse", "dce", "eliminate-dead-updates", "fold", "fold-transposes", "hoist", "hoist-slices", "inline", "inline-fusions", "merge-dots", "move-across-branches", "move-converts", "move-into-branches", "move-out-of-branches", "outline", "propagate-constants",
+    "simplify-collectives", "simplify-loops", "simplify-tuples", "sink", "sink-all-reduces", "sink-reshapes", "sink-slices", "unroll",
 )  # fmt: skip
 SAMPLE = (
     "control.nested_control", "control.scan_gradients", "control.trees", "models.long_short_term_memory_gradients",

@@ -27,6 +27,7 @@ from hloom.passes.cse import cse as cse
 from hloom.passes.cse import merge_key as merge_key
 from hloom.passes.dce import dce as dce
 from hloom.passes.dce import erase_unused as erase_unused
+from hloom.passes.dead_updates import eliminate_dead_updates as eliminate_dead_updates
 from hloom.passes.dot_merger import merge_dots as merge_dots
 from hloom.passes.hoist import hoist as hoist
 from hloom.passes.inline import MAX_NODES as MAX_NODES

@@ -9,6 +9,7 @@ from typing import Any
 
 from hloom.passes.constants import canonicalize_constants
 from hloom.passes.dce import dce
+from hloom.passes.dead_updates import eliminate_dead_updates
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
 from hloom.passes.reshape_mover import move_reshapes
 from hloom.passes.rules.add import ADD
@@ -142,7 +143,7 @@ EXPLORATION: tuple[Family, ...] = (
 """Rules to other forms, which are cheaper or not: for equality saturation, which chooses."""
 
 
-NOT_AS_XLA = frozenset(("dot-of-transpose", "slice-beside-update"))
+NOT_AS_XLA = frozenset(("dot-of-transpose", "slice-of-update"))
 """Strict rules that give other forms than XLA's simplifier, which leaves a lone transpose to where a dot is lowered,
 and updates to a pass that its CPU compiler does not run."""
 LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
@@ -151,9 +152,11 @@ LAYOUT_SENSITIVE = frozenset(("convolution-of-points",))
 AFTER_CANONICAL_DOTS = frozenset(("transpose-of-dot",))
 """Rules that XLA's CPU compiler applies only to products of matrices, which it makes of all dots before it simplifies
 (xla/hlo/transforms/expanders/dot_decomposer.cc)."""
-NOT_COMPILED = frozenset(("branch-by-predicate", "constants-of-two-factors", "float-constants-of-two-factors"))
+NOT_COMPILED = frozenset(
+    ("branch-by-predicate", "constants-of-two-factors", "float-constants-of-two-factors", "slice-of-update")
+)
 """Rules that make programs smaller and that XLA's CPU compiler does not have: it chooses among two branches by number,
-and leaves constants with their factors."""
+and leaves constants with their factors, and slices with updates."""
 STRENGTH_REDUCTION = frozenset(("dot-as-reduce",))
 """Rules that move more bytes until multiply and reduce are fused: XLA's CPU compiler leaves them out too
 (xla/service/cpu/cpu_compiler.cc, set_enable_dot_strength_reduction), so they are a pass of their own."""
@@ -185,7 +188,12 @@ SIMPLIFY_STRICTLY_BEFORE_DOTS = _simplifier(
     "simplify", [rule for rule in _rules(*STRICT) if rule.name not in AFTER_CANONICAL_DOTS | NOT_COMPILED]
 )
 """The pass `simplify` likewise."""
-_offer_fixpoint("simplify", _rules(*STRICT), "make programs smaller by rules that keep every number but for rounding")
+_offer_fixpoint(
+    "simplify",
+    _rules(*STRICT),
+    "make programs smaller by rules that keep every number but for rounding",
+    Pass("dead-updates", eliminate_dead_updates),
+)
 _offer_fixpoint("simplify-xla", _AS_XLA, "simplify, and what XLA's defaults allow beside", *_MOVERS)
 register_pass(
     "fast-math", "what holds but for NaN and infinities, as XLA allows", rules_pass("fast-math", FAST_MATH).run

@@ -97,13 +97,20 @@ def _put(name: str, dims: list[int], operand: str, update: str, names: str, made
     return f"{made} = {array_text(name, dims)} dynamic-update-slice({operands})"
 
 
-def slice_beside(random: Random) -> str:
-    """A slice of an array that is updated somewhere: beside it, of it, or across its border."""
+def slice_of_update(random: Random) -> str:
+    """A slice of an array that is updated somewhere: mostly of the update, else wherever."""
     name, dims = element(random), sizes(random, 1, 2)
     dims = [size + 4 for size in dims]
     some = [random.randint(1, 3) for _ in dims]
-    lines = [f"i{n} = s32[] constant({random.choice((0, 0, 1, 2, 9, -3))})" for n in range(len(dims))]
+    starts = [random.choice((0, 0, 1, 2, 9, -3)) for _ in dims]
+    lines = [f"i{n} = s32[] constant({start})" for n, start in enumerate(starts)]
     bounds = [sorted(random.sample(range(size + 1), 2)) for size in dims]
+    if random.random() < 0.7:
+        offsets = [min(max(start, 0), size - part) for start, size, part in zip(starts, dims, some, strict=True)]
+        bounds = [
+            sorted(offset + at for at in random.sample(range(part + 1), 2))
+            for offset, part in zip(offsets, some, strict=True)
+        ]
     cut = ", ".join(f"[{start}:{end}:{random.choice((1, 1, 2))}]" for start, end in bounds)
     steps = [int(part.split(":")[2].rstrip("]")) for part in cut.split(", ")]
     made = [-(-(end - start) // step) for (start, end), step in zip(bounds, steps, strict=True)]
@@ -114,7 +121,7 @@ def slice_beside(random: Random) -> str:
 
 
 DOMAINS: dict[str, Callable[[Random], str]] = {
-    "slice-beside-update": slice_beside,
+    "slice-of-update": slice_of_update,
     "update-of-everything": everything,
     "update-of-nothing": nothing,
     "update-of-scalar": of_scalar,

@@ -90,11 +90,13 @@ def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
     return None if moved is None else build.op("dynamic-update-slice", node.inputs[0], inner.inputs[1], *moved)
 
 
-@DYNAMIC_UPDATE_SLICE.rewrites("slice", depth=2, requires=operand_is(0, "dynamic-update-slice"))
-def slice_beside_update(build: Builder, node: Apply) -> Node | None:
-    """slice(dynamic-update-slice(x, y, 4)), slice={[0:4]} -> slice(x); of the updated part alone, slice(y)
+@DYNAMIC_UPDATE_SLICE.rewrites(
+    "slice", depth=2, formerly="slice-beside-update", requires=operand_is(0, "dynamic-update-slice")
+)
+def slice_of_update(build: Builder, node: Apply) -> Node | None:
+    """slice(dynamic-update-slice(x, y, 4)), slice={[5:6]} -> slice(y), slice={[1:2]}, of the updated part alone
 
-    Follows xla/hlo/transforms/simplifiers/dead_dynamic_update_slice_elimination.cc (DeadDynamicUpdateSliceElimination).
+    What takes nothing of the update is for the pass `eliminate-dead-updates`.
     """
     update = node.inputs[0]
     if not isinstance(update, Apply) or update.opcode != "dynamic-update-slice":
@@ -106,12 +108,10 @@ def slice_beside_update(build: Builder, node: Apply) -> Node | None:
     if offsets is None or _goes_to_host(update.inputs[1]):
         return build.decline("where the update goes is not known")
     cut = list(zip(node.attributes["slice"], offsets, part.dims, strict=True))
-    if any(taken.limit <= offset or taken.start >= offset + size for taken, offset, size in cut):
-        return build.like(node, update.inputs[0])
-    if all(taken.start >= offset and taken.limit <= offset + size for taken, offset, size in cut):
-        inside = [SliceDimension(taken.start - offset, taken.limit - offset, taken.stride) for taken, offset, _ in cut]
-        return build.like(node, update.inputs[1], slice=tuple(inside))
-    return build.decline("it takes some of the update, and some beside it")
+    if any(taken.start < offset or taken.limit > offset + size for taken, offset, size in cut):
+        return build.decline("it takes what is beside the update")
+    inside = [SliceDimension(taken.start - offset, taken.limit - offset, taken.stride) for taken, offset, _ in cut]
+    return build.like(node, update.inputs[1], slice=tuple(inside))
 
 
 def _goes_to_host(node: Node) -> bool:
