@@ -5,6 +5,7 @@ import pytest
 import hloom
 from hloom.ir import difference, verify
 from hloom.passes import apply, erase_unused
+from hloom.runtime import accepts
 from hloom.text import HloomError
 from tests.passes.pass_assertions import assert_leaves, assert_makes, assert_same_outputs
 from tests.passes.rule_assertions import module_of
@@ -346,3 +347,54 @@ def test_the_origin_of_results_that_stay_is_known(given: str, one: str | None, t
         text = fused("n, p, a", 3, *lines).replace("calls=f", f"calls=f, origin={given}")
         after, _ = apply(module_of(text), "dce")
         assert after.entry["k"].attributes.get("origin") == wanted
+
+
+STARTS = """
+    f {{ a = f32[4] parameter(0)  b = f32[8] parameter(1)  c = f32[4] parameter(2)  s = f32[4] add(a, c)
+      ROOT t = (f32[4]) tuple(s) }}{thread}
+    ENTRY e {{ x = f32[4] parameter(0)  y = f32[8] parameter(1)  z = f32[4] parameter(2)
+      s = ((f32[4], f32[8], f32[4]), (f32[4]), s32[]) call-start(x, y, z), to_apply=f{started}{more}
+      {then}
+      ROOT d = (f32[4]) call-done({last}) }}"""
+UPDATED = "u = ((f32[4], f32[8], f32[4]), (f32[4]), s32[]) call-update(s)"
+
+
+@pytest.mark.parametrize("thread, started", [("", ""), (', execution_thread="t"', ', async_execution_thread="t"')])
+@pytest.mark.parametrize("then, last", [("", "s"), (UPDATED, "u")])
+def test_asynchronous_calls_lose_operands_that_nothing_uses(thread: str, started: str, then: str, last: str):
+    before = hloom.parse(STARTS.format(thread=thread, started=started, more="", then=then, last=last))
+    after, _ = apply(before, "dce")
+    verify(after)
+    started_call = next(node for node in after.entry.nodes if node.opcode == "async-start")
+    assert [operand.name for operand in started_call.inputs] == ["x", "z"]
+    assert str(started_call.type) == "((f32[4], f32[4]), (f32[4]), s32[])"
+    assert {node.type for node in after.entry.nodes if node.opcode == "async-update"} <= {started_call.type}
+    assert [len(graph.parameters) for graph in after] == [2, 2, 3]
+    assert accepts(hloom.print(after)) is None
+    if not thread:
+        assert_same_outputs(before, after)
+    assert not apply(after, "dce")[1].changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STARTS.format(
+            thread="", started="", more=", sharding={{replicated}, {replicated}, {replicated}, {replicated}, {replicated}}",
+            then="", last="s",
+        ),
+        """f { a = f32[4] parameter(0)  b = f32[4] parameter(1)  ROOT n = f32[4] negate(a) }
+        ENTRY e { x = f32[4] parameter(0)  s = ((f32[4], f32[4]), f32[4]) async-start(x, x), calls=f
+          r = ((f32[4], f32[4]), f32[4]) async-start(x, x), calls=f
+          d = f32[4] async-done(s)  e = f32[4] async-done(r)  ROOT a = f32[4] add(d, e) }""",
+        """f { a = f32[4] parameter(0)  b = f32[4] parameter(1)  ROOT n = f32[4] negate(a) }
+        ENTRY e { x = f32[4] parameter(0)  ROOT s = ((f32[4], f32[4]), f32[4]) async-start(x, x), calls=f }""",
+    ],
+    ids=["sharding", "two calls", "result"],
+)  # fmt: skip
+def test_asynchronous_calls_that_keep_their_operands(text: str):
+    after, _ = apply(hloom.parse(text), "dce")
+    starts = [node for node in after.entry.nodes if node.opcode == "async-start"]
+    assert all(len(start.inputs) == len(start.called_graphs[0].parameters) for start in starts)
+    before = [node for node in hloom.parse(text).entry.nodes if node.opcode == "async-start"]
+    assert [start.type for start in starts] == [start.type for start in before]

@@ -47,9 +47,10 @@ def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -
 
     A node whose only users are control successors is erased too; they inherit its control predecessors and operands.
     Calls and fusions lose unused results, and operands that their graphs do not use, if no other call shares the
-    graph. With `collectives=1`, unused collectives are erased as well, except those with `constrain_layout`, and so
-    are unused calls whose only effect is collectives. With `parameters=1`, unused parameters of the entry are erased
-    unless a result is aliased with them; the module then takes fewer arguments.
+    graph; asynchronous calls lose such operands. With `collectives=1`, unused collectives are erased as well, except
+    those with `constrain_layout`, and so are unused calls whose only effect is collectives. With `parameters=1`,
+    unused parameters of the entry are erased unless a result is aliased with them; the module then takes fewer
+    arguments.
     """
     for option, value in (("collectives", collectives), ("parameters", parameters)):
         if value not in (0, 1):
@@ -133,6 +134,7 @@ def _sweep(module: Module, report: Report, touched: set[Node], may_go: Callable[
         trimmed = 0
         if not module.has_closures:
             trimmed = sum(_trim(call, report, touched, may_go) for call in _calls(graph))
+            trimmed += sum(_trim_start(start) for start in graph.nodes if start.opcode == "async-start")
         if trimmed:
             total += trimmed
             report.erased += _erase_dead(graph, touched, may_go)
@@ -250,7 +252,8 @@ def _says_of_effect(node: Node) -> str | None:
 
 def _may_be_trimmed(node: Node) -> bool:
     """Whether a node is a call or a fusion that is left: of those that lost another caller, some are touched."""
-    return node.opcode in ("call", "fusion") and node.name in node.graph and node.graph.name in node.graph.module
+    is_call = node.opcode in ("async-start", "call", "fusion")
+    return is_call and node.name in node.graph and node.graph.name in node.graph.module
 
 
 def _calls(graph: Graph) -> list[Apply]:
@@ -280,14 +283,57 @@ def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Nod
         if len(kept) == 1 and call.opcode == "fusion":
             _yield_one(call, inner)
     report.erased += _erase_dead(inner, touched, may_go)
-    unused = [number for number, parameter in enumerate(inner.parameters) if not parameter.is_used]
+    return count + _drop_unused_operands(call, inner)
+
+
+def _drop_unused_operands(call: Apply, inner: Graph) -> int:
+    """Take operands away from a call whose graph does not use them; how many."""
+    unused = {number for number, parameter in enumerate(inner.parameters) if not parameter.is_used}
     if unused:
-        call.graph.set_inputs(
-            call, [operand for number, operand in enumerate(call.inputs) if number not in set(unused)]
-        )
-        for parameter in [inner.parameters[number] for number in unused]:
+        call.graph.set_inputs(call, [operand for number, operand in enumerate(call.inputs) if number not in unused])
+        for parameter in [inner.parameters[number] for number in sorted(unused)]:
             inner.erase(parameter)
-    return count + len(unused)
+    return len(unused)
+
+
+def _trim_start(start: Node) -> int:
+    """Take operands away from an asynchronous call whose graph does not use them; how many."""
+    inner = next(iter(start.called_graphs), None)
+    chain, ends = _async_chain(start)
+    if not isinstance(start, Apply) or inner is None or inner.is_declared or inner.output is None or not chain:
+        return 0
+    operand_types = elements_of(next(iter(elements_of(start.type) or ()), None))
+    if not len(inner.parameters) == len(start.inputs) == len(operand_types or ()):
+        return 0
+    if any(caller not in chain and caller not in ends for caller in inner.callers) or any(map(_says_more, chain)):
+        return 0
+    used = [parameter.is_used for parameter in inner.parameters]
+    count = _drop_unused_operands(start, inner)
+    for node in chain if count else ():
+        assert isinstance(node.type, TupleType) and operand_types is not None, f"{node!r} yields no operands"
+        kept = [operand_type for operand_type, is_used in zip(operand_types, used, strict=True) if is_used]
+        node.graph.set_type(node, TupleType([TupleType(kept), *node.type.elements[1:]]))
+    return count
+
+
+def _async_chain(start: Node) -> tuple[set[Node], set[Node]]:
+    """A start with the updates after it, which have its type, and its ends; none where it is used as a tuple."""
+    chain, ends, pending = {start}, set[Node](), [start]
+    while pending:
+        node = pending.pop()
+        users = [user for user in node.users if node in user.inputs]
+        ends.update(user for user in users if user.opcode == "async-done")
+        updates = [user for user in users if user.opcode == "async-update" and user.type is start.type]
+        if node.is_output or any(user not in ends and user not in updates for user in users):
+            return set(), set()
+        chain.update(updates)
+        pending += updates
+    return chain, ends
+
+
+def _says_more(node: Node) -> bool:
+    """Whether an attribute says something of each operand of an asynchronous call."""
+    return any(name in node.attributes for name in ("origin", "output_to_operand_aliasing", "sharding"))
 
 
 def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
