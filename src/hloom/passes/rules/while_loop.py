@@ -102,8 +102,10 @@ def dead_elements(build: Builder, node: Apply) -> Node | None:
     types, used = elements_of(node.type), only_elements(node)
     if not types:
         return build.decline("it has no elements")
-    asked = set(range(len(types))) if used is None else used
-    live = _live_elements(node, asked - invariant_elements(node.attributes["body"]))
+    asked, unchanged = set(range(len(types))) if used is None else used, invariant_elements(node.attributes["body"])
+    if asked and len(unchanged) == len(types) and _has_no_effects(node.attributes["body"]):
+        return build.decline("no round changes anything: a loop that begins never ends")
+    live = _live_elements(node, asked - unchanged)
     if live is None or len(live) == len(types):
         return build.decline("all elements are needed")
     return _without_elements(build, node, sorted(live), {})
