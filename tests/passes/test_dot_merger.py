@@ -158,6 +158,41 @@ FORMS = {
         "f32[10,7,20] dot(b, x), lhs_batch_dims={2}, rhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_contracting_dims={2}",
         "f32[10,20,3]", "f32[10,5,6,3]", "f32[3,7,10]", root="(f32[10,20,5,6], f32[10,7,20]) tuple(p, q)",
     ),
+    "contracted dimensions turned and free ones reshaped": entry(
+        "x = f32[2,3,4,5,6,7] parameter(0)", "a = f32[8,2,3,5,4] parameter(1)", "b = f32[4,2,3,2,3,5] parameter(2)",
+        "s = f32[2,3,5,4,6,7] transpose(x), dimensions={0,1,3,2,4,5}", "r = f32[2,3,5,4,3,14] reshape(s)",
+        "p = f32[2,3,8,3,14] dot(a, r), lhs_batch_dims={1,2}, rhs_batch_dims={0,1}, lhs_contracting_dims={3,4}, "
+        "rhs_contracting_dims={2,3}",
+        "u = f32[2,3,4,5,7,6] transpose(x), dimensions={0,1,2,3,5,4}",
+        "q = f32[3,2,7,6,2,3] dot(u, b), lhs_batch_dims={1,0}, rhs_batch_dims={2,3}, lhs_contracting_dims={2,3}, "
+        "rhs_contracting_dims={0,5}",
+        "v = f32[3,2,42,6] reshape(q)", "w = f32[3,42,2,6] transpose(v), dimensions={0,2,1,3}",
+        root="(f32[2,3,8,3,14], f32[3,42,2,6]) tuple(p, w)",
+    ),
+    "contracted dimensions joined on both sides": entry(
+        "x = bf16[2,3,4,5,3,7] parameter(0)", "y = bf16[8,2,3,5,4] parameter(1)", "z = bf16[4,2,3,2,3,5] parameter(2)",
+        "a = bf16[8,2,3,20] reshape(y)", "s = bf16[2,3,5,4,3,7] transpose(x), dimensions={0,1,3,2,4,5}",
+        "r = bf16[2,3,20,3,7] reshape(s)",
+        "p = bf16[2,3,8,3,7] dot(a, r), lhs_batch_dims={1,2}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, "
+        "rhs_contracting_dims={2}",
+        "u = bf16[2,3,4,5,7,3] transpose(x), dimensions={0,1,2,3,5,4}", "v = bf16[2,3,20,7,3] reshape(u)",
+        "b = bf16[2,3,2,3,4,5] transpose(z), dimensions={1,2,3,4,0,5}", "c = bf16[2,3,2,3,20] reshape(b)",
+        "q = bf16[3,2,7,3,2,3] dot(v, c), lhs_batch_dims={1,0}, lhs_contracting_dims={2}, rhs_batch_dims={1,2}, "
+        "rhs_contracting_dims={4}",
+        root="(bf16[2,3,8,3,7], bf16[3,2,7,3,2,3]) tuple(p, q)",
+    ),
+    "rows of several dimensions joined": shared(
+        f"f32[6,5] dot(r, a), {MATMUL}", "f32[2,3,7] dot(x, b), lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        "f32[2,3,8]", "f32[8,5]", "f32[8,7]", root="(f32[6,5], f32[2,3,7]) tuple(p, q)", more=["r = f32[6,8] reshape(x)"],
+    ),
+    "rows of one dimension split": shared(
+        "f32[2,3,5] dot(r, a), lhs_contracting_dims={2}, rhs_contracting_dims={0}", f"f32[6,7] dot(x, b), {MATMUL}",
+        "f32[6,8]", "f32[8,5]", "f32[8,7]", root="(f32[2,3,5], f32[6,7]) tuple(p, q)", more=["r = f32[2,3,8] reshape(x)"],
+    ),
+    "contracted dimensions joined": shared(
+        f"f32[2,5] dot(r, a), {MATMUL}", "f32[2,7] dot(x, b), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}",
+        "f32[2,3,8]", "f32[24,5]", "f32[3,8,7]", root="(f32[2,5], f32[2,7]) tuple(p, q)", more=["r = f32[2,24] reshape(x)"],
+    ),
     "a wider result": shared(
         "f32[3,10] dot(a, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
         "f32[5,10] dot(b, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
@@ -173,6 +208,20 @@ def test_whatever_the_order_of_dimensions(text: str):
 
 SQUARE = "lhs_contracting_dims={0}, rhs_contracting_dims={0}"
 APART = {
+    "parts of a split dimension are contracted": shared(
+        "f32[2,8,5] dot(r, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}", f"f32[2,7] dot(x, b), {MATMUL}",
+        "f32[2,24]", "f32[3,5]", "f32[24,7]", root="(f32[2,8,5], f32[2,7]) tuple(p, q)", more=["r = f32[2,3,8] reshape(x)"],
+    ),
+    "parts of a split dimension are apart": shared(
+        "f32[3,2,5] dot(s, a), lhs_contracting_dims={2}, rhs_contracting_dims={0}", f"f32[6,7] dot(x, b), {MATMUL}",
+        "f32[6,8]", "f32[8,5]", "f32[8,7]", root="(f32[3,2,5], f32[6,7]) tuple(p, q)",
+        more=["r = f32[2,3,8] reshape(x)", "s = f32[3,2,8] transpose(r), dimensions={1,0,2}"],
+    ),
+    "a reshape with a sharding": shared(
+        f"f32[6,5] dot(r, a), {MATMUL}", "f32[2,3,7] dot(x, b), lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+        "f32[2,3,8]", "f32[8,5]", "f32[8,7]", root="(f32[6,5], f32[2,3,7]) tuple(p, q)",
+        more=["r = f32[6,8] reshape(x), sharding={replicated}"],
+    ),
     "one needs the other": entry(
         "a = f32[10,20] parameter(0)", "w = f32[20,5] parameter(1)", f"p = f32[10,5] dot(a, w), {MATMUL}",
         "z = f32[] constant(0)", "b = f32[30,20] pad(p, z), padding=20_0x15_0", f"q = f32[30,5] dot(b, w), {MATMUL}",
@@ -338,3 +387,84 @@ def test_random_products(seed: int):
     verify(after)
     for one, other in zip(run(before, seed=1).outputs, run(after, seed=1).outputs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_views_of_one_value(seed: int):
+    """Products of one value that is transposed, split and joined before, on either side."""
+    _merge_views(seed)
+
+
+def _merge_views(seed: int) -> int:
+    random = Random(seed)
+    lines, results, parameters = ["x = f32[4,6,2,3] parameter(0)"], list[str](), 1
+    roles = random.choice(("fffc", "ffcc", "bffc", "bfcf", "fcfc", "bbfc", "bccf", "cccf"))
+    for number in range(4):
+        dims, has, value = _view(random, number, lines, roles)
+        batch, contracted = ([dim for dim, role in enumerate(has) if role == name] for name in "bc")
+        random.shuffle(batch)
+        random.shuffle(contracted)
+        numbers = [*batch, *contracted]
+        free = [random.choice((1, 2, 5)) for _ in range(random.randint(0, 2))]
+        order = [*batch, *contracted, *(-1 - index for index in range(len(free)))]
+        random.shuffle(order)
+        its = [dims[dim] if dim >= 0 else free[-1 - dim] for dim in order]
+        lines.append(f"w{number} = f32[{','.join(map(str, its))}] parameter({parameters})")
+        parameters += 1
+        sides = [
+            (value, batch, contracted),
+            (f"w{number}", [*map(order.index, batch)], [*map(order.index, contracted)]),
+        ]
+        rest = [
+            [dims[dim] for dim in range(len(dims)) if dim not in numbers],
+            [free[-1 - dim] for dim in order if dim < 0],
+        ]
+        if random.random() < 0.5:
+            sides, rest = sides[::-1], rest[::-1]
+        attributes = ", ".join(
+            f"{side}_{name}_dims={{{','.join(map(str, numbers))}}}"
+            for side, (_, *both) in zip(("lhs", "rhs"), sides, strict=True)
+            for name, numbers in zip(("batch", "contracting"), both, strict=True)
+        )
+        made = [*(dims[dim] for dim in batch), *rest[0], *rest[1]]
+        results.append(f"f32[{','.join(map(str, made))}]")
+        lines.append(f"d{number} = {results[-1]} dot({sides[0][0]}, {sides[1][0]}), {attributes}")
+    names = ", ".join(f"d{number}" for number in range(4))
+    before = hloom.parse(entry(*lines, root=f"({', '.join(results)}) tuple({names})"))
+    verify(before)
+    after = before.clone()
+    merge_dots(after)
+    verify(after)
+    for one, other in zip(run(before, seed=1).outputs, run(after, seed=1).outputs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    again = after.clone()
+    assert not merge_dots(again).changed
+    return len(dots(before)) - len(dots(after))
+
+
+def _view(random: Random, number: int, lines: list[str], roles: str) -> tuple[list[int], str, str]:
+    """Transposes and reshapes of `x`, as lines of a program: the dimensions, their roles, and the name of the last.
+
+    A role is `b` for batch, `c` for contracted, and `f` for free dimensions: those of one role are joined.
+    """
+    dims, value = [4, 6, 2, 3], "x"
+    for step in range(random.randint(0, 3)):
+        name, kind = f"v{number}.{step}", random.choice(("transpose", "transpose", "join", "join", "split", "one"))
+        at = random.randrange(len(dims))
+        if kind == "transpose":
+            order = random.sample(range(len(dims)), len(dims))
+            dims, roles = [dims[dim] for dim in order], "".join(roles[dim] for dim in order)
+            how = f"transpose({value}), dimensions={{{','.join(map(str, order))}}}"
+        else:
+            after = at + 1
+            if kind == "join" and roles[at : at + 2] in ("bb", "cc", "ff"):
+                made, after = [dims[at] * dims[at + 1]], at + 2
+            elif kind == "split" and dims[at] % 2 == 0 and random.random() < (1.0 if roles[at] == "f" else 0.2):
+                made = random.choice(([2, dims[at] // 2], [dims[at] // 2, 2]))
+            else:
+                made = [1, dims[at]]
+            dims, roles = [*dims[:at], *made, *dims[after:]], roles[:at] + roles[at] * len(made) + roles[after:]
+            how = f"reshape({value})"
+        lines.append(f"{name} = f32[{','.join(map(str, dims))}] {how}")
+        value = name
+    return dims, roles, value

@@ -2,20 +2,21 @@
 
     dot(x, a), dot(x, b)   ->   both = dot(x, concatenate(a, b)), slice(both), slice(both)
 
-So the projections to queries, keys and values are one product. Operands are shared through transposes, and through
-reshapes that add or drop dimensions of size 1; the products need not write their dimensions in the same order, nor have
-the shared operand on the same side. Follows XLA's xla/hlo/transforms/simplifiers/dot_merger.cc.
+So the projections to queries, keys and values are one product. Operands are shared through transposes and reshapes; the
+products need not write their dimensions in the same order, nor have the shared operand on the same side. Of what a
+reshape splits, all is to be free dimensions of the product. Follows XLA's xla/hlo/transforms/simplifiers/dot_merger.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
+from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
 from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.dimensions import same_layout
@@ -27,10 +28,6 @@ MOST_BYTES = 32 << 20
 until the last is used."""
 MOST_STEPS = 50
 """How many instructions are looked at for dependences, for each one of a graph."""
-MOST_VIEWS = 8
-"""How many transposes and reshapes one above the other a shared operand is looked for under."""
-Label = int | None
-"""The dimension of the shared value that a dimension stands for; None for those of size 1, which mean nothing."""
 
 
 def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
@@ -69,15 +66,18 @@ def _limit(given: int | str) -> int:
 class _Product:
     """A dot, seen from one of its operands: the value that this is a view of, and what its dimensions are for.
 
-    `given` is the other operand, or what that is transposed from. `shared` are the labels of the shared operand's
-    dimensions, `other` those of what is given; its free dimensions have none, as have those of size 1. `matched` are,
-    by dimension of what is given, those of the shared operand. The free dimensions are in the order of the result.
+    `given` is the other operand, or what that is transposed from. Both are reshaped, to `dims` and `given_dims`, that
+    each dimension of the shared operand stands for one of the value. `shared` are the labels of its dimensions, `other`
+    those of what is given; its free dimensions have none, as have those of size 1. `matched` are, by dimension of what
+    is given, those of the shared operand. The free dimensions are in the order of the result.
     """
 
     dot: Apply
     side: int
     source: Node
     given: Node
+    dims: tuple[int, ...]
+    given_dims: tuple[int, ...]
     shared: tuple[Label, ...]
     other: tuple[Label, ...]
     matched: tuple[int | None, ...]
@@ -108,7 +108,7 @@ class _Product:
     @property
     def size(self) -> int:
         """The elements of the free dimensions of what is not shared."""
-        return prod(_dims(self.given)[dim] for dim in self.free)
+        return prod(self.given_dims[dim] for dim in self.free)
 
 
 class _Merger:
@@ -121,15 +121,26 @@ class _Merger:
         self.merged: set[Node] = set()
 
     def run(self, report: Report) -> None:
+        """Merge what shares an operand as it is written; then what shares it through reshapes that split and join."""
         waited = control_predecessors(self.graph)
-        groups: dict[object, list[_Product]] = {}
-        for node in self.graph.nodes:
-            if isinstance(node, Apply) and _is_plain(node) and node not in waited:
-                for side in (0, 1):
-                    product = _product(node, side)
-                    if not _is_unpacked(product.partner):
-                        groups.setdefault(product.key, []).append(product)
-        for products in groups.values():
+        for split in (False, True):
+            groups: dict[object, list[_Product]] = {}
+            has_views = not split
+            for node in self.graph.nodes:
+                if isinstance(node, Apply) and _is_plain(node) and node not in waited and node not in self.merged:
+                    has_views = has_views or any(map(is_split_or_joined, node.inputs))
+                    for side in (0, 1):
+                        product = _product(node, side, split)
+                        if not _is_unpacked(product.partner):
+                            groups.setdefault(product.key, []).append(product)
+            if has_views:
+                self.merge(groups.values(), report)
+        for dot in self.merged:
+            erase_dead([dot])
+
+    def merge(self, groups: Iterable[Sequence[_Product]], report: Report) -> None:
+        """Merge the products of each group that need none of the others."""
+        for products in groups:
             for members in self.independent([product for product in products if product.dot not in self.merged]):
                 for node in self.needed(members):
                     self.graph.move_before(node, members[0].dot)
@@ -138,8 +149,6 @@ class _Merger:
                 report.changes += len(members) - 1
                 names = ", ".join(member.dot.name for member in members)
                 report.notes.append(f"{names} of {self.graph.name}: one product")
-        for dot in self.merged:
-            erase_dead([dot])
 
     def independent(self, products: Sequence[_Product]) -> Iterator[list[_Product]]:
         """Sets of products of which none needs another: those that need as many of them, one after another.
@@ -231,22 +240,33 @@ def _is_unpacked(node: Node) -> bool:
     return isinstance(source, TensorType) and source.dtype.bits < 8
 
 
-def _product(dot: Apply, side: int) -> _Product:
-    batch, contracted = _numbers(dot, side)
-    source, shared = _view(dot.inputs[side])
+def _product(dot: Apply, side: int, split: bool) -> _Product:
+    """A dot seen from an operand; where `split`, through reshapes that split and join dimensions too."""
+    numbers, partner_numbers = _numbers(dot, side), _numbers(dot, 1 - side)
+    view = split_view_of(dot.inputs[side], {dim for dims in numbers for dim in dims}) if split else None
+    source, shared, places = view or view_of(dot.inputs[side])
     given, moved = _untransposed(dot.inputs[1 - side])
-    partner = [moved[dim] for dims in _numbers(dot, 1 - side) for dim in dims]
-    matched: list[int | None] = [None] * len(moved)
-    for mine, its in zip((*batch, *contracted), partner, strict=True):
-        matched[its] = mine
-    other = tuple(None if mine is None else shared[mine] for mine in matched)
-    free = tuple(dim for dim in moved if dim not in partner)
-    return _Product(dot, side, source, given, shared, other, tuple(matched), batch, contracted, free)
+    sizes = [1 if label is None else dims_of(source)[label] for label in shared]
+    parts: list[tuple[int, ...] | None] = [None] * len(moved)
+    for mine, its in zip((*numbers[0], *numbers[1]), (*partner_numbers[0], *partner_numbers[1]), strict=True):
+        parts[moved[its]] = places[mine]
+    matched = [mine for part in parts for mine in ((None,) if part is None else part)]
+    starts = [sum(1 if part is None else len(part) for part in parts[:dim]) for dim in range(len(parts))]
+    given_sizes = [
+        (size,) if part is None else tuple(sizes[mine] for mine in part)
+        for size, part in zip(dims_of(given), parts, strict=True)
+    ]
+    batch, contracted = (tuple(mine for dim in dims for mine in places[dim]) for dims in numbers)
+    return _Product(
+        dot, side, source, given, tuple(sizes), tuple(size for group in given_sizes for size in group), shared,
+        tuple(None if mine is None else shared[mine] for mine in matched), tuple(matched), batch, contracted,
+        tuple(starts[dim] for dim in moved if parts[dim] is None),
+    )  # fmt: skip
 
 
 def _untransposed(node: Node) -> tuple[Node, list[int]]:
     """What a node is transposed from, and by dimension of the node the dimension there."""
-    order = list(range(len(_dims(node))))
+    order = list(range(len(dims_of(node))))
     for _ in range(MOST_VIEWS):
         if node.opcode != "transpose" or "sharding" in node.attributes:
             break
@@ -262,27 +282,6 @@ def _numbers(dot: Apply, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return dot.attribute(f"{name}_batch_dims"), dot.attribute(f"{name}_contracting_dims")
 
 
-def _view(node: Node) -> tuple[Node, tuple[Label, ...]]:
-    """The value that a node is a view of, and by dimension of the node the value's dimension."""
-    labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(_dims(node))]
-    order: list[Label] = list(labels)
-    for _ in range(MOST_VIEWS):
-        if node.opcode == "transpose":
-            inner = node.inputs[0]
-            moved = node.attributes["dimensions"]
-            order = [None if label is None else moved[label] for label in order]
-        elif node.opcode == "reshape" and _large(node) == _large(node.inputs[0]):
-            inner = node.inputs[0]
-            numbers = [dim for dim, size in enumerate(_dims(inner)) if size != 1]
-            outer = [dim for dim, size in enumerate(_dims(node)) if size != 1]
-            below = dict(zip(outer, numbers, strict=True))
-            order = [None if label is None else below[label] for label in order]
-        else:
-            break
-        node = inner
-    return node, tuple(order)
-
-
 def _merge(members: Sequence[_Product]) -> None:
     """Put one product in place of several, before the first; their users get slices of it.
 
@@ -295,7 +294,11 @@ def _merge(members: Sequence[_Product]) -> None:
     pieces = [_arranged(build, member, first, axes) for member in ordered]
     joined = axes.index(None)
     operand = build.op("concatenate", *pieces, dimensions=(joined,))
-    sides = [first.operand, operand] if first.side == 0 else [operand, first.operand]
+    assert isinstance(first.operand.type, TensorType) and isinstance(first.dot.type, TensorType)
+    shared = first.operand
+    if first.dims != dims_of(shared):
+        shared = build.reshape(shared, TensorType(first.operand.type.dtype, first.dims))
+    sides = [shared, operand] if first.side == 0 else [operand, shared]
     named = {}
     for name, dims in (("batch", first.batch), ("contracting", first.contracted)):
         own = "lhs" if first.side == 0 else "rhs"
@@ -303,15 +306,14 @@ def _merge(members: Sequence[_Product]) -> None:
         named[f"{own}_{name}_dims"] = dims
         named[f"{its}_{name}_dims"] = tuple(axes.index(dim) for dim in dims)
     attributes = {name: value for name, value in first.dot.attributes.items() if not name.endswith("_dims")} | named
-    assert isinstance(first.dot.type, TensorType)
-    size = sum(_dims(piece)[joined] for piece in pieces)
+    size = sum(dims_of(piece)[joined] for piece in pieces)
     order = _result_axes(first)
-    free = [_dims(first.operand)[dim] if dim is not None else size for dim in order]
+    free = [first.dims[dim] if dim is not None else size for dim in order]
     product = build.op("dot", *sides, type=TensorType(first.dot.type.dtype, tuple(free)), attributes=attributes)
     first.dot.graph.set_metadata(product, ordered[0].dot.raw_metadata)
     start = 0
     for member, piece in zip(ordered, pieces, strict=True):
-        limit = start + _dims(piece)[joined]
+        limit = start + dims_of(piece)[joined]
         bounds = [
             SliceDimension(start, limit) if dim is None else SliceDimension(0, extent)
             for dim, extent in zip(order, free, strict=True)
@@ -345,8 +347,11 @@ def _arranged(build: Builder, member: _Product, first: _Product, axes: Sequence[
             order.append(position[label])
     order += [dim for dim in range(len(member.other)) if dim not in order]
     assert isinstance(member.given.type, TensorType)
-    dims = tuple(member.size if axis is None else _dims(first.operand)[axis] for axis in axes)
-    return build.reshape(build.transpose(member.given, order), TensorType(member.given.type.dtype, dims))
+    dims = tuple(member.size if axis is None else first.dims[axis] for axis in axes)
+    element, given = member.given.type.dtype, member.given
+    if member.given_dims != dims_of(given):
+        given = build.reshape(given, TensorType(element, member.given_dims))
+    return build.reshape(build.transpose(given, order), TensorType(element, dims))
 
 
 def _result_axes(first: _Product) -> list[int | None]:
@@ -367,11 +372,9 @@ def _restored(build: Builder, part: Node, member: _Product, first: _Product, ord
     batch = [("shared", member.shared[dim]) for dim in member.batch]
     sides = [[("shared", member.shared[dim]) for dim in kept], [("free", dim) for dim in member.free]]
     wanted = [*batch, *sides[member.side], *sides[1 - member.side]]
-    sizes = {("free", dim): _dims(member.given)[dim] for dim in member.free}
+    sizes = {("free", dim): member.given_dims[dim] for dim in member.free}
     sizes |= {
-        ("shared", label): size
-        for label, size in zip(member.shared, _dims(member.operand), strict=True)
-        if label is not None
+        ("shared", label): size for label, size in zip(member.shared, member.dims, strict=True) if label is not None
     }
     given = [axis for axis in given if sizes[axis] != 1]
     places = [given.index(axis) for axis in wanted if axis in given]
@@ -381,15 +384,6 @@ def _restored(build: Builder, part: Node, member: _Product, first: _Product, ord
         part = build.reshape(part, TensorType(element, tuple(sizes[axis] for axis in given)))
         part = build.transpose(part, places)
     return build.reshape(part, member.dot.type)
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    assert isinstance(node.type, TensorType)
-    return node.type.dims
-
-
-def _large(node: Node) -> list[int]:
-    return [size for size in _dims(node) if size != 1]
 
 
 def _dtype(node: Node) -> object:
