@@ -93,6 +93,33 @@ HALVES = "".join(
     for name, old, at in (("q", "a", 0), ("u", "b", 3))
 )  # fmt: skip
 GET = "ROOT v = f32[{}] get-tuple-element(w), index=2"
+PADDED = REDUCED + "  zero = f32[] constant(0)\n  h = f32[8,8] pad(r, zero), padding=0_2x0_4\n  q = f32[8,8] add(a, h)"
+OFFSET = """  g = s32[4] constant({0, 0, 2, 2})
+  d = u32[] replica-id()
+  e = s32[1] dynamic-slice(g, d), dynamic_slice_sizes={1}
+  f = s32[] reshape(e)
+  o.s = s32[] add(f, o)
+"""
+SLICED = (
+    OFFSET
+    + REDUCED
+    + """  h = f32[1,6,4] reshape(r)
+  zero = s32[] constant(0)
+  s.a = f32[1,6,4] dynamic-slice(a, o.s, zero, zero), dynamic_slice_sizes={1,6,4}
+  j = f32[1,6,4] add(h, s.a)
+  q = f32[3,6,4] dynamic-update-slice(a, j, o.s, zero, zero)
+"""
+)
+SELECTED = (
+    REDUCED
+    + """  k = pred[] compare(i, o), direction=EQ
+  j = pred[6,4] broadcast(k), dimensions={}
+  zero = f32[] constant(0)
+  z = f32[6,4] broadcast(zero), dimensions={}
+  h = f32[6,4] select(j, z, r)
+  q = f32[6,4] add(a, h)
+"""
+)
 SUNK = {
     "a sum": loop(),
     "the other way": loop(REDUCED + "  q = f32[6,4] add(r, a)"),
@@ -103,6 +130,15 @@ SUNK = {
     "used twice": loop(last="v = f32[6,4] get-tuple-element(w), index=2\n  u = f32[6,4] get-tuple-element(w), index=2\n  ROOT j = f32[6,4] add(u, v)"),
     "no round": loop(rounds=0).replace("l = s32[] constant(0)", "l = s32[] constant(-1)"),
     "groups": loop(ONE.replace("replica_groups={}", "replica_groups={{0,2},{1,3}}")),
+    "larger, but in fewer rounds": loop(PADDED, dims="8,8", last=GET.format("8,8")),
+    "a slice that each round adds to": loop(
+        SLICED.replace(OFFSET, "  o.s = s32[] copy(i)\n"), dims="3,6,4", last=GET.format("3,6,4"), rounds=4
+    ),
+    "a slice by a table of devices": loop(
+        SLICED.replace("replica_groups={}", "replica_groups={{0,1},{2,3}}"), dims="3,6,4", last=GET.format("3,6,4"), rounds=4
+    ),
+    "selected in some rounds": loop(SELECTED),
+    "selected in other rounds": loop(SELECTED.replace("select(j, z, r)", "select(j, r, z)")),
 }  # fmt: skip
 STAYS = {
     "maximum": loop(ONE.replace("add_f32", "maximum_f32")),
@@ -112,10 +148,20 @@ STAYS = {
     "sum is read": loop(ONE + "\n  h = f32[6,4] negate(q)", "q, h"),
     "added twice": loop(REDUCED + "  q = f32[6,4] add(r, r)"),
     "to another element": loop(REDUCED + "  q = f32[6,4] add(b, r)", "q, a"),
-    "larger after than before": loop(
-        REDUCED + "  zero = f32[] constant(0)\n  h = f32[8,8] pad(r, zero), padding=0_2x0_4\n  q = f32[8,8] add(a, h)",
-        dims="8,8", last=GET.format("8,8"),
+    "larger after than before": loop(PADDED, dims="8,8", last=GET.format("8,8"), rounds=2),
+    "a slice elsewhere": loop(SLICED.replace("add(h, s.a)", "add(h, h)"), dims="3,6,4", last=GET.format("3,6,4")),
+    "a slice in another place": loop(
+        SLICED.replace("dynamic-slice(a, o.s", "dynamic-slice(a, i"), dims="3,6,4", last=GET.format("3,6,4")
     ),
+    "a slice where the devices differ": loop(
+        SLICED.replace("replica_groups={}", "replica_groups={{0,2},{1,3}}"), dims="3,6,4", last=GET.format("3,6,4")
+    ),
+    "a slice in a place that is computed": loop(
+        SLICED.replace(OFFSET, "  k = f32[1,1] slice(y), slice={[0:1], [0:1]}\n  l = f32[] reshape(k)\n  o.s = s32[] convert(l)\n"),
+        dims="3,6,4", last=GET.format("3,6,4"),
+    ),
+    "selected by what each has": loop(SELECTED.replace("compare(i, o)", "compare(x, y)").replace("pred[]", "pred[6,4]", 1).replace("broadcast(k), dimensions={}", "copy(k)")),
+    "selected or one": loop(SELECTED.replace("zero = f32[] constant(0)", "zero = f32[] constant(1)")),
     "read by the condition": loop(asked="v = f32[6,4] get-tuple-element(s), index=2"),
     "control dependences": loop(ONE.replace("to_apply", "control-predecessors={i}, to_apply")),
     "one round": loop(rounds=1),
@@ -193,6 +239,31 @@ def test_random_sums(seed: int):
         lines.replace("{}", groups, 1), dims=shape, last=GET.format(shape), start=start, rounds=random.randint(2, 4)
     )
     assert_sinks(text, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_places_of_slices(seed: int):
+    """It is sunk where the devices of each group add to the same slice in every round, and only there."""
+    random = Random(seed)
+    groups = random.choice(([[0, 1], [2, 3]], [[0, 2], [1, 3]], [[0, 1, 2, 3]], [[3, 0], [1, 2]]))
+    table = [random.randrange(3) for _ in range(4)]
+    if random.random() < 0.6:
+        for group in groups:
+            for device in group:
+                table[device] = table[group[0]]
+    factor = random.choice(("i", "o", "n"))
+    lines = SLICED.replace("{0, 0, 2, 2}", f"{{{', '.join(map(str, table))}}}").replace(
+        "add(f, o)", f"add(f, {factor})"
+    )
+    written = ",".join(f"{{{','.join(map(str, group))}}}" for group in groups)
+    text = loop(
+        lines.replace("replica_groups={}", f"replica_groups={{{written}}}"), dims="3,6,4", last=GET.format("3,6,4"),
+        rounds=random.randint(3, 5),
+    )  # fmt: skip
+    if all(min(table[device], 2) == min(table[group[0]], 2) for group in groups for device in group):
+        assert_sinks(text, 1)
+    else:
+        assert not apply(hloom.parse(text), "sink-all-reduces")[1].changed
 
 
 def test_loops_in_loops():

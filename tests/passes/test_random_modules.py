@@ -28,7 +28,6 @@ ROUNDED = frozenset(
 """Strict rules after which an operation is rounded in another way, or terms are summed up in another order."""
 EXACT_RULES = rules_pass("exact rules", [rule for rule in PASSES["simplify"].rules if rule.name not in ROUNDED])
 NEIGHBOURS = (
-    "merge-dots",
     "sink-slices",
     "move-converts",
     "simplify-loops",
@@ -48,7 +47,7 @@ NEIGHBOURS = (
     "simplify-tuples",
     "eliminate-dead-updates",
 )
-"""What XLA runs beside its simplifier."""
+"""What XLA runs beside its simplifier, and rounds nothing in another way."""
 STRICT = {
     "exact rules": [fixpoint("exact", [EXACT_RULES, "dce"])],
     "one by one": ["cse", "dce", "fold", "inline", "unroll", "hoist", "sink", *NEIGHBOURS, "outline"],
@@ -67,6 +66,7 @@ STRICT = {
 ROUNDING = {
     "simplify": ["simplify"],
     "simplify-xla": ["simplify-xla"],
+    "products": ["merge-dots", "sink-slices", "dce"],
     "all": ["inline", "hoist", "simplify", "cse", "sink", "unroll", "fold", "dce"],
 }
 SETTLING = ("exact rules", "simplify", "simplify-xla")

@@ -4,6 +4,10 @@
       ->
     sum + all-reduce(while(0): sum' + x)
 
+Slices of the sums too are added to, and what is added may be selected or zero, where the devices agree on what is:
+
+    while(sum): dynamic-update-slice(sum, dynamic-slice(sum, i) + all-reduce(x), i)
+
 Follows XLA's xla/hlo/transforms/collectives/while_loop_all_reduce_code_motion.cc (WhileLoopAllReduceCodeMotion), of
 sums that the loop carries.
 """
@@ -12,29 +16,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloom.ir import Apply, Graph, Module, Node, TensorType, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.passes.computation_order import callees_first, has_control_dependencies, is_awaited, own_copy
 from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.all_reduce import binding, is_identity_of, reducer_for, widens
+from hloom.passes.rules.dynamic_slice import same_starts, start_operands
+from hloom.passes.rules.participants import device_counts, participants
 from hloom.passes.rules.reducers import combiner_of
+from hloom.passes.rules.replication import Replication
 from hloom.passes.rules.tuple_elements import elements_of
+from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Builder, Report, tensor_type
 
 _GET = "get-tuple-element"
 _LINEAR = frozenset(("convert", "pad", "reshape", "slice", "transpose"))
 """What may be done to a sum as well as to its terms; of pads, those of zeros, of converts, those to wider floats."""
 _MOST_STEPS = 64
-"""How many of these there may be between an all-reduce and the sums that it goes into."""
+"""How many instructions there may be between an all-reduce and the sums that it goes into."""
 
 
 def sink_all_reduces(module: Module) -> Report:
     """Let loops sum up what each device has, where all that becomes of an all-reduce is added to elements of the state.
 
-    Only where nothing else in the loop reads those sums, and together they have no more elements than the all-reduce.
-    The terms of sums are added in another order, and in the element type of the sums.
+    Only where nothing else in the loop reads those sums, and together they have no more elements than what all rounds
+    reduce; where their number is not known, one round. The terms of sums are added in another order, and in the element
+    type of the sums.
     """
     report = Report("sink-all-reduces")
     module.index_users()
@@ -82,10 +91,11 @@ def _sinkings(loop: Apply) -> list[_Sinking]:
     sums = _sums(body, read) if read is not None else {}
     taken: set[int] = set()
     sinkings: list[_Sinking] = []
+    agreement = _Agreement(loop)
     for node in body.nodes if sums else ():
         if isinstance(node, Apply) and node.opcode == "all-reduce" and tensor_type(node) is not None:
-            elements = _elements_summed(node, sums)
-            if elements and not taken & elements.keys() and not binding(node) and _is_worth(node, elements):
+            elements = _elements_summed(node, sums, agreement)
+            if elements and not taken & elements.keys() and not binding(node) and _is_worth(loop, node, elements):
                 taken |= elements.keys()
                 sinkings.append(_Sinking(node, elements))
     return sinkings
@@ -99,8 +109,31 @@ def _elements_read(condition: Graph) -> set[int] | None:
     return {user.attributes["index"] for user in users} if all(user.opcode == _GET for user in users) else None
 
 
+class _Agreement:
+    """Which values of a loop's body the devices have in common whose terms an all-reduce adds up."""
+
+    def __init__(self, loop: Apply) -> None:
+        self._loop = loop
+        self._replications: dict[tuple[tuple[int, ...], ...], Replication] = {}
+
+    def holds(self, all_reduce: Apply, node: Node) -> bool:
+        if isinstance(node, Constant):
+            return True
+        groups = participants(all_reduce)
+        if groups is None:
+            return False
+        key = tuple(map(tuple, groups))
+        if key not in self._replications:
+            counts = device_counts(self._loop.graph.module, all_reduce)
+            self._replications[key] = Replication(self._loop, groups, counts)
+        return self._replications[key].holds(node)
+
+
 def _sums(body: Graph, read: set[int]) -> dict[Node, int]:
-    """The additions of a body that are an element of the state and a term, and do nothing else; the element's index."""
+    """The additions of a body that are an element of the state and a term, and do nothing else; the element's index.
+
+    So too those of a slice of an element, with which it is updated in the same place.
+    """
     state, root = body.parameters[0], body.root
     if any(user.opcode != _GET for user in state.users):
         return {}
@@ -109,15 +142,35 @@ def _sums(body: Graph, read: set[int]) -> dict[Node, int]:
         gets.setdefault(user.attributes["index"], []).append(user)
     sums: dict[Node, int] = {}
     for index, value in enumerate(root.inputs):
-        if value.opcode != "add" or value.user_count != 1 or value.use_count != 1 or index in read or value.attributes:
-            continue
         carried = gets.get(index, ())
-        if len(carried) == 1 and carried[0].use_count == 1 and carried[0] in value.inputs:
+        if index in read or len(carried) != 1 or not _is_plain_once(value):
+            continue
+        if value.opcode == "add" and carried[0].use_count == 1 and carried[0] in value.inputs:
             sums[value] = index
+        elif value.opcode == "dynamic-update-slice" and _slice_summed(value, carried[0]):
+            sums[value.inputs[1]] = index
     return sums
 
 
-def _elements_summed(all_reduce: Apply, sums: dict[Node, int]) -> dict[int, Node] | None:
+def _is_plain_once(node: Node) -> bool:
+    """Whether a node is used once, and nothing is said of it."""
+    return node.user_count == 1 and node.use_count == 1 and not node.is_output and not node.attributes
+
+
+def _slice_summed(update: Node, carried: Node) -> bool:
+    """Whether an update is of an element of the state by the sum of what stood there and something else."""
+    added, starts = update.inputs[1], start_operands(update)
+    if update.inputs[0] is not carried or carried.use_count != 2 or starts is None:
+        return False
+    if added.opcode != "add" or not _is_plain_once(added):
+        return False
+    slices = [operand for operand in added.inputs if operand.opcode == "dynamic-slice" and operand.inputs[0] is carried]
+    if len(slices) != 1 or slices[0].use_count != 1 or slices[0].attributes.keys() != {"dynamic_slice_sizes"}:
+        return False
+    return slices[0].type == added.type and same_starts(starts, start_operands(slices[0]))
+
+
+def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agreement) -> dict[int, Node] | None:
     """The elements that all which becomes of an all-reduce is added to; None where something else becomes of it."""
     if combiner_of(all_reduce.attributes["to_apply"]) != "add":
         return None
@@ -131,7 +184,15 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int]) -> dict[int, Node
             return None
         for user in node.users:
             if user in sums and user.inputs.count(node) == 1 and sums[user] not in elements:
+                if not all(agreement.holds(all_reduce, start) for start in _starts_of_update(user)):
+                    return None
                 elements[sums[user]] = user
+            elif user.opcode == "select" and not has_control_dependencies(user):
+                chosen, *others = user.inputs
+                other = others[1] if others[0] is node else others[0]
+                if chosen is node or not is_identity_of("add", other) or not agreement.holds(all_reduce, chosen):
+                    return None
+                pending.append(user)
             elif user.opcode in _LINEAR and user.inputs[0] is node and not has_control_dependencies(user):
                 if user.opcode == "pad" and not is_identity_of("add", user.inputs[1]):
                     return None
@@ -143,13 +204,20 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int]) -> dict[int, Node
     return elements
 
 
-def _is_worth(all_reduce: Apply, elements: dict[int, Node]) -> bool:
-    """Whether no more elements are reduced after the loop than in one round."""
-    types = [tensor_type(node) for node in elements.values()]
-    own = tensor_type(all_reduce)
+def _starts_of_update(added: Node) -> tuple[Node, ...]:
+    """Where a sum goes in an element of the state; nothing where it is the element."""
+    (user,) = added.users
+    return (start_operands(user) or ()) if user.opcode == "dynamic-update-slice" else ()
+
+
+def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node]) -> bool:
+    """Whether no more is reduced after the loop than in all rounds; than in one, where their number is not known."""
+    types, own = elements_of(loop.type) or (), tensor_type(all_reduce)
     if own is None:
         return False
-    return sum(array_type.element_count for array_type in types if array_type is not None) <= own.element_count
+    leaves = [leaf for index in elements for leaf in types[index].leaves()]
+    after = sum(leaf.element_count for leaf in leaves if isinstance(leaf, TensorType))
+    return after <= own.element_count or after <= own.element_count * (trip_count(loop) or 1)
 
 
 def _reduce_after(loop: Apply, sinkings: list[_Sinking]) -> None:
