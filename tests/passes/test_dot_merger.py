@@ -273,6 +273,22 @@ def test_what_stays_apart(text: str):
     merged(text, 2)
 
 
+THERE_AND_BACK = {
+    "transposes": ["m = f32[3,20] transpose(p), dimensions={1,0}", "u = f32[20,3] transpose(m), dimensions={1,0}"],
+    "reshapes": ["m = f32[2,10,3] reshape(p)", "u = f32[20,3] reshape(m)"],
+    "both": [
+        "r = f32[60] reshape(p)", "s = f32[20,3] reshape(r)", "m = f32[3,20] transpose(s), dimensions={1,0}",
+        "u = f32[20,3] transpose(m), dimensions={1,0}",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", THERE_AND_BACK.values(), ids=THERE_AND_BACK)
+def test_transposes_and_reshapes_of_results_cancel(lines: list[str]):
+    text = RIGHT.replace(" ROOT", "\n".join(lines) + "\n ROOT").replace("tuple(p, q, x)", "tuple(u, q, x)")
+    assert opcodes_below(merged(text, 1)) == ["slice", "slice", "parameter"]
+
+
 def test_of_three_that_need_one_another_two_are_merged():
     text = LEFT.replace("c = f32[50,20] parameter(2)", "").replace(
         "w = f32[20,5] parameter(3)", "w = f32[20,5] parameter(2)"

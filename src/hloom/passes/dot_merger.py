@@ -20,12 +20,18 @@ from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_jo
 from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.dimensions import same_layout
-from hloom.rewrite import Builder, Report
+from hloom.passes.rules.reshape import reshape_of_reshape, reshape_to_same_shape
+from hloom.passes.rules.transpose import transpose_of_transpose, transpose_that_moves_nothing
+from hloom.rewrite import Builder, Report, RuleIndex, rewrite
 from hloom.text import HloomError
 
 MOST_BYTES = 32 << 20
 """How many bytes what is merged with the largest product may take, as in XLA's pipeline for GPUs: all are in memory
 until the last is used."""
+_CANCELLING = RuleIndex(
+    [transpose_that_moves_nothing, transpose_of_transpose, reshape_to_same_shape, reshape_of_reshape]
+)
+"""What becomes of transposes and reshapes of the results, as of those of the products before."""
 MOST_STEPS = 50
 """How many instructions are looked at for dependences, for each one of a graph."""
 
@@ -41,12 +47,16 @@ def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
     if module.has_closures:
         return report
     module.index_users()
+    results: list[Node] = []
     for graph in list(module.graphs):
         if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
             merger = _Merger(graph, limit)
             merger.run(report)
+            results += merger.results
             if merger.steps < 0:
                 report.notes.append(f"{graph.name}: too many dependences to look at, some products stay apart")
+    if results:
+        report.erased += rewrite(module, _CANCELLING, name="merge-dots", touched=results).erased
     return report
 
 
@@ -119,6 +129,7 @@ class _Merger:
         self.limit = limit
         self.steps = MOST_STEPS * (len(graph.nodes) + 100)
         self.merged: set[Node] = set()
+        self.results: list[Node] = []
 
     def run(self, report: Report) -> None:
         """Merge what shares an operand as it is written; then what shares it through reshapes that split and join."""
@@ -144,7 +155,7 @@ class _Merger:
             for members in self.independent([product for product in products if product.dot not in self.merged]):
                 for node in self.needed(members):
                     self.graph.move_before(node, members[0].dot)
-                _merge(members)
+                self.results += _merge(members)
                 self.merged.update(member.dot for member in members)
                 report.changes += len(members) - 1
                 names = ", ".join(member.dot.name for member in members)
@@ -282,8 +293,8 @@ def _numbers(dot: Apply, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return dot.attribute(f"{name}_batch_dims"), dot.attribute(f"{name}_contracting_dims")
 
 
-def _merge(members: Sequence[_Product]) -> None:
-    """Put one product in place of several, before the first; their users get slices of it.
+def _merge(members: Sequence[_Product]) -> list[Node]:
+    """Put one product in place of several, before the first; their users get slices of it, which are returned.
 
     Those come first whose sizes are multiples of greater powers of two, so that more slices are aligned.
     """
@@ -311,6 +322,7 @@ def _merge(members: Sequence[_Product]) -> None:
     free = [first.dims[dim] if dim is not None else size for dim in order]
     product = build.op("dot", *sides, type=TensorType(first.dot.type.dtype, tuple(free)), attributes=attributes)
     first.dot.graph.set_metadata(product, ordered[0].dot.raw_metadata)
+    results: list[Node] = []
     start = 0
     for member, piece in zip(ordered, pieces, strict=True):
         limit = start + dims_of(piece)[joined]
@@ -323,7 +335,9 @@ def _merge(members: Sequence[_Product]) -> None:
         if not same_layout(result.type, member.dot.type):
             result = build.op("copy", result, type=member.dot.type)
         member.dot.graph.replace_uses(member.dot, result)
+        results.append(result)
         start = limit
+    return results
 
 
 def _target(first: _Product) -> list[int | None]:
