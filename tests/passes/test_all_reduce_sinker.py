@@ -266,6 +266,58 @@ def test_random_places_of_slices(seed: int):
         assert not apply(hloom.parse(text), "sink-all-reduces")[1].changed
 
 
+SCATTERED = "  r = f32[{dims}] reduce-scatter(y), replica_groups={groups}, dimensions={{{dim}}}, to_apply=add_f32\n"
+
+
+@pytest.mark.parametrize("start", ["parameter(1)", "broadcast(f), dimensions={}"])
+@pytest.mark.parametrize(
+    "dims, dim, groups", [("6,1", 1, "{}"), ("6,2", 1, "{{0,1},{2,3}}"), ("3,4", 0, "{{0,2},{3,1}}")]
+)
+def test_reduce_scatters_on_demand(dims: str, dim: int, groups: str, start: str):
+    lines = SCATTERED.format(dims=dims, dim=dim, groups=groups) + f"  q = f32[{dims}] add(r, a)"
+    for result, last in (("w = (s32[]", GET.format(dims)), ("ROOT w = (s32[]", "")):
+        text = loop(lines, dims=dims, start=start, last=last).replace("w = (s32[]", result)
+        before = hloom.parse(text)
+        verify(before)
+        assert not apply(before, "sink-all-reduces")[1].changed
+        after, _ = apply(before, "sink-all-reduces(scatters=1)")
+        verify(after)
+        [scatter] = [node for node in after.nodes() if node.opcode == "reduce-scatter"]
+        assert scatter.graph is after.entry and str(scatter.type) == f"f32[{dims}]"
+        assert not apply(after, "sink-all-reduces(scatters=1)")[1].changed
+        expected = run(before, seed=2)
+        for one, other in zip(
+            expected.per_device, run(hloom.parse(hloom.print(after)), expected.inputs).per_device, strict=True
+        ):
+            for left, right in zip(one, other, strict=True):
+                np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        loop(SCATTERED.format(dims="6,1", dim=1, groups="{}") + "  q = f32[6,1] multiply(a, r)", dims="6,1", last=""),
+        loop(
+            SCATTERED.format(dims="6,1", dim=1, groups="{}") + "  h = f32[6,1] negate(r)\n  q = f32[6,1] add(a, h)",
+            dims="6,1", last="",
+        ),
+        loop(
+            SCATTERED.format(dims="6,1", dim=1, groups="{}").replace("add_f32", "maximum_f32") + "  q = f32[6,1] add(a, r)",
+            dims="6,1", last="",
+        ),
+    ],
+    ids=["multiplied", "negated", "maximum"],
+)  # fmt: skip
+def test_reduce_scatters_that_stay(text: str):
+    text = text.replace("  w = (s32[]", "  ROOT w = (s32[]")
+    assert not apply(hloom.parse(text), "sink-all-reduces(scatters=1)")[1].changed
+
+
+def test_what_scatters_is():
+    with pytest.raises(hloom.HloomError, match="sink-all-reduces: scatters is 0 or 1, not 'many'"):
+        apply(hloom.parse(loop()), "sink-all-reduces(scatters=many)")
+
+
 def test_loops_in_loops():
     """The sum of an inner loop's all-reduce is summed up outside: one all-reduce is left, after both."""
     inner = loop(last="v = f32[6,4] get-tuple-element(w), index=2")

@@ -14,15 +14,16 @@ sums that the loop carries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType, Type
 from hloom.ops import OPS
 from hloom.passes.computation_order import callees_first, has_control_dependencies, is_awaited, own_copy
 from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass
-from hloom.passes.rules.all_reduce import binding, is_identity_of, reducer_for, widens
+from hloom.passes.rules.all_reduce import binding, is_identity_of, reducer_for, restraint_of_scatter, widens
 from hloom.passes.rules.dynamic_slice import same_starts, start_operands
 from hloom.passes.rules.participants import device_counts, participants
 from hloom.passes.rules.reducers import combiner_of
@@ -30,6 +31,7 @@ from hloom.passes.rules.replication import Replication
 from hloom.passes.rules.tuple_elements import elements_of
 from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Builder, Report, tensor_type
+from hloom.text import HloomError
 
 _GET = "get-tuple-element"
 _LINEAR = frozenset(("convert", "pad", "reshape", "slice", "transpose"))
@@ -38,51 +40,54 @@ _MOST_STEPS = 64
 """How many instructions there may be between an all-reduce and the sums that it goes into."""
 
 
-def sink_all_reduces(module: Module) -> Report:
+def sink_all_reduces(module: Module, scatters: int | str = 0) -> Report:
     """Let loops sum up what each device has, where all that becomes of an all-reduce is added to elements of the state.
 
     Only where nothing else in the loop reads those sums, and together they have no more elements than what all rounds
     reduce; where their number is not known, one round. The terms of sums are added in another order, and in the element
-    type of the sums.
+    type of the sums. With `scatters=1`, reduce-scatters that are added to elements run after the loop too, which then
+    carries the whole arrays, and not parts of them. Raises HloomError where that is neither 0 nor 1.
     """
+    if scatters not in (0, 1):
+        raise HloomError(f"sink-all-reduces: scatters is 0 or 1, not '{scatters}'")
     report = Report("sink-all-reduces")
     module.index_users()
     for graph in [] if module.has_closures else callees_first(module):
         for loop in [node for node in graph.nodes if node.opcode == "while"]:
             assert isinstance(loop, Apply)
-            count = _sink_from(loop)
+            count = _sink_from(loop, bool(scatters))
             report.changes += count
             if count:
-                report.notes.append(f"{count:,} all-reduces of {loop.name} in {graph.name} run after it")
+                report.notes.append(f"{count:,} reductions of {loop.name} in {graph.name} run after it")
     return report
 
 
 @dataclass(slots=True)
 class _Sinking:
-    """An all-reduce of a body, and the elements of the state that it is added to."""
+    """An all-reduce or reduce-scatter of a body, and the elements of the state that it is added to, with the sums."""
 
-    all_reduce: Apply
+    reduction: Apply
     elements: dict[int, Node]
 
 
-def _sink_from(loop: Apply) -> int:
-    """How many all-reduces of a loop are moved behind it."""
-    if not _sinkings(loop) or has_control_dependencies(loop) or runs_at_most_once(loop):
+def _sink_from(loop: Apply, scatters: bool) -> int:
+    """How many reductions of a loop are moved behind it."""
+    if not _sinkings(loop, scatters) or has_control_dependencies(loop) or runs_at_most_once(loop):
         return 0
     if is_awaited(loop) or any("sharding" in node.attributes for node in (loop, loop.inputs[0])):
         return 0
-    own_copy(loop.attributes["body"], loop)
-    moved = _sinkings(loop)
+    body = own_copy(loop.attributes["body"], loop)
+    moved, types = _sinkings(loop, scatters), elements_of(loop.type) or ()
     for sinking in moved:
-        body = sinking.all_reduce.graph
-        body.replace_uses(sinking.all_reduce, sinking.all_reduce.inputs[0])
-    _reduce_after(loop, moved)
+        body.replace_uses(sinking.reduction, sinking.reduction.inputs[0])
+    _widen_state(loop, [sinking for sinking in moved if sinking.reduction.opcode == "reduce-scatter"])
+    _reduce_after(loop, moved, types)
     for sinking in moved:
-        sinking.all_reduce.graph.erase(sinking.all_reduce)
+        body.erase(sinking.reduction)
     return len(moved)
 
 
-def _sinkings(loop: Apply) -> list[_Sinking]:
+def _sinkings(loop: Apply, scatters: bool) -> list[_Sinking]:
     body, condition = loop.attributes["body"], loop.attributes["condition"]
     root, types = body.output, elements_of(loop.type)
     if root is None or root.opcode != "tuple" or types is None or len(body.parameters) != 1 or body.missing:
@@ -93,9 +98,14 @@ def _sinkings(loop: Apply) -> list[_Sinking]:
     sinkings: list[_Sinking] = []
     agreement = _Agreement(loop)
     for node in body.nodes if sums else ():
-        if isinstance(node, Apply) and node.opcode == "all-reduce" and tensor_type(node) is not None:
-            elements = _elements_summed(node, sums, agreement)
-            if elements and not taken & elements.keys() and not binding(node) and _is_worth(loop, node, elements):
+        if isinstance(node, Apply) and tensor_type(node) is not None:
+            elements: dict[int, Node] | None = None
+            if node.opcode == "all-reduce" and not binding(node):
+                elements = _elements_summed(node, sums, agreement)
+                elements = elements if elements and _is_worth(loop, node, elements) else None
+            elif node.opcode == "reduce-scatter" and scatters:
+                elements = _element_scattered(node, sums)
+            if elements and not taken & elements.keys():
                 taken |= elements.keys()
                 sinkings.append(_Sinking(node, elements))
     return sinkings
@@ -204,6 +214,42 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agree
     return elements
 
 
+def _element_scattered(scatter: Apply, sums: dict[Node, int]) -> dict[int, Node] | None:
+    """The element that a reduce-scatter is added to; None where something else becomes of it."""
+    whole, users = tensor_type(scatter.inputs[0]), scatter.users
+    if combiner_of(scatter.attributes["to_apply"]) != "add" or restraint_of_scatter(scatter) or scatter.is_output:
+        return None
+    if whole is None or len(users) != 1 or users[0] not in sums or users[0].inputs.count(scatter) != 1:
+        return None
+    added = users[0]
+    body = added.graph
+    carried = next((operand for operand in added.inputs if operand is not scatter), scatter)
+    if added not in body.root.inputs or carried.opcode != _GET:
+        return None
+    if any("sharding" in node.attributes for node in (carried, body.root, body.parameters[0])):
+        return None
+    return {sums[added]: added}
+
+
+def _widen_state(loop: Apply, scattered: Sequence[_Sinking]) -> None:
+    """Let a loop carry the arrays that are to be reduced, where it carried a device's parts."""
+    if not scattered:
+        return
+    body, types = loop.attributes["body"], list(elements_of(loop.type) or ())
+    for sinking in scattered:
+        whole = tensor_type(sinking.reduction.inputs[0])
+        assert whole is not None, "looked at before"
+        for index, added in sinking.elements.items():
+            types[index] = whole
+            for node in (added, *(operand for operand in added.inputs if operand.opcode == _GET)):
+                body.set_type(node, whole)
+    state = TupleType(types)
+    body.set_type(body.root, state)
+    for graph in (body, own_copy(loop.attributes["condition"], loop)):
+        graph.set_type(graph.parameters[0], state)
+    loop.graph.set_type(loop, state)
+
+
 def _starts_of_update(added: Node) -> tuple[Node, ...]:
     """Where a sum goes in an element of the state; nothing where it is the element."""
     (user,) = added.users
@@ -220,13 +266,16 @@ def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node]) -> bool
     return after <= own.element_count or after <= own.element_count * (trip_count(loop) or 1)
 
 
-def _reduce_after(loop: Apply, sinkings: list[_Sinking]) -> None:
-    """Begin the sums with zeros, reduce them after the loop, and add what they began with."""
-    graph, types = loop.graph, elements_of(loop.type) or ()
-    moved = {index: sinking.all_reduce for sinking in sinkings for index in sinking.elements}
+def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) -> None:
+    """Begin the sums with zeros, reduce them after the loop, and add what they began with.
+
+    `types` are those of the elements before.
+    """
+    graph, carried = loop.graph, elements_of(loop.type) or ()
+    moved = {index: sinking.reduction for sinking in sinkings for index in sinking.elements}
     build = Builder(loop)
     before = [initial_element(loop, index) for index in range(len(types))]
-    begun = [_zeros(build, types[index]) if index in moved else value for index, value in enumerate(before)]
+    begun = [_zeros(build, carried[index]) if index in moved else value for index, value in enumerate(before)]
     old_start = loop.inputs[0]
     state = graph.add_apply(OPS["tuple"], begun, loop.type, before=loop, metadata=old_start.raw_metadata)
     graph.set_inputs(loop, [state])
@@ -238,7 +287,7 @@ def _reduce_after(loop: Apply, sinkings: list[_Sinking]) -> None:
 
     def part(index: int) -> Node:
         if index not in parts:
-            element = graph.add_apply(OPS[_GET], [loop], types[index], {"index": index}, before=following)
+            element = graph.add_apply(OPS[_GET], [loop], carried[index], {"index": index}, before=following)
             parts[index] = element
             if index in moved:
                 parts[index] = _total(graph, moved[index], element, before[index], following)
@@ -265,19 +314,20 @@ def _zeros(build: Builder, element_type: object) -> Node:
     return build.constant(0, element_type)
 
 
-def _total(graph: Graph, all_reduce: Apply, summed: Node, before: Node, following: Node | None) -> Node:
+def _total(graph: Graph, reduction: Apply, summed: Node, before: Node, following: Node | None) -> Node:
     """The sum of a loop, reduced, and what it began with."""
-    attributes = {name: value for name, value in all_reduce.attributes.items() if name != "origin"}
-    attributes["to_apply"] = reducer_for(Builder(summed), all_reduce, summed)
-    metadata = all_reduce.raw_metadata
-    reduced = graph.add_apply(all_reduce.op, [summed], summed.type, attributes, before=following, metadata=metadata)
+    attributes = {name: value for name, value in reduction.attributes.items() if name != "origin"}
+    attributes["to_apply"] = reducer_for(Builder(summed), reduction, summed)
+    metadata, made = reduction.raw_metadata, before.type
+    reduced = graph.add_apply(reduction.op, [summed], made, attributes, before=following, metadata=metadata)
     if is_identity_of("add", before):
         return reduced
-    return graph.add_apply(OPS["add"], [before, reduced], summed.type, before=following, metadata=metadata)
+    return graph.add_apply(OPS["add"], [before, reduced], made, before=following, metadata=metadata)
 
 
 register_pass(
     "sink-all-reduces",
     "what each round of a loop reduces and adds up is reduced once, after the loop",
     sink_all_reduces,
+    ("scatters",),
 )

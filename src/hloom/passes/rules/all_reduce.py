@@ -223,7 +223,7 @@ def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
     groups = [collective.attributes.get("replica_groups") for collective in (first, second)]
     if any(combiner_of(collective.attributes["to_apply"]) != node.opcode for collective in (first, second)):
         return build.decline("they combine by another op")
-    problem = _difference(first, second) or _restraint(first) or _restraint(second)
+    problem = _difference(first, second) or restraint_of_scatter(first) or restraint_of_scatter(second)
     ids = [
         dict(collective.attributes.get("frontend_attributes") or ()).get(_SCHEDULING) for collective in (first, second)
     ]
@@ -252,7 +252,7 @@ def reduce_scatter_of_all_reduce(build: Builder, node: Apply) -> Node | None:
         return build.decline("something else uses the all-reduce")
     if not same_reduction(node.attributes["to_apply"], reduced.attributes["to_apply"]):
         return build.decline("they combine by different ops")
-    problem = binding(reduced) or _restraint(node)
+    problem = binding(reduced) or restraint_of_scatter(node)
     first, second = participants(reduced), participants(node)
     if problem or first is None or second is None or not _may_exchange(first, second):
         return build.decline(problem or "other devices would be summed up, or other parts")
@@ -295,7 +295,7 @@ def slice_of_all_gather(build: Builder, node: Apply) -> Node | None:
     return given
 
 
-def _restraint(scatter: Apply) -> str:
+def restraint_of_scatter(scatter: Apply) -> str:
     """What says when or how a reduce-scatter runs; empty where nothing does."""
     if scatter.attributes.get("constrain_layout") or "sharding" in scatter.attributes:
         return "its layout or sharding is given"
