@@ -12,6 +12,11 @@ xla/hlo/transforms/simplifiers/dead_dynamic_update_slice_elimination.cc (Process
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
 from hloom.ir import Apply, Graph, Module, Node
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.dce import erase_dead
@@ -33,40 +38,68 @@ def eliminate_dead_updates(module: Module) -> Report:
     return report
 
 
+@dataclass(slots=True)
+class _Slices:
+    """Slices of one array, and where they begin and end: by slice and dimension."""
+
+    nodes: list[Node]
+    bounds: np.ndarray
+
+    def __add__(self, others: _Slices) -> _Slices:
+        return _Slices(self.nodes + others.nodes, np.concatenate([self.bounds, others.bounds]))
+
+
 def _eliminate(graph: Graph, touched: set[Node]) -> int:
     """Erase the dead updates of a graph, last first, so that what reads one of several comes to the first of them."""
-    count, operands = 0, dict[Node, None]()
+    dead: dict[Node, None] = {}
+    waiting: dict[Node, _Slices] = {}  # what is to read a value instead of a dead update of it
+    kept: dict[Node, _Slices] = {}
     for node in reversed(graph.nodes):
-        if not isinstance(node, Apply) or node.opcode != "dynamic-update-slice" or not _is_dead(node):
+        if not isinstance(node, Apply) or node.opcode != "dynamic-update-slice":
             continue
-        array, *others = node.inputs
-        touched.update(node.users)
-        operands |= dict.fromkeys(others)
-        graph.replace_uses(node, array)
-        graph.erase(node)  # at once: the array may be an update too, which nothing else reads
-        count += 1
-    operands = {node: None for node in operands if node.name in graph}
-    erase_dead(operands)
-    return count
+        slices, own = waiting.pop(node, None), _slices_of(node, dead)
+        if slices is not None:
+            kept[node] = slices
+        together = own if slices is None or own is None else own + slices
+        if together is None or not together.nodes or not _is_beside(node, together.bounds):
+            continue
+        kept.pop(node, None)
+        dead[node] = None
+        array = node.inputs[0]
+        waiting[array] = together + waiting[array] if array in waiting else together
+    for array, slices in (kept | waiting).items():
+        for node in slices.nodes:
+            graph.set_inputs(node, [array])
+        touched.update(slices.nodes)
+    operands: dict[Node, None] = {}
+    for node in dead:
+        operands |= dict.fromkeys(node.inputs[1:])
+        graph.erase(node)
+    erase_dead(node for node in operands if node not in dead)
+    return len(dead)
 
 
-def _is_dead(update: Apply) -> bool:
-    """Whether all that uses an update are slices beside it, and nothing but its value is lost with it."""
-    users, whole, part = update.users, tensor_type(update), tensor_type(update.inputs[1])
-    if update.is_output or not users or whole is None or part is None or has_control_dependencies(update):
-        return False
+def _slices_of(update: Apply, dead: Collection[Node]) -> _Slices | None:
+    """The slices that use an update; None where something else does, dead updates aside."""
+    array_type = tensor_type(update)
+    users = [user for user in update.users if user not in dead]
+    if update.is_output or array_type is None or has_control_dependencies(update):
+        return None
     if any(user.opcode != "slice" or user.inputs != (update,) or has_control_dependencies(user) for user in users):
-        return False
+        return None
+    bounds = [[(taken.start, taken.limit) for taken in user.attributes["slice"]] for user in users]
+    return _Slices(users, np.array(bounds, np.int64).reshape(len(users), array_type.rank, 2))
+
+
+def _is_beside(update: Apply, bounds: np.ndarray) -> bool:
+    """Whether none of these slices takes a part of what is updated, and nothing but the update is lost with it."""
+    whole, part = tensor_type(update), tensor_type(update.inputs[1])
     offsets = constant_starts(update, whole, part)
-    if offsets is None or lost_in_replacement(update, update.inputs[0]):
+    if part is None or offsets is None or lost_in_replacement(update, update.inputs[0]):
         return False
-    return all(
-        any(
-            taken.limit <= offset or taken.start >= offset + size
-            for taken, offset, size in zip(user.attributes["slice"], offsets, part.dims, strict=True)
-        )
-        for user in users
-    )
+    starts = np.array(offsets, np.int64)
+    before, after = bounds[..., 1] <= starts, bounds[..., 0] >= starts + np.array(part.dims, np.int64)
+    return bool((before | after).any(axis=1).all())
 
 
 register_pass("eliminate-dead-updates", "updates of slices that nothing reads go", eliminate_dead_updates)
