@@ -96,13 +96,13 @@ def _sinkings(loop: Apply, scatters: bool) -> list[_Sinking]:
     sums = _sums(body, read) if read is not None else {}
     taken: set[int] = set()
     sinkings: list[_Sinking] = []
-    agreement = _Agreement(loop)
+    agreement, rounds = _Agreement(loop), (trip_count(loop) or 1) if sums else 1
     for node in body.nodes if sums else ():
         if isinstance(node, Apply) and tensor_type(node) is not None:
             elements: dict[int, Node] | None = None
             if node.opcode == "all-reduce" and not binding(node):
                 elements = _elements_summed(node, sums, agreement)
-                elements = elements if elements and _is_worth(loop, node, elements) else None
+                elements = elements if elements and _is_worth(loop, node, elements, rounds) else None
             elif node.opcode == "reduce-scatter" and scatters:
                 elements = _element_scattered(node, sums)
             if elements and not taken & elements.keys():
@@ -256,14 +256,14 @@ def _starts_of_update(added: Node) -> tuple[Node, ...]:
     return (start_operands(user) or ()) if user.opcode == "dynamic-update-slice" else ()
 
 
-def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node]) -> bool:
-    """Whether no more is reduced after the loop than in all rounds; than in one, where their number is not known."""
+def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node], rounds: int) -> bool:
+    """Whether no more is reduced after the loop than in so many rounds."""
     types, own = elements_of(loop.type) or (), tensor_type(all_reduce)
     if own is None:
         return False
     leaves = [leaf for index in elements for leaf in types[index].leaves()]
     after = sum(leaf.element_count for leaf in leaves if isinstance(leaf, TensorType))
-    return after <= own.element_count or after <= own.element_count * (trip_count(loop) or 1)
+    return after <= own.element_count * rounds
 
 
 def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) -> None:
