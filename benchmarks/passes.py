@@ -17,6 +17,7 @@ PASSES = (
     "move-converts", "simplify-loops", "sink-reshapes", "carry-concatenations",
     "move-into-branches", "move-out-of-branches", "conditional-to-select", "fold-transposes", "hoist-slices",
     "canonical-dots", "canonical-gathers", "propagate-constants", "simplify-collectives", "sink-all-reduces",
+    "simplify-tuples", "eliminate-dead-updates",
 )  # fmt: skip
 LINEAR = AtMost(2)
 """As for other edits of a module in memory."""
