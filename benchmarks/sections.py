@@ -10,6 +10,7 @@ from benchmarks.bubble import bubbles
 from benchmarks.caps import caps
 from benchmarks.clusters import clusters
 from benchmarks.diff import differences
+from benchmarks.driver import attempts, driver
 from benchmarks.figures import Figure
 from benchmarks.fit import fits
 from benchmarks.functions import functions
@@ -33,7 +34,6 @@ from benchmarks.quantize import quantization
 from benchmarks.ranks import ranks
 from benchmarks.reading import reading, reading_a_million, reading_against_xdsl, reading_repetitions
 from benchmarks.remat import remat
-from benchmarks.rewriting import attempts, rewriting
 from benchmarks.saturation import saturation
 from benchmarks.sharding import sharding
 from benchmarks.startup import startup
@@ -56,7 +56,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "diff": differences,
     "minimize": minimization,
     "timeline": timelines,
-    "rewriting": rewriting,
+    "driver": driver,
     "attempts": attempts,
     "passes": passes,
     "saturation": saturation,

@@ -24,7 +24,7 @@ TINY = Config(layers=1, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 LARGER = Config(layers=2, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0, chain=30, long_chain=90, layers=(1, 2))
 
-NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"], "rewriting": ["xdsl", "torch"]}
+NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"], "driver": ["xdsl", "torch"]}
 
 FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
 PROGRAM = Program("p", "", 100)

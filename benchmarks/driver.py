@@ -33,7 +33,7 @@ TWICE = AtMost(2)
 LEAST_PER_SECOND = 50_000
 
 
-def rewriting(plan: Plan) -> Iterator[Figure]:
+def driver(plan: Plan) -> Iterator[Figure]:
     """One fusion per three ops: against the peers; in a chain 30 times as long; and among further rules, up to 999."""
     one = RuleIndex([fuse_multiply_add])
     among = [RuleIndex([*further_rules(count), fuse_multiply_add]) for count in FURTHER]
