@@ -24,7 +24,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
-@DEFINED.rewrites("dot", "divide", depth=32)
+@DEFINED.rewrites("dot", "divide", "multiply", depth=32)
 def attention(build: Any, node: Any) -> Any:
     """softmax(steps(q k^T)) v -> as_defined(q, k, v, terms)"""
     match: Any = attention_at(build, node)
@@ -95,6 +95,12 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "divided after the values": lambda q, k, v: (lambda weights: (weights @ v) / weights.sum(-1, keepdims=True))(
         exponentials(scored(q, k))
     ),
+    "times a reciprocal": lambda q, k, v: (lambda weights: (weights * (1 / weights.sum(-1, keepdims=True))) @ v)(
+        exponentials(scored(q, k))
+    ),
+    "times a reciprocal after the values": lambda q, k, v: (
+        lambda weights: (1 / weights.sum(-1, keepdims=True)) * (weights @ v)
+    )(exponentials(scored(q, k))),
     "log softmax": lambda q, k, v: jnp.exp(jax.nn.log_softmax(scored(q, k))) @ v,
     "logsumexp": lambda q, k, v: (lambda s: jnp.exp(s - jax.nn.logsumexp(s, -1, keepdims=True)) @ v)(scored(q, k)),
     "mask chosen": lambda q, k, v: jax.nn.softmax(jnp.where(CAUSAL, scored(q, k), -1e9)) @ v,

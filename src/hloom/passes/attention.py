@@ -170,7 +170,7 @@ class _Softmax:
 
 
 def attention_at(build: Builder, node: Node) -> AttentionForm | None:
-    """The attention whose result a dot, or a dot divided, is; None, with the reason in the builder, for all else."""
+    """The attention that a dot is, or a dot divided or times a reciprocal; None, with the reason in the builder."""
     search = _Search(build)
     match = search.attention(node)
     if match is None:
@@ -201,13 +201,13 @@ class _Search:
         """Both forms: the weights are divided by their sums, or the result is."""
         if node.opcode == "dot":
             return self._of_dot(node, None, None, None)
-        if node.opcode != "divide":
-            return self._none("it is neither a dot nor a division")
         labels = tuple(self.axes.fresh(size) for size in _dims(node))
-        dot, inner = self._stripped((node.inputs[0], labels))
+        quotient = self._quotient(node, labels)
+        if quotient is None:
+            return self._none("it is neither a dot nor a division")
+        (dot, inner), total = quotient
         if dot.opcode != "dot" or len(_dims(dot)) != len(inner):
             return self._none("what is divided is no dot")
-        total = self._stripped((node.inputs[1], labels), through_broadcasts=True)
         return self._of_dot(dot, inner, total, labels)
 
     def _of_dot(
@@ -318,6 +318,20 @@ class _Search:
                 return node, labels
             node, labels = node.inputs[0], inner
 
+    def _quotient(self, node: Node, labels: tuple[Label, ...]) -> tuple[Value, Value] | None:
+        """What is divided, and by what: by a division, or by a product with a reciprocal."""
+        if node.opcode == "divide":
+            divisor = self._stripped((node.inputs[1], labels), through_broadcasts=True)
+            return self._stripped((node.inputs[0], labels)), divisor
+        if node.opcode != "multiply":
+            return None
+        for dividend, factor in (node.inputs, node.inputs[::-1]):
+            inverse, inner = self._stripped((factor, labels), through_broadcasts=True)
+            if inverse.opcode == "divide" and self._number(inverse.inputs[0], inner) == 1:
+                divisor = self._stripped((inverse.inputs[1], inner), through_broadcasts=True)
+                return self._stripped((dividend, labels)), divisor
+        return None
+
     def _softmax(self, weights: Value, total: Value | None) -> _Softmax | None:
         """What weights are the softmax of; `total` is what the result is divided by, where they are not."""
         if not used_once(weights[0]) and total is None:
@@ -329,10 +343,10 @@ class _Search:
             if node.opcode == "exponential" and quotients is None:
                 scores = self._exponential_of_log_softmax(node, labels)
                 return None if scores is None else _Softmax(scores)
-            if node.opcode != "divide":
+            quotient = self._quotient(node, labels)
+            if quotient is None:
                 return None
-            weights = self._stripped((node.inputs[0], labels))
-            total = self._stripped((node.inputs[1], labels), through_broadcasts=True)
+            weights, total = quotient
         exponential, own = self._unmasked(weights)
         summed = self._summed(total)
         if summed is None or exponential[0].opcode != "exponential":
