@@ -12,6 +12,7 @@ from hloom.text import ParseError, compile_pattern
 PATTERNS = (
     "", "a", "a*", "a+b", "(a|b)*c", "^a", "b$", "^$", "[ab]c", "[^a]b", "a{2}", "a{2,}b", "a{1,3}c", "(ab)?c", "a.c",
     "(a*)*b", "(a|a)*c", "a{0}b", "a{0,0}b", r"\w\.", "[a-b]{2}|c$", "^(a|b)+$", "(?:a|)b", "a*?b", "[]a]b", r"[\w.]c",
+    "^a{,2}b", "^a{,}b", "a{}", "a{x}", "^a{0,00001}b",
 )  # fmt: skip
 
 
@@ -38,6 +39,8 @@ def test_a_hostile_pattern_ends():
         ("[b-a]", 5, "a range from a greater to a smaller character"),
         ("a{3,2}", 2, "a repetition of 3 to 2 times"),
         ("a{9999}", 8, "a pattern of more than 2,000 states: its repetitions are too large"),
+        ("a{1000000}", 11, "a pattern of more than 2,000 states: its repetitions are too large"),
+        ("a{0,1000000}", 13, "a pattern of more than 2,000 states: its repetitions are too large"),
         (r"(a)\1", 5, r"'\1' is not known here"),
         ("(?=a)", 3, "only (...) and (?:...) are groups here"),
         ("a\\", 3, "nothing follows '\\'"),

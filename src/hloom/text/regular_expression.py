@@ -22,7 +22,7 @@ MOST_SETS = 2_000
 MOST_DEPTH = 50
 """How deep groups may nest."""
 _CLASSES = {"d": r"[0-9]", "w": r"[A-Za-z0-9_]", "s": r"[ \t\r\n\f\v]"}
-_COUNTS = re.compile(r"\{([0-9]{1,4})(?:(,)([0-9]{0,4}))?\}")
+_COUNTS = re.compile(r"\{(?:([0-9]+)|([0-9]*),([0-9]*))\}")
 _SPECIAL = frozenset("\\.[](){}*+?|^$")
 
 
@@ -189,8 +189,8 @@ class _PatternReader:
         match = _COUNTS.match(self.text, self.position)
         if match is None:
             return None
-        least = int(match[1])
-        most = least if match[2] is None else int(match[3]) if match[3] else None
+        least = int(match[1] or match[2] or 0)
+        most = least if match[1] else int(match[3]) if match[3] else None
         if most is not None and most < least:
             raise self.error(f"a repetition of {least} to {most} times")
         self.position = match.end()
