@@ -178,6 +178,13 @@ def test_unknown_element_types_are_key_errors():
 # Layouts
 
 
+def test_a_scalar_has_no_plain_layout():
+    scalar = TensorType(dtype("f32"))
+    assert scalar.with_layout(default_layout(0)) is scalar
+    assert TensorType(dtype("f32"), (), Layout()) is scalar
+    assert scalar.with_layout(Layout(memory_space=1)) is not scalar
+
+
 @pytest.mark.parametrize(
     ("layout", "text"),
     [

@@ -82,7 +82,8 @@ class Type:
 class TensorType(Type):
     """An array: element type, dimensions, which of them are dynamic, and its layout where one is given.
 
-    A dynamic dimension's entry in `dims` is its bound, or UNBOUNDED.
+    A dynamic dimension's entry in `dims` is its bound, or UNBOUNDED. A scalar's plain layout says nothing and is left
+    out, as in XLA's text.
     """
 
     __slots__ = ("_without_layout", "dims", "dtype", "dynamic", "layout")
@@ -101,6 +102,8 @@ class TensorType(Type):
         dynamic: Sequence[bool] | None = None,
     ) -> TensorType:
         dims = tuple(dims)
+        if layout is not None and not dims and layout.is_plain:
+            layout = None
         flags = tuple(dynamic) if dynamic and any(dynamic) else None
         made, fresh = cls._intern(dtype, dims, layout, flags)
         assert isinstance(made, TensorType)

@@ -198,7 +198,7 @@ def _decoded_array(data: bytes) -> TensorType | None:
 
 
 def read_shape(proto: Any, depth: int = 0) -> Type:
-    """A ShapeProto as a type; a scalar's plain layout says nothing and is left out, as in XLA's text.
+    """A ShapeProto as a type.
 
     Raises HloomError for sizes, element types and layouts that no type has.
     """
@@ -243,8 +243,6 @@ def _read_array(proto: Any, name: str) -> TensorType:
             if size < UNBOUNDED or (size == UNBOUNDED and not moves):
                 raise HloomError(f"a dimension cannot be {NO_SIZE if size == UNBOUNDED else size}")
     layout = _known_layout(proto.layout, len(dims)) if proto.HasField("layout") else None
-    if layout is not None and not dims and layout.is_plain:
-        layout = None
     return TensorType(DTYPES[name], dims, layout, dynamic)
 
 
