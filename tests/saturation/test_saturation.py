@@ -309,6 +309,29 @@ def test_nodes_are_bounded_and_what_is_there_by_then_is_chosen_from():
     hloom.verify(after)
 
 
+def test_arrays_of_dynamic_dimensions_stay():
+    before = hloom.parse("""
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    ENTRY main {
+      x = f32[8] parameter(0)
+      a = f32[64,64] parameter(1)
+      b = f32[64,64] parameter(2)
+      c = f32[64,1] parameter(3)
+      five = s32[] constant(5)
+      cut = f32[<=8] set-dimension-size(x, five), dimensions={0}
+      square = f32[<=8] multiply(cut, cut)
+      zero = f32[] constant(0)
+      sum = f32[] reduce(square, zero), dimensions={0}, to_apply=add
+      ab = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      abc = f32[64,1] dot(ab, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT t = (f32[], f32[64,1]) tuple(sum, abc)
+    }""")
+    after, [done] = saturate(before)
+    assert [str(node.type) for node in after.entry.nodes if node.opcode == "dot"] == ["f32[64]", "f32[64]"]
+    assert done.cost < done.cost_before
+    assert_same_numbers(before, after)
+
+
 def test_effects_stay():
     before = hloom.parse("""ENTRY e {
       x = f32[4] parameter(0)

@@ -52,6 +52,7 @@ from hloom.rewrite.matchers import is_splat as is_splat
 from hloom.rewrite.matchers import literal_value as literal_value
 from hloom.rewrite.matchers import scalar_integer as scalar_integer
 from hloom.rewrite.matchers import splat_of as splat_of
+from hloom.rewrite.matchers import static_type as static_type
 from hloom.rewrite.matchers import tensor_type as tensor_type
 from hloom.rewrite.matchers import used_once as used_once
 from hloom.rewrite.pattern import ANY as ANY

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, Literal, Node, TensorType
+from hloom.ir import Apply, Constant, Literal, Node, TensorType, TypeProblem
 
 VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
 """Ops that only place values: one number in every element stays so."""
@@ -63,6 +63,14 @@ def tensor_type(node: Node) -> TensorType | None:
     """The node's type where it is an array's of static dimensions; None for all else."""
     node_type = node.type
     return node_type if isinstance(node_type, TensorType) and node_type.dynamic is None else None
+
+
+def static_type(node: Node) -> TensorType:
+    """As `tensor_type`, without a layout; where that is None, raises TypeProblem: no rule fires then."""
+    array_type = tensor_type(node)
+    if array_type is None:
+        raise TypeProblem(f"{node.name} is no array of static dimensions")
+    return array_type.with_layout(None)
 
 
 def used_once(node: Node) -> bool:

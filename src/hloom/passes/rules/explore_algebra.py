@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from hloom.ir import Apply, Node, PaddingDimension, TensorType
 from hloom.passes.rules.dimensions import broadcast_dims
-from hloom.rewrite import Builder, Family, is_splat, splat_of, tensor_type
+from hloom.rewrite import Builder, Family, is_splat, splat_of, static_type, tensor_type
 
 EXPLORE_ALGEBRA = Family("explore-algebra")
 
@@ -117,7 +117,7 @@ def negation_outwards(build: Builder, node: Apply) -> Node | None:
         if operand.opcode == "negate" and _is_float(node) and _is_float(operand):
             operands = list(node.inputs)
             operands[side] = operand.inputs[0]
-            return build.op("negate", build.like(node, *operands, type=_plain(node)))
+            return build.op("negate", build.like(node, *operands, type=static_type(node)))
     return build.decline("no operand is negated")
 
 
@@ -132,7 +132,7 @@ def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
         if spread.opcode == "broadcast":
             operands = list(product.inputs)
             negated = build.op("negate", spread.inputs[0])
-            operands[side] = build.op("broadcast", negated, type=_plain(spread), dimensions=broadcast_dims(spread))
+            operands[side] = build.op("broadcast", negated, type=static_type(spread), dimensions=broadcast_dims(spread))
             return build.op(product.opcode, *operands)
     return build.decline("no factor is a broadcast")
 
@@ -221,7 +221,7 @@ def interleaved(build: Builder, node: Apply) -> Node | None:
             dims.append(1)
             parts = [build.reshape(part, TensorType(source.dtype, dims)) for part in parts]
         whole = build.op("concatenate", *parts, dimensions=(along + 1,))
-        return build.op("reshape", whole, type=_plain(node))
+        return build.op("reshape", whole, type=static_type(node))
     return build.decline("the operands are not padded so that their elements take turns")
 
 
@@ -252,18 +252,12 @@ def _is_same(one: Node, other: Node) -> bool:
 
 
 def _one(build: Builder, node: Node) -> Node:
-    array_type = _plain(node)
+    array_type = static_type(node)
     return build.broadcast(build.constant(1, array_type.dtype), array_type)
 
 
 def _shape(node: Node) -> tuple[int, ...]:
-    return tuple(_plain(node).dims)
-
-
-def _plain(node: Node) -> TensorType:
-    array_type = tensor_type(node)
-    assert array_type is not None, "an array"
-    return array_type.with_layout(None)
+    return tuple(static_type(node).dims)
 
 
 def _is_float(node: Node) -> bool:

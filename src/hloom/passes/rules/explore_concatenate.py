@@ -12,7 +12,7 @@ from hloom.ir import Apply, ConvolutionDimensions, Node, TensorType
 from hloom.passes.rules.dimensions import broadcast_dims
 from hloom.passes.rules.dot import make_dot, numbers_of, plain_algorithm, static_operands
 from hloom.passes.rules.explore_elementwise import ELEMENTWISE
-from hloom.rewrite import Builder, Family, tensor_type
+from hloom.rewrite import Builder, Family, static_type, tensor_type
 
 EXPLORE_CONCATENATE = Family("explore-concatenate")
 
@@ -29,7 +29,7 @@ def concatenation_of_elementwise(build: Builder, node: Apply) -> Node | None:
         types = [tensor_type(operand) for operand in operands]
         dims = [array_type.dims for array_type in types if array_type is not None]
         element_types = {array_type.dtype for array_type in types if array_type is not None}
-        if dims != [_array(part).dims for part in parts] or len(element_types) != 1:
+        if dims != [static_type(part).dims for part in parts] or len(element_types) != 1:
             return build.decline("an operand has another shape")
         whole = TensorType(element_types.pop(), result.dims)
         scalars = {operand.inputs[0] for operand in operands if _is_scalar_broadcast(operand)}
@@ -50,7 +50,7 @@ def elementwise_of_concatenations(build: Builder, node: Apply) -> Node | None:
     result = tensor_type(node)
     if not joined or len(node.inputs) < 2 or result is None:
         return build.decline("no operand is joined, or it is the only one")
-    shapes = [[_array(part).dims for part in operand.inputs] for operand in joined]
+    shapes = [[static_type(part).dims for part in operand.inputs] for operand in joined]
     if len(joined) == 1 and len(set(shapes[0])) != 1:
         return build.decline("one operand is joined, of arrays of several shapes")
     along = {operand.attributes["dimensions"] for operand in joined}
@@ -62,7 +62,9 @@ def elementwise_of_concatenations(build: Builder, node: Apply) -> Node | None:
         operands = [
             operand.inputs[number]
             if operand.opcode == "concatenate"
-            else build.op("broadcast", operand.inputs[0], type=TensorType(_array(operand).dtype, dims), dimensions=())
+            else build.op(
+                "broadcast", operand.inputs[0], type=TensorType(static_type(operand).dtype, dims), dimensions=()
+            )
             for operand in node.inputs
         ]
         parts.append(build.like(node, *operands, type=TensorType(result.dtype, dims)))
@@ -78,7 +80,7 @@ def concatenation_of_transposes(build: Builder, node: Apply) -> Node | None:
     [along] = node.attributes["dimensions"]
     order = parts[0].attributes["dimensions"]
     whole = build.op("concatenate", *(part.inputs[0] for part in parts), dimensions=(order[along],))
-    return build.like(parts[0], whole, type=_array(node))
+    return build.like(parts[0], whole, type=static_type(node))
 
 
 @EXPLORE_CONCATENATE.rewrites("concatenate")
@@ -93,7 +95,7 @@ def concatenation_of_windows(build: Builder, node: Apply) -> Node | None:
     if any(part.inputs[1] is not parts[0].inputs[1] for part in parts):
         return build.decline("the windows begin with other values")
     whole = build.op("concatenate", *(part.inputs[0] for part in parts), dimensions=(along,))
-    return build.like(parts[0], whole, parts[0].inputs[1], type=_array(node))
+    return build.like(parts[0], whole, parts[0].inputs[1], type=static_type(node))
 
 
 @EXPLORE_CONCATENATE.rewrites("reduce-window")
@@ -108,7 +110,7 @@ def window_of_concatenation(build: Builder, node: Apply) -> Node | None:
     parts: list[Node] = []
     for part in joined.inputs:
         dims = list(result.dims)
-        dims[along] = _array(part).dims[along]
+        dims[along] = static_type(part).dims[along]
         parts.append(build.like(node, part, node.inputs[1], type=TensorType(result.dtype, dims)))
     return build.op("concatenate", *parts, type=result.with_layout(None), dimensions=(along,))
 
@@ -130,7 +132,7 @@ def concatenation_of_convolutions(build: Builder, node: Apply) -> Node | None:
     if node.attributes["dimensions"] != (labels.output.index("b"),) or parts[0].attribute("batch_group_count") != 1:
         return build.decline("it is not joined along images")
     whole = build.op("concatenate", *(part.inputs[0] for part in parts), dimensions=(labels.lhs.index("b"),))
-    return build.like(parts[0], whole, parts[0].inputs[1], type=_array(node))
+    return build.like(parts[0], whole, parts[0].inputs[1], type=static_type(node))
 
 
 @EXPLORE_CONCATENATE.rewrites("concatenate")
@@ -151,7 +153,7 @@ def convolutions_as_groups(build: Builder, node: Apply) -> Node | None:
     image = build.op("concatenate", *(part.inputs[0] for part in parts), dimensions=(labels.lhs.index("f"),))
     kernel = build.op("concatenate", *(part.inputs[1] for part in parts), dimensions=(labels.rhs.index("o"),))
     groups = first.attribute("feature_group_count") * len(parts)
-    return build.like(first, image, kernel, type=_array(node), feature_group_count=groups)
+    return build.like(first, image, kernel, type=static_type(node), feature_group_count=groups)
 
 
 @EXPLORE_CONCATENATE.rewrites("add")
@@ -203,11 +205,11 @@ def _sum_of_parts(build: Builder, node: Apply, *along: tuple[int, ...]) -> Node 
     if (first.attributes["dimensions"], second.attributes["dimensions"]) != along:
         return build.decline("the operands are not joined along what is summed")
     pairs = list(zip(first.inputs, second.inputs, strict=True))
-    if any(_array(one).dims[along[0][0]] != _array(other).dims[along[1][0]] for one, other in pairs):
+    if any(static_type(one).dims[along[0][0]] != static_type(other).dims[along[1][0]] for one, other in pairs):
         return build.decline("the operands are not cut alike")
-    total = build.like(node, *pairs[0], type=_array(node))
+    total = build.like(node, *pairs[0], type=static_type(node))
     for pair in pairs[1:]:
-        total = build.op("add", total, build.like(node, *pair, type=_array(node)))
+        total = build.op("add", total, build.like(node, *pair, type=static_type(node)))
     return total
 
 
@@ -226,11 +228,11 @@ def sum_of_convolutions_joined(build: Builder, node: Apply) -> Node | None:
     labels: ConvolutionDimensions = first.attributes["dim_labels"]
     operands: list[Node] = []
     for side, along in ((0, labels.lhs.index("f")), (1, labels.rhs.index("i"))):
-        one, other = _array(first.inputs[side]), _array(second.inputs[side])
+        one, other = static_type(first.inputs[side]), static_type(second.inputs[side])
         if one.dtype is not other.dtype or _without(one, along) != _without(other, along):
             return build.decline("the operands differ in more than features")
         operands.append(build.op("concatenate", first.inputs[side], second.inputs[side], dimensions=(along,)))
-    return build.like(first, *operands, type=_array(node))
+    return build.like(first, *operands, type=static_type(node))
 
 
 def _alike(node: Apply, opcodes: Sequence[str]) -> list[Apply] | None:
@@ -251,12 +253,6 @@ def _is_scalar_broadcast(node: Node) -> bool:
 
 def _without(array_type: TensorType, along: int) -> tuple[int, ...]:
     return tuple(size for dim, size in enumerate(array_type.dims) if dim != along)
-
-
-def _array(node: Node) -> TensorType:
-    array_type = tensor_type(node)
-    assert array_type is not None, "an array"
-    return array_type.with_layout(None)
 
 
 def _is_float(node: Node) -> bool:

@@ -14,12 +14,11 @@ from hloom.ir import (
     Node,
     PaddingDimension,
     SliceDimension,
-    TensorType,
     Window,
     WindowDimension,
 )
 from hloom.passes.rules.dimensions import broadcast_dims
-from hloom.rewrite import Builder, Family, is_splat, tensor_type
+from hloom.rewrite import Builder, Family, is_splat, static_type, tensor_type
 
 EXPLORE_CONVOLUTION = Family("explore-convolution")
 
@@ -39,7 +38,7 @@ def factor_into_kernel(build: Builder, node: Apply) -> Node | None:
         mapped = (labels.rhs.index("o"),) if dims else ()
         spread = build.op("broadcast", factor.inputs[0], type=kernel.with_layout(None), dimensions=mapped)
         scaled = build.op(node.opcode, convolution.inputs[1], spread)
-        return build.like(convolution, convolution.inputs[0], scaled, type=_plain(convolution))
+        return build.like(convolution, convolution.inputs[0], scaled, type=static_type(convolution))
     return build.decline("it is no product of a convolution and a factor of each feature")
 
 
@@ -62,9 +61,9 @@ def factor_behind_convolution(build: Builder, node: Apply) -> Node | None:
             if side == 0 and broadcast_dims(factor) and node.attribute("batch_group_count") != 1:
                 continue
             operands = (value, node.inputs[1]) if side == 0 else (node.inputs[0], value)
-            made = build.like(node, *operands, type=_plain(node))
+            made = build.like(node, *operands, type=static_type(node))
             mapped = (result_dim,) if broadcast_dims(factor) else ()
-            spread = build.op("broadcast", factor.inputs[0], type=_plain(node), dimensions=mapped)
+            spread = build.op("broadcast", factor.inputs[0], type=static_type(node), dimensions=mapped)
             return build.op(scaled.opcode, made, spread)
     return build.decline("no operand is scaled by a number, nor images or output features")
 
@@ -81,8 +80,8 @@ def factor_from_image_to_kernel(build: Builder, node: Apply) -> Node | None:
         if factor.opcode != "broadcast" or broadcast_dims(factor) != (labels.lhs.index("f"),):
             continue
         mapped = (labels.rhs.index("i"),)
-        spread = build.op("broadcast", factor.inputs[0], type=_plain(kernel), dimensions=mapped)
-        return build.like(node, value, build.op(scaled.opcode, kernel, spread), type=_plain(node))
+        spread = build.op("broadcast", factor.inputs[0], type=static_type(kernel), dimensions=mapped)
+        return build.like(node, value, build.op(scaled.opcode, kernel, spread), type=static_type(node))
     return build.decline("it is not scaled by a factor of each input feature")
 
 
@@ -99,7 +98,7 @@ def sum_of_convolutions(build: Builder, node: Apply) -> Node | None:
         if first.inputs[side] is second.inputs[side] and one.type == other.type and _element(one) is _element(node):
             total = build.op(node.opcode, one, other)
             operands = (first.inputs[0], total) if side == 0 else (total, first.inputs[1])
-            return build.like(first, *operands, type=_plain(first))
+            return build.like(first, *operands, type=static_type(first))
     return build.decline("the convolutions have no operand in common")
 
 
@@ -115,10 +114,10 @@ def sum_of_convolutions_of_two_sizes(build: Builder, node: Apply) -> Node | None
         padding = kernel_enlargement(smaller, larger)
         if padding is None:
             continue
-        zero = build.constant(0, tensor_type(smaller.inputs[1]).dtype)  # pyright: ignore[reportOptionalMemberAccess]
+        zero = build.constant(0, static_type(smaller.inputs[1]).dtype)
         padded = build.op("pad", smaller.inputs[1], zero, padding=padding)
         kernels = (larger.inputs[1], padded) if larger is first else (padded, larger.inputs[1])
-        return build.like(larger, first.inputs[0], build.op(node.opcode, *kernels), type=_plain(node))
+        return build.like(larger, first.inputs[0], build.op(node.opcode, *kernels), type=static_type(node))
     return build.decline("no kernel with zeros around it does what the other does")
 
 
@@ -141,7 +140,7 @@ def convolution_with_zeros_around(build: Builder, node: Apply) -> Node | None:
         if part.interior or min(part.low, part.high, low, high, source.dims[dim] - 1) < 0 or own.reversal:
             return build.decline("the image is not padded by as much")
         dimensions.append(replace(own, size=source.dims[dim], padding_low=low, padding_high=high))
-    return build.like(node, node.inputs[0], pad.inputs[0], type=_plain(node), window=Window(tuple(dimensions)))
+    return build.like(node, node.inputs[0], pad.inputs[0], type=static_type(node), window=Window(tuple(dimensions)))
 
 
 @EXPLORE_CONVOLUTION.rewrites("slice")
@@ -151,7 +150,7 @@ def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
     if not isinstance(convolution, Apply) or convolution.opcode != "convolution" or _has_groups(convolution):
         return build.decline("it is no slice of a convolution without groups")
     labels: ConvolutionDimensions = convolution.attributes["dim_labels"]
-    parts, result = node.attributes["slice"], _plain(convolution)
+    parts, result = node.attributes["slice"], static_type(convolution)
     if any(parts[dim] != SliceDimension(0, result.dims[dim], 1) for dim in labels.spatial(labels.output)):
         return build.decline("it cuts spatial dimensions")
     operands: list[Node] = []
@@ -159,10 +158,10 @@ def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
         (convolution.inputs[0], labels.lhs.index("b"), parts[labels.output.index("b")]),
         (convolution.inputs[1], labels.rhs.index("o"), parts[labels.output.index("f")]),
     ):
-        cut = [SliceDimension(0, size, 1) for size in _plain(operand).dims]
+        cut = [SliceDimension(0, size, 1) for size in static_type(operand).dims]
         takes_all, cut[dim] = part == cut[dim], part
         operands.append(operand if takes_all else build.op("slice", operand, slice=tuple(cut)))
-    return build.like(convolution, *operands, type=_plain(node))
+    return build.like(convolution, *operands, type=static_type(node))
 
 
 def kernel_enlargement(smaller: Apply, larger: Apply) -> tuple[PaddingDimension, ...] | None:
@@ -211,9 +210,3 @@ def _element(node: Node) -> object:
     array_type = tensor_type(node)
     is_float = array_type is not None and (array_type.dtype.is_float or array_type.dtype.is_complex)
     return array_type.dtype if array_type is not None and is_float else None
-
-
-def _plain(node: Node) -> TensorType:
-    array_type = tensor_type(node)
-    assert array_type is not None, "an array"
-    return array_type.with_layout(None)

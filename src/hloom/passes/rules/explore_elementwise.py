@@ -9,7 +9,7 @@ from __future__ import annotations
 from hloom.ir import Apply, Node, TensorType
 from hloom.passes.rules.dimensions import broadcast_dims, kept_by_reshape
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
-from hloom.rewrite import Builder, Family, splat_of, tensor_type
+from hloom.rewrite import Builder, Family, splat_of, static_type, tensor_type
 
 EXPLORE_ELEMENTWISE = Family("explore-elementwise")
 
@@ -29,7 +29,7 @@ def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
         return build.decline("not all operands are broadcasts")
     widest = max(node.inputs, key=lambda operand: len(broadcast_dims(operand)))
     dims = broadcast_dims(widest)
-    if len(dims) == tensor_type(node).rank:  # pyright: ignore[reportOptionalMemberAccess]
+    if len(dims) == static_type(node).rank:
         return build.decline("nothing is repeated")
     operands: list[Node] = []
     small = tensor_type(widest.inputs[0])
@@ -47,7 +47,7 @@ def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
         spread = TensorType(source.dtype, small.dims)
         operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=mapped))
     made = build.like(node, *operands, type=_with_dims(node, small))
-    return build.op("broadcast", made, type=_plain(node), dimensions=dims)
+    return build.op("broadcast", made, type=static_type(node), dimensions=dims)
 
 
 @EXPLORE_ELEMENTWISE.rewrites(*ADDITIVE, *MULTIPLICATIVE)
@@ -103,7 +103,7 @@ def clamp_of_bounded(build: Builder, node: Apply) -> Node | None:
             continue
         for inner, own in (value.inputs, reversed(value.inputs)):
             if own is bound or (own.opcode == "broadcast" and own.inputs[0] is bound):
-                return build.like(node, low, inner, high, type=_plain(node))
+                return build.like(node, low, inner, high, type=static_type(node))
     return build.decline("what is clamped has neither bound")
 
 
@@ -113,7 +113,7 @@ def _of_two_broadcasts(build: Builder, opcode: str, first: Node, second: Node) -
     if broadcast_dims(first) != broadcast_dims(second) or sources[0].type != sources[1].type:
         return build.op(opcode, first, second)
     small = build.op(opcode, *sources)
-    return build.op("broadcast", small, type=_plain(first), dimensions=broadcast_dims(first))
+    return build.op("broadcast", small, type=static_type(first), dimensions=broadcast_dims(first))
 
 
 @EXPLORE_ELEMENTWISE.rewrites("multiply", "divide")
@@ -175,7 +175,7 @@ def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
         own = tensor_type(operand)
         if own is None or shape is None or own.dims != shape.dims:
             return build.decline("an operand has another shape")
-        wanted = TensorType(own.dtype, tensor_type(node).dims)  # pyright: ignore[reportOptionalMemberAccess]
+        wanted = TensorType(own.dtype, static_type(node).dims)
         operands.append(_moved(build, node, operand, wanted))
     return build.like(inner, *operands, type=_with_dims(inner, node.type))
 
@@ -198,12 +198,16 @@ def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
         return build.decline("it is no reshape of an elementwise op")
     if sum(operand.opcode != "broadcast" for operand in inner.inputs) > 1:
         return build.decline("more than one operand would be reshaped")
-    dims = _plain(node).dims
-    if kept_by_reshape(_plain(inner).dims, dims) is not None:
+    dims = static_type(node).dims
+    if kept_by_reshape(static_type(inner).dims, dims) is not None:
         return build.decline("only dimensions of size 1 come or go")
-    if any(tensor_type(operand) is None or _plain(operand).dims != _plain(inner).dims for operand in inner.inputs):
+    if any(
+        tensor_type(operand) is None or static_type(operand).dims != static_type(inner).dims for operand in inner.inputs
+    ):
         return build.decline("an operand has another shape")
-    operands = [build.op("reshape", operand, type=TensorType(_plain(operand).dtype, dims)) for operand in inner.inputs]
+    operands = [
+        build.op("reshape", operand, type=TensorType(static_type(operand).dtype, dims)) for operand in inner.inputs
+    ]
     return build.like(inner, *operands, type=_with_dims(inner, node.type))
 
 
@@ -227,7 +231,7 @@ def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
             operands.append(build.op("broadcast", operand.inputs[0], type=result, dimensions=()))
         else:
             operands.append(build.like(node, operand, *node.inputs[1:], type=result))
-    return build.like(inner, *operands, type=_plain(node))
+    return build.like(inner, *operands, type=static_type(node))
 
 
 @EXPLORE_ELEMENTWISE.rewrites("reduce")
@@ -240,7 +244,7 @@ def sum_of_products(build: Builder, node: Apply) -> Node | None:
         factor, value = inner.inputs[at], inner.inputs[1 - at]
         if factor.opcode != "broadcast" or value.opcode == "broadcast" or set(broadcast_dims(factor)) & set(over):
             continue
-        total = build.like(node, value, node.inputs[1], type=_plain(node))
+        total = build.like(node, value, node.inputs[1], type=static_type(node))
         return build.op(inner.opcode, total, _kept_broadcast(build, node, factor, over))
     return build.decline("no factor is a broadcast along what is summed")
 
@@ -255,7 +259,7 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
     operands: list[Node] = []
     dims_of: list[tuple[int, ...]] = []
     for operand in inner.inputs:
-        dims = tuple(range(_plain(inner).rank))
+        dims = tuple(range(static_type(inner).rank))
         if operand.opcode == "broadcast" and broadcast_dims(operand):
             operand, dims = operand.inputs[0], broadcast_dims(operand)
         if not set(over) <= set(dims) or list(dims) != sorted(dims):
@@ -264,12 +268,12 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
         dims_of.append(dims)
     batch = [dim for dim in dims_of[0] if dim in dims_of[1] and dim not in over]
     rest = [dim for dims in dims_of for dim in dims if dim not in (*batch, *over)]
-    kept = [dim for dim in range(_plain(inner).rank) if dim not in over]
+    kept = [dim for dim in range(static_type(inner).rank) if dim not in over]
     if [*batch, *rest] != kept:
         return build.decline("a product has its dimensions in another order")
     numbers = [tuple(dims.index(dim) for dim in part) for part in (batch, over) for dims in dims_of]
     names = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
-    return build.op("dot", *operands, type=_plain(node), **dict(zip(names, numbers, strict=True)))
+    return build.op("dot", *operands, type=static_type(node), **dict(zip(names, numbers, strict=True)))
 
 
 @EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
@@ -292,8 +296,8 @@ def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
             operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither a reshape nor a number")
-    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
-    return build.op("reshape", made, type=_plain(node))
+    made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
+    return build.op("reshape", made, type=static_type(node))
 
 
 @EXPLORE_ELEMENTWISE.rewrites(*BINARY, "compare", "select")
@@ -303,17 +307,17 @@ def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
     orders = {view.attributes["dimensions"] for view in views}
     if len(views) < 2 or len(orders) != 1 or tensor_type(node) is None:
         return build.decline("no two operands are transposed alike")
-    dims = _plain(views[0].inputs[0]).dims
+    dims = static_type(views[0].inputs[0]).dims
     operands: list[Node] = []
     for operand in node.inputs:
         if operand.opcode == "transpose":
             operands.append(operand.inputs[0])
         elif operand.opcode == "broadcast" and not broadcast_dims(operand):
-            spread = TensorType(_plain(operand).dtype, dims)
+            spread = TensorType(static_type(operand).dtype, dims)
             operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither transposed nor a number")
-    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
+    made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
     return build.op("transpose", made, dimensions=orders.pop())
 
 
@@ -323,7 +327,7 @@ def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
     views = [operand for operand in node.inputs if operand.opcode == "slice"]
     if not views or len({view.attributes["slice"] for view in views}) != 1 or tensor_type(node) is None:
         return build.decline("the operands are not sliced alike")
-    shapes = {_plain(view.inputs[0]).dims for view in views}
+    shapes = {static_type(view.inputs[0]).dims for view in views}
     if len(shapes) != 1 or not all(
         any(user.opcode == "slice" and user not in views for user in view.inputs[0].users) for view in views
     ):
@@ -334,11 +338,11 @@ def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
         if operand.opcode == "slice":
             operands.append(operand.inputs[0])
         elif operand.opcode == "broadcast" and not broadcast_dims(operand):
-            spread = TensorType(_plain(operand).dtype, dims)
+            spread = TensorType(static_type(operand).dtype, dims)
             operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither a slice nor a number")
-    made = build.like(node, *operands, type=TensorType(_plain(node).dtype, dims))
+    made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
     return build.op("slice", made, slice=views[0].attributes["slice"])
 
 
@@ -350,7 +354,7 @@ def sum_of_sums(build: Builder, node: Apply) -> Node | None:
         return build.decline("it is no sum of sums")
     if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.inputs):
         return build.decline("neither is a broadcast or a product")
-    totals = [build.like(node, operand, node.inputs[1], type=_plain(node)) for operand in inner.inputs]
+    totals = [build.like(node, operand, node.inputs[1], type=static_type(node)) for operand in inner.inputs]
     return build.op(inner.opcode, *totals)
 
 
@@ -363,25 +367,19 @@ def _summed(node: Apply) -> tuple[Node | None, tuple[int, ...]]:
 
 
 def _without(node: Node, over: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(size for dim, size in enumerate(_plain(node).dims) if dim not in over)
+    return tuple(size for dim, size in enumerate(static_type(node).dims) if dim not in over)
 
 
 def _kept_broadcast(build: Builder, node: Apply, factor: Node, over: tuple[int, ...]) -> Node:
-    kept = [dim for dim in range(tensor_type(factor).rank) if dim not in over]  # pyright: ignore[reportOptionalMemberAccess]
+    kept = [dim for dim in range(static_type(factor).rank) if dim not in over]
     dims = tuple(kept.index(dim) for dim in broadcast_dims(factor))
-    return build.op("broadcast", factor.inputs[0], type=_plain(node), dimensions=dims)
-
-
-def _plain(node: Node) -> TensorType:
-    array_type = tensor_type(node)
-    assert array_type is not None, "an array"
-    return array_type.with_layout(None)
+    return build.op("broadcast", factor.inputs[0], type=static_type(node), dimensions=dims)
 
 
 def _with_dims(node: Node, shape: object) -> TensorType:
     """A node's element type with the dimensions of another type."""
     assert isinstance(shape, TensorType), "an array"
-    return TensorType(_plain(node).dtype, shape.dims)
+    return TensorType(static_type(node).dtype, shape.dims)
 
 
 def _is_float(node: Node) -> bool:
