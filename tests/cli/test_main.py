@@ -76,7 +76,8 @@ def test_a_process_says_one_error(broken: Path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("frob",), ("inspect",), ("inspect", "a", "b"), ("draw", "x", "--hops", "z"), ("run", "x", "--frob")],
+    [(), ("frob",), ("inspect",), ("inspect", "a", "b"), ("draw", "x", "--hops", "z"), ("run", "x", "--frob")]
+    + [(name, "x", "--seed", "-1") for name in ("evaluate", "grad", "minimize", "opt", "prune", "quantize", "run")],
 )
 def test_bad_usage(call: Call, arguments: tuple[str, ...]):
     result = call(*arguments)

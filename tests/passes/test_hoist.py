@@ -251,7 +251,9 @@ def test_values_that_outgrow_what_they_are_computed_of(before: str, options: str
     assert_same_outputs(module_of(before), after, exact=False)
 
 
-@pytest.mark.parametrize("options", ["constants=some", "inflation=-1", "inflation=inf", "growth=x", "only=dot+dots"])
+@pytest.mark.parametrize(
+    "options", ["constants=some", "constants=2", "inflation=-1", "inflation=inf", "growth=x", "only=dot+dots"]
+)
 def test_options_that_are_no_numbers(options: str):
     with pytest.raises(HloomError, match="hoist: "):
         apply(module_of(CONSTANT), f"hoist({options})")

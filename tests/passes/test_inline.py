@@ -85,6 +85,12 @@ def test_the_limit_is_an_option():
     assert report.changes < 50 and result.node_count < 200
 
 
+@pytest.mark.parametrize("what", ["inline(limit=some)", "inline(limit=-1)", "inline-fusions(limit=1e3)"])
+def test_a_limit_that_is_no_number(what: str):
+    with pytest.raises(HloomError, match="limit is a number of instructions, not "):
+        inlined(DOUBLED, what)
+
+
 def test_fusions():
     text = """
     f { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }

@@ -42,7 +42,9 @@ MOST_DIGITS = 18
 @click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
 @click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the inputs of --check.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the inputs of --check."
+)
 @json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
 def command(

@@ -78,7 +78,7 @@ MOST_SHOWN = 8
     "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
     help="Write the inputs that the smallest module differs on into this file.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of random inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random inputs.")
 @click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Most candidates checked.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), default=TIMEOUT, show_default=True,

@@ -49,7 +49,12 @@ if TYPE_CHECKING:
 )
 @click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; 1 where they differ.")
 @click.option("--verify-each", is_flag=True, help="Check the module's structure and types after each pass.")
-@click.option("--seed", type=int, metavar="N", help="Of --verify's inputs, and for passes that take one.  [default: 0]")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Of --verify's inputs, and for passes that take one.  [default: 0]",
+)
 @click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="The relative tolerance of --verify.")
 @click.option("--report", "is_reported", is_flag=True, help="What passes and rules did, and what rejected rules.")
 @click.option("--steps", "list_steps", is_flag=True, help="List the rewrites, numbered.")

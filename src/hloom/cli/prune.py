@@ -71,7 +71,9 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 )
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays that --check takes.")
-@click.option("--seed", type=int, metavar="N", help="Of random arrays, where none are given.  [default: 0]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Of random arrays, where none are given.  [default: 0]"
+)
 @click.option(
     "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="For times."
 )

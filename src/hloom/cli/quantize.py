@@ -121,7 +121,9 @@ ALPHA = AlphaType()
     multiple=True,
     help="All arrays that --check takes; given again, of the next step, which continues with the caches.",
 )
-@click.option("--seed", type=int, metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]"
+)
 @click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
 @click.option(
     "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="For times."

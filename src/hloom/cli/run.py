@@ -29,7 +29,9 @@ MOST_DIFFERENCES = 10
 @click.command("run")
 @file_argument
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
-@click.option("--seed", type=int, metavar="N", help="Of the random inputs, where none are given.  [default: 0]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs, where none are given.  [default: 0]"
+)
 @click.option(
     "--check",
     metavar="OTHER",

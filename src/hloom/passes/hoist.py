@@ -67,8 +67,10 @@ def hoist(
     many times the bytes of all elements of the state that it is computed of. With `only`, opcodes joined by +, nothing
     else becomes an element. Raises HloomError for options that are no such numbers or opcodes.
     """
+    if constants not in (0, 1):
+        raise HloomError(f"hoist: constants is 0 or 1, not '{constants}'")
     limits = _Limits(
-        cheap, _number(constants, "constants", "0 or 1") != 0, _ratio(inflation, "inflation"), _ratio(growth, "growth"),
+        cheap, constants == 1, _ratio(inflation, "inflation"), _ratio(growth, "growth"),
         _opcodes(only),
     )  # fmt: skip
     report = Report("hoist")
@@ -96,7 +98,15 @@ class _Limits:
 
 
 def _ratio(given: float | int | str | None, name: str) -> float | None:
-    return None if given is None else _number(given, name, "a number, as 1.5")
+    if given is None:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise HloomError(f"hoist: {name} is a number, as 1.5, not '{given}'")
+    return number
 
 
 def _opcodes(given: str) -> frozenset[str]:
@@ -105,16 +115,6 @@ def _opcodes(given: str) -> frozenset[str]:
     if unknown:
         raise HloomError(f"hoist: only is opcodes such as dot+reduce, and '{unknown[0]}' is none")
     return opcodes
-
-
-def _number(given: float | int | str, name: str, wanted: str) -> float:
-    try:
-        number = float(given)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise HloomError(f"hoist: {name} is {wanted}, not '{given}'")
-    return number
 
 
 def runs_at_most_once(loop: Apply) -> bool:

@@ -24,7 +24,7 @@ LEAST_COPIES = 20_000
 """How many may be copied in any module."""
 
 
-def inline(module: Module, limit: int | None = None, once: int | str = 0) -> Report:
+def inline(module: Module, limit: int | str | None = None, once: int | str = 0) -> Report:
     """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
 
     Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
@@ -37,7 +37,7 @@ def inline(module: Module, limit: int | None = None, once: int | str = 0) -> Rep
     return _inline(module, "inline", _is_only_call if once else _is_open_call, limit)
 
 
-def inline_fusions(module: Module, limit: int | None = None) -> Report:
+def inline_fusions(module: Module, limit: int | str | None = None) -> Report:
     """Put the fused instructions in place of every fusion whose inside is not a backend's own, to the same limit."""
     return _inline(module, "inline-fusions", _is_open_fusion, limit)
 
@@ -47,8 +47,12 @@ def copy_limit(module: Module) -> int:
     return max(LEAST_COPIES, min(COPIES_FOR_A_NODE * module.node_count, MAX_NODES), 2 * module.node_count)
 
 
-def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | None) -> Report:
+def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | str | None) -> Report:
     """Inline from the entry down, so that every instruction is copied only to where it stays."""
+    if isinstance(limit, str) or (limit is not None and limit < 0):
+        raise HloomError(
+            f"{name}: limit is a number of instructions, not '{limit}'", hint=f"as in -p '{name}(limit=1000)'"
+        )
     report, left = Report(name), Counter[str]()
     module.index_users()
     order = callees_first(module)
