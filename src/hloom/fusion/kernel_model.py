@@ -13,7 +13,6 @@ As XLA's emitters do it (xla/service/elemental_ir_emitter.cc, xla/service/fusion
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -522,8 +521,14 @@ def _box(node: Node) -> _Box | None:
 
 
 def _common_elements(one: _Box, other: _Box) -> int:
-    sides = (min(a[1], b[1]) - max(a[0], b[0]) for a, b in zip(one, other, strict=True))
-    return math.prod(max(0, side) for side in sides)
+    count = 1
+    for (start, limit), (other_start, other_limit) in zip(one, other, strict=True):
+        first = start if start > other_start else other_start
+        last = limit if limit < other_limit else other_limit
+        if last <= first:
+            return 0
+        count *= last - first
+    return count
 
 
 def _is_transposing(node: Node) -> bool:
