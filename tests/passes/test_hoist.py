@@ -251,6 +251,40 @@ def test_values_that_outgrow_what_they_are_computed_of(before: str, options: str
     assert_same_outputs(module_of(before), after, exact=False)
 
 
+def test_a_constant_before_the_state():
+    before = module_of("""
+    body {
+      one = s32[] constant(1)
+      p = (s32[], f32[4], f32[4]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      x = f32[4] get-tuple-element(p), index=1
+      w = f32[4] get-tuple-element(p), index=2
+      j = s32[] add(i, one)
+      e = f32[4] exponential(w)
+      y = f32[4] multiply(x, e)
+      ROOT r = (s32[], f32[4], f32[4]) tuple(j, y, w)
+    }
+    condition {
+      three = s32[] constant(3)
+      p = (s32[], f32[4], f32[4]) parameter(0)
+      q = (s32[], f32[4], f32[4]) copy(p)
+      i = s32[] get-tuple-element(q), index=0
+      ROOT c = pred[] compare(i, three), direction=LT
+    }
+    ENTRY e {
+      zero = s32[] constant(0)
+      x = f32[4] parameter(0)
+      w = f32[4] parameter(1)
+      t = (s32[], f32[4], f32[4]) tuple(zero, x, w)
+      ROOT l = (s32[], f32[4], f32[4]) while(t), condition=condition, body=body
+    }""")
+    after, report = apply(before, "hoist")
+    verify(after)
+    assert report.changed
+    assert "exponential" not in {node.opcode for node in after["body"].nodes}
+    assert_same_outputs(before, after)
+
+
 @pytest.mark.parametrize(
     "options", ["constants=some", "constants=2", "inflation=-1", "inflation=inf", "growth=x", "only=dot+dots"]
 )

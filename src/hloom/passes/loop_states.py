@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hloom.ir import Apply, Attributes, Graph, Node, TupleSharding, TupleType, Type, Uniform
@@ -44,7 +45,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
         callee.set_type(parameter, TupleType([*(elements_of(parameter.type) or ()), *wider.elements[width:]]))
         callee.set_attributes(parameter, _wider(parameter.attributes, shardings))
     state, root = body.parameters[0], body.root
-    first = next(node for node in body.nodes if node is not state)
+    first = _next(body, state)
     elements: list[Node] = [
         body.add_apply(OPS[_GET], [state], node.type, {"index": index}, before=first)
         for index, node in enumerate(added, width)
@@ -58,6 +59,11 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
     return made, elements
 
 
+def _next(graph: Graph, state: Node) -> Node | None:
+    """What comes after a state, which constants may come before."""
+    return next((after for node, after in pairwise(graph.nodes) if node is state), None)
+
+
 def _use_narrow_state(graph: Graph, width: int) -> None:
     """Let what uses a loop's state whole use a tuple of its first elements."""
     state = graph.parameters[0]
@@ -66,7 +72,7 @@ def _use_narrow_state(graph: Graph, width: int) -> None:
     ]
     if not whole:
         return
-    first = next((node for node in graph.nodes if node is not state), None)
+    first = _next(graph, state)
     parts = [
         graph.add_apply(OPS[_GET], [state], element_type, {"index": index}, before=first)
         for index, element_type in enumerate((elements_of(state.type) or ())[:width])
