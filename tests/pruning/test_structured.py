@@ -198,6 +198,27 @@ def test_groups_of_convolutions(groups: int, multiplier: int, units: int):
     assert counts.count(groups // 2) >= 1
 
 
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_a_convolution_that_reads_an_input(groups: int):
+    """The input keeps its channels: the convolution reads those of the groups that are left."""
+
+    def conv(x, kernel, groups):
+        return jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups
+        )
+
+    def network(params, x):
+        h = jax.nn.relu(conv(jax.nn.relu(conv(x, params["first"], groups)), params["second"], groups))
+        return conv(h, params["last"], 1)
+
+    params = {"first": normal(3, 3, 2, 24), "second": normal(3, 3, 24 // groups, 48), "last": normal(1, 1, 48, 5)}
+    made = check(*traced(network, params, normal(2, 6, 6, 2 * groups)), 0.5)
+    counts = [
+        n.attributes.get("feature_group_count") or 1 for n in made.module.entry.nodes if n.opcode == "convolution"
+    ]
+    assert counts == [groups // 2, groups // 2, 1]
+
+
 def test_groups_of_the_batch():
     module = hloom.parse("""ENTRY main {
   x = f32[5,8] parameter(0), metadata={op_name="x"}

@@ -7,7 +7,7 @@ dot(tanh(dot(x, up)), down)     up = f32[64,126], down = f32[126,8]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from hloom.ir import (
 )
 from hloom.propagation import DataflowGraph
 from hloom.pruning.dimension_dependency import LeafDim, OperandDim, convolution_groups
-from hloom.quantization import InsertionPoint, write_entry_layout
+from hloom.quantization import InsertionPoint, array_type, write_entry_layout
 
 Kept = Mapping[LeafDim, np.ndarray]
 """By dimension the positions that are kept, in order."""
@@ -40,6 +40,12 @@ def remove_positions(
     """Let the dimensions of `kept` have these positions only, and operands of `restrictions` be read at these only."""
     former = tuple(module.entry.parameters)
     before = {node: node.type for graph in dataflow.graphs for node in graph.nodes}
+    grouped = {
+        node: (groups, array_type(node.inputs[0]).dims)
+        for graph in dataflow.graphs
+        for node in graph.nodes
+        if isinstance(node, Apply) and node.opcode == "convolution" and (groups := convolution_groups(node)[0]) > 1
+    }
     for graph in dataflow.graphs:
         for node in graph.nodes:
             _retype(node, dataflow, kept)
@@ -57,6 +63,8 @@ def remove_positions(
         cuts.setdefault((equation.node, slot), []).append((dim, positions))
     for (node, operand_index), dims in cuts.items():
         _cut_operand(node, operand_index, dims)
+    for node, count in grouped.items():
+        node.graph.set_attributes(node, node.attributes.changed(**_group_counts(node, *count)))
     write_entry_layout(module, former)
     module.attributes = module.attributes.changed(is_scheduled=None)
     verify(module)
@@ -97,30 +105,30 @@ def _cut_constant(node: Constant, dataflow: DataflowGraph, kept: Kept) -> None:
 
 def _attributes(node: Apply, before: Mapping[Node, Type | None], dataflow: DataflowGraph, kept: Kept) -> dict[str, Any]:
     """The attributes that hold sizes, as they are now."""
-    if node.opcode not in ("slice", "dynamic-slice", "gather", "convolution"):
+    if node.opcode not in ("slice", "dynamic-slice", "gather"):
         return {}
     old, operand = before[node.inputs[0]], node.inputs[0].type
     assert isinstance(old, TensorType) and isinstance(operand, TensorType), "these ops read arrays"
     if old.dims == operand.dims:
         return {}
     leaf = dataflow.values[node.inputs[0]][0]
-    match node.opcode:
-        case "slice":
-            cuts = [_cut(part, kept.get(LeafDim(leaf, dim))) for dim, part in enumerate(node.attributes["slice"])]
-            return {"slice": tuple(cuts)}
-        case "dynamic-slice" | "gather":
-            name = "slice_sizes" if node.opcode == "gather" else "dynamic_slice_sizes"
-            sizes = [
-                new if size == whole else size
-                for size, whole, new in zip(node.attributes[name], old.dims, operand.dims, strict=True)
-            ]
-            return {name: tuple(sizes)}
-    groups, runs = convolution_groups(node)
-    if groups == 1:
-        return {}
-    name = "feature_group_count" if (node.attributes.get("feature_group_count") or 1) > 1 else "batch_group_count"
-    dim = runs[0][1]
-    return {name: operand.dims[dim] * groups // old.dims[dim]}
+    if node.opcode == "slice":
+        cuts = [_cut(part, kept.get(LeafDim(leaf, dim))) for dim, part in enumerate(node.attributes["slice"])]
+        return {"slice": tuple(cuts)}
+    name = "slice_sizes" if node.opcode == "gather" else "dynamic_slice_sizes"
+    sizes = [
+        new if size == whole else size
+        for size, whole, new in zip(node.attributes[name], old.dims, operand.dims, strict=True)
+    ]
+    return {name: tuple(sizes)}
+
+
+def _group_counts(convolution: Apply, groups: int, dims: Sequence[int]) -> dict[str, int]:
+    """How many groups a convolution has, whose left operand had `dims` and so many groups."""
+    are_features = (convolution.attribute("feature_group_count") or 1) > 1
+    name = "feature_group_count" if are_features else "batch_group_count"
+    dim = convolution_groups(convolution)[1][0][1]
+    return {name: array_type(convolution.inputs[0]).dims[dim] * groups // dims[dim]}
 
 
 def _cut(part: SliceDimension, positions: np.ndarray | None) -> SliceDimension:
