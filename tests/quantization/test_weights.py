@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import hloom
@@ -10,7 +11,7 @@ from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.recipe import read_recipe
 from hloom.quantization.weights import choose_weights, uses_of
 from hloom.text import HloomError
-from tests.quantization.programs import lowered
+from tests.quantization.programs import lowered, normal
 
 
 def program(body: str, **types: str) -> hloom.Module:
@@ -161,11 +162,33 @@ TWO_WAYS = """  h = f32[4,8] tanh(x)
 
 def test_a_weight_that_is_used_in_two_ways():
     module = program(TWO_WAYS.replace("DIM", "1"), x="f32[4,8]", w="f32[8,8]")
-    with pytest.raises(HloomError, match=r"^w is used in two ways: y sums over its dimensions \[0\], z over \[1\]"):
-        hloom.quantize(module)
+    arrays = [normal(4, 8), normal(8, 8)]
+    assert blocks(module) == {"w": (8, 1)}
+    made = hloom.quantize(module)
+    outputs = hloom.run(made.module, made.convert(arrays)).outputs
+    assert not hloom.compare(outputs, hloom.run(module, made.dequantized(arrays)).outputs, rtol=1e-5)
+    made = hloom.quantize(module, activations="dynamic")
+    (left,) = made.exclusions
+    assert (left.name, left.reason) == ("z", "its activation stays: scales of its weight differ within a sum")
+    assert not hloom.quantize(module, per="tensor", activations="dynamic").exclusions
     assert blocks(module, per="tensor") == {"w": (8, 8)}
     with pytest.raises(HloomError, match="w is read by y, which is to be quantised, and by z, which is not"):
         hloom.quantize(module, scope="first")
+
+
+def test_a_table_that_fixed_positions_are_taken_of():
+    """Scales follow the rows that tokens select, not the columns that are the same in every run."""
+    body = """  columns = s32[3] constant({5, 0, 2})
+  kept = f32[11,3] gather(table, columns), offset_dims={0}, collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={11,1}
+  rows = f32[4,8] gather(table, tokens), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}
+  cut = f32[4,3] dot(rows, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[4,11] dot(cut, kept), lhs_contracting_dims={1}, rhs_contracting_dims={1}"""
+    module = program(body, tokens="s32[4]", table="f32[11,8]", w="f32[8,3]")
+    made = hloom.quantize(module, only=["table", "w"])
+    assert {weight.name: weight.blocks for weight in made.weights} == {"table": (1, 8), "w": (8, 1)}
+    arrays = [np.array([3, 10, 0, 3], np.int32), normal(11, 8), normal(8, 3)]
+    outputs = hloom.run(made.module, made.convert(arrays)).outputs
+    assert not hloom.compare(outputs, hloom.run(module, made.dequantized(arrays)).outputs, rtol=1e-5)
 
 
 def test_a_weight_that_is_used_twice_alike():

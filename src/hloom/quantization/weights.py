@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.analysis import call_sites, is_loop
-from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.movement import MovedDims, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
@@ -68,8 +68,7 @@ class Exclusion:
 def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[Exclusion]]:
     """The weights of a module in canonical form that a recipe means, and what it leaves out.
 
-    Raises HloomError where a parameter may be a weight or an input, and where a weight is used in two ways that do not
-    go together.
+    Raises HloomError where a parameter may be a weight or an input, and where only some of a weight's uses are meant.
     """
     selected, exclusions = select_weights(module, recipe, _reason_against, masked=True)
     names = ParameterNames(module.entry.parameters)
@@ -357,19 +356,19 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: W
     if form.granularity == "tensor":
         blocks = [1 if dim in selected else max(size, 1) for dim, size in enumerate(dims)]
         return Weight(parameter, tuple(uses), tuple(blocks), form)
-    first = chosen[0]
-    for use in chosen:
-        if use.contracting != first.contracting:
-            raise HloomError(
-                f"{parameter.name} is used in two ways: {first.node.name} sums over its dimensions "
-                f"{sorted(first.contracting)}, {use.node.name} over {sorted(use.contracting)}: no scales fit both",
-                hint="take scales per tensor, or choose one of them by its scope",
-            )
+    first = min(chosen, key=_precedence)
     blocks = [max(size, 1) if dim in first.contracting else 1 for dim, size in enumerate(dims)]
     grouped = [dim for dim in first.contracting if dims[dim] > 1]
     if form.group is not None and grouped:
         blocks[max(grouped)] = min(form.group, dims[max(grouped)])
     return Weight(parameter, tuple(uses), tuple(blocks), form)
+
+
+def _precedence(use: WeightUse) -> int:
+    """Whose contracting dimensions blocks follow where uses differ: products, then lookups, then fixed positions."""
+    if use.node.opcode != "gather":
+        return 0
+    return 2 if isinstance(use.node.inputs[1], Constant) else 1
 
 
 def element_count(weights: Iterable[Weight]) -> int:
