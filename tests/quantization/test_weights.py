@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -152,6 +154,29 @@ def test_reshapes_are_followed():
     (use,) = uses_of(module.entry.parameters[1])
     assert (sorted(use.contracting), use.operand_index) == ([0], 1)
     assert blocks(module) == {"w": (24, 1)}
+
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_an_input_that_is_multiplied_with_what_weights_make(is_loop: bool):
+    """The kernels of an LSTM's gates are joined first: the input is no weight, in a loop over time neither."""
+
+    def step(params, h, x):
+        gates = x @ jnp.concatenate([params["i"], params["f"]], axis=1) + h @ params["h"]
+        return jnp.tanh(gates[:, :6]) * jax.nn.sigmoid(gates[:, 6:])
+
+    def network(params, xs):
+        if is_loop:
+            h = jax.lax.scan(lambda h, x: (step(params, h, x), None), jnp.zeros((3, 6)), xs)[0]
+        else:
+            h = step(params, jnp.zeros((3, 6)), xs[0])
+        return h @ params["o"]
+
+    params = {"f": normal(4, 6), "h": normal(6, 12), "i": normal(4, 6), "o": normal(6, 2)}
+    module = hloom.load(jax.jit(network).lower(params, normal(5, 3, 4)))
+    made = hloom.quantize(module)
+    names = {p.name: p.metadata.op_name for p in module.entry.parameters if p.metadata is not None}
+    assert sorted(names[weight.name] for weight in made.weights) == ["params['h']", "params['o']"]
+    assert any(left.reason == "none of its operands is a parameter, moved or not" for left in made.exclusions)
 
 
 TWO_WAYS = """  h = f32[4,8] tanh(x)

@@ -23,6 +23,8 @@ from hloom.text import HloomError
 LEAST_BITS = 16
 """Floats narrower than this are left as they are."""
 _GET = "get-tuple-element"
+_MOST_SOURCES = 1000
+"""Of how many instructions a value may be made, so that it is followed to parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,8 @@ def select_weights(
             exclusions.append(Exclusion(parameter.name, reason))
         else:
             raise HloomError(f"{parameter.name} cannot be {what}: {reason}")
-    read = {use.node for many in uses.values() for use in many}
     meant = frozenset(wanted)
+    read = {use.node for parameter in meant for use in uses.get(parameter, ())}
     if selection.weights is None:
         exclusions += [
             Exclusion(parameter.name, "it may be a table or an input, and no other weight belongs to the same argument")
@@ -296,6 +298,12 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
         if operand_index == 0 and node.opcode in ("dot", "convolution") and (node, 1) in readers
     ]
     undecided = {parameter for first, second in pairs for parameter in (first, second) if first is not second}
+    undecided |= {
+        parameter
+        for (node, operand_index), parameter in readers.items()
+        if node.opcode == "dot" and (node, 1 - operand_index) not in readers
+        if _is_made_of_weights(node.inputs[1 - operand_index], parameter)
+    }
     images = {
         operand
         for node, _ in readers
@@ -314,6 +322,51 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
                 hint=f"name the weights: only=['{second.name}'], or --only {second.name}",
             )
     return [parameter for parameter in uses if parameter in weights]
+
+
+def _is_made_of_weights(value: Node, multiplied: Parameter) -> bool:
+    """Whether a value that a parameter is multiplied with is computed from leaves of one other argument alone.
+
+    So kernels of an LSTM are joined, and those of a normalised layer scaled, before the input is multiplied with them.
+    """
+    sources = _sources(value, multiplied.graph)
+    arguments = {path_of(source)[0] for source in sources}
+    return len(sources) > 1 and len(arguments) == 1 and path_of(multiplied)[0] not in arguments
+
+
+def _sources(value: Node, entry: Graph) -> set[Parameter]:
+    """The parameters of the entry that a value is computed from; empty where it is not only of these.
+
+    What a loop passes on unchanged is what it starts with; all else that a called computation is given is unknown.
+    """
+    sources: set[Parameter] = set()
+    seen = {value}
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Parameter) and node.graph is entry:
+            sources.add(node)
+            continue
+        operands = node.inputs
+        if node.opcode == _GET:
+            taken, index = operands[0], node.attributes["index"]
+            loop = next(iter(taken.graph.callers), None) if isinstance(taken, Parameter) else taken
+            if not isinstance(loop, Apply) or loop.opcode != "while" or len(loop.attributes["body"].callers) != 1:
+                return set()
+            state = loop.inputs[0]
+            if state.opcode != "tuple" or index not in invariant_indices(
+                state.inputs[index], state, loop.attributes["body"]
+            ):
+                return set()
+            operands = (state.inputs[index],)
+        elif isinstance(node, Parameter) or (isinstance(node, Apply) and call_sites(node) and node.opcode != "reduce"):
+            return set()
+        fresh = [operand for operand in operands if operand not in seen]
+        seen.update(fresh)
+        pending += fresh
+        if len(seen) > _MOST_SOURCES:
+            return set()
+    return sources
 
 
 def _is_chosen(parameter: Parameter, uses: Iterable[WeightUse], selection: WeightSelection) -> bool:
