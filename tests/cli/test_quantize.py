@@ -57,6 +57,7 @@ def arrays() -> dict[str, np.ndarray]:
         (("--activations", "dynamic", "--smooth", "much"), "'much' is no number from 0 to 1, and not 'search'"),
         (("--activations", "dynamic", "--smooth", "nan"), "'nan' is no number from 0 to 1, and not 'search'"),
         (("--seed", 1), "--inputs and --seed are for --check"),
+        (("--check", "--seed", -1), "-1 is not in the range x>=0"),
         (("--cache-only", "k"), "--cache-only is for --cache"),
         (("--format", "none"), "--format none leaves all weights: give --cache, or a format"),
         (("--format", "none", "--cache", "int8", "--activations", "dynamic"), "--format none leaves them"),
