@@ -39,6 +39,7 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"w": {**GOOD, "shape": [-2]}}, b"", "the header does not say what array w is"),
         ({"w": {**GOOD, "shape": [True]}}, b"", "the header does not say what array w is"),
         ({"w": {**GOOD, "shape": [1] * 65}}, b"", "the header does not say what array w is"),
+        ({"w": {**GOOD, "shape": [0, 1 << 40, 1 << 40]}}, b"", "the header does not say what array w is"),
         ({"w": {**GOOD, "dtype": "F6"}}, b"", "array w is of type F6, which is not known"),
         ({"w": GOOD}, b"1234", "but its data are bytes 0 to 8 of 4"),
         ({"w": {**GOOD, "shape": [1 << 62, 4]}}, b"12345678", "but its data are bytes 0 to 8 of 8"),

@@ -22,6 +22,8 @@ from hloom.text import HloomError
 
 HEADER_BYTES = 100_000_000
 """How large a header may be (safetensors: MAX_HEADER_SIZE)."""
+MOST_ELEMENTS = 2**59
+"""In an array, dimensions of size zero left out: numpy counts their bytes, 16 for each at most."""
 PACKED = "hloom.packed"
 METADATA = "__metadata__"
 _TYPES = {
@@ -127,7 +129,7 @@ def _array(data: np.ndarray, name: str, entry: Any, path: str | Path) -> np.ndar
     if not isinstance(entry, dict):
         entry = {}
     code, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if not (isinstance(code, str) and _is_sizes(shape) and _is_sizes(offsets) and len(offsets) == 2):
+    if not (isinstance(code, str) and _is_shape(shape) and _is_sizes(offsets) and len(offsets) == 2):
         raise HloomError(f"{path}: the header does not say what array {name} is")
     if code not in _TYPES:
         raise HloomError(f"{path}: array {name} is of type {code}, which is not known")
@@ -154,7 +156,7 @@ def _packed(metadata: Any, path: str | Path) -> dict[str, Any]:
 
 def _described(entry: Any, name: str, path: str | Path) -> tuple[DType, list[int]]:
     type_name, shape = (entry.get("type"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
-    if not isinstance(type_name, str) or type_name not in DTYPES or DTYPES[type_name].bits >= 8 or not _is_sizes(shape):
+    if not isinstance(type_name, str) or type_name not in DTYPES or DTYPES[type_name].bits >= 8 or not _is_shape(shape):
         raise HloomError(f"{path}: the header does not say what the packed array {name} is")
     return DTYPES[type_name], shape
 
@@ -171,6 +173,11 @@ def _element_type(name: str, array: np.ndarray) -> DType:
         return dtype_of(array.dtype)
     except KeyError:
         raise HloomError(f"array {name} of {array.dtype} has no HLO type") from None
+
+
+def _is_shape(value: Any) -> TypeGuard[list[int]]:
+    """Whether it is a shape that numpy holds, which counts the elements without the dimensions of size zero."""
+    return _is_sizes(value) and (0 not in value or math.prod(size for size in value if size) <= MOST_ELEMENTS)
 
 
 def _is_sizes(value: Any) -> TypeGuard[list[int]]:
