@@ -61,6 +61,22 @@ def outer_write(held: Any, row: Any, position: Any) -> Any:
     return held + jnp.einsum("bt,bhd->bthd", mask, row[:, 0])
 
 
+def blended_twice_write(held: Any, row: Any, position: Any) -> Any:
+    """With a mask for each factor, equal but not one."""
+    kept, written = (jax.nn.one_hot(position, ROWS, dtype=held.dtype)[None, :, None, None] for _ in range(2))
+    return held * (1 - kept) + written * row
+
+
+def transposed_write(held: Any, row: Any, position: Any) -> Any:
+    """An outer product whose rows come first."""
+    return held + jnp.einsum("t,bhd->bthd", jax.nn.one_hot(position, ROWS, dtype=held.dtype), row[:, 0])
+
+
+def conditional_write(held: Any, row: Any, position: Any) -> Any:
+    """Where there is no room, the cache stays; what the conditional yields is an array."""
+    return jax.lax.cond(position < ROWS, lambda h: slice_write(h, row, position), lambda h: h, held)
+
+
 WRITES = {
     write.__name__: write
     for write in (
@@ -72,6 +88,9 @@ WRITES = {
         additive_write,
         blended_write,
         outer_write,
+        blended_twice_write,
+        transposed_write,
+        conditional_write,
     )
 }
 

@@ -59,6 +59,7 @@ class CacheSlots:
     """
 
     def __init__(self, module: Module) -> None:
+        _give_branches_tuples(module)
         _separate_tuples(module)
         self.of_name: dict[Node, CacheSlot] = {}
         self.of_source: dict[Node, list[CacheSlot]] = {}
@@ -308,6 +309,68 @@ _ELEMENTWISE = frozenset({"and", "or", "not", "xor", "compare", "convert", "add"
 def _keeps_updates(graph: Graph) -> bool:
     root = graph.output
     return len(graph.parameters) == 2 and isinstance(root, Parameter) and root.number == 1
+
+
+def _give_branches_tuples(module: Module) -> None:
+    """Let branches of conditionals take and yield arrays as elements of tuples.
+
+    conditional(p, x, y)  ->  get-tuple-element(conditional(p, tuple(x), tuple(y))), index=0
+    """
+    for graph in module.graphs:
+        for node in list(graph.nodes):
+            if not isinstance(node, Apply) or node.opcode != "conditional":
+                continue
+            branches = [site.computation for site in call_sites(node)]
+            if any(not one.is_called_once or len(one.parameters) != 1 or one.output is None for one in branches):
+                continue
+            operands = list(node.inputs)
+            for number, one in enumerate(branches, 1):
+                if isinstance(one.parameters[0].type, TensorType):
+                    _take_element(one)
+                    operands[number] = _tuple_of(operands[number], node)
+            graph.set_inputs(node, operands)
+            if isinstance(node.type, TensorType):
+                for one in branches:
+                    one.set_output(_tuple_of(one.root, None))
+                _yield_element(node)
+
+
+def _tuple_of(node: Node, before: Node | None) -> Apply:
+    """A tuple of one value, in front of a node or at the end."""
+    assert node.type is not None, "values have types"
+    type_ = TupleType([node.type])
+    return node.graph.add_apply(OPS[TUPLE], [node], type_, {}, f"{node.name}.tuple", before=before)
+
+
+def _take_element(branch: Graph) -> None:
+    """Let a branch's parameter be a tuple of what it was."""
+    parameter = branch.parameters[0]
+    type_, users, is_output = parameter.type, tuple(parameter.users), parameter.is_output
+    assert type_ is not None, "parameters have types"
+    branch.set_type(parameter, TupleType([type_]))
+    first = next((node for node in branch.nodes if not isinstance(node, Parameter)), None)
+    name = f"{parameter.name}.element"
+    element = branch.add_apply(OPS[GET], [parameter], type_, {"index": 0}, name, before=first)
+    for user in users:
+        branch.set_inputs(user, [element if operand is parameter else operand for operand in user.inputs])
+    if is_output:
+        branch.set_output(element)
+
+
+def _yield_element(conditional: Apply) -> None:
+    """Let a conditional be a tuple of what it was."""
+    graph, type_ = conditional.graph, conditional.type
+    users, is_output = tuple(conditional.users), conditional.is_output
+    assert type_ is not None, "values have types"
+    nodes = list(graph.nodes)
+    following = next(iter(nodes[nodes.index(conditional) + 1 :]), None)
+    graph.set_type(conditional, TupleType([type_]))
+    name = f"{conditional.name}.element"
+    element = graph.add_apply(OPS[GET], [conditional], type_, {"index": 0}, name, before=following)
+    for user in users:
+        graph.set_inputs(user, [element if operand is conditional else operand for operand in user.inputs])
+    if is_output:
+        graph.set_output(element)
 
 
 def _separate_tuples(module: Module) -> None:

@@ -11,7 +11,7 @@ are finite; zeros may have another sign.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from hloom.quantization.insertion_point import InsertionPoint, array_type
 
 PRED = DTYPES["pred"]
 _HELD = frozenset({"get-tuple-element", "select", "dynamic-update-slice", "scatter", "concatenate"})
+_MOST_DEPTH = 12
+"""How deep predicates are compared."""
+_PURE = frozenset({"compare", "broadcast", "reshape", "iota", "convert", "transpose", "copy", "and", "or", "not"})
 _MOVES = frozenset({"transpose", "reshape", "copy", "convert", "dynamic-slice", "slice", "bitcast"})
 
 
@@ -60,7 +63,7 @@ def _select(node: Apply) -> bool:
         if masked is None or masked.mask.is_complement:
             continue
         kept = masked_row(base)
-        is_replaced = kept is not None and kept.mask == replace(masked.mask, is_complement=True)
+        is_replaced = kept is not None and _are_complements(kept.mask, masked.mask)
         held = kept.row if kept is not None and is_replaced else base
         if not _is_held(held) or array_type(held).dims != array_type(node).dims:
             continue
@@ -81,18 +84,24 @@ def _select(node: Apply) -> bool:
 
 def masked_row(node: Node) -> MaskedRow | None:
     """What a product with a mask lets through, in the array's own dimensions; None for all else."""
-    while node.opcode == "convert" and _is_float(node.inputs[0]):
+    if not _is_float(node):
+        return None
+    whole = tuple(range(array_type(node).rank))
+    while node.opcode == "transpose" or (node.opcode == "convert" and _is_float(node.inputs[0])):
+        if node.opcode == "transpose":
+            order = node.attributes["dimensions"]
+            whole = tuple(whole[order.index(dim)] for dim in range(len(order)))
         node = node.inputs[0]
     if not isinstance(node, Apply) or not _is_float(node):
         return None
     match node.opcode:
         case "multiply":
-            same = tuple(range(array_type(node).rank))
-            into = (same, same)
+            into = (whole, whole)
         case "dot":
             if tuple(node.attribute("lhs_contracting_dims") or ()):
                 return None
-            into = _outer_dims(node)
+            left, right = _outer_dims(node)
+            into = tuple(whole[dim] for dim in left), tuple(whole[dim] for dim in right)
         case _:
             return None
     for index in (0, 1):
@@ -100,6 +109,25 @@ def masked_row(node: Node) -> MaskedRow | None:
         if mask is not None:
             return MaskedRow(mask, node.inputs[1 - index], into[1 - index])
     return None
+
+
+def _are_complements(kept: Mask, masked: Mask) -> bool:
+    return kept.is_complement and kept.into == masked.into and _is_same(kept.predicate, masked.predicate)
+
+
+def _is_same(one: Node, other: Node, depth: int = _MOST_DEPTH) -> bool:
+    """Whether two values are certain to be equal: the same instructions of the same operands."""
+    if one is other:
+        return True
+    if not depth or one.opcode != other.opcode or one.type != other.type:
+        return False
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return one.value == other.value
+    if not isinstance(one, Apply) or not isinstance(other, Apply) or one.opcode not in _PURE:
+        return False
+    return one.attributes == other.attributes and all(
+        _is_same(*pair, depth - 1) for pair in zip(one.inputs, other.inputs, strict=True)
+    )
 
 
 def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
