@@ -99,7 +99,7 @@ def test_inputs_that_are_not_finite():
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Smooth everything, whether it helps or not."""
     module = sys.modules["hloom.quantization.smooth_quant"]
-    monkeypatch.setattr(module, "_chosen_alpha", lambda group, arrays, alpha, error: (alpha or 0.5, (1.0, 0.5)))
+    monkeypatch.setattr(module, "_chosen_alpha", lambda group, arrays, alpha, *_: (alpha or 0.5, (1.0, 0.5)))
 
 
 @pytest.mark.parametrize("activations", ["dynamic", "static"])
@@ -116,6 +116,18 @@ def test_an_alpha_that_does_not_help_is_not_taken(activations: str, alpha: float
         module, activations=activations, calibration=batches if activations == "static" else (), only=["params.up"]
     )
     assert hloom.print(made.module) == hloom.print(plain.module)
+
+
+def test_static_ranges_are_tried_on_inputs_that_are_held_out():
+    """Beside a channel of outliers every input has one of its own: its other rows know it, and other inputs do not."""
+    module, arrays = lowered("mlp")
+    outliers = 1 + 9 * np.eye(12, dtype=np.float32)[1:]
+    outliers[:, 0] = 40
+    batches = [[*arrays[:-1], (1 + normal(5, 12, seed=n, scale=0.1)) * row] for n, row in enumerate(outliers)]
+    options = {"smoothing": 0.5, "calibration": batches, "only": ["params.up"]}
+    static, dynamic = (hloom.quantize(module, activations=name, **options) for name in ("static", "dynamic"))
+    assert static.smoothing is not None and not static.smoothing.activations
+    assert dynamic.smoothing is not None and dynamic.smoothing.activations
 
 
 @pytest.mark.usefixtures("unguarded")

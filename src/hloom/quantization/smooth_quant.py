@@ -11,8 +11,9 @@ loop share one static range without loss. Where x or what takes r is narrower th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -38,7 +39,7 @@ MOST_BYTES = 2 << 30
 """How many bytes of rows are held."""
 
 FOLDS = 8
-"""Into how many parts a search divides the rows: scales and ranges from all but one are tried on that one."""
+"""Into how many parts a search divides rows, or inputs: scales and ranges from all but one are tried on that one."""
 
 ProductError = Callable[[np.ndarray, np.ndarray, np.ndarray, int], float]
 """The squared error of x w when both are quantised as the weight's number says.
@@ -96,7 +97,8 @@ class _Round:
     positions: dict[int, np.ndarray]
     targets: list[np.ndarray]
     greatest: np.ndarray
-    rows: list[np.ndarray] = field(default_factory=list)
+    rows: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    """By the number of the input of the calibration."""
 
 
 @dataclass(slots=True)
@@ -127,12 +129,14 @@ def smooth(
     error: ProductError,
     *,
     folds_into_weights: bool = True,
+    holds_out_inputs: bool = False,
 ) -> Smoothing:
     """Smooth the activations of dots that read some parameters, by inputs that numpy runs the program on.
 
     `alpha` is how much of the outliers the weights take, None to search for every activation that of the least `error`.
     Where it does not make the error smaller on rows that are held out, an activation stays as it is.
-    Without `folds_into_weights` these parameters take no other scale than their own.
+    Without `folds_into_weights` these parameters take no other scale than their own. With `holds_out_inputs` these rows
+    are those of whole inputs: for ranges that are measured, which rows of the same input tell more of than others do.
     """
     before = module.clone()
     canonicalize_in_place(before)
@@ -151,7 +155,8 @@ def smooth(
             why = "never computed on these inputs" if not group.rounds else "multiplied with a weight of another round"
             exclusions.append(Exclusion(name, f"its outliers stay: it is {why}"))
             continue
-        chosen, errors = _chosen_alpha(group, arrays, alpha, error)
+        parts = _parts(group, whole_inputs=holds_out_inputs)
+        chosen, errors = _chosen_alpha(group, arrays, alpha, error, parts)
         if chosen is None:
             which = "no alpha" if alpha is None else f"an alpha of {alpha:g} does not"
             makes = "makes" if alpha is None else "make"
@@ -264,7 +269,7 @@ def _observe(
     latest: dict[int, int] = {}
     left = MOST_BYTES
 
-    def see(seen: Observation) -> None:
+    def see(number: int, seen: Observation) -> None:
         nonlocal left
         group = group_of[seen.number]
         if seen.number == group.owner:
@@ -287,7 +292,7 @@ def _observe(
                     f"the activations of {before.name} to search with are more than {MOST_BYTES:,} bytes",
                     hint="give fewer inputs",
                 )
-            held.rows.append(rows)
+            held.rows.setdefault(number, []).append(rows)
         round_ = group.rounds.get(latest.get(group.owner, -1))
         if round_ is None:
             group.is_consistent = False
@@ -296,7 +301,8 @@ def _observe(
         group.is_consistent &= known is seen.positions or int(known.flat[0]) == seen.key
 
     targets = [target.path for group in groups for target in group.targets or ()]
-    observe_products(before, {n: readers[n] for n in group_of}, calibration, see, targets)
+    for number, arrays in enumerate(calibration):
+        observe_products(before, {n: readers[n] for n in group_of}, [arrays], partial(see, number), targets)
     for group in groups:
         for number in group.readers:
             firsts = [int(r.positions[number].flat[0]) for r in group.rounds.values() if number in r.positions]
@@ -325,13 +331,16 @@ def _scales(greatest: np.ndarray, weights: Mapping[int, np.ndarray], alpha: floa
 
 
 def _chosen_alpha(
-    group: _Group, arrays: Sequence[Any], alpha: float | None, error: ProductError
+    group: _Group,
+    arrays: Sequence[Any],
+    alpha: float | None,
+    error: ProductError,
+    parts: Mapping[int, Sequence[np.ndarray]],
 ) -> tuple[float | None, tuple[float, float]]:
     """The alpha, given or of the least error, with the errors before and after; None where none is better for certain.
 
     That is where rows that were held out have a smaller error, by more than the standard error of that over the parts.
     """
-    parts = _parts(group)
     plain = _held_out_errors(group, arrays, parts, None, error)
     tried = [
         (_held_out_errors(group, arrays, parts, candidate, error), candidate)
@@ -344,11 +353,22 @@ def _chosen_alpha(
     return (chosen if gains.sum() > doubt else None), errors
 
 
-def _parts(group: _Group) -> dict[int, list[np.ndarray]]:
-    """The rows of every round in as many parts."""
-    rows = {key: np.concatenate(seen.rows, axis=1).astype(np.float64) for key, seen in group.rounds.items()}
+def _parts(group: _Group, *, whole_inputs: bool) -> dict[int, list[np.ndarray]]:
+    """The rows of every round in as many parts; of whole inputs, where there are several and all have every round."""
+    numbers = [sorted(seen.rows) for seen in group.rounds.values()]
+    if whole_inputs and len(numbers[0]) > 1 and all(one == numbers[0] for one in numbers):
+        count = min(FOLDS, len(numbers[0]))
+        return {
+            key: [_joined(seen.rows[number] for number in numbers[0][part::count]) for part in range(count)]
+            for key, seen in group.rounds.items()
+        }
+    rows = {key: _joined(seen.rows.values()) for key, seen in group.rounds.items()}
     count = min(FOLDS, *(max(array.shape[1] // 2, 1) for array in rows.values()))
     return {key: [array[:, part::count] for part in range(count)] for key, array in rows.items()}
+
+
+def _joined(rows: Iterable[Sequence[np.ndarray]]) -> np.ndarray:
+    return np.concatenate([one for many in rows for one in many], axis=1).astype(np.float64)
 
 
 def _held_out_errors(

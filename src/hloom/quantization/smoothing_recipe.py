@@ -56,6 +56,7 @@ def smooth_for(module: Module, recipe: Recipe, calibration: Sequence[Sequence[An
         alpha,
         error,
         folds_into_weights=all(form.granularity != "tensor" for form in formats.values()),
+        holds_out_inputs=recipe.activations == "static",
     )
 
 
