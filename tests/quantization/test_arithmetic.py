@@ -84,7 +84,9 @@ def test_symmetric_integers_are_the_nearest(shape: tuple[int, ...], data: st.Dat
         values = array[block].astype(np.float64)
         extreme = values.flat[np.argmax(np.abs(values))]
         candidates = []
-        for divisor in (largest, largest + 0.5, -np.sign(extreme) * (largest + 1)):
+        beyond = (0,) if name == "int8" else (0, 0.5, 1, 1.5)
+        unsigned = [largest + levels for levels in (*beyond, 0.5)]
+        for divisor in dict.fromkeys([*unsigned, *(-np.sign(extreme) * (largest + 1 + levels) for levels in beyond)]):
             scale = wide(np.abs(extreme) / divisor) or wide(1)
             integers = np.clip(np.round(values / np.float64(scale)), -largest - 1, largest)
             candidates.append((float(np.sum((integers * np.float64(scale) - values) ** 2)), integers, scale))

@@ -124,7 +124,7 @@ def test_programs_of_jax_run_with_it(name: str, recipe: dict):
         for position, given in enumerate((nearest, converted)):
             given = [*given[: len(unseen) - 1], unseen[-1], *given[len(unseen) :]]
             noises[position] += float(np.sum((hloom.run(made.module, given).outputs[0] - original) ** 2))
-    assert noises[1] < 1.05**2 * noises[0]
+    assert noises[1] < 1.06**2 * noises[0]
     tables = [weight.number for weight in made.weights if len(weight.uses) > 1]
     assert all((converted[number] == nearest[number]).all() for number in tables)
 

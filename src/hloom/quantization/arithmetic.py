@@ -1,7 +1,8 @@
 """Arrays quantised and dequantised with numpy: what a program's parameters are given, and what it makes of them.
 
-    symmetric    scale = max|w| / largest, max|w| / (largest + 1/2), or the w of the greatest magnitude / least, by the
-                 least squared error;  q = round(w / scale), from least to largest;  w' = q * scale
+    symmetric    scale = max|w| / largest, max|w| / (largest + 1/2), or the w of the greatest magnitude / least, and for
+                 fewer than 8 bits with up to 3/2 more levels, by the least squared error;  q = round(w / scale), from
+                 least to largest;  w' = q * scale
     asymmetric   scale = (max - min) / (greatest - least), both with 0 between them;  zero = round(least - min / scale);
                  q = round(w / scale) + zero;  w' = (q - zero) * scale
     MX           scale = 2^(floor(log2(max|w|)) - exponent)
@@ -21,6 +22,8 @@ from hloom.quantization.formats import NumberFormat
 from hloom.text import HloomError
 
 MX_SCALE = dtype("f8e8m0fnu")
+_CLIPPED_LEVELS = (0.5, 1.0, 1.5)
+"""By how many levels of fewer than 8 bits the greatest magnitude of a block may be beyond the range."""
 _LEAST_EXPONENT = -126  # below it XLA's CPU client flushes f32 to zero
 
 
@@ -106,10 +109,15 @@ def _nearest_symmetric(
     if not number_format.is_integer:
         return best
     signed = np.where(block_reduce(np.maximum, wide, blocks) == greatest, -greatest, greatest)
+    divisors = [(greatest, largest + 0.5), (signed, largest + 1)]
+    if number_format.dtype.bits < 8:
+        divisors += [(greatest, largest + beyond) for beyond in _CLIPPED_LEVELS[1:]]
+        divisors += [(signed, largest + 1 + beyond) for beyond in _CLIPPED_LEVELS]
     with np.errstate(all="ignore"):
         least = _squared_error(wide, best)
-        for scale in (greatest / (largest + 0.5), signed / (largest + 1)):
-            other = with_scale(wide, number_format, _representable(scale, precision, largest + 1), None, blocks)
+        for numerator, divisor in divisors:
+            scale = _representable(numerator / divisor, precision, largest + 1)
+            other = with_scale(wide, number_format, scale, None, blocks)
             error = _squared_error(wide, other)
             is_less = error < least
             least = np.where(is_less, error, least)
