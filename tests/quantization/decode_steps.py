@@ -73,7 +73,7 @@ def transposed_write(held: Any, row: Any, position: Any) -> Any:
 
 
 def conditional_write(held: Any, row: Any, position: Any) -> Any:
-    """Where there is no room, the cache stays; what the conditional yields is an array."""
+    """Where no row is free, the cache stays; what the conditional yields is an array."""
     return jax.lax.cond(position < ROWS, lambda h: slice_write(h, row, position), lambda h: h, held)
 
 
