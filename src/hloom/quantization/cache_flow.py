@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hloom.analysis import call_sites, is_branch, is_loop
@@ -317,7 +318,8 @@ def _give_branches_tuples(module: Module) -> None:
     conditional(p, x, y)  ->  get-tuple-element(conditional(p, tuple(x), tuple(y))), index=0
     """
     for graph in module.graphs:
-        for node in list(graph.nodes):
+        nodes = list(graph.nodes)
+        for node, following in zip_longest(nodes, nodes[1:]):
             if not isinstance(node, Apply) or node.opcode != "conditional":
                 continue
             branches = [site.computation for site in call_sites(node)]
@@ -332,7 +334,7 @@ def _give_branches_tuples(module: Module) -> None:
             if isinstance(node.type, TensorType):
                 for one in branches:
                     one.set_output(_tuple_of(one.root, None))
-                _yield_element(node)
+                _yield_element(node, following)
 
 
 def _tuple_of(node: Node, before: Node | None) -> Apply:
@@ -357,13 +359,11 @@ def _take_element(branch: Graph) -> None:
         branch.set_output(element)
 
 
-def _yield_element(conditional: Apply) -> None:
-    """Let a conditional be a tuple of what it was."""
+def _yield_element(conditional: Apply, following: Node | None) -> None:
+    """Let a conditional be a tuple of what it was; `following` is the next node, if there is one."""
     graph, type_ = conditional.graph, conditional.type
     users, is_output = tuple(conditional.users), conditional.is_output
     assert type_ is not None, "values have types"
-    nodes = list(graph.nodes)
-    following = next(iter(nodes[nodes.index(conditional) + 1 :]), None)
     graph.set_type(conditional, TupleType([type_]))
     name = f"{conditional.name}.element"
     element = graph.add_apply(OPS[GET], [conditional], type_, {"index": 0}, name, before=following)
