@@ -1,6 +1,6 @@
 """All-reduces that run once, after a loop (`all_reduce_sinker.py`); restates while_loop_all_reduce_code_motion_test.cc.
 
-Each of four replicas has numbers of its own.
+Each of four replicas has numbers of its own. What the devices have in common is found by `replication.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products that share an operand become one, before and after (`dot_merger.py`).
+"""Products that share an operand become one, before and after (`dot_merger.py`, `operand_view.py`).
 
 The cases restate those of XLA's xla/hlo/transforms/simplifiers/dot_merger_test.cc.
 """
@@ -465,17 +465,17 @@ def _view(random: Random, number: int, lines: list[str], roles: str) -> tuple[li
     """
     dims, value = [4, 6, 2, 3], "x"
     for step in range(random.randint(0, 3)):
-        name, kind = f"v{number}.{step}", random.choice(("transpose", "transpose", "join", "join", "split", "one"))
+        name, move = f"v{number}.{step}", random.choice(("transpose", "transpose", "join", "join", "split", "one"))
         at = random.randrange(len(dims))
-        if kind == "transpose":
+        if move == "transpose":
             order = random.sample(range(len(dims)), len(dims))
             dims, roles = [dims[dim] for dim in order], "".join(roles[dim] for dim in order)
             how = f"transpose({value}), dimensions={{{','.join(map(str, order))}}}"
         else:
             after = at + 1
-            if kind == "join" and roles[at : at + 2] in ("bb", "cc", "ff"):
+            if move == "join" and roles[at : at + 2] in ("bb", "cc", "ff"):
                 made, after = [dims[at] * dims[at + 1]], at + 2
-            elif kind == "split" and dims[at] % 2 == 0 and random.random() < (1.0 if roles[at] == "f" else 0.2):
+            elif move == "split" and dims[at] % 2 == 0 and random.random() < (1.0 if roles[at] == "f" else 0.2):
                 made = random.choice(([2, dims[at] // 2], [dims[at] // 2, 2]))
             else:
                 made = [1, dims[at]]

@@ -158,25 +158,25 @@ def _users_left(node: Node, left: dict[str, Node]) -> set[str]:
 
     Of a tuple that is gone only what takes the node out of it.
     """
-    found, pending = set[str](), [(node, user) for user in node.users]
+    names, pending = set[str](), [(node, user) for user in node.users]
     while pending:
         used, user = pending.pop()
         if user.name in left:
-            found.add(user.name)
+            names.add(user.name)
         elif user.opcode == "tuple" and used in user.inputs:
             pending += [(user, out) for out in user.users if user.inputs[out.attributes.get("index", 0)] is used]
         else:
             pending += [(user, after) for after in user.users]
-    return found
+    return names
 
 
 def _all_before(node: Node) -> set[Node]:
     """All that a node is computed of or waits for."""
-    found, pending = set[Node](), [node]
+    before, pending = set[Node](), [node]
     while pending:
         last = pending.pop()
         for other in (*last.inputs, *(last.attributes.get("control-predecessors") or ())):
-            if other not in found:
-                found.add(other)
+            if other not in before:
+                before.add(other)
                 pending.append(other)
-    return found
+    return before

@@ -23,11 +23,11 @@ from hloom.passes.computation_order import callees_first, has_control_dependenci
 from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass
+from hloom.passes.replication import Replication
 from hloom.passes.rules.all_reduce import binding, is_identity_of, reducer_for, restraint_of_scatter, widens
 from hloom.passes.rules.dynamic_slice import same_starts, start_operands
 from hloom.passes.rules.participants import device_counts, participants
 from hloom.passes.rules.reducers import combiner_of
-from hloom.passes.rules.replication import Replication
 from hloom.passes.rules.tuple_elements import elements_of
 from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Builder, Report, tensor_type
