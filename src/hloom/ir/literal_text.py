@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
@@ -34,7 +35,7 @@ _SAMPLE = 1024
 
 _MANY = 512
 """From how many f32 on they are written together."""
-_FEW = 32
+_FEW = 256
 """Up to how many numbers are written one after another."""
 _F32 = dtype("f32")
 _F32_BYTES = Struct("f")
@@ -137,8 +138,11 @@ def _scalar_text(data: np.ndarray, dtype: DType) -> str:
 
 def _plain_f32(value: float) -> str | None:
     """The text of an f32; None for a NaN, whose sign and payload are not seen here."""
-    if not value or value != value:
-        return _zero_text(value)
+    return _zero_text(value) if not value or value != value else _nonzero_f32(value)
+
+
+@lru_cache(maxsize=4096)
+def _nonzero_f32(value: float) -> str:
     short = f"{value:.6g}"
     number = float(short)
     return short if value in (number, _F32_BYTES.unpack(_F32_BYTES.pack(number))[0]) else f"{value:.9g}"
@@ -146,8 +150,11 @@ def _plain_f32(value: float) -> str | None:
 
 def _plain_f64(value: float) -> str | None:
     """The text of an f64; None for a NaN."""
-    if not value or value != value:
-        return _zero_text(value)
+    return _zero_text(value) if not value or value != value else _nonzero_f64(value)
+
+
+@lru_cache(maxsize=4096)
+def _nonzero_f64(value: float) -> str:
     short = f"{value:.15g}"
     return short if value == float(short) else f"{value:.17g}"
 
