@@ -23,7 +23,7 @@ from hloom.text import HloomError
 LEAST_BITS = 16
 """Floats narrower than this are left as they are."""
 _GET = "get-tuple-element"
-_MOST_SOURCES = 1000
+_MOST_SOURCES = 64
 """Of how many instructions a value may be made, so that it is followed to parameters."""
 
 
@@ -330,12 +330,11 @@ def _is_made_of_weights(value: Node, multiplied: Parameter) -> bool:
     So kernels of an LSTM are joined, and those of a normalised layer scaled, before the input is multiplied with them.
     """
     sources = _sources(value, multiplied.graph)
-    arguments = {path_of(source)[0] for source in sources}
-    return len(sources) > 1 and len(arguments) == 1 and path_of(multiplied)[0] not in arguments
+    return len(sources) > 1 and path_of(multiplied)[0] != path_of(next(iter(sources)))[0]
 
 
 def _sources(value: Node, entry: Graph) -> set[Parameter]:
-    """The parameters of the entry that a value is computed from; empty where it is not only of these.
+    """The parameters that a value is computed from; empty where it is of anything else, or of several arguments.
 
     What a loop passes on unchanged is what it starts with; all else that a called computation is given is unknown.
     """
@@ -345,6 +344,8 @@ def _sources(value: Node, entry: Graph) -> set[Parameter]:
     while pending:
         node = pending.pop()
         if isinstance(node, Parameter) and node.graph is entry:
+            if sources and path_of(node)[0] != path_of(next(iter(sources)))[0]:
+                return set()
             sources.add(node)
             continue
         operands = node.inputs
