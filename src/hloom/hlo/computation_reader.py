@@ -8,41 +8,37 @@ errors.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
-from hloom.hlo.fast_attribute_reader import MEMORABLE, read_plain_attributes
-from hloom.hlo.instruction_reader import read_instruction, static_type
-from hloom.hlo.literal_reader import read_literal
+from hloom.hlo.fast_attribute_reader import read_plain_attributes
+from hloom.hlo.instruction_reader import read_instruction
+from hloom.hlo.line_memos import LEAF, MEMORABLE, VARIADIC
 from hloom.hlo.reader_state import ComputationState
-from hloom.hlo.type_reader import read_type, simple_type
-from hloom.ir import (
-    EMPTY,
-    Apply,
-    Attributes,
-    Constant,
-    Graph,
-    Literal,
-    Node,
-    Op,
-    Parameter,
-    Type,
-    compatible,
-)
+from hloom.ir import EMPTY, Apply, Attributes, Constant, Graph, Node, Op, Parameter, compatible
 from hloom.text import Cursor, HloomError, Source
 
+new = object.__new__
+
+PLAIN_LINE = re.compile(
+    r"\n  (ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = ([^ ]* [^(\n]*+)"
+    r"\((?:%(?<!ant\(%)(?<!ter\(%))?([^)\n]*+)\)(.*+)"
+)
+"""A line as it is printed: ROOT, name, type and opcode, operands, what stands behind them.
+
+The operands lack the first percent sign, which constants and parameters may not have. The type and opcode, and the
+operands, end at the first parenthesis: where they have further ones, the pieces are nothing that the memos know, and
+the line is matched again by LINE.
+"""
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
     r"((?:\((?:[^()\n]++|\([^()\n]*+\))*+\)|[^ (\n][^ \n]*+) [a-z][a-z0-9-]*+)"
     r"\((?:%(?<! constant\(%)(?<! parameter\(%))?+([^()\n]*+(?:\((?:[^()\n]++|\([^()\n]*+\))*+\)[^()\n]*+)*+)\)"
-    r'((?:[^",\n]++|,(?! metadata=\{))*+)(?:, metadata=\{([^{}\n]++)\})?+(.*+)$',
+    r"(.*+)$",
     re.MULTILINE,
 )
-"""A whole line that is one instruction: ROOT, name, type and opcode, operands, attributes, metadata, the rest.
+"""Any line that is one whole instruction, in the same pieces."""
 
-The operands lack the first percent sign. Attributes with strings, and all behind them, are part of the rest.
-"""
-
+_METADATA_OPENS = ", metadata={"
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
 _BEFORE_METADATA = re.compile(r'(?:[^"\',\n]++|,(?! metadata=\{)|"(?:[^"\\\n]++|\\.)*+")*+(?=, metadata=\{)')
 _REFERENCE = re.compile(r", (to_apply|calls|condition|body)=%?([A-Za-z_][A-Za-z0-9_.-]*+)")
@@ -135,48 +131,84 @@ class ComputationReader(ComputationState):
         """Take the plain lines of a span; how many were taken and how many lines there are."""
         text = self.text
         lines = text.count("\n", start, stop) + 1
-        matches = LINE.findall(text, start, stop)
+        matches = PLAIN_LINE.findall(text, start - 1, stop)
         if len(matches) != lines:
-            matches = _leading(text, start, stop)
-        reader, graph, nodes, names = self.reader, self.graph, self.nodes, self.names
-        kinds, leaf, enter, make = reader.kinds, reader.leaf_row, nodes.append, Apply.of_row
-        get = names.__getitem__
+            matches = LINE.findall(text, start, stop)
+            if len(matches) != lines:
+                matches = _leading(text, start, stop)
+        graph, nodes, names, memos = self.graph, self.nodes, self.names, self.memos
+        kinds, enter, get = memos.kinds, nodes.append, names.__getitem__
         separator = ", %" if text.find("%", start, stop) >= 0 else ", "
+        has_metadata = text.find(_METADATA_OPENS, start, stop) >= 0
         before = len(nodes)
-        for root, name, kind_text, operand_text, attribute_text, metadata, rest in matches:
-            known = kinds.get(kind_text) or self._kind(kind_text)
-            if known is None:
-                break
-            type_, row, memo, arity = known
-            if rest:
-                parts = _split_metadata(attribute_text, metadata, rest)
-                if parts is None:
+        for root, name, kind_text, operand_text, attribute_text in matches:
+            known = kinds.get(kind_text) or memos.read_kind(kind_text)
+            if known is None or "(" in operand_text:
+                line = LINE.fullmatch(f"{name} = {kind_text}({operand_text}){attribute_text}")
+                if line is None:
                     break
-                attribute_text, metadata = parts
-            elif not metadata:
-                metadata = None
+                _, _, kind_text, operand_text, attribute_text = line.groups()
+                known = kinds.get(kind_text) or memos.read_kind(kind_text)
+                if known is None:
+                    break
+            type_, row, memo, arity, literals = known
+            metadata = None
+            attributes = EMPTY
             if attribute_text:
-                attributes = memo.get(attribute_text) or self._attributes(row, attribute_text)
-                if attributes is None:
-                    break
-            else:
-                attributes = EMPTY
-            if row is leaf:
-                node = self._leaf(name, kind_text, type_, operand_text, attributes, metadata)
-                if node is None:
-                    break
+                if has_metadata:
+                    plain, opening, metadata = attribute_text.partition(_METADATA_OPENS)
+                    if not opening:
+                        metadata = None
+                    elif metadata.find("}") + 1 == len(metadata) and "{" not in metadata and '"' not in plain:
+                        attribute_text, metadata = plain, metadata[:-1]
+                    else:
+                        parts = _split_metadata(attribute_text)
+                        if parts is None:
+                            break
+                        attribute_text, metadata = parts
+                if attribute_text:
+                    attributes = memo.get(attribute_text) or self._attributes(row, memo, attribute_text)
+                    if attributes is None:
+                        break
+            if arity == LEAF:
+                if literals is None:
+                    if len(operand_text) > 9 or not operand_text.isdecimal() or not operand_text.isascii():
+                        break
+                    node = new(Parameter)
+                    node.number = int(operand_text)
+                else:
+                    literal = literals.get(operand_text) or memos.read_literal(type_, operand_text, literals)
+                    if literal is None:
+                        break
+                    node = new(Constant)
+                    node.value = literal
+                inputs = ()
             else:
                 try:
-                    inputs = tuple(map(get, operand_text.split(separator)))
+                    if arity == 1:
+                        inputs = (names[operand_text],)
+                    elif arity == 2:
+                        first, _, second = operand_text.partition(separator)
+                        inputs = (names[first], names[second])
+                    else:
+                        inputs = tuple(map(get, operand_text.split(separator)))
                 except KeyError:
                     inputs = self._operands(operand_text.replace("%", ""))
                     if inputs is None:
                         break
-                if len(inputs) != arity and (arity is not None or not row.accepts(len(inputs))):
+                if len(inputs) != arity and (arity != VARIADIC or not row.accepts(len(inputs))):
                     break
-                node = make(name, type_, row, inputs, attributes, metadata, graph)
+                node = new(Apply)
+                node.function = row
+                node.opcode = row.name
             if name in names:
                 break
+            node.name = name
+            node.type = type_
+            node.inputs = inputs
+            node.attributes = attributes
+            node._metadata = metadata  # pyright: ignore[reportPrivateUsage]
+            node.graph = graph
             names[name] = node
             enter(node)
             if root:
@@ -188,46 +220,21 @@ class ComputationReader(ComputationState):
 
     # What the fast way looks up; None sends the line the careful way.
 
-    def _kind(self, text: str) -> tuple[Type, Op, dict[str, Attributes], int | None] | None:
-        """The type, the row, what its attributes were read as and its only number of operands, of `f32[2] add`."""
-        type_text, _, opcode = text.rpartition(" ")
-        type_ = self.reader.types.get(type_text) or self._type(type_text)
-        row = self.reader.rows.get(opcode)
-        if type_ is None or row is None:
-            return None
-        least, most = row.arity
-        known = type_, row, self.reader.attribute_memos[row], least if least == most else None
-        if len(text) < MEMORABLE:
-            self.reader.kinds[text] = known
-        return known
-
-    def _type(self, text: str) -> Type | None:
-        type_: Type | None = simple_type(text)
-        if type_ is None:
-            cursor = Cursor(Source(text))
-            try:
-                type_ = read_type(cursor)
-            except HloomError:
-                return None
-            if cursor.peek():
-                return None
-        if len(text) < MEMORABLE:
-            self.reader.types[text] = type_
-        return type_
-
-    def _attributes(self, row: Op, rest: str) -> Attributes | None:
-        plain = read_plain_attributes(row, rest, {} if self.reader.strict else self.reader.graphs)
+    def _attributes(self, row: Op, memo: dict[str, Attributes], text: str) -> Attributes | None:
+        known = self.reader.referring.get((row, text))
+        if known is not None:
+            return known
+        plain = read_plain_attributes(row, text, {} if self.reader.strict else self.reader.graphs)
         if plain is not None:
-            if len(rest) < MEMORABLE and not plain.refers:
-                self.reader.attribute_memos[row][rest] = plain
+            self._remember(row, memo, text, plain)
             return plain
         if not self.reader.strict:
-            head, called = self._split_references(rest)
+            head, called = self._split_references(text)
             if called and called.keys() <= row.attributes.keys():
-                others = (self.reader.attribute_memos[row].get(head) or self._attributes(row, head)) if head else EMPTY
+                others = (memo.get(head) or self._attributes(row, memo, head)) if head else EMPTY
                 if others is not None and others.keys().isdisjoint(called):
                     return arranged(row, {**others, **called})
-        cursor = Cursor(Source(rest))
+        cursor = Cursor(Source(text))
         try:
             notes = len(self.reader.notes)
             attributes, metadata = read_attributes(cursor, row, self)
@@ -236,9 +243,15 @@ class ComputationReader(ComputationState):
         if cursor.peek() or metadata is not None or len(self.reader.notes) != notes:
             del self.reader.notes[notes:]
             return None
-        if len(rest) < MEMORABLE and "control-predecessors" not in attributes:
-            self.reader.attribute_memos[row][rest] = attributes
+        if "control-predecessors" not in attributes:
+            self._remember(row, memo, text, attributes)
         return attributes
+
+    def _remember(self, row: Op, memo: dict[str, Attributes], text: str, attributes: Attributes) -> None:
+        if not attributes.refers:
+            self.memos.remember(memo, text, attributes)
+        elif len(text) < MEMORABLE:
+            self.reader.referring[row, text] = attributes
 
     def _split_references(self, rest: str) -> tuple[str, dict[str, Graph]]:
         """Part the references to known computations, which hardly repeat, from the attributes around them."""
@@ -281,29 +294,8 @@ class ComputationReader(ComputationState):
         return tuple(inputs) if position == len(text) and not text.endswith(",") else None
 
     def _is_type_of(self, text: str, node: Node) -> bool:
-        given = self.reader.types.get(text) or self._type(text)
+        given = self.memos.read_type(text)
         return given is not None and (given is node.type or compatible(given, node.type))
-
-    def _leaf(
-        self, name: str, kind_text: str, type_: Type, text: str, attributes: Attributes, metadata: str | None
-    ) -> Node | None:
-        if kind_text.endswith("constant"):
-            literal = self.reader.literals.get((type_, text)) or self._literal(type_, text)
-            if literal is not None and "<" in kind_text:
-                type_ = static_type(type_, literal)
-            return literal and Constant(name, type_, literal, attributes, metadata, self.graph)
-        if not text.isdecimal() or not text.isascii() or len(text) > 9:
-            return None
-        return Parameter(name, type_, int(text), attributes, metadata, self.graph)
-
-    def _literal(self, type_: Type, text: str) -> Literal | None:
-        if len(text) >= MEMORABLE:
-            return _whole_literal(type_, text)
-        literal = _short_literal(type_, text)
-        if literal is not None:
-            self.reader.literals[type_, text] = literal
-            return literal
-        return _whole_literal(type_, text)  # each unknown constant is its own
 
     def _finish(self, cursor: Cursor, opening: int) -> None:
         if not self.nodes:
@@ -325,13 +317,9 @@ def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
     return matches
 
 
-def _split_metadata(attributes: str, metadata: str, rest: str) -> tuple[str, str | None] | None:
+def _split_metadata(text: str) -> tuple[str, str | None] | None:
     """Part metadata from the attributes around it; None where a string or a brace makes that unclear."""
-    if metadata:
-        is_apart = rest.startswith(", ") and attributes.count("{") == attributes.count("}")
-        return (attributes + rest, metadata) if is_apart and ", metadata={" not in rest else None
-    text = attributes + rest
-    start = text.find(", metadata={")
+    start = text.find(_METADATA_OPENS)
     if start < 0:
         return text, None
     if '"' in text[:start] or "'" in text[:start]:
@@ -340,22 +328,6 @@ def _split_metadata(attributes: str, metadata: str, rest: str) -> tuple[str, str
             return None
         start = before.end()
     match = _METADATA.match(text, start)
-    if match is None or ", metadata={" in text[match.end() :]:
+    if match is None or _METADATA_OPENS in text[match.end() :]:
         return None
     return text[: match.start()] + text[match.end() :], match[1]
-
-
-@lru_cache(maxsize=4096)
-def _short_literal(type_: Type, text: str) -> Literal | None:
-    """The literal of a text, if nothing of it is elided: the same one for all modules."""
-    literal = _whole_literal(type_, text)
-    return None if literal is None or literal.is_elided else literal
-
-
-def _whole_literal(type_: Type, text: str) -> Literal | None:
-    cursor = Cursor(Source(text))
-    try:
-        literal = read_literal(cursor, type_)
-    except HloomError:
-        return None
-    return None if cursor.peek() else literal

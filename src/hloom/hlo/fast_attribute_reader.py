@@ -14,13 +14,11 @@ from typing import Any
 
 from hloom.hlo.attribute_printer import is_balanced, write_value
 from hloom.hlo.attribute_reader import says_nothing
+from hloom.hlo.line_memos import MEMORABLE
 from hloom.hlo.value_reader import READERS
 from hloom.ir import Attribute, AttributeKind, Attributes, Graph, Op
 from hloom.ops import OPS
 from hloom.text import Cursor, HloomError, Source
-
-MEMORABLE = 256
-"""Texts longer than this are not remembered: they hardly repeat."""
 
 LONGEST = 1 << 12
 """Longer texts are read once, token by token."""

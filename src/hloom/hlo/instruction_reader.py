@@ -9,6 +9,7 @@ from typing import Any
 
 from hloom.hlo.async_sugar_reader import read_sugar
 from hloom.hlo.attribute_reader import read_attributes
+from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.literal_reader import read_literal
 from hloom.hlo.reader_state import ComputationState
 from hloom.hlo.reserved_words import check_name
@@ -222,7 +223,7 @@ def _read_optional_type(cursor: Cursor) -> Type | None:
 
 def _read_parameter(cursor: Cursor, body: ComputationState, name: str, type_: Type | None) -> Parameter:
     number = _parameter_number(cursor, type_)
-    attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
+    attributes, metadata = read_attributes(cursor, LEAF_ROW, body)
     return Parameter(name, type_, number, attributes, metadata, body.graph)
 
 
@@ -239,7 +240,7 @@ def _parameter_number(cursor: Cursor, type_: Type | None) -> int:
 
 def _read_constant(cursor: Cursor, body: ComputationState, name: str, type_: Type | None) -> Constant:
     literal, type_ = _literal(cursor, type_)
-    attributes, metadata = read_attributes(cursor, body.reader.leaf_row, body)
+    attributes, metadata = read_attributes(cursor, LEAF_ROW, body)
     return Constant(name, type_, literal, attributes, metadata, body.graph)
 
 

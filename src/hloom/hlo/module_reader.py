@@ -135,6 +135,7 @@ class ModuleReader(ModuleState):
             raise cursor.error(f"a second ENTRY; the first is {self._entry.name}", start)
         if name in self.graphs and self.graphs[name] in self._nested:
             self.module.rename_graph(self.graphs.pop(name), name)
+            self.referring.clear()  # the texts with this name mean another graph from here on
         if name in self.module:
             raise cursor.error(f"a computation '{name}' is already defined", start)
         graph = self.graphs.setdefault(name, Graph(name, self.module))

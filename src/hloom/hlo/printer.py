@@ -10,7 +10,7 @@ from typing import Any
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
 from hloom.hlo.async_sugar_reader import WRAPPED
 from hloom.hlo.attribute_printer import write_attributes, write_boolean, write_booleans, write_frontend, write_string
-from hloom.hlo.reader_state import LEAF
+from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.reserved_words import RESERVED, TYPE_NAMES
 from hloom.ir import (
     COMPUTED_CALL,
@@ -372,7 +372,7 @@ class _Printer:
 
     def _tail(self, node: Node) -> str:
         """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
-        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
+        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF_ROW
         return self._written(op, node.attributes, node._metadata)
 
     def _written(self, op: Op, attributes: Attributes, raw_metadata: str | None) -> str:
@@ -385,7 +385,7 @@ class _Printer:
         limit = self.options.constant_limit
         shown = attributes if self.is_plain else self._shown(attributes)
         if "backend_config" in shown:
-            config = write_attributes(LEAF, {"backend_config": shown["backend_config"]}, self._name, limit)
+            config = write_attributes(LEAF_ROW, {"backend_config": shown["backend_config"]}, self._name, limit)
             others = {name: value for name, value in shown.items() if name != "backend_config"}
             text = write_attributes(op, others, self._name, limit)
             if self.is_plain and "control-predecessors" not in shown:

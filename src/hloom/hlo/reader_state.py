@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from operator import attrgetter
 
+from hloom.hlo.line_memos import STRICT, TOLERANT
 from hloom.hlo.reserved_words import check_word
 from hloom.hlo.tokens import NAME, read_string
 from hloom.hlo.type_reader import read_type
@@ -18,7 +18,6 @@ from hloom.ir import (
     EMPTY,
     Attributes,
     Graph,
-    Literal,
     Missing,
     Module,
     Node,
@@ -27,16 +26,16 @@ from hloom.ir import (
     Type,
     compatible,
 )
-from hloom.ops import COMMON, OPS
 from hloom.text import Cursor, Location, Source
 
 _THREAD = re.compile(r"execution_thread=")
-LEAF = Op("parameter or constant", attributes=COMMON)
-"""What parameters and constants may carry."""
 
 
 class ModuleState:
-    """What all computations of one text share: the module, the memos, and the names of graphs."""
+    """What all computations of one text share: the module, the memos, and the names of graphs.
+
+    `referring` are the attributes read so far, by row and text, that refer to graphs.
+    """
 
     def __init__(self, source: Source, strict: bool) -> None:
         self.source = source
@@ -44,12 +43,8 @@ class ModuleState:
         self.strict = strict
         self.module = Module()
         self.module.source_name = source.name
-        self.rows = {**OPS, "parameter": LEAF, "constant": LEAF}
-        self.leaf_row = LEAF
-        self.types: dict[str, Type] = {}
-        self.kinds: dict[str, tuple[Type, Op, dict[str, Attributes], int | None]] = {}
-        self.literals: dict[tuple[Type, str], Literal] = {}
-        self.attribute_memos: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
+        self.memos = STRICT if strict else TOLERANT
+        self.referring: dict[tuple[Op, str], Attributes] = {}
         self.unknown_ops: dict[str, Op] = {}
         self.notes: list[tuple[int, str]] = []
         self.line_limit = -1
@@ -118,6 +113,7 @@ class ComputationState:
     __slots__ = (
         "_signature",
         "graph",
+        "memos",
         "names",
         "nodes",
         "operands_become_parameters",
@@ -133,6 +129,7 @@ class ComputationState:
         self, reader: ModuleState, graph: Graph, *, operands_become_parameters: bool = False, signature_at: int = -1
     ) -> None:
         self.reader = reader
+        self.memos = reader.memos
         self.graph = graph
         self.text = reader.text
         self.nodes: list[Node] = []

@@ -14,6 +14,7 @@ from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.attribute_reader import arranged
+from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.proto.encoded_instructions import Parts, packed, signed
 from hloom.hlo.proto.encoded_messages import DELIMITED, delimited, key, read_varint
 from hloom.hlo.proto.field_mapping import Context, Field
@@ -21,7 +22,6 @@ from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, read_c
 from hloom.hlo.proto.literals import read_literal
 from hloom.hlo.proto.metadata import read_metadata
 from hloom.hlo.proto.shapes import decoded_shape, read_shape
-from hloom.hlo.reader_state import LEAF
 from hloom.hlo.strict_checks import count_problem
 from hloom.ir import (
     EMPTY,
@@ -140,7 +140,7 @@ class InstructionReader:
             if metadata is None:
                 metadata = self._metadata[metadata_bytes] = self._metadata_text(metadata_bytes) or None
         row, type_ = start.row, start.type
-        if row is LEAF:
+        if row is LEAF_ROW:
             attributes = EMPTY
             if rest or control or called:
                 attributes = self._attributes_of(row, messages, position, rest, type_, (), called, control, nodes)
@@ -182,7 +182,7 @@ class InstructionReader:
         type_ = self._types.get(shape)
         if type_ is None:
             type_ = self._types[shape] = decoded_shape(shape) or self._type(proto.shape)
-        row = LEAF if opcode in ("parameter", "constant") else OPS.get(opcode) or self._unknown_op(opcode)
+        row = LEAF_ROW if opcode in ("parameter", "constant") else OPS.get(opcode) or self._unknown_op(opcode)
         return _Start(opcode, row, type_, self._memory.plain.setdefault(row, {}) if row.is_known else {})
 
     def _type(self, proto: Any) -> Type:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from hloom import protobuf
+from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.proto.encoded_attributes import encode_attributes
 from hloom.hlo.proto.encoded_messages import (
     DELIMITED,
@@ -30,7 +31,6 @@ from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_de
 from hloom.hlo.proto.literals import encoded_literal
 from hloom.hlo.proto.metadata import encoded_metadata, to_bytes, write_metadata
 from hloom.hlo.proto.shapes import encoded_shape, write_shape
-from hloom.hlo.reader_state import LEAF
 from hloom.ir import (
     Apply,
     Attributes,
@@ -227,7 +227,7 @@ class InstructionWriter:
 
         They are remembered for all nodes with the same attributes, but for those that are written by the node's type.
         """
-        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF
+        op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF_ROW
         attributes = node.attributes
         known = _memory.get(op, attributes)
         if known is not None:
