@@ -1,11 +1,14 @@
-"""Reading after a careful line: `computation_reader.py` and `header_reader.py` go on matching many lines at once."""
+"""Reading after a careful line: `computation_reader.py` and `header_reader.py` go on matching many lines at once.
+
+What `line_memos.py` remembers is the same for all modules.
+"""
 
 import pytest
 
-from hloom.hlo import parse, print_module
+from hloom.hlo import line_memos, parse, print_module
 from hloom.hlo.computation_reader import ComputationReader
 from hloom.ir import Constant, equal
-from hloom.text import HloomError
+from hloom.text import HloomError, HloomWarning
 
 LINES = "\n".join(f"  %a.{row} = f32[2]{{0}} add(%x, %x)" for row in range(50))
 LONG_TYPE = f"(s32[], ({', '.join(['f32[32,8,64]{2,1,0}'] * 20)}))"
@@ -173,3 +176,74 @@ def test_modules_share_short_literals_but_no_unknown_ones():
     assert known is known_too
     assert unknown is not unknown_too
     assert unknown != unknown_too
+
+
+def test_texts_are_remembered_from_one_module_to_the_next():
+    """Literals and attributes are shared; what refers to graphs refers to those of its own module."""
+    text = (
+        "HloModule m\n\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n\n"
+        "ENTRY e {\n  x = f32[4] parameter(0)\n  z = f32[] constant(1.5)\n"
+        "  ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add\n}\n"
+    )
+    first, second = parse(text), parse(text)
+    assert first.entry["r"].attributes["to_apply"] is first["add"]
+    assert second.entry["r"].attributes["to_apply"] is second["add"]
+    assert equal(first, second)
+    one, other = (module.entry["z"] for module in (first, second))
+    assert isinstance(one, Constant) and isinstance(other, Constant)
+    assert one.value is other.value
+
+
+def test_what_tolerant_reading_takes_is_not_remembered_for_strict_reading():
+    text = _module("  %p = f32[2]{0} negate(%x), is_stable=true")
+    with pytest.warns(HloomWarning, match="is_stable"):
+        assert str(parse(text).entry["p"].attributes["is_stable"]) == "true"
+    with pytest.raises(HloomError, match="is_stable"):
+        parse(text, strict=True)
+
+
+def test_the_memos_begin_anew_when_they_are_full(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(line_memos, "MOST", 8)
+    text = "\n".join(f"  %c.{row} = s32[{row + 1}]{{0}} iota(), iota_dimension=0" for row in range(100))
+    assert parse(_module(text)).node_count == 152
+    assert line_memos.TOLERANT.count <= 8
+
+
+def test_a_nested_computation_gives_its_name_back():
+    """The same text refers to another graph once a computation of its name is defined."""
+    line = "  %{name} = f32[] reduce(%x, %zero), dimensions={{0}}, to_apply={called}"
+    nested = "{ %l = f32[] parameter(0)\n %r = f32[] parameter(1)\n ROOT %add = f32[] add(%l, %r) }"
+    head = "  %x = f32[2]{0} parameter(0)\n  %zero = f32[] constant(0)\n"
+    module = parse(
+        "HloModule m\n\nfirst {\n" + head + line.format(name="a", called=nested) + "\n  ROOT %n = f32[] negate(%a)\n}\n\n"
+        "_ {\n  %l = f32[] parameter(0)\n  %r = f32[] parameter(1)\n  ROOT %m = f32[] maximum(%l, %r)\n}\n\n"
+        "ENTRY e {\n" + head + line.format(name="b", called="%_") + "\n  ROOT %n = f32[] negate(%b)\n}\n"
+    )
+    assert module.entry["b"].attributes["to_apply"].root.opcode == "maximum"
+    assert module["first"]["a"].attributes["to_apply"].root.opcode == "add"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  %c = c64[2]{0} constant({(1, 2), (0, -1)})",
+        "  %t = ((f32[2]{0}, f32[2]{0}), f32[2]{0}) tuple(%u, %x)",
+        "  %t = f32[2]{0:T(8)} negate(%x)",
+        "  %t = (f32[2]{0:T(8)}, f32[2]{0:T(8)S(1)}) tuple(%x, %x)",
+        "  %g = f32[2]{0} get-tuple-element((f32[2]{0}, f32[2]{0}) %u), index=1",
+        "\t%t = f32[2]{0} negate(%x)",
+        "      %t = f32[2]{0} negate(%x)",
+    ],
+)
+def test_lines_with_further_parentheses_or_blanks_are_read_fast(line: str, monkeypatch: pytest.MonkeyPatch):
+    careful: list[str] = []
+    monkeypatch.setattr("hloom.hlo.computation_reader.read_instruction", _counted(careful))
+    parse(_module("  %u = (f32[2]{0}, f32[2]{0}) tuple(%x, %x)\n" + line))
+    assert not careful
+
+
+@pytest.mark.parametrize("rows", [2_000, 8_000])
+def test_lines_that_never_open_a_parenthesis(rows: int):
+    """Each is looked at once, not together with all behind it."""
+    with pytest.raises(HloomError, match="opcode"):
+        parse(_module("\n".join(["  %t = f32[2]{0} negate %x"] * rows)))

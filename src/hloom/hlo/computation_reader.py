@@ -65,12 +65,16 @@ class ComputationReader(ComputationState):
     def read(self, cursor: Cursor, window: int = LARGE) -> None:
         """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
         opening = cursor.position
-        if self.text[opening - 1] != "\n":
+        text = self.text
+        if text[opening - 1] != "\n":
             self._to_line_start(cursor)
         while True:
             self._read_lines(cursor, window)
+            if text.startswith("}", cursor.position):
+                cursor.position += 1
+                break
             window = SMALL
-            if not self.text.startswith("}", cursor.position) and self._skip_blank_lines(cursor):
+            if self._skip_blank_lines(cursor):
                 continue
             if cursor.accept("}"):
                 break
@@ -137,18 +141,18 @@ class ComputationReader(ComputationState):
             if len(matches) != lines:
                 matches = _leading(text, start, stop)
         graph, nodes, names, memos = self.graph, self.nodes, self.names, self.memos
-        kinds, enter, get = memos.kinds, nodes.append, names.__getitem__
+        typed_opcodes, enter, get = memos.typed_opcodes, nodes.append, names.__getitem__
         separator = ", %" if text.find("%", start, stop) >= 0 else ", "
         has_metadata = text.find(_METADATA_OPENS, start, stop) >= 0
         before = len(nodes)
-        for root, name, kind_text, operand_text, attribute_text in matches:
-            known = kinds.get(kind_text) or memos.read_kind(kind_text)
+        for root, name, typed_text, operand_text, attribute_text in matches:
+            known = typed_opcodes.get(typed_text) or memos.read_typed_opcode(typed_text)
             if known is None or "(" in operand_text:
-                line = LINE.fullmatch(f"{name} = {kind_text}({operand_text}){attribute_text}")
+                line = LINE.fullmatch(f"{name} = {typed_text}({operand_text}){attribute_text}")
                 if line is None:
                     break
-                _, _, kind_text, operand_text, attribute_text = line.groups()
-                known = kinds.get(kind_text) or memos.read_kind(kind_text)
+                _, _, typed_text, operand_text, attribute_text = line.groups()
+                known = typed_opcodes.get(typed_text) or memos.read_typed_opcode(typed_text)
                 if known is None:
                     break
             type_, row, memo, arity, literals = known
@@ -301,6 +305,8 @@ class ComputationReader(ComputationState):
         if not self.nodes:
             raise cursor.error(f"the computation {self.graph.name} has no instructions", opening - 1)
         self.complete()
+        if self.text.startswith("\n", cursor.position):
+            return
         if cursor.at(",") and re.compile(r",\s*execution_thread=").match(self.text, cursor.position):
             cursor.accept(",")
             self.graph.execution_thread = self.reader.read_execution_thread(cursor)

@@ -16,7 +16,7 @@ from hloom.hlo.attribute_printer import is_balanced, write_value
 from hloom.hlo.attribute_reader import says_nothing
 from hloom.hlo.line_memos import MEMORABLE
 from hloom.hlo.value_reader import READERS
-from hloom.ir import Attribute, AttributeKind, Attributes, Graph, Op
+from hloom.ir import EMPTY, Attribute, AttributeKind, Attributes, Graph, Op
 from hloom.ops import OPS
 from hloom.text import Cursor, HloomError, Source
 
@@ -31,6 +31,7 @@ _INTEGERS = re.compile(rf"\{{(?:(?:{_INTEGER.pattern})(?:,(?:{_INTEGER.pattern})
 _BOOLEANS = {"true": True, "false": False}
 _REFERENCES = frozenset(name for op in OPS.values() for name, row in op.attributes.items() if row.kind is _K.GRAPH)
 """The attributes that name computations."""
+_ONE_REFERENCE = re.compile(r"(|, .*), (to_apply|calls)=%?([A-Za-z_][A-Za-z0-9_.-]*+)")
 _AS_PRINTED = frozenset(
     (
         *(_K.SLICES, _K.WINDOW, _K.PADDING, _K.DIMENSION_LABELS, _K.PRECISIONS, _K.BOOLEANS, _K.PAIRS, _K.STRING),
@@ -44,6 +45,16 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
     """The attributes that stand behind the operands, without metadata; None where any of them is not plain."""
     if not text.startswith(", ") or len(text) > LONGEST:
         return None
+    single = _ONE_REFERENCE.fullmatch(text)
+    if single:
+        head, name, called = single.groups()
+        graph = graphs.get(called)
+        before = None if graph is None or graph.name != called else _before_reference(op, head, name)
+        if before is None:
+            return None
+        attributes = Attributes(before, **{name: graph})
+        attributes.text = f"{head}, {name}=%{called}"
+        return attributes
     head, separator, config = text.partition(_BEFORE_CONFIG)
     values: dict[str, Any] = {}
     pieces = _pieces(head)
@@ -77,6 +88,16 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
     else:
         attributes.text = plain
     return attributes
+
+
+@lru_cache(maxsize=1024)
+def _before_reference(op: Op, head: str, name: str) -> Attributes | None:
+    """The attributes before the last one, which refers to a computation; None where they are not plain."""
+    before = read_plain_attributes(op, head, {}) if head else EMPTY
+    ranks = _ranks(op)
+    if before is None or before.parts or name not in ranks or any(ranks[other] >= ranks[name] for other in before):
+        return None
+    return before
 
 
 def _pieces(text: str) -> list[str]:

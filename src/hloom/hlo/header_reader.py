@@ -38,6 +38,14 @@ from hloom.text import Cursor
 
 _ALIAS_KIND = re.compile(r"may-alias|must-alias")
 _PLAIN_ALIAS = re.compile(r",?+ ?\{([0-9]{1,9})\}: \(([0-9]{1,9}), \{\}, (may-alias|must-alias)\)")
+_LAYOUT = "entry_computation_layout"
+_BEFORE_LAYOUT = f", {_LAYOUT}={{"
+_PLAIN_FIELD = re.compile(
+    r", (?:(is_scheduled|alias_passthrough_params)=(true|false)"
+    r"|(allow_spmd_sharding_propagation_to_(?:parameters|output))=\{((?:true|false)(?:,(?:true|false))*+)\}"
+    r"|(replica_count|num_partitions)=([0-9]{1,9}))(?=[,\n])"
+)
+"""A header attribute as it is printed: a word, words in braces, or a number."""
 _NEWER = frozenset(("debug_attributes",))
 """Header attributes that XLA's parser of today does not know yet."""
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
@@ -52,12 +60,30 @@ _FIELD = re.compile(r"([a-z_]+)\s*=")
 
 def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) -> tuple[str, Attributes]:
     """`HloModule name, key=value, ...` after its first word: the name and the attributes, in XLA's order."""
+    text = cursor.text
     start = cursor.skip()
     name = cursor.read(NAME, "the module's name")[1]
     if strict:
         check_word(cursor, name, start)
     values: dict[str, Any] = {}
-    while cursor.accept(","):
+    while True:
+        if text.startswith(_BEFORE_LAYOUT, cursor.position) and _LAYOUT not in values:
+            cursor.position += len(_BEFORE_LAYOUT)
+            values[_LAYOUT] = _read_entry_layout(cursor)
+            continue
+        plain = _PLAIN_FIELD.match(text, cursor.position)
+        if plain and not values.keys() & plain.groups():
+            word, value, words, several, number, digits = plain.groups()
+            if word:
+                values[word] = value == "true"
+            elif words:
+                values[words] = tuple([value == "true" for value in several.split(",")])
+            else:
+                values[number] = int(digits)
+            cursor.position = plain.end()
+            continue
+        if not cursor.accept(","):
+            break
         start = cursor.skip()
         key = cursor.read(ATTRIBUTE_NAME, "a header attribute and '='")[1]
         if key in values:
@@ -69,14 +95,15 @@ def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) 
             raise cursor.error(f"no header attribute is called '{key}'", start, f"there are {', '.join(_READERS)}")
         note(f"no header attribute is called '{key}': kept as it is", start)
         values[key] = Verbatim(read_verbatim(cursor))
-    order = {key: rank for rank, key in enumerate(_READERS)}
-    return name, Attributes(sorted(values.items(), key=lambda item: order.get(item[0], len(order))))
+    return name, Attributes(sorted(values.items(), key=lambda item: _RANKS.get(item[0], len(_RANKS))))
 
 
 def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
     """The sections FileNames, FunctionNames, FileLocations and StackFrames; None where there are none."""
     tables: dict[str, Mapping[int, Any]] = {}
     start = cursor.skip()
+    if not _TITLE.match(cursor.text, start):
+        return None
     for title, (name, read) in _SECTIONS.items():
         if cursor.at(title) and IDENTIFIER.match(cursor.text, cursor.position)[0] == title:  # type: ignore[index]
             cursor.accept(title)
@@ -193,10 +220,15 @@ def _read_donor(cursor: Cursor) -> BufferDonor:
 
 
 def _read_entry_layout(cursor: Cursor) -> FunctionType:
-    cursor.expect("{")
+    """What stands behind the opening brace, and the closing one."""
     layout = read_signature_type(cursor)
     cursor.expect("}")
     return layout
+
+
+def _read_braced_layout(cursor: Cursor) -> FunctionType:
+    cursor.expect("{")
+    return _read_entry_layout(cursor)
 
 
 def _read_boolean_or_list(cursor: Cursor) -> bool | tuple[bool, ...]:
@@ -208,7 +240,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "input_output_alias": _read_aliases,
     "buffer_donor": lambda cursor: read_list(cursor, _read_donor),
     "alias_passthrough_params": read_boolean,
-    "entry_computation_layout": _read_entry_layout,
+    _LAYOUT: _read_braced_layout,
     "allow_spmd_sharding_propagation_to_parameters": _read_boolean_or_list,
     "allow_spmd_sharding_propagation_to_output": _read_boolean_or_list,
     "replica_count": read_integer,
@@ -217,6 +249,8 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "origin_recovery_table": read_braced,
     "debug_attributes": read_braced,
 }
+_RANKS = {key: rank for rank, key in enumerate(_READERS)}
+_TITLE = re.compile(r"(?:FileNames|FunctionNames|FileLocations|StackFrames)(?![A-Za-z0-9_.-])")
 _SECTIONS: dict[str, tuple[str, Callable[[Cursor], Mapping[int, Any]]]] = {
     "FileNames": ("file_names", _read_names),
     "FunctionNames": ("function_names", _read_names),

@@ -27,7 +27,7 @@ _ROWS = {**OPS, "parameter": LEAF_ROW, "constant": LEAF_ROW}
 _Value = TypeVar("_Value")
 
 
-class Kind(NamedTuple):
+class TypedOpcode(NamedTuple):
     """What a type and opcode were read as, as in `f32[2] add`, and what is remembered of lines that begin so."""
 
     type: Type
@@ -42,28 +42,28 @@ class LineMemos:
     """What was read so far, by text; attributes only where they refer to nothing in their module."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, Kind] = {}
+        self.typed_opcodes: dict[str, TypedOpcode] = {}
         self._attributes: defaultdict[Op, dict[str, Attributes]] = defaultdict(dict)
         self._types: dict[str, Type] = {}
         self._literals: list[dict[str, Literal]] = []
-        self._count = 0
+        self.count = 0
 
     def remember(self, memo: dict[str, _Value], text: str, value: _Value) -> None:
         """Keep what a text was read as, if it is short; when there are too many, begin anew."""
         if len(text) >= MEMORABLE:
             return
-        if self._count >= MOST:
+        if self.count >= MOST:
             self._forget()
-        self._count += 1
+        self.count += 1
         memo[text] = value
 
     def _forget(self) -> None:
-        for memo in (self.kinds, self._types, *self._attributes.values(), *self._literals):
+        for memo in (self.typed_opcodes, self._types, *self._attributes.values(), *self._literals):
             memo.clear()
         self._literals.clear()
-        self._count = 0
+        self.count = 0
 
-    def read_kind(self, text: str) -> Kind | None:
+    def read_typed_opcode(self, text: str) -> TypedOpcode | None:
         """What `f32[2] add` says; None where that is no plain type and known opcode."""
         type_text, _, opcode = text.rpartition(" ")
         row = _ROWS.get(opcode)
@@ -79,11 +79,11 @@ class LineMemos:
         elif row is not LEAF_ROW:
             least, most = row.arity
             arity = least if least == most else VARIADIC
-        kind = Kind(type_, row, self._attributes[row], arity, literals)
-        self.remember(self.kinds, text, kind)
-        if literals is not None and text in self.kinds:
+        typed = TypedOpcode(type_, row, self._attributes[row], arity, literals)
+        self.remember(self.typed_opcodes, text, typed)
+        if literals is not None and text in self.typed_opcodes:
             self._literals.append(literals)
-        return kind
+        return typed
 
     def read_type(self, text: str) -> Type | None:
         """The type that a text is, all of it; None where it is none."""

@@ -133,7 +133,7 @@ class ModuleReader(ModuleState):
             check_word(cursor, name, name_at)
         if is_entry and self._entry is not None:
             raise cursor.error(f"a second ENTRY; the first is {self._entry.name}", start)
-        if name in self.graphs and self.graphs[name] in self._nested:
+        if self._nested and self.graphs.get(name) in self._nested:
             self.module.rename_graph(self.graphs.pop(name), name)
             self.referring.clear()  # the texts with this name mean another graph from here on
         if name in self.module:
@@ -149,7 +149,7 @@ class ModuleReader(ModuleState):
             self._entry = graph
 
     def _place(self, graph: Graph) -> None:
-        if graph.name in self.module:  # only a nested one, which had no name of its own, can be there already
+        if self._nested and graph.name in self.module:  # a nested one, which had no name of its own
             self.module.rename_graph(self.module[graph.name], graph.name)
         self.module.append_graph(graph)
         self.graphs[graph.name] = graph

@@ -99,7 +99,9 @@ class ModuleState:
 
     def placed_notes(self) -> list[str]:
         """The notes with their places, all lines counted once."""
-        starts = [0, *(match.end() for match in re.finditer("\n", self.text))] if self.notes else []
+        if not self.notes:
+            return []
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         lines = [bisect_right(starts, position) for position, _ in self.notes]
         return [
             f"{Location(self.source.name, line, position - starts[line - 1] + 1)}: {message}"
@@ -205,7 +207,7 @@ class ComputationState:
         graph = self.graph
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]
-        graph.parameters = [node for node in self.nodes if isinstance(node, Parameter)]
+        graph.parameters = [node for node in self.nodes if type(node) is Parameter]
         graph.parameters.sort(key=_number)
 
 

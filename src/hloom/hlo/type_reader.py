@@ -29,6 +29,9 @@ _ELEMENT = re.compile(r"([a-z][a-z0-9]*)(?=\s*\[)")
 _SIMPLE = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{([0-9,]+)\})?(?![{\[])")
 _TUPLE_ELEMENT = re.compile(r"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9,]++\})?)(,|\))")
 """One plain element of a tuple and what follows it."""
+_PLAIN_SIGNATURE = re.compile(r"\(([^()\n]*+)\)->([^(){}>\n]*+(?:\{[0-9,]++\})?+)(?=\})")
+"""Arrays to an array, in the braces of the header's entry layout."""
+_INDEX_COMMENT = re.compile(r"/\*index=[0-9]++\*/")
 _BUFFER = re.compile(r"b\s*\(")
 _DIM = re.compile(r"\?|(<=)?\s*(-?[0-9]+)")
 _LEVEL_TYPES = re.compile(r"[DCSH]\+?~?(?:\s*,\s*[DCSH]\+?~?)*")
@@ -87,6 +90,13 @@ def _read_plain_elements(cursor: Cursor, elements: list[Type]) -> bool:
 
 def read_signature_type(cursor: Cursor) -> FunctionType:
     """`(f32[2]{0}, s32[])->f32[2]{0}`, as the header's entry layout has it."""
+    plain = _PLAIN_SIGNATURE.match(cursor.text, cursor.position, cursor.end)
+    if plain:
+        texts = _INDEX_COMMENT.sub("", plain[1]).split(", ") if plain[1] else ()
+        types = [simple_type(text) for text in (*texts, plain[2])]
+        if None not in types:
+            cursor.position = plain.end()
+            return FunctionType(types[:-1], types[-1])
     parameters = read_type(cursor)
     if not isinstance(parameters, TupleType):
         raise cursor.error("expected the parameters' types in parentheses")
