@@ -210,6 +210,7 @@ def calls_to_read(text: str, strict: bool = False) -> int:
 
 
 def calls_to_print(text: str) -> int:
+    print_module(parse(text))  # patterns are compiled when they are first needed
     module = parse(text)
     return calls(lambda: print_module(module))
 

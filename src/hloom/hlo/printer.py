@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -98,6 +98,11 @@ def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
       ROOT y = f32[2] negate(x)
     }
     """
+    if options == DEFAULT and not module.has_closures and not _has_wrapped(module):
+        lines = [print_header(module)[:-1]]
+        if _Printer(module, options).add_plain(module.graphs, lines, set(module.declared)):
+            lines.append("")
+            return "\n".join(lines)
     return "\n".join([*chain.from_iterable(_parts(module, options)), ""])
 
 
@@ -111,22 +116,17 @@ def _parts(module: Module, options: PrintOptions) -> Iterator[list[str]]:
     """The lines of the header, then of one computation at a time."""
     if module.has_closures:
         _refuse_closures(module)
-    may_shorten = any(graph.name.startswith(WRAPPED) for graph in module.graphs)
-    printer = _Printer(module, options, short_forms(calling_nodes(module)) if may_shorten else None)
+    callers = calling_nodes(module)
+    printer = _Printer(module, options, short_forms(callers) if _has_wrapped(module) else None)
     yield [print_header(module, options.metadata)[:-1]]
-    done: set[Graph] = set(module.declared)
-    for graph in module.graphs:
-        lines, callers = printer.lines(graph)
-        if callers and _calls_others(callers, done):
-            break
-        done.add(graph)
+    for graph in ordered_graphs(module, callers):
         if graph not in printer.short.hidden:
-            yield lines
-    else:
-        return
-    for graph in ordered_graphs(module):
-        if graph not in done and graph not in printer.short.hidden:
-            yield printer.lines(graph)[0]
+            yield printer.lines(graph)
+
+
+def _has_wrapped(module: Module) -> bool:
+    """Whether there are computations whose name says that they hold what an asynchronous pair does."""
+    return any(graph.name.startswith(WRAPPED) for graph in module.graphs)
 
 
 def _calls_others(callers: list[Node], graphs: set[Graph]) -> bool:
@@ -136,6 +136,12 @@ def _calls_others(callers: list[Node], graphs: set[Graph]) -> bool:
             if referent.is_graph and referent not in graphs:
                 return True
     return False
+
+
+def _closing(graph: Graph) -> str:
+    """The closing brace, the thread where one is named, a blank line."""
+    thread = graph.execution_thread
+    return "}\n" if thread is None else f'}}, execution_thread="{thread}"\n'
 
 
 def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
@@ -235,79 +241,90 @@ class _Printer:
 
     def print_graph(self, graph: Graph) -> str:
         """The heading, the instructions, the closing brace and a blank line."""
-        return "\n".join([*self.lines(graph)[0], ""])
+        return "\n".join([*self.lines(graph), ""])
 
-    def lines(self, graph: Graph) -> tuple[list[str], list[Node]]:
-        """The lines of `print_graph`, and the nodes whose attributes refer to graphs or nodes."""
-        lines = [self._heading(graph)]
+    def lines(self, graph: Graph) -> list[str]:
+        """The lines of `print_graph`."""
+        lines: list[str] = []
         if self.is_plain and not graph.missing and graph not in self.short.graphs:
-            callers = self._add_plain_lines(graph, lines)
-        else:
-            output, nodes = graph.output, graph.nodes
-            callers = [node for node in nodes if node.attributes.refers]
-            lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in nodes]
-        thread = f', execution_thread="{graph.execution_thread}"' if graph.execution_thread is not None else ""
-        lines.append(f"}}{thread}\n")
-        return lines, callers
-
-    def _add_plain_lines(self, graph: Graph, lines: list[str]) -> list[Node]:
-        """The instructions in the default options, in as few steps as can be; those that call others are returned.
-
-        Each class has a branch of its own, in which the interpreter looks attributes up by their offset.
-        """
-        nodes, before, add, constants = graph.nodes, len(lines), lines.append, self._constant_texts
-        callers: list[Node] = []
-        for node in nodes:
-            if type(node) is Apply:
-                attributes, metadata, type_ = node.attributes, node._metadata, node.type
-                if attributes.refers:
-                    callers.append(node)
-                if type_ is None:
-                    add(f"  {self.print_node(node)}")
-                    continue
-                tail = attributes.text
-                if tail is None:
-                    tail = self._tail(node)
-                elif metadata is not None:
-                    tail = f"{tail}, metadata={{{metadata}}}"
-                inputs, opcode = node.inputs, node.opcode
-                if opcode is COMPUTED_CALL:
-                    _refuse_computed_call(node)
-                count = len(inputs)
-                if count == 2:
-                    left, right = inputs
-                    add(f"  %{node.name} = {type_._text} {opcode}(%{left.name}, %{right.name}){tail}")
-                elif count == 1:
-                    (operand,) = inputs
-                    add(f"  %{node.name} = {type_._text} {opcode}(%{operand.name}){tail}")
-                elif count == 3:
-                    first, second, third = inputs
-                    add(f"  %{node.name} = {type_._text} {opcode}(%{first.name}, %{second.name}, %{third.name}){tail}")
-                else:
-                    operands = list_with_indices(["%" + operand.name for operand in inputs])
-                    add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
-            else:
-                attributes, metadata, type_ = node.attributes, node._metadata, node.type
-                if attributes.refers:
-                    callers.append(node)
-                if type_ is None:
-                    add(f"  {self.print_node(node)}")
-                    continue
-                tail = attributes.text
-                if tail is None:
-                    tail = self._tail(node)
-                elif metadata is not None:
-                    tail = f"{tail}, metadata={{{metadata}}}"
-                if type(node) is Parameter:
-                    add(f"  %{node.name} = {type_._text} parameter({node.number}){tail}")
-                else:
-                    text = constants.get(id(node.value)) if type(node) is Constant else None
-                    add(f"  %{node.name} = {type_._text} {text or self._leaf(node)}{tail}")
+            self.add_plain([graph], lines)
+            return lines
         output = graph.output
-        if output is not None and output.graph is graph:
-            at = before + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
-            lines[at] = f"  ROOT {lines[at][2:]}"
-        return callers
+        lines.append(self._heading(graph))
+        lines += [f"  {'ROOT ' if node is output else ''}{self.print_node(node)}" for node in graph.nodes]
+        lines.append(_closing(graph))
+        return lines
+
+    def add_plain(self, graphs: Iterable[Graph], lines: list[str], before: set[Graph] | None = None) -> bool:
+        """Add computations in the default options, in as few steps as can be; whether all could be.
+
+        It stops at one that has missing names, or calls others than those before it: those given, and those added. Each
+        class of nodes has a branch of its own, in which the interpreter looks attributes up by their offset.
+        """
+        add, constants = lines.append, self._constant_texts
+        for graph in graphs:
+            if graph.missing:
+                return False
+            nodes, output = graph.nodes, graph.output
+            add(f"{'ENTRY ' if self.module.is_entry(graph) else ''}%{graph.name} {self._signature(graph)}{{")
+            start = len(lines)
+            callers: list[Node] = []
+            for node in nodes:
+                if type(node) is Apply:
+                    attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                    if attributes.refers:
+                        callers.append(node)
+                    if type_ is None:
+                        add(f"  {self.print_node(node)}")
+                        continue
+                    tail = attributes.text
+                    if tail is None:
+                        tail = self._tail(node)
+                    elif metadata is not None:
+                        tail = f"{tail}, metadata={{{metadata}}}"
+                    inputs, opcode = node.inputs, node.opcode
+                    if opcode is COMPUTED_CALL:
+                        _refuse_computed_call(node)
+                    count = len(inputs)
+                    if count == 2:
+                        left, right = inputs
+                        add(f"  %{node.name} = {type_._text} {opcode}(%{left.name}, %{right.name}){tail}")
+                    elif count == 1:
+                        (operand,) = inputs
+                        add(f"  %{node.name} = {type_._text} {opcode}(%{operand.name}){tail}")
+                    elif count == 3:
+                        left, right, third = inputs
+                        operands = f"%{left.name}, %{right.name}, %{third.name}"
+                        add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
+                    else:
+                        operands = list_with_indices(["%" + operand.name for operand in inputs])
+                        add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
+                else:
+                    attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                    if attributes.refers:
+                        callers.append(node)
+                    if type_ is None:
+                        add(f"  {self.print_node(node)}")
+                        continue
+                    tail = attributes.text
+                    if tail is None:
+                        tail = self._tail(node)
+                    elif metadata is not None:
+                        tail = f"{tail}, metadata={{{metadata}}}"
+                    if type(node) is Parameter:
+                        add(f"  %{node.name} = {type_._text} parameter({node.number}){tail}")
+                    else:
+                        text = constants.get(id(node.value)) if type(node) is Constant else None
+                        add(f"  %{node.name} = {type_._text} {text or self._leaf(node)}{tail}")
+            if output is not None and output.graph is graph:
+                at = start + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
+                lines[at] = f"  ROOT {lines[at][2:]}"
+            add(_closing(graph))
+            if before is not None:
+                if callers and _calls_others(callers, before):
+                    return False
+                before.add(graph)
+        return True
 
     def print_node(self, node: Node) -> str:
         """`name = type opcode(operands), attributes`."""
