@@ -95,7 +95,9 @@ def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) 
             raise cursor.error(f"no header attribute is called '{key}'", start, f"there are {', '.join(_READERS)}")
         note(f"no header attribute is called '{key}': kept as it is", start)
         values[key] = Verbatim(read_verbatim(cursor))
-    return name, Attributes(sorted(values.items(), key=lambda item: _RANKS.get(item[0], len(_RANKS))))
+    if len(values) > 1:
+        values = dict(sorted(values.items(), key=lambda item: _RANKS.get(item[0], len(_RANKS))))
+    return name, Attributes(values)
 
 
 def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:

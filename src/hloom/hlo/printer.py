@@ -98,7 +98,7 @@ def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
       ROOT y = f32[2] negate(x)
     }
     """
-    if options == DEFAULT and not module.has_closures and not _has_wrapped(module):
+    if (options is DEFAULT or options == DEFAULT) and not module.has_closures and not _has_wrapped(module):
         lines = [print_header(module)[:-1]]
         if _Printer(module, options).add_plain(module.graphs, lines, set(module.declared)):
             lines.append("")
@@ -261,12 +261,19 @@ class _Printer:
         It stops at one that has missing names, or calls others than those before it: those given, and those added. Each
         class of nodes has a branch of its own, in which the interpreter looks attributes up by their offset.
         """
-        add, constants = lines.append, self._constant_texts
+        add, constants, types = lines.append, self._constant_texts, self._bare_types
         for graph in graphs:
             if graph.missing:
                 return False
-            nodes, output = graph.nodes, graph.output
-            add(f"{'ENTRY ' if self.module.is_entry(graph) else ''}%{graph.name} {self._signature(graph)}{{")
+            nodes, output, parameters = graph.nodes, graph.output, graph.parameters
+            signature = ""
+            if output is not None and (not parameters or parameters[-1].number == len(parameters) - 1):
+                try:
+                    parts = ", ".join([f"{parameter.name}: {types[parameter.type]}" for parameter in parameters])
+                    signature = f"({parts}) -> {types[output.type]} "
+                except KeyError:
+                    signature = ""
+            add(f"{'ENTRY ' if self.module.is_entry(graph) else ''}%{graph.name} {signature}{{")
             start = len(lines)
             callers: list[Node] = []
             for node in nodes:

@@ -25,6 +25,9 @@ from hloom.text import Cursor
 DEEPEST = 1200
 """How deep tuples may nest; XLA's own parser overflows its stack some way above this."""
 
+LONGEST_KEPT = 1 << 14
+"""Longer signatures are read anew each time."""
+
 _ELEMENT = re.compile(r"([a-z][a-z0-9]*)(?=\s*\[)")
 _SIMPLE = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{([0-9,]+)\})?(?![{\[])")
 _TUPLE_ELEMENT = re.compile(r"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9,]++\})?)(,|\))")
@@ -92,16 +95,24 @@ def read_signature_type(cursor: Cursor) -> FunctionType:
     """`(f32[2]{0}, s32[])->f32[2]{0}`, as the header's entry layout has it."""
     plain = _PLAIN_SIGNATURE.match(cursor.text, cursor.position, cursor.end)
     if plain:
-        texts = _INDEX_COMMENT.sub("", plain[1]).split(", ") if plain[1] else ()
-        types = [simple_type(text) for text in (*texts, plain[2])]
-        if None not in types:
+        read = _plain_signature if plain.end() - plain.start() < LONGEST_KEPT else _plain_signature.__wrapped__
+        signature = read(plain[1], plain[2])
+        if signature is not None:
             cursor.position = plain.end()
-            return FunctionType(types[:-1], types[-1])
+            return signature
     parameters = read_type(cursor)
     if not isinstance(parameters, TupleType):
         raise cursor.error("expected the parameters' types in parentheses")
     cursor.expect("->")
     return FunctionType(parameters.elements, read_type(cursor))
+
+
+@lru_cache(maxsize=128)
+def _plain_signature(parameters: str, result: str) -> FunctionType | None:
+    """The type of a function of arrays; all dumps of one program have it in common."""
+    texts = _INDEX_COMMENT.sub("", parameters).split(", ") if parameters else ()
+    types = [simple_type(text) for text in (*texts, result)]
+    return None if None in types else FunctionType(types[:-1], types[-1])
 
 
 def _read_leaf(cursor: Cursor) -> Type:
