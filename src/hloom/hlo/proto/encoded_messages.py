@@ -77,9 +77,20 @@ def key(number: int, wire_type: int) -> bytes:
     return _varint(number << 3 | wire_type)
 
 
+class _Keys(dict[int, bytes]):
+    """The keys of delimited fields by number, made when first asked for."""
+
+    def __missing__(self, number: int) -> bytes:
+        data = self[number] = key(number, DELIMITED)
+        return data
+
+
+_DELIMITED_KEYS = _Keys()
+
+
 def delimited(number: int, data: bytes) -> bytes:
     """A field that is text, bytes, a message or a packed list."""
-    return b"".join((key(number, DELIMITED), VARINTS[len(data)], data))
+    return _DELIMITED_KEYS[number] + VARINTS[len(data)] + data
 
 
 def number_field(number: int, value: int) -> bytes:

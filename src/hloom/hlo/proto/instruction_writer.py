@@ -24,7 +24,9 @@ from hloom.hlo.proto.encoded_messages import (
     consecutive_varints,
     delimited,
     encoded_fields,
+    field_numbers,
     key,
+    number_field,
 )
 from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import CONTROL, GRAPHS, field_of, set_defaults, write_called
@@ -58,6 +60,8 @@ IMPLIED: dict[str, tuple[str, ...]] = {
 _BACKEND = "backend_config"
 _NAMED = re.compile(r'(op_type="[^"\\]++" )?op_name="([^"\\]++)"(?: (.*+))?', re.DOTALL)
 """Metadata with a name, as XLA prints them: the type before it, the name, and the rest."""
+_FRAME = re.compile(r"stack_frame_id=([1-9][0-9]{0,8})")
+"""Metadata, or the rest of them, that name a row of the stack tables alone."""
 _INEXACT = frozenset(("epsilon", "literal", "result_accuracy", "statistics"))
 """Attributes whose equal values may be written otherwise: they hold floats, and 0 equals -0."""
 
@@ -158,7 +162,7 @@ class InstructionWriter:
         """
         pieces: list[bytes] = []
         ids, metadata, rows = self.ids, self._metadata, self._rows
-        sizes, join = VARINTS, b"".join
+        sizes, join, named, operands_of = VARINTS, b"".join, _NAMED_SIZES, _OPERAND_SIZES
         nodes = graph.nodes
         numbers = consecutive_varints(first, len(nodes))
         own_ids = [_ID + number for number in numbers]
@@ -167,14 +171,14 @@ class InstructionWriter:
         node = None
         try:
             for node, name, number, own_id in zip(nodes, names, numbers, own_ids, strict=True):
-                own = before_operands = size = operands = b""
+                own = before_operands = operands = b""
                 if type(node) is Apply:
                     row = rows[node.function]
                     start = row.starts[node.type]
                     inputs = node.inputs
                     if inputs:
                         operands = ids[inputs[0]] if len(inputs) == 1 else join([ids[operand] for operand in inputs])
-                        before_operands, size = _OPERANDS, sizes[len(operands)]
+                        before_operands = operands_of[len(operands)]
                 elif type(node) is Parameter:
                     row = self._parameters
                     start = row.starts[node.type]
@@ -187,10 +191,11 @@ class InstructionWriter:
                     start = row.starts[type_]
                     own = self._literal(node, type_)
                 attributes = row.attributes.get(id(node.attributes)) or self._encode_attributes(node, row)
+                before, after = attributes
                 data = join(
                     (
-                        _NAME, sizes[len(name)], name, start, metadata[node._metadata], own, attributes[0],
-                        own_id, before_operands, size, operands, attributes[1],
+                        named[len(name)], name, start, metadata[node._metadata], own, before,
+                        own_id, before_operands, operands, after,
                     )
                 )  # fmt: skip
                 pieces += (_INSTRUCTION, sizes[len(data)], data)
@@ -338,6 +343,12 @@ class InstructionWriter:
 
     def _encode_metadata(self, text: str) -> bytes | None:
         """The bytes of plain metadata; None where there are others among them."""
+        if not text:
+            return b""
+        frame = _FRAME.fullmatch(text)
+        if frame:
+            number = int(frame[1])
+            return number_field(_STACK_FRAME, self.frame_ids.get(number, number))
         fields = plain_fields(text)
         if fields is None or "metadata_payload" in fields or not _fits(fields):
             return None
@@ -387,7 +398,11 @@ _METADATA, _LITERAL, _ID_NUMBER, _CONTROL, _CALLED, _BACKEND_CONFIG = 7, 8, 35, 
 """Numbers of HloInstructionProto's fields."""
 _NAME, _PARAMETER, _ID, _OPERANDS = key(1, DELIMITED), key(9, VARINT), key(_ID_NUMBER, VARINT), key(36, DELIMITED)
 """The keys of its fields `name`, `parameter_number`, `id` and `operand_ids`."""
+_NAMED_SIZES = _BoundedMemo(lambda size: _NAME + VARINTS[size])
+_OPERAND_SIZES = _BoundedMemo(lambda size: _OPERANDS + VARINTS[size])
+"""What stands before a name and before operands, by how many bytes they have."""
 _INSTRUCTION = key(2, DELIMITED)
 """The key of HloComputationProto's field of instructions."""
+_STACK_FRAME = field_numbers("OpMetadata")["stack_frame_id"]
 _OP_NAME = key(2, DELIMITED)
 """The key of OpMetadata's field `op_name`."""
