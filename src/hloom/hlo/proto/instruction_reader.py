@@ -27,6 +27,7 @@ from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,
     Apply,
+    AttributeKind,
     Attributes,
     Constant,
     Graph,
@@ -148,12 +149,20 @@ class InstructionReader:
                 return Parameter(name, type_, number - (number >> 63 << 64), attributes, metadata, graph)
             literal = self._literal(literal_bytes, messages, position, type_)
             return Constant(name, type_, literal, attributes, metadata, graph)
+        half = len(operands) >> 1
+        only, left, right = nodes.get(operands), nodes.get(operands[:half]), nodes.get(operands[half:])
         try:
-            inputs = tuple([nodes[number] for number in packed(operands)])
+            if only is not None:
+                inputs = (only,)
+            elif left is not None and right is not None:
+                inputs = left, right
+            else:
+                inputs = tuple([nodes[number] for number in packed(operands)])
         except KeyError as missing:
             late = signed(missing.args[0])
             raise HloomError(f"no instruction before it has the id {late} of its operand") from None
-        if not row.accepts(len(inputs)) and (problem := count_problem(row, len(inputs))):
+        least, most = row.arity
+        if (len(inputs) != least or least != most) and (problem := count_problem(row, len(inputs))):
             raise HloomError(problem)
         if literal_bytes is not None:  # an attribute of this op
             rest += delimited(_LITERAL, literal_bytes)
@@ -164,7 +173,7 @@ class InstructionReader:
                 attributes = self._attributes.get((row, rest))
         if attributes is None:
             attributes = self._attributes_of(row, messages, position, rest, type_, inputs, called, control, nodes)
-        return Apply(name, type_, row, inputs, attributes, metadata, graph)
+        return Apply.of_row(name, type_, row, inputs, attributes, metadata, graph)
 
     def _start(self, encoded: bytes, proto: Any) -> _Start:
         start = self._memory.starts.get(encoded)
@@ -258,13 +267,13 @@ class InstructionReader:
     ) -> Attributes:
         """The attributes of an instruction; those that name nothing in the module are read once for all alike."""
         around = (type_, *[node.type for node in inputs]) if op.name in _BY_OPERANDS else ()
-        context = Context(type_, around[1:], self.payloads)
         known_as = (op, rest, *around, "called") if called else (op, rest, *around)
         cached = self._attributes.get(known_as)
         if cached is None:
             cached = self._memory.attributes.get(known_as)
         if cached is None:
             before, self.losses = self.losses, {}
+            context = Context(type_, around[1:], self.payloads)
             cached = self._read_attributes(protobuf.HloInstructionProto.FromString(rest), op, context)
             if not called:
                 _check_complete(op, cached)
@@ -274,8 +283,20 @@ class InstructionReader:
             self.losses = {**before, **self.losses}
         if not called and not control:
             return cached
-        values: dict[str, Any] = dict(cached)
+        name = _only_graph_of(op)
+        if name and not control and name not in cached:
+            number, end = read_varint(called, 0)
+            if end == len(called) and number in self.graphs:
+                graph = self.graphs[number]
+                values = {
+                    key: graph if key == name else cached[key] for key in op.attributes if key == name or key in cached
+                }
+                if len(values) == len(cached) + 1:
+                    _check_complete(op, values)
+                    return Attributes(values)
+        values = dict(cached)
         if called:
+            context = Context(type_, around[1:], self.payloads)
             values.update(read_called(op, messages[position].called_computation_ids, self.graphs, context))
             _check_complete(op, values)
         if control:
@@ -325,6 +346,14 @@ def _fields_of(op: Op) -> list[tuple[str, Field, tuple[str, ...], bool]]:
         if field is not None and attribute.kind not in GRAPHS and name != CONTROL:
             fields.append((name, field, attribute.choices, _says_nothing(field, empty)))
     return fields
+
+
+@cache
+def _only_graph_of(op: Op) -> str | None:
+    """The attribute that names a computation, where the op always calls one, which the wire has no other word for."""
+    names = [name for name, attribute in op.attributes.items() if attribute.kind in GRAPHS]
+    is_plain = op.is_known and op.name not in ("conditional", "custom-call")
+    return names[0] if len(names) == 1 and is_plain and op.attributes[names[0]].kind is AttributeKind.GRAPH else None
 
 
 def _says_nothing(field: Field, empty: Any) -> bool:

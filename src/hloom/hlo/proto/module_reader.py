@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom import protobuf
-from hloom.hlo.proto.encoded_instructions import cut, signed
+from hloom.hlo.proto.encoded_instructions import Parts, cut, signed
 from hloom.hlo.proto.encoded_messages import VARINTS, delimited, wire_module
 from hloom.hlo.proto.instruction_reader import InstructionReader
 from hloom.hlo.proto.metadata import read_tables
@@ -115,12 +116,10 @@ class ProtoModuleReader:
         graph.execution_thread = proto.execution_thread if proto.execution_thread not in ("", "main") else None
         nodes: dict[bytes, Node] = {}
         names: dict[str, Node] = {}
-        read, messages, plain = self.instructions.read, proto.instructions, PLAIN.fullmatch
-        for position, data in enumerate(wire.instructions):
-            parts = cut(data)
-            own, number = parts[0].decode(), parts[5]
-            if not plain(own):
-                own = sanitized(own or messages[position].opcode)
+        read, messages = self.instructions.read, proto.instructions
+        instructions = [cut(data) for data in wire.instructions]
+        for position, (parts, own) in enumerate(zip(instructions, _names(instructions, messages), strict=True)):
+            number = parts[5]
             try:
                 if number in nodes or own in names:
                     raise HloomError(f"a second instruction has the name or the id {signed(number)}")
@@ -187,6 +186,18 @@ class ProtoModuleReader:
 
     def _at(self, graph: Graph, where: str, problem: str) -> HloomError:
         return HloomError(f"{self.source_name}: {graph.name}, {where}: {problem}")
+
+
+_PLAIN_LINES = re.compile(rf"(?:{PLAIN.pattern}\n)*+")
+
+
+def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
+    """The names of a computation's instructions, made such as every text can hold."""
+    names = [parts[0].decode() for parts in instructions]
+    text = "\n".join([*names, ""])
+    if _PLAIN_LINES.fullmatch(text) and text.count("\n") == len(names):
+        return names
+    return [sanitized(name or message.opcode) for name, message in zip(names, messages, strict=True)]
 
 
 def _predecessors(node: Node) -> Iterator[Node]:
