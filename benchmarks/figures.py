@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.clock import Times
@@ -52,6 +53,8 @@ class Figure:
     median_ratio: float | None = None
     bar: Bar | None = None
     instructions_per_second: float | None = None
+    our_seconds: float = 0
+    peer_seconds: float = 0
 
     @property
     def passes(self) -> bool | None:
@@ -70,6 +73,8 @@ def times_as_fast(subject: str, program: Program, ours: Times, peer: str, theirs
         theirs.median / ours.median,
         bar,
         program.instructions / ours.best,
+        ours.best,
+        theirs.best,
     )
 
 
@@ -84,6 +89,23 @@ def times_the_time(subject: str, program: Program, ours: Times, peer: str, their
         ours.median / theirs.median,
         bar,
         program.instructions / ours.best,
+        ours.best,
+        theirs.best,
+    )
+
+
+def together(subject: str, figures: Sequence[Figure], bar: Bar | None) -> Figure:
+    """The sums of the best samples of several lines, which are held to the bar as a whole."""
+    ours, theirs = (sum(getattr(figure, side) for figure in figures) for side in ("our_seconds", "peer_seconds"))
+    ratio = theirs / ours if isinstance(bar, AtLeast) else ours / theirs
+    return Figure(
+        f"{subject}: the {len(figures)} above together",
+        milliseconds(ours),
+        figures[0].peer,
+        milliseconds(theirs),
+        ratio,
+        None,
+        bar,
     )
 
 
