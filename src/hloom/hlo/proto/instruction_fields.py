@@ -382,7 +382,9 @@ CALLED: dict[str, tuple[str, ...]] = {
 
 def write_called(opcode: str, attributes: Attributes) -> list[Graph]:
     """The graphs in the wire's order."""
-    names = [name for name in CALLED.get(opcode, ()) if name in attributes]
+    if opcode not in CALLED:
+        return [referent for referent in attributes.referents() if referent.is_graph]
+    names = [name for name in CALLED[opcode] if name in attributes]
     names += [name for name in attributes if name not in names]
     graphs: list[Graph] = []
     for name in names:
