@@ -247,3 +247,12 @@ def test_lines_that_never_open_a_parenthesis(rows: int):
     """Each is looked at once, not together with all behind it."""
     with pytest.raises(HloomError, match="opcode"):
         parse(_module("\n".join(["  %t = f32[2]{0} negate %x"] * rows)))
+
+
+def test_what_is_kept_as_it_is_is_noted_once():
+    """Also where an error behind it sends the line to the careful reader."""
+    line = "  %q = f32[] reduce(%x, %z), dimesions={0}, to_apply={ %a = f32[] parameter(0) %b = f32[] parameter(1) ROOT %c = f32[] add(%a, %b) }"
+    with pytest.warns(HloomWarning, match="dimesions"):
+        module = parse(_module("  %z = f32[] constant(0)\n" + line))
+    assert len(module.notes) == 1
+    assert ":6:30:" in module.notes[0]

@@ -66,10 +66,22 @@ class ComputationReader(ComputationState):
         """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
         opening = cursor.position
         text = self.text
+        is_stopped = False
         if text[opening - 1] != "\n":
             self._to_line_start(cursor)
+        elif window == LARGE and (limit := text.find("\n}", opening, opening + LARGE)) >= 0:
+            taken, lines = self._take(opening, limit)
+            if taken == lines:  # as nearly always: a computation that is not long, of plain lines
+                cursor.position = limit + 2
+                self._finish(cursor, opening)
+                return
+            is_stopped = True
+            for _ in range(taken):
+                cursor.position = text.index("\n", cursor.position) + 1
         while True:
-            self._read_lines(cursor, window)
+            if not is_stopped:
+                self._read_lines(cursor, window)
+            is_stopped = False
             if text.startswith("}", cursor.position):
                 cursor.position += 1
                 break
@@ -239,12 +251,12 @@ class ComputationReader(ComputationState):
                 if others is not None and others.keys().isdisjoint(called):
                     return arranged(row, {**others, **called})
         cursor = Cursor(Source(text))
+        notes = len(self.reader.notes)
         try:
-            notes = len(self.reader.notes)
             attributes, metadata = read_attributes(cursor, row, self)
         except HloomError:
-            return None
-        if cursor.peek() or metadata is not None or len(self.reader.notes) != notes:
+            attributes = metadata = None
+        if attributes is None or cursor.peek() or metadata is not None or len(self.reader.notes) != notes:
             del self.reader.notes[notes:]
             return None
         if "control-predecessors" not in attributes:

@@ -49,12 +49,9 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
     if single:
         head, name, called = single.groups()
         graph = graphs.get(called)
-        before = None if graph is None or graph.name != called else _before_reference(op, head, name)
-        if before is None:
+        if graph is None or graph.name != called or (before := _before_reference(op, head, name)) is None:
             return None
-        attributes = Attributes(before, **{name: graph})
-        attributes.text = f"{head}, {name}=%{called}"
-        return attributes
+        return Attributes.of_reference(before, name, graph, f"{head}, {name}=%{called}")
     head, separator, config = text.partition(_BEFORE_CONFIG)
     values: dict[str, Any] = {}
     pieces = _pieces(head)

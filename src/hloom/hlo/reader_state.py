@@ -207,8 +207,9 @@ class ComputationState:
         graph = self.graph
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]
-        graph.parameters = [node for node in self.nodes if type(node) is Parameter]
-        graph.parameters.sort(key=_number)
+        graph.parameters = parameters = [node for node in self.nodes if type(node) is Parameter]
+        if len(parameters) > 1:
+            parameters.sort(key=_number)
 
 
 _number = attrgetter("number")

@@ -41,6 +41,18 @@ class Attributes(dict[str, Any]):
         self.refers = bool(referents)
         self.text = self.parts = None
 
+    @staticmethod
+    def of_reference(before: Attributes, name: str, referent: Referent, text: str | None) -> Attributes:
+        """Attributes that refer to nothing, and behind them one that does; `text` is how they print, if known."""
+        made = Attributes.__new__(Attributes)
+        dict[str, Any].__init__(made, before)
+        dict[str, Any].__setitem__(made, name, referent)
+        made._referents = (referent,)
+        made.refers = True
+        made.text = text
+        made.parts = None
+        return made
+
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("attributes are immutable: use Graph.set_attributes with node.attributes.changed(...)")
 
