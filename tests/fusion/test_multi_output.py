@@ -165,10 +165,6 @@ APART: dict[str, list[str]] = {
         ZERO, "p = f32[10,10] parameter(0)", "m = f32[10,10] multiply(p, p)",
         "a = f32[] reduce(m, z), dimensions={0,1}, to_apply=add", "b = f32[10] reduce(p, z), dimensions={0}, to_apply=mul",
         of("f32[]", "a", "f32[10]", "b")],
-    "updates in their arrays": [
-        "p = f16[50,96] parameter(0)", "q = f16[50,96] parameter(1)", "u = f16[1,96] parameter(2)", "o = s32[] constant(0)",
-        "a = f16[50,96] dynamic-update-slice(p, u, o, o)", "b = f16[50,96] dynamic-update-slice(q, u, o, o)",
-        of("f16[50,96]", "a", "f16[50,96]", "b")],
     "a loop and a reduction of dimensions far apart": [
         ZERO, "p = f32[8,1,5,16,1,2] parameter(0)", "m = f32[8,1,5,16,1,2] multiply(p, p)",
         "r = f32[1,5,1,2] reduce(p, z), dimensions={0,3}, to_apply=add", of("f32[8,1,5,16,1,2]", "m", "f32[1,5,1,2]", "r")],
@@ -240,6 +236,10 @@ LAUNCHES: dict[str, list[str]] = {
     "slices apart from each other": [
         "p = f32[100,200] parameter(0)", "a = f32[50,100] slice(p), slice={[0:50],[0:100]}", "m = f32[50,100] multiply(a, a)",
         "b = f32[50,100] slice(p), slice={[0:50],[100:200]}", "s = f32[50,100] negate(b)", of("f32[50,100]", "m", "f32[50,100]", "s")],
+    "updates in their arrays": [
+        "p = f16[50,96] parameter(0)", "q = f16[50,96] parameter(1)", "u = f16[1,96] parameter(2)", "o = s32[] constant(0)",
+        "a = f16[50,96] dynamic-update-slice(p, u, o, o)", "b = f16[50,96] dynamic-update-slice(q, u, o, o)",
+        of("f16[50,96]", "a", "f16[50,96]", "b")],
     "single elements": [
         "p = f32[] parameter(0)", "c = s32[] convert(p)", "o = f32[] constant(1)", "r = f32[] add(p, o)", of("s32[]", "c", "f32[]", "r")],
 }  # fmt: skip

@@ -24,6 +24,7 @@ from hloom.analysis import (
     scopes,
 )
 from hloom.fusion.cluster import running_graphs, runs_of
+from hloom.fusion.horizontal_fusion import sliced_cost, unsliced
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.fusion.target import fusion_target
@@ -201,7 +202,8 @@ class _Opened:
         graph.copy_nodes(inner.nodes, mapping, before=fusion)
         result = mapping[inner.output]
         assert isinstance(original, Apply), "a fusion applies an op"
-        self.members[original] = [mapping[node] for node in inner.nodes if mapping[node] not in known]
+        members = [mapping[node] for node in inner.nodes if mapping[node] not in known]
+        self.members[original] = _without_slices(graph, result, members)
         self.fusion_of.update(dict.fromkeys(self.members[original], original))
         results[fusion] = result
         if result.opcode == "tuple":
@@ -228,6 +230,21 @@ class _Opened:
             if made in self.fusion_of and made.opcode == "tuple" and not made.is_used:
                 graph.erase(made)
                 self.members[self.fusion_of[made]].remove(made)
+
+
+def _without_slices(graph: Graph, result: Node, members: list[Node]) -> list[Node]:
+    """What a fusion of loops of different dimensions held, but for their concatenation and the slices of it."""
+    loops = [unsliced(part) for part in result.inputs] if result.opcode == "tuple" else []
+    operands = [loop for loop in loops if loop is not None]
+    if len(operands) < max(1, len(loops)):
+        return members
+    slices = dict.fromkeys(result.inputs)
+    graph.set_inputs(result, operands)
+    for node in (*slices, *dict.fromkeys(part.inputs[0] for part in slices)):
+        if not node.is_used:
+            graph.erase(node)
+            members.remove(node)
+    return members
 
 
 class _Computation:
@@ -315,11 +332,14 @@ class _Computation:
             pair = min(first, second), max(first, second)
             if first == second or pair in pairs or len(pairs) >= MOST_PAIRS:
                 continue
-            merged, obstacle = model.assessed(self._merged(by_root[first][0], by_root[second][0]))
+            together = self._merged(by_root[first][0], by_root[second][0])
+            merged, obstacle = model.assessed(together)
             saved = by_root[first][1].seconds + by_root[second][1].seconds - merged.seconds
             before = sum(by_root[name][1].read + by_root[name][1].written for name in pair)
             if saved <= 1e-12:
                 continue
+            if obstacle and model.kernel_key(together.roots) is None and sliced_cost(model, together) is not None:
+                obstacle = ""
             if not obstacle and merger.is_separated(first, second):
                 obstacle = "a third kernel needs the one and makes what the other needs"
             pairs[pair] = MissedFusion(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.analysis import VIEWS
+from hloom.fusion.horizontal_fusion import add_slices
 from hloom.fusion.kernel_model import CARRIED, PRODUCTS, Kernel, KernelModel
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
@@ -98,6 +99,9 @@ class FusionWriter:
         copied = [*self._immediates(kernel), *kernel.members]
         graph.copy_nodes([nodes[number] for number in copied], mapping)
         roots = [mapping[nodes[root]] for root in kernel.roots]
+        if self._is_sliced(kernel):
+            slices = add_slices(self.model, kernel, graph, mapping)
+            roots = [slices[root] for root in kernel.roots]
         if len(roots) > 1:
             result = TupleType([root.type for root in roots if root.type is not None])
             graph.set_output(graph.add_apply(OPS["tuple"], roots, result))
@@ -123,7 +127,7 @@ class FusionWriter:
         last = nodes[-1]
         has_product = any(model.nodes[number].opcode in PRODUCTS for number in kernel.members)
         has_reduction = any(model.is_input_root(root) for root in kernel.roots)
-        is_input = has_reduction or model.is_tiled(kernel)
+        is_input = has_reduction or model.is_tiled(kernel) or self._is_sliced(kernel)
         attributes = {"kind": model.target.fusion_kind(is_input, has_product), "calls": fused}
         operands = [model.nodes[number] for number in self._parameters(kernel)]
         metadata = last.raw_metadata
@@ -133,11 +137,18 @@ class FusionWriter:
         for position, node in enumerate(nodes):
             result: Node = fusion
             if len(nodes) > 1:
+                assert isinstance(fusion.type, TupleType), "a fusion of several results yields a tuple"
                 result = graph.add_apply(
-                    OPS["get-tuple-element"], [fusion], node.type, {"index": position}, before=last,
-                    metadata=node.raw_metadata,
+                    OPS["get-tuple-element"], [fusion], fusion.type.elements[position], {"index": position},
+                    before=last, metadata=node.raw_metadata,
                 )  # fmt: skip
+            if result.type != node.type:
+                result = graph.add_apply(OPS["bitcast"], [result], node.type, before=last)
             self._results[node] = result
+
+    def _is_sliced(self, kernel: Kernel) -> bool:
+        """Whether a kernel goes through loops of different dimensions."""
+        return self.model.kernel_key(kernel.roots) is None
 
     def _replace_uses(self, members: set[Node]) -> None:
         """Let all that reads a kernel's result, but for the instructions that go, read what the fusion yields."""

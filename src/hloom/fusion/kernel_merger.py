@@ -3,6 +3,7 @@
     a = tanh(x); b = negate(a)       a is stored, and read again: one kernel stores both
     a = x + 1; b = x * 2             x is read once
     a = x + 1; b = y + 1             one launch for both
+    a = x + 1; b = y[:5] + 1         the same, of different dimensions (`horizontal_fusion.py`)
 
 The pair that saves most is merged first. Two kernels are never merged if a third one needs what the first makes and
 makes what the second needs: from the first kernel on, what depends on it is searched up to the second in an order in
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 
+from hloom.fusion.horizontal_fusion import sliced_cost, sliced_loops
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 
 MAX_VISITS = 400
@@ -81,7 +83,10 @@ class KernelMerger:
             pair = self.units.get(first), self.units.get(second)
             if pair[0] is None or pair[1] is None or [unit.version for unit in pair if unit] != versions:
                 continue
-            self._merge(first, second)
+            if self._merge(first, second):
+                self._consider_again(self._current(first))
+        if self.horizontal:
+            self._merge_loops()
         ordered = sorted(self.units.values(), key=lambda unit: unit.position)
         return [(unit.kernel, unit.cost) for unit in ordered if unit.kernel is not None and unit.cost is not None]
 
@@ -108,6 +113,27 @@ class KernelMerger:
                 similar.append(name)
                 del similar[:-2]
 
+    def _merge_loops(self) -> None:
+        """Merge loops of different dimensions, as they come in the order of execution."""
+        last_of: dict[tuple[str, ...], list[int]] = {}
+        for name, unit in sorted(self.units.items(), key=lambda item: item[1].position):
+            sliced = None if unit.kernel is None else sliced_loops(self.model, unit.kernel)
+            if sliced is None:
+                continue
+            similar = last_of.setdefault(sliced.dtypes, [])
+            if not any(self._saves_time(earlier, name) and self._merge(earlier, name) for earlier in similar):
+                similar.append(name)
+                del similar[:-MAX_PARTNERS]
+
+    def _saves_time(self, first: int, second: int) -> bool:
+        merged = self._merged(first, second)
+        return merged is not None and self._saving(first, second, merged[1]) > LEAST_SAVING
+
+    def _saving(self, first: int, second: int, merged: KernelCost) -> float:
+        a, b = self.units[first].cost, self.units[second].cost
+        assert a is not None and b is not None
+        return a.seconds + b.seconds - merged.seconds
+
     def _kernels_among(self, names: Sequence[int], most: int = MAX_PARTNERS) -> list[int]:
         current = dict.fromkeys(self._current(name) for name in names[: 4 * most])
         return [name for name in current if self.units[name].kernel is not None][:most]
@@ -131,14 +157,15 @@ class KernelMerger:
         roots = (*self.units[first].roots, *self.units[second].roots)
         if pair in self._seen or self.model.kernel_key(roots) is None:
             return
+        if not self.horizontal and any(map(self.model.is_update, roots)):
+            return
         self._seen.add(pair)
         self.budget -= 1
         merged = self._merged(first, second)
         if merged is None:
             return
         a, b = self.units[first], self.units[second]
-        assert a.cost is not None and b.cost is not None
-        saving = a.cost.seconds + b.cost.seconds - merged[1].seconds
+        saving = self._saving(first, second, merged[1])
         if saving > LEAST_SAVING and (self.horizontal or self._saves_bytes(a, b, merged[1])):
             heappush(self._queue, (-saving, first, second, a.version, b.version))
 
@@ -155,21 +182,22 @@ class KernelMerger:
         assert a is not None and b is not None
         roots = tuple(sorted({*a.roots, *b.roots}))
         kernel = Kernel(roots, tuple(sorted({*a.members, *b.members})))
-        cost = self.model.cost(kernel)
+        has_one_loop = self.model.kernel_key(roots) is not None
+        cost = self.model.cost(kernel) if has_one_loop else sliced_cost(self.model, kernel)
         return None if cost is None else (kernel, cost)
 
-    def _merge(self, first: int, second: int) -> None:
-        """Make one kernel of two, if nothing between them stands against it."""
+    def _merge(self, first: int, second: int) -> bool:
+        """Make one kernel of two, if nothing between them stands against it; whether that was done."""
         a, b = self.units[first], self.units[second]
         if a.position > b.position:
             first, second, a, b = second, first, b, a
         after = self._between(first, second, self._following)
         if after is None or self._stands_between(after, second):
-            return
+            return False
         before = self._between(second, first, self._preceding)
         merged = self._merged(first, second)
         if before is None or merged is None:
-            return
+            return False
         slots = sorted(self.units[name].position for name in (first, second, *after, *before))
         a.kernel, a.cost = merged
         a.roots = list(merged[0].roots)
@@ -183,7 +211,7 @@ class KernelMerger:
         order = [*self._in_order(before), first, *self._in_order(after)]
         for name, position in zip(order, [*slots[: len(before) + 1], *slots[len(before) + 2 :]], strict=True):
             self.units[name].position = position
-        self._consider_again(first)
+        return True
 
     def is_separated(self, first: int, second: int) -> bool:
         """Whether a third kernel needs what one of two makes, and makes what the other needs; roots name kernels."""

@@ -404,7 +404,7 @@ class KernelModel:
         """Why one kernel cannot have these results: their dimensions differ, or they reduce others."""
         if len(roots) == 1:
             return ""
-        if any(self.nodes[root].opcode == "dynamic-update-slice" for root in roots):
+        if any(map(self.is_update, roots)) and not self._are_like_updates(roots):
             return "an update in its array is the one result of a kernel"
         if any(self.nodes[root].opcode in PRODUCTS for root in roots):
             return "a product is the one result of a kernel"
@@ -421,6 +421,31 @@ class KernelModel:
             return "the results are transposed in several ways"
         return ""
 
+    def is_update(self, number: int) -> bool:
+        """Whether a kernel changes a part of an array in place."""
+        return self.nodes[number].opcode == "dynamic-update-slice"
+
+    def _are_like_updates(self, roots: Sequence[int]) -> bool:
+        """Whether results are several arrays, each updated in place, with updates of one type, as XLA's emitter asks.
+
+        `CanEmitFusedDynamicUpdateSliceInPlaceForGpu`, xla/service/gpu/ir_emission_utils.cc.
+        """
+        if not self.target.has_several_updates or not all(map(self.is_update, roots)):
+            return False
+        arrays = {self.nodes[root].inputs[0] for root in roots}
+        updates = [first_array(self._type_of(self.nodes[root].inputs[1])) for root in roots]
+        types = {(update.dtype, update.dims) for update in updates if isinstance(update, TensorType)}
+        return len(arrays) == len(roots) and len(types) == 1
+
+    def _reads_what_it_updates(self, kernel: Kernel) -> bool:
+        """Whether a kernel of several updates also reads one of their arrays."""
+        updated = {self.edges[root][0].operand for root in kernel.roots if self.is_update(root)}
+        return any(
+            edge.operand in updated
+            for number in kernel.members
+            for edge in self.edges[number][self.is_update(number) :]
+        )
+
     def _shortage(self, kernel: Kernel, arrays: int) -> str:
         """Which limit of a backend's kernels one exceeds."""
         device = self.target.device
@@ -435,6 +460,8 @@ class KernelModel:
             return "a thread's registers do not hold so many values"
         if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
             return "several arrays would be read across their rows at once"
+        if len(kernel.roots) > 1 and self._reads_what_it_updates(kernel):
+            return "an array would be read while it is updated in its place"
         has_reductions = len(kernel.roots) > 1 and any(self.is_input_root(root) for root in kernel.roots)
         if has_reductions and any(self.is_transposing[number] for number in kernel.members):
             return "a kernel has tiles of reductions, or of what it reads across its rows"

@@ -18,6 +18,9 @@ MAX_OPERANDS_AND_RESULTS = 96
 """How many arrays a kernel has at most (`MaxOperandsAndOutputsPerFusion`, xla/service/gpu/gpu_fusible.h)."""
 MAX_REDUCTIONS = 8
 """How many reductions a kernel yields at most (xla/service/gpu/gpu_fusible.h)."""
+MAX_SLICED_ELEMENTS = 128 * 2048
+"""Elements of a result in a kernel of loops of different dimensions, at most: a thread computes one, and not several
+(`kShapeThreshold`, xla/service/gpu/transforms/horizontal_loop_fusion.cc)."""
 RESERVED_REGISTERS = 32
 """Registers of a thread that hold indices and addresses, and no values."""
 ELEMENTS_PER_THREAD = 4
@@ -36,7 +39,8 @@ class FusionTarget:
     `has_input_fusions`: reductions are the results of kernels, never inside; several with the same operand dimensions
     may be in one, beside results of these dimensions. `has_output_fusions`: a product takes in what is done to its
     result element by element. `has_tiles`: arrays that are read across their rows go through tiles. `has_warps`: small
-    reductions are computed element by element, as loops.
+    reductions are computed element by element, as loops. `has_sliced_fusions`: a kernel goes through loops of different
+    dimensions, one after the other. `has_several_updates`: a kernel updates parts of several arrays in place.
     """
 
     device: Device
@@ -44,6 +48,8 @@ class FusionTarget:
     has_output_fusions: bool
     has_tiles: bool
     has_warps: bool
+    has_sliced_fusions: bool
+    has_several_updates: bool
 
     def seconds(self, compute: float, moved: float) -> float:
         """How long a kernel takes that computes so many seconds and moves so many bytes."""
@@ -73,5 +79,13 @@ class FusionTarget:
 
 def fusion_target(device: Device) -> FusionTarget:
     """What the kernels of a device may hold, by its backend."""
-    is_accelerator = device.backend in ("gpu", "tpu")
-    return FusionTarget(device, is_accelerator, device.backend == "tpu", is_accelerator, device.backend == "gpu")
+    is_gpu, is_tpu = device.backend == "gpu", device.backend == "tpu"
+    return FusionTarget(
+        device,
+        has_input_fusions=is_gpu or is_tpu,
+        has_output_fusions=is_tpu,
+        has_tiles=is_gpu or is_tpu,
+        has_warps=is_gpu,
+        has_sliced_fusions=is_gpu,
+        has_several_updates=is_gpu,
+    )
