@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 import hloom
 from hloom.analysis import cost, device
 from hloom.fusion import clustered, fusion_target, fusions
-from hloom.fusion.horizontal_fusion import unsliced
+from hloom.fusion.horizontal_fusion import sliced_loops, unsliced
+from hloom.fusion.kernel_model import Kernel
 from hloom.ir import Module, TensorType, verify
 from hloom.runtime import accepts, run
-from tests.fusion.test_cluster import entry, fused
+from tests.fusion.test_cluster import ADD, entry, fused
 from tests.fusion.test_multi_output import of
 from tests.helpers.properties import examples
 from tests.passes.rule_assertions import assert_same_numbers
@@ -58,7 +59,7 @@ def gradient_descent(count: int) -> list[str]:
         lines += [f"b{n} = {array} broadcast(a{n}), dimensions={{}}", f"m{n} = {array} multiply(b{n}, d{n})"]
         lines.append(f"o{n} = {array} subtract(v{n}, m{n})")
         results += [array, f"o{n}"]
-    return [*lines, of(*results)]  # fmt: skip
+    return [*lines, of(*results)]
 
 
 def rms_prop(count: int) -> list[str]:
@@ -168,6 +169,9 @@ APART: dict[str, str] = {
     "a transpose": entry(
         *parameters("f32[8,16]", "f32[32]"), "a = f32[16,8] transpose(p0), dimensions={1,0}", "b = f32[32] negate(p1)",
         of("f32[16,8]", "a", "f32[32]", "b")),
+    "a loop that reads a single element of the other": ADD + entry(
+        *parameters("f32[3]", "f32[64]"), "z = f32[] constant(0)", "r = f32[] reduce(p0, z), dimensions={0}, to_apply=add",
+        "b = f32[64] broadcast(r), dimensions={}", "m = f32[64] multiply(p1, b)", of("f32[]", "r", "f32[64]", "m")),
     "rows beside columns in memory": entry(
         "p = f32[8,16]{0,1} parameter(0)", "q = f32[32]{0} parameter(1)", "a = f32[8,16]{0,1} negate(p)", "b = f32[32]{0} negate(q)",
         of("f32[8,16]{0,1}", "a", "f32[32]{0}", "b")),
@@ -244,6 +248,31 @@ def test_what_the_concatenation_costs_is_nothing():
     assert row.is_modelled and (row.read, row.written) == (together.kernels[0][1].read, together.kernels[0][1].written)
 
 
+def test_loops_that_become_one_kernel():
+    """As the merger joins them, and as the writer finds them again in the kernel."""
+    text = entry(
+        *parameters("f32[8]", "f32[3]", "f32[5]", "f32[5]"), "s = f32[1] slice(p0), slice={[0:1]}", "v = f32[] reshape(s)",
+        "b = f32[3] broadcast(v), dimensions={}", "m = f32[3] multiply(p1, b)", "c = f32[5] broadcast(v), dimensions={}",
+        "n = f32[5] multiply(p2, c)", "d = f32[5] negate(p3)", of("f32[3]", "m", "f32[5]", "n", "f32[5]", "d", "f32[]", "v"),
+    )  # fmt: skip
+    graph = hloom.parse(text)
+    model = clustered(graph.entry, cost(graph), fusion_target(device("h100"))).model
+
+    def kernel(*names: str) -> Kernel:
+        members = tuple(sorted(model.numbers[graph.entry[name]] for name in names))
+        return Kernel((model.numbers[graph.entry[names[-1]]],), members)
+
+    computing, reading, alone = (sliced_loops(model, kernel(*names)) for names in ("svbm", "cn", "d"))
+    assert computing is not None and reading is not None and alone is not None
+    assert computing.joined(reading) is None  # as one kernel both would take the slice, and share what it is of
+    assert reading.joined(computing) is None
+    joined = computing.joined(alone)
+    assert joined is not None
+    members = tuple(sorted((*kernel(*"svbm").members, *kernel("d").members)))
+    together = Kernel(tuple(sorted((*kernel(*"svbm").roots, *kernel("d").roots))), members)
+    assert joined == sliced_loops(model, together)
+
+
 def test_what_a_slice_of_a_concatenation_takes():
     text = entry(
         *parameters("f32[3]", "f32[2]"), "c = f32[5] concatenate(p0, p1), dimensions={0}", "a = f32[3] slice(c), slice={[0:3]}",
@@ -268,6 +297,8 @@ def independent(random: Random) -> str:
             lines.append(f"r{n} = f32[] reduce({other}, z), dimensions={{{axes}}}, to_apply=add")
             lines += [f"w{n} = {array} broadcast(r{n}), dimensions={{}}", f"v{n} = {array} multiply(w{n}, p{n})"]
             value = f"v{n}"
+            if random.random() < 0.5:
+                results += ["f32[]", f"r{n}"]
         for step in range(random.randint(1, 3)):
             name = f"x{n}_{step}"
             if element == "f32" and random.random() < 0.3:
@@ -281,8 +312,7 @@ def independent(random: Random) -> str:
         if element == "f32":
             known.append((value, dims))
         results += [array, value]
-    add = "add { l = f32[] parameter(0) r = f32[] parameter(1) ROOT s = f32[] add(l, r) }\n"
-    return add + entry(*lines, of(*results))
+    return ADD + entry(*lines, of(*results))
 
 
 @given(st.integers(0, 10**6))

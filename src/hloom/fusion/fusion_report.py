@@ -24,7 +24,7 @@ from hloom.analysis import (
     scopes,
 )
 from hloom.fusion.cluster import running_graphs, runs_of
-from hloom.fusion.horizontal_fusion import sliced_cost, unsliced
+from hloom.fusion.horizontal_fusion import sliced_cost, sliced_loops, unsliced
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.fusion.target import fusion_target
@@ -338,7 +338,7 @@ class _Computation:
             before = sum(by_root[name][1].read + by_root[name][1].written for name in pair)
             if saved <= 1e-12:
                 continue
-            if obstacle and model.kernel_key(together.roots) is None and sliced_cost(model, together) is not None:
+            if obstacle and sliced_loops(model, together) is not None and sliced_cost(model, together) is not None:
                 obstacle = ""
             if not obstacle and merger.is_separated(first, second):
                 obstacle = "a third kernel needs the one and makes what the other needs"

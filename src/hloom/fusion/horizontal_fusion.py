@@ -25,10 +25,33 @@ from hloom.ops import OPS
 
 @dataclass(frozen=True, slots=True)
 class SlicedLoops:
-    """The loops of a kernel, each a kernel itself, and the types of the results of each, in alphabetical order."""
+    """The loops of a kernel, each a kernel itself, and the types of the results of each, in alphabetical order.
+
+    `own` are the values that no other loop may use, `computed` all that they compute, `read` all that they read.
+    """
 
     loops: tuple[Kernel, ...]
     dtypes: tuple[str, ...]
+    own: frozenset[int]
+    computed: frozenset[int]
+    read: frozenset[int]
+
+    def joined(self, other: SlicedLoops) -> SlicedLoops | None:
+        """The loops of two kernels as those of one; None where there is no such kernel."""
+        if self.dtypes != other.dtypes or self._meets(other) or other._meets(self):
+            return None
+        return SlicedLoops(
+            self.loops + other.loops,
+            self.dtypes,
+            self.own | other.own,
+            self.computed | other.computed,
+            self.read | other.read,
+        )
+
+    def _meets(self, other: SlicedLoops) -> bool:
+        """Whether the others use what these have for themselves, or read what these compute."""
+        is_shared = not (self.own.isdisjoint(other.computed) and self.own.isdisjoint(other.read))
+        return is_shared or not self.computed.isdisjoint(other.read)
 
 
 def sliced_loops(model: KernelModel, kernel: Kernel) -> SlicedLoops | None:
@@ -39,18 +62,18 @@ def sliced_loops(model: KernelModel, kernel: Kernel) -> SlicedLoops | None:
         return None
     if not all(_may_be_sliced(model, root) for root in kernel.roots):
         return None
-    loops = _independent(model, kernel)
+    loops, own = _independent(model, kernel)
     dtypes = {tuple(sorted(_array(model, root).dtype.name for root in loop.roots)) for loop in loops}
     if len(dtypes) > 1 or any(model.cost(loop) is None for loop in loops):
         return None
-    return SlicedLoops(tuple(loops), dtypes.pop())
+    return SlicedLoops(tuple(loops), dtypes.pop(), own, frozenset(kernel.members), frozenset(model.reads(kernel)))
 
 
 def sliced_cost(model: KernelModel, kernel: Kernel) -> KernelCost | None:
-    """What a kernel of several loops takes; None where the target has no such kernel."""
+    """What a kernel takes that goes through loops (`sliced_loops`); None where they are more than a kernel may hold."""
     if len(kernel.members) > MAX_MEMBERS or len(model.reads(kernel)) + len(kernel.roots) > MAX_OPERANDS_AND_RESULTS:
         return None
-    return None if sliced_loops(model, kernel) is None else model.assessed(kernel)[0]
+    return model.assessed(kernel)[0]
 
 
 def add_slices(model: KernelModel, kernel: Kernel, graph: Graph, mapping: Mapping[Any, Node]) -> dict[int, Node]:
@@ -95,8 +118,8 @@ def _may_be_sliced(model: KernelModel, root: int) -> bool:
     return is_plain and 0 < model.elements[root] <= MAX_SLICED_ELEMENTS
 
 
-def _independent(model: KernelModel, kernel: Kernel) -> list[Kernel]:
-    """The results of a kernel that share something, as kernels; leaves and single elements count only as results."""
+def _independent(model: KernelModel, kernel: Kernel) -> tuple[list[Kernel], frozenset[int]]:
+    """The results of a kernel that share values, as kernels, and the values; leaves and single elements are none."""
     roots, inside = set(kernel.roots), set(kernel.members)
     first_of: dict[int, int] = {}
     group_of = {root: root for root in kernel.roots}
@@ -122,10 +145,11 @@ def _independent(model: KernelModel, kernel: Kernel) -> list[Kernel]:
     groups: dict[int, list[int]] = {}
     for root in kernel.roots:
         groups.setdefault(top(root), []).append(root)
-    return [
+    kernels = [
         Kernel(tuple(group), tuple(sorted(set[int]().union(*(members[root] for root in group)))))
         for group in groups.values()
     ]
+    return kernels, frozenset(first_of)
 
 
 def _array(model: KernelModel, root: int) -> TensorType:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 
-from hloom.fusion.horizontal_fusion import sliced_cost, sliced_loops
+from hloom.fusion.horizontal_fusion import SlicedLoops, sliced_cost, sliced_loops
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 
 MAX_VISITS = 400
@@ -116,12 +116,19 @@ class KernelMerger:
     def _merge_loops(self) -> None:
         """Merge loops of different dimensions, as they come in the order of execution."""
         last_of: dict[tuple[str, ...], list[int]] = {}
+        loops_of: dict[int, SlicedLoops] = {}
         for name, unit in sorted(self.units.items(), key=lambda item: item[1].position):
-            sliced = None if unit.kernel is None else sliced_loops(self.model, unit.kernel)
-            if sliced is None:
+            loops = None if unit.kernel is None else sliced_loops(self.model, unit.kernel)
+            if loops is None:
                 continue
-            similar = last_of.setdefault(sliced.dtypes, [])
-            if not any(self._saves_time(earlier, name) and self._merge(earlier, name) for earlier in similar):
+            similar = last_of.setdefault(loops.dtypes, [])
+            for earlier in similar:
+                joined = loops_of[earlier].joined(loops)
+                if joined is not None and self._saves_time(earlier, name) and self._merge(earlier, name):
+                    loops_of[earlier] = joined
+                    break
+            else:
+                loops_of[name] = loops
                 similar.append(name)
                 del similar[:-MAX_PARTNERS]
 
