@@ -233,6 +233,23 @@ def test_updates_of_several_arrays(update: str, count: int):
     assert_same_numbers(before, after, inputs)
 
 
+@pytest.mark.parametrize(("operand", "count"), [("e", 0), ("p2", 1)])
+def test_what_control_dependences_order_stays_in_order(operand: str, count: int):
+    """An effect that waits for the one loop, and which the other needs, stands between them; else it waits for both."""
+    text = entry(
+        *parameters("f32[64]", "f32[32]", "f32[]"), "a = f32[64] negate(p0)",
+        'e = f32[] custom-call(), custom_call_target="mine", custom_call_has_side_effect=true, control-predecessors={a}',
+        f"b = f32[32] broadcast({operand}), dimensions={{}}", "m = f32[32] multiply(p1, b)", of("f32[64]", "a", "f32[32]", "m"),
+    )  # fmt: skip
+    after, _ = hloom.apply(hloom.parse(text), "cluster(target=h100)")
+    verify(after)
+    assert [name for name, _ in kernels(after)].count("kInput") == count
+    order = list(after.entry.nodes)
+    [waited_for] = after.entry["e"].attributes["control-predecessors"]
+    assert order.index(waited_for) < order.index(after.entry["e"])
+    assert (waited_for.opcode == "get-tuple-element") == bool(count)
+
+
 def test_what_the_concatenation_costs_is_nothing():
     """By the model the kernel takes what its loops take, less all launches but one; the report of fusions agrees."""
     before = hloom.parse(entry(*rms_prop(6)))
