@@ -290,6 +290,21 @@ def test_loops_that_become_one_kernel():
     assert joined == sliced_loops(model, together)
 
 
+def test_a_loop_keeps_a_sum_that_only_it_reads():
+    """A kernel computes a small sum as a result of its own, also where it alone reads it, as in the update of a bias."""
+    lines, results = ["z = f32[] constant(0)"], []
+    for n, array in enumerate(("f32[5]", "f32[6]")):
+        lines += [f"g{n} = {array.replace('[', '[4,')} parameter({2 * n})", f"m{n} = {array} parameter({2 * n + 1})"]
+        lines.append(f"r{n} = {array} reduce(g{n}, z), dimensions={{0}}, to_apply=add")
+        lines += [
+            f"q{n} = {array} multiply(r{n}, r{n})",
+            f"a{n} = {array} add(m{n}, q{n})",
+            f"b{n} = {array} subtract(m{n}, r{n})",
+        ]
+        results += [array, f"a{n}", array, f"b{n}"]
+    assert kernels(fused(ADD + entry(*lines, of(*results)), "h100")) == [("kInput", 6)]
+
+
 def test_what_a_slice_of_a_concatenation_takes():
     text = entry(
         *parameters("f32[3]", "f32[2]"), "c = f32[5] concatenate(p0, p1), dimensions={0}", "a = f32[3] slice(c), slice={[0:3]}",
@@ -306,8 +321,14 @@ def independent(random: Random) -> str:
         dims = [random.randint(1, 5) for _ in range(random.randint(0, 3))]
         element = random.choice(["f32", "f32", "f32", "s32"])
         array = f"{element}[{','.join(map(str, dims))}]"
-        lines.append(f"p{n} = {array} parameter({n + 1})")
         value = f"p{n}"
+        if element == "f32" and random.random() < 0.3:
+            lines.append(f"g{n} = f32[{','.join(map(str, [3, *dims]))}] parameter({n + 1})")
+            lines.append(f"p{n} = {array} reduce(g{n}, z), dimensions={{0}}, to_apply=add")
+            lines += [f"y{n} = {array} negate(p{n})", f"h{n} = {array} multiply(p{n}, y{n})"]
+            results += [array, f"h{n}"]
+        else:
+            lines.append(f"p{n} = {array} parameter({n + 1})")
         if known and element == "f32" and random.random() < 0.4:
             other, other_dims = random.choice(known)
             axes = ",".join(map(str, range(len(other_dims))))

@@ -84,7 +84,9 @@ class KernelMerger:
             if pair[0] is None or pair[1] is None or [unit.version for unit in pair if unit] != versions:
                 continue
             if self._merge(first, second):
-                self._consider_again(self._current(first))
+                merged = self._current(first)
+                self._drop_results(merged)
+                self._consider_again(merged)
         if self.horizontal:
             self._merge_loops()
         ordered = sorted(self.units.values(), key=lambda unit: unit.position)
@@ -192,6 +194,23 @@ class KernelMerger:
         has_one_loop = self.model.kernel_key(roots) is not None
         cost = self.model.cost(kernel) if has_one_loop else sliced_cost(self.model, kernel)
         return None if cost is None else (kernel, cost)
+
+    def _drop_results(self, name: int) -> None:
+        """Let a kernel not store what no other reads, and is no result, where that takes no longer."""
+        unit = self.units[name]
+        assert unit.kernel is not None and unit.cost is not None
+        needed = tuple(root for root in unit.kernel.roots if self._is_needed(root, name))
+        if not needed or needed == unit.kernel.roots:
+            return
+        kernel = Kernel(needed, unit.kernel.members)
+        cost = self.model.cost(kernel)
+        if cost is not None and cost.seconds <= unit.cost.seconds:
+            unit.kernel, unit.cost, unit.roots = kernel, cost, list(needed)
+
+    def _is_needed(self, root: int, name: int) -> bool:
+        """Whether a result is one of the computation, or read by other kernels than its own."""
+        readers = self._readers.get(root, ())
+        return self.model.is_stored[root] or any(self._current(reader) != name for reader in readers)
 
     def _merge(self, first: int, second: int) -> bool:
         """Make one kernel of two, if nothing between them stands against it; whether that was done."""
