@@ -15,6 +15,11 @@ MOST_NODES = 2_000
 """How many nodes the solver's tree of branches may have."""
 GAP = 0.002
 """The share of the cost that is not worth more branches."""
+OPTIONS = {
+    "mip_rel_gap": GAP,
+    "mip_max_nodes": MOST_NODES,
+    "mip_heuristic_run_feasibility_jump": False,  # takes most of the time of small programs, and finds nothing better
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +40,7 @@ def minimize(
     """
     is_integer = [True] * (len(costs) - continuous) + [False] * continuous
     bounded = [BoundedRow(row.columns, row.weights, -math.inf, row.bound) for row in rows]
-    solver = solver_of(
-        Columns(costs, lower, upper, is_integer), bounded, {"mip_rel_gap": GAP, "mip_max_nodes": MOST_NODES}
-    )
+    solver = solver_of(Columns(costs, lower, upper, is_integer), bounded, OPTIONS)
     solver.run()
     info = solver.getInfo()
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
