@@ -85,6 +85,7 @@ def recurrence(weights: Any, x: Any) -> Any:
 SQUARE = [normal(32, 32) for _ in range(5)]
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "attention": (attention, ([attention_weights() for _ in range(3)], normal(BATCH, LENGTH, WIDTH))),
+    "a layer of attention": (attention, ([attention_weights()], normal(BATCH, LENGTH, WIDTH))),
     "convolutions": (convolutions, ([normal(4, 4, 3, 3) for _ in range(4)], normal(BATCH, 4, 16, 16))),
     "dropout": (dropout, (SQUARE, normal(512, 32), np.array([1, 2], np.uint32))),
     "recurrence": (recurrence, (SQUARE, normal(512, 32))),
@@ -440,7 +441,7 @@ def test_random_programs_keep_their_numbers(module: Module, share: float):
 
 
 def test_a_budget_that_nothing_meets_says_the_least_that_is_found():
-    module, _ = program("attention")
+    module, _ = program("a layer of attention")
     least = [
         int(re.search(r"found takes ([\d,]+)", str(refused(module, share))).group(1).replace(",", ""))  # pyright: ignore[reportOptionalMemberAccess]
         for share in (0.1, 0.2)
