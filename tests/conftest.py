@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,10 @@ from hypothesis import settings
 from tests.helpers.properties import LONG, QUICK
 
 settings.load_profile(QUICK)
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+"""Tests are compiled, and their assertions rewritten, once: workers and children would do it again, and the next run too."""
 
 gc.set_threshold(100_000, 20, 20)
 """Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""

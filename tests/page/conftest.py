@@ -20,9 +20,11 @@ def chromium() -> Iterator[Chromium]:
 
 
 @pytest.fixture
-def browser(chromium: Chromium) -> Chromium:
+def browser(chromium: Chromium) -> Iterator[Chromium]:
+    """The browser, whose page is left afterwards: one that shows a graph is drawn again and again, without a GPU."""
     chromium.events.clear()
-    return chromium
+    yield chromium
+    chromium.call("Page.navigate", url="about:blank")
 
 
 @pytest.fixture
