@@ -34,6 +34,17 @@ MINUTES = {"bubble", "caps", "fit", "ranks"}
 """Sections that take minutes whatever the plan."""
 
 
+def perceptron(layers: int) -> Program:
+    """Products of a batch with one matrix, and the hyperbolic tangent of each."""
+    product = "dot(x{0}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    rows = [
+        f"  d{n} = f32[64,8] {product.format(n)}\n  x{n + 1} = f32[64,8] tanh(d{n})\n" for n in range(layers)
+    ]
+    body = f"  x0 = f32[64,8] parameter(0)\n  w = f32[8,8] parameter(1)\n{''.join(rows)}"
+    text = f"HloModule p\nENTRY e {{\n{body}  ROOT r = f32[64,8] negate(x{layers})\n}}\n"
+    return Program(f"{layers} layers", text, 2 * layers + 3)
+
+
 SMALLER: dict[str, dict[str, object]] = {
     "autodiff": {"CORPUS_NAMES": ("elementwise.hyperbolic", "linalg.solve")},
     "clusters": {"PROGRAM_NAMES": ("adam", "heat_equation"), "SHORT": 200, "LONG": 400},
@@ -44,6 +55,7 @@ SMALLER: dict[str, dict[str, object]] = {
     },
     "kernels": {"LAYERS": 1, "MORE_LAYERS": 2, "LENGTH": 64, "WIDTH": 4, "HEADS": 1, "SAMPLES": 1},
     "minimize": {"FAULTS": PLANTED[3:4]},  # of a pass: XLA takes no part in it
+    "oom": {"training_step": lambda config, _: perceptron(config.layers)},  # all is tried on each
     "page": {"program": lambda: None},  # no browser: tests/page drives one
     "pipeline": {"CHAINS": 3},
     "planning": {"FEWEST": 1},

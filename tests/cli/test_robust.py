@@ -11,7 +11,7 @@ import pytest
 from hloom.cli.main import COMMANDS
 from tests.cli.conftest import Call
 
-DEPTH = 2_000
+DEPTH = 1_200
 """How deep calls nest: beyond Python's recursion limit."""
 OPTIONS = {
     "propagate": ("--mesh", "m=2", "--set", "x:0=m"),

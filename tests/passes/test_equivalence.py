@@ -26,7 +26,7 @@ DOMAINS: dict[str, Any] = {name: make for file in FILES for name, make in getatt
 UNTESTED: dict[str, str] = {name: why for file in FILES for name, why in getattr(file, "WITHOUT_NUMBERS", {}).items()}
 NARROWED: dict[str, Any] = {name: item for file in FILES for name, item in getattr(file, "NARROWED", {}).items()}
 
-FIRINGS = 20 if is_long() else 4
+FIRINGS = 20 if is_long() else 3
 """In how many programs a rule must fire."""
 INEXACT_SETTINGS = {"finite": True, "reason": "what XLA's defaults allow", "tolerance": 2e-5}
 

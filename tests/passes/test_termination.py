@@ -30,8 +30,8 @@ NESTED = "f0 { ROOT p = f32[] parameter(0) }\n" + "".join(
     f"f{n} {{ p = f32[] parameter(0)  a = f32[] negate(p)  ROOT b = f32[] call(a), to_apply=f{n - 1} }}\n"
     for n in range(1, 300)
 ) + "ENTRY e { c = f32[] parameter(0)  ROOT r = f32[] call(c), to_apply=f299 }"
-CHAIN = "ENTRY e { n0 = f32[] parameter(0) " + "".join(f"n{n} = f32[] sine(n{n - 1}) " for n in range(1, 3000)) + (
-    "ROOT r = f32[] negate(n2999) }"
+CHAIN = "ENTRY e { n0 = f32[] parameter(0) " + "".join(f"n{n} = f32[] sine(n{n - 1}) " for n in range(1, 1500)) + (
+    "ROOT r = f32[] negate(n1499) }"
 )
 PROGRAMS = {
     "endless": ENDLESS, "of nothing": NOTHING_AT_ALL, "many rounds": MANY_ROUNDS, "calls doubled": DOUBLED,
