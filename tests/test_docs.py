@@ -1,9 +1,10 @@
 """The examples in the documents do what they show.
 
 Of a document's fenced blocks, `python` ones run as doctests, one after the other; `console` ones run each line that
-begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file. All
-run in one directory, which has the HLO files that the document links to (those of another folder under their names
-alone) and nothing else. `...` in an expected output stands for anything, and one space for any white space.
+begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file, and one
+under `<!-- long -->` takes seconds: it runs in `make test-long` only. All run in one directory, which has the HLO files
+that the document links to (those of another folder under their names alone) and nothing else. `...` in an expected
+output stands for anything, and one space for any white space.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from hloom.cli import main
+from tests.helpers.properties import is_long
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -27,7 +29,10 @@ DOCUMENTS = sorted(
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
-_BLOCK = re.compile(r"^(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
@@ -70,6 +75,8 @@ def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / path.parent / target, copy)
     for match in blocks(text):
+        if match["long"] and not is_long():
+            continue
         if match["file"]:
             Path(match["file"]).write_text(match["body"])
         elif match["language"] == "console":

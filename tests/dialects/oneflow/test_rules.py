@@ -18,7 +18,7 @@ from tests.dialects.oneflow.domains import DOMAINS
 from tests.dialects.oneflow.jobs import lowered
 from tests.helpers.properties import is_long
 
-FIRINGS = 20 if is_long() else 6
+FIRINGS = 20 if is_long() else 3
 RULES = {rule.name: rule for rule in oneflow.all_rules(7)}
 
 
