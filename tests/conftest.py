@@ -17,7 +17,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """Tests are compiled, and their assertions rewritten, once: workers and children would do it again, and the next run too."""
 
-gc.set_threshold(100_000, 20, 20)
+gc.set_threshold(500_000, 4, 20)
 """Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""
 
 FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
