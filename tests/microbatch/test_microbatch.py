@@ -20,9 +20,10 @@ import hloom
 from hloom import microbatch
 from hloom.hlo import parse, print_module
 from hloom.ir import Module
-from hloom.microbatch import MixedExamples, propose_batch
+from hloom.microbatch import MixedExamples, microbatch_loop, propose_batch
 from hloom.runtime import memory
 from hloom.testing import assert_equivalent
+from hloom.text import HloomError
 
 BATCH, LENGTH, WIDTH, WORDS, LAYERS = 8, 6, 16, 32, 2
 RANDOM = np.random.default_rng(0)
@@ -436,3 +437,9 @@ def test_slices_of_sizes_in_attributes_and_of_what_is_called(function, values, b
     sliced = microbatch(module, 2, batch=cut)
     for ours, theirs in zip(hloom.run(sliced, values).outputs, hloom.run(module, values).outputs, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_that_yields_nothing_of_its_batch_has_no_loop_over_slices():
+    text = "ENTRY e { x = f32[8,4] parameter(0) y = f32[8,4] tanh(x) ROOT nothing = () tuple() }"
+    with pytest.raises(HloomError, match="no loop over its slices"):
+        microbatch_loop(parse(text), 2)

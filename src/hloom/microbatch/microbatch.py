@@ -140,14 +140,20 @@ class MicrobatchLoop:
 def microbatch_loop(
     module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
 ) -> MicrobatchLoop:
-    """As `microbatch`, but a loop also of one slice, and with the loop named."""
+    """As `microbatch`, but a loop also of one slice, and with the loop named.
+
+    Raises HloomError, beyond what that raises, where no result depends on the batch.
+    """
     _slices(n)
     _check(module)
     copy = module.clone()
     chosen = _read_batch(batch) if isinstance(batch, str) else batch
     numbers, written = _write(copy, n, chosen, _accumulator(accumulate))
     verify(copy)
-    (loop,) = [caller for caller in written.body.callers if caller.graph is copy.entry]
+    loops = [caller for caller in written.body.callers if caller.graph is copy.entry]
+    if not loops:
+        raise HloomError("nothing that the program yields is computed from the batch: there is no loop over its slices")
+    (loop,) = loops
     names = {p.name: numbers[p.number] for p in copy.entry.parameters if p.number in numbers}
     dims = {node: dim for node, dim in written.batch_dims.items() if _stands(node)}
     return MicrobatchLoop(copy, loop, names, dims, n, written.share)
