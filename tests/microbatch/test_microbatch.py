@@ -23,7 +23,6 @@ from hloom.ir import Module
 from hloom.microbatch import MixedExamples, microbatch_loop, propose_batch
 from hloom.runtime import memory
 from hloom.testing import assert_equivalent
-from hloom.text import HloomError
 
 BATCH, LENGTH, WIDTH, WORDS, LAYERS = 8, 6, 16, 32, 2
 RANDOM = np.random.default_rng(0)
@@ -441,5 +440,5 @@ def test_slices_of_sizes_in_attributes_and_of_what_is_called(function, values, b
 
 def test_a_program_that_yields_nothing_of_its_batch_has_no_loop_over_slices():
     text = "ENTRY e { x = f32[8,4] parameter(0) y = f32[8,4] tanh(x) ROOT nothing = () tuple() }"
-    with pytest.raises(HloomError, match="no loop over its slices"):
+    with pytest.raises(hloom.HloomError, match="no loop over its slices"):
         microbatch_loop(parse(text), 2)
