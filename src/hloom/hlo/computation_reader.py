@@ -17,7 +17,7 @@ from hloom.hlo.reader_state import ComputationState
 from hloom.ir import EMPTY, Apply, Attributes, Constant, Graph, Node, Op, Parameter, compatible
 from hloom.text import Cursor, HloomError, Source
 
-new = object.__new__
+_new = object.__new__
 
 PLAIN_LINE = re.compile(
     r"\n  (ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = ([^ ]* [^(\n]*+)"
@@ -190,13 +190,13 @@ class ComputationReader(ComputationState):
                 if literals is None:
                     if len(operand_text) > 9 or not operand_text.isdecimal() or not operand_text.isascii():
                         break
-                    node = new(Parameter)
+                    node = _new(Parameter)
                     node.number = int(operand_text)
                 else:
                     literal = literals.get(operand_text) or memos.read_literal(type_, operand_text, literals)
                     if literal is None:
                         break
-                    node = new(Constant)
+                    node = _new(Constant)
                     node.value = literal
                 inputs = ()
             else:
@@ -214,7 +214,7 @@ class ComputationReader(ComputationState):
                         break
                 if len(inputs) != arity and (arity != VARIADIC or not row.accepts(len(inputs))):
                     break
-                node = new(Apply)
+                node = _new(Apply)
                 node.function = row
                 node.opcode = row.name
             if name in names:
