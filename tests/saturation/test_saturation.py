@@ -13,7 +13,7 @@ import pytest
 import hloom
 from hloom.ir import Apply, Graph, Node
 from hloom.rewrite import RuleIndex
-from hloom.saturation import extraction, saturate
+from hloom.saturation import extraction, saturate, saturation
 from hloom.saturation.egraph import EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
@@ -470,3 +470,44 @@ def test_rules_are_tried_at_forms_of_operands_that_other_rules_made():
         pass
     assert work.fired == {"subtraction": 1, "of-subtraction": 1}
     assert {node.opcode for node in work.egraph.distinct[work.egraph.class_of[graph["b"]]]} == {"tanh", "sine"}
+
+
+def test_what_every_program_needs_is_decided_apart():
+    """Classes 0 and 1 are in all programs, and 2 to 3 matter to 1 only: two parts, each with its own least cost."""
+    names = " ".join(f"p{n} = f32[] parameter({n})" for n in range(6))
+    nodes = hloom.parse(f"ENTRY e {{ {names} ROOT r = f32[] add(p0, p1) }}").entry.nodes
+    root, shared, other, left, right, free = nodes[:6]
+    options = {0: [root, free], 1: [shared, other], 2: [left], 3: [right]}
+    operands = {root: (1,), free: (1,), shared: (2,), other: (3,), left: (), right: ()}
+    cost = dict(zip((root, free, shared, other, left, right), (5.0, 4.0, 1.0, 1.0, 7.0, 3.0), strict=True))
+    model = ExtractionModel(options, operands, cost, [0])
+    assert [sorted(part.options) for part in model.parts()] == [[0], [1, 2, 3]]
+    solved = model.solve()
+    assert solved is not None and solved[1] == pytest.approx(8.0)
+    assert solved[0][0] is free and solved[0][1] is other and solved[0][3] is right
+
+
+def nested_calls(count: int) -> str:
+    lines = ["f0 { p = f32[8] parameter(0) q = f32[8] tanh(p) r = f32[8] multiply(q, p) ROOT s = f32[8] add(r, q) }"]
+    for n in range(1, count):
+        call = f"s = f32[8] call(r), to_apply=f{n - 1}"
+        lines.append(f"f{n} {{ p = f32[8] parameter(0) q = f32[8] tanh(p) r = f32[8] multiply(q, p) {call}")
+        lines.append("ROOT t = f32[8] negate(s) }")
+    return "\n".join(lines) + f"\nENTRY e {{ x = f32[8] parameter(0) ROOT y = f32[8] call(x), to_apply=f{count - 1} }}"
+
+
+def test_a_called_graph_is_counted_once_however_many_lead_to_it(monkeypatch: pytest.MonkeyPatch):
+    """The time of 278 nested calls grew with the square of their number: every caller counted all below it."""
+    counted: list[int] = []
+    call_graph_of = saturation.call_graph_of
+
+    def counting(*arguments: Any) -> Any:
+        call_graph = call_graph_of(*arguments)
+        counted.append(len(call_graph.computations))
+        return call_graph
+
+    monkeypatch.setattr(saturation, "call_graph_of", counting)
+    before = hloom.parse(nested_calls(20))
+    after, graphs = saturate(before)
+    assert len(graphs) >= 19 and sum(counted) <= 20
+    assert_same_numbers(before, after)

@@ -13,6 +13,7 @@ from hloom.analysis.alias_info import AliasInfo as AliasInfo
 from hloom.analysis.call_graph import MALFORMED as MALFORMED
 from hloom.analysis.call_graph import CallGraph as CallGraph
 from hloom.analysis.call_graph import build_call_graph as build_call_graph
+from hloom.analysis.call_graph import call_graph_of as call_graph_of
 from hloom.analysis.collective_cost import HOST as HOST
 from hloom.analysis.collective_cost import CollectiveCost as CollectiveCost
 from hloom.analysis.collective_cost import alpha_beta_seconds as alpha_beta_seconds

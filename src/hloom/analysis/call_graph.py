@@ -6,7 +6,7 @@ makes the cost of a module quick to find (XLA: xla/service/call_graph.cc).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -68,20 +68,34 @@ class CallGraph:
 
 def build_call_graph(module: Module) -> CallGraph:
     """Find the computations that the entry reaches; raises HloomError where they call each other in a circle."""
-    call_graph = CallGraph(module.entry)
-    opened: dict[Graph, _Opened] = {}
+    return call_graph_of(module.entry, [module.entry], {})
+
+
+def call_graph_of(entry: Graph, roots: Iterable[Graph], known: Container[Graph]) -> CallGraph:
+    """As `build_call_graph`, of the computations that some reach and that are not known."""
+    call_graph = CallGraph(entry)
     first_of: dict[frozenset, Graph] = {}
-    waiting: Graph | None = module.entry
+    for root in roots:
+        if root not in known and root not in call_graph.computations:
+            _visit(root, known, call_graph, first_of)
+    return call_graph
+
+
+def _visit(root: Graph, known: Container[Graph], call_graph: CallGraph, first_of: dict[frozenset, Graph]) -> None:
+    opened: dict[Graph, _Opened] = {}
+    waiting: Graph | None = root
     while waiting is not None or opened:
         if waiting is not None:
             opened[waiting] = _open(waiting, call_graph)
         graph = next(reversed(opened))
-        waiting = next((called for called in opened[graph].remaining if called not in call_graph.computations), None)
+        remaining = opened[graph].remaining
+        waiting = next(
+            (called for called in remaining if called not in known and called not in call_graph.computations), None
+        )
         if waiting in opened:
             raise HloomError(f"graph {graph.name} leads back to {waiting.name}: its cost has no end")
         if waiting is None:
             _close(graph, opened.pop(graph), call_graph, first_of)
-    return call_graph
 
 
 @dataclass(slots=True)

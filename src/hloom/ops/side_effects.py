@@ -52,10 +52,17 @@ class SideEffects:
 
     def may_merge(self, node: Node) -> bool:
         """As the function `may_merge`."""
+        return self._effect_of(node) is None
+
+    def may_drop(self, node: Node) -> bool:
+        """As the function `may_drop`."""
+        return self._effect_of(node) in (None, Effect.ORDER)
+
+    def _effect_of(self, node: Node) -> Effect | None:
         effect = _own_effect(node)
         if effect is not Effect.CALLS:
-            return effect is None
-        return _strongest({self._effect(graph) for graph in node.called_graphs}) is None
+            return effect
+        return _strongest({self._effect(graph) for graph in node.called_graphs})
 
     def _effect(self, graph: Graph) -> Effect | None:
         """The strongest effect in a graph and those that it calls, callees first."""

@@ -165,11 +165,11 @@ class ValueNumbering:
     Graphs in `class_of_graph` are equal where their numbers are; any other graph equals itself only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, class_of_graph: dict[Graph, int] | None = None) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._attributes: dict[int, int] = {}
         self._kept: list[Attributes] = []
-        self.class_of_graph: dict[Graph, int] = {}
+        self.class_of_graph: dict[Graph, int] = {} if class_of_graph is None else class_of_graph
 
     def number(self, key: Hashable) -> int:
         """The number of a key; a key that cannot be hashed gets one of its own."""
@@ -202,6 +202,13 @@ class ValueNumbering:
             alone = sizes[_size(graph)] == 1 or graph.parent is not None or graph.output is None
             contents = None if alone else self._graph(graph)
             self.class_of_graph[graph] = self.number(graph if contents is None else contents)
+
+    def callees(self, graph: Graph) -> None:
+        """Number the graphs that a graph calls, as far as they have no number; their own callees must have one."""
+        for callee in graph.callees():
+            if callee not in self.class_of_graph:
+                contents = self._graph(callee) if callee.parent is None and callee.output is not None else None
+                self.class_of_graph[callee] = self.number(callee if contents is None else contents)
 
     def _graph(self, graph: Graph) -> Hashable | None:
         """All that a graph is; None where it uses what is outside, or what nothing defines."""

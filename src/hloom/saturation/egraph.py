@@ -21,18 +21,22 @@ class EGraph:
     """The nodes of a graph in classes of equal values.
 
     `class_of` gives a node's class, `distinct` the nodes of a class that are no two of them one, the first that was
-    added first. `size` counts all nodes.
+    added first. `size` counts all nodes. Graphs of a module that are made into e-graphs one after the other, callees
+    first, may share what is known of called ones: the numbers of equal ones, and effects.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(
+        self, graph: Graph, numbering: ValueNumbering | None = None, effects: SideEffects | None = None
+    ) -> None:
         self.graph = graph
         self.class_of: dict[Node, int] = {}
         self.distinct: dict[int, list[Node]] = {}
         self._members: dict[int, list[Node]] = {}
         self._by_key: dict[Hashable, Node] = {}
-        self._numbering = ValueNumbering()
-        self._numbering.graphs(graph.module)
-        self._effects = SideEffects()
+        known = ValueNumbering() if numbering is None else numbering
+        known.callees(graph)
+        self._numbering = ValueNumbering(known.class_of_graph)
+        self.effects = effects or SideEffects()
         for node in graph.nodes:
             self.add(node)
 
@@ -110,7 +114,7 @@ class EGraph:
         return seen
 
     def _key(self, node: Node) -> Hashable | None:
-        return merge_key(node, self.class_of, self._numbering, self._effects)
+        return merge_key(node, self.class_of, self._numbering, self.effects)
 
     def is_open(self, node: Node) -> bool:
         """Whether rules may be tried at a node: it is an op without effects that no sharding is written on."""
@@ -119,5 +123,5 @@ class EGraph:
             and node.opcode not in OPAQUE
             and "sharding" not in node.attributes
             and "control-predecessors" not in node.attributes
-            and self._effects.may_merge(node)
+            and self.effects.may_merge(node)
         )

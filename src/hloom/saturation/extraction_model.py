@@ -2,11 +2,14 @@
 
 What makes it quick to solve is known before: the classes that each way to compute a class needs. A node whose operands
 need its own class is in no program; one node is not worth choosing where another of its class costs no more and needs
-only what the first needs anyway; and where a class is computed, so are those that all ways to compute it need.
+only what the first needs anyway; and where a class is computed, so are those that all ways to compute it need. What
+every program needs costs those that ask for it nothing more: without such operands the classes fall apart into parts,
+which are solved one by one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +17,18 @@ import numpy as np
 import rustworkx
 
 from hloom.ir import Node
-from hloom.solver import Constraint, minimize
+from hloom.solver import GAP, Constraint, minimize
 
 VISITS_EACH = 100
 """How often classes are visited at most to find what they need, for each of them; else only operands are known."""
+BRANCHING: Mapping[str, bool | float | int] = {
+    "mip_allow_cut_separation_at_nodes": False,
+    "mip_pscost_minreliable": 1,
+    "mip_allow_restart": False,
+    "mip_heuristic_run_rens": False,
+    "mip_heuristic_run_rins": False,
+}
+"""How HiGHS searches: sums regrouped in many ways have weak bounds, and many cheap branches close them soonest."""
 ROUNDS = 4
 """How often options are left out: each time, classes that nothing else needs go, and more becomes known of others."""
 
@@ -36,30 +47,97 @@ class ExtractionModel:
 
         None where the solver finds none. Classes that no root needs may need each other in a circle.
         """
-        model, required = self.reduced()
-        columns = {option: column for column, option in enumerate(model._all())}
-        components = model._components()
+        parts = [part.reduced() for part in self.reduced().parts()]
+        gap = GAP * math.fsum(part._least() for part in parts)
+        undecided = sum(part._count() for part in parts if not part._is_decided())
+        choice: dict[int, Node] = {}
+        bounds: list[float] = []
+        for part in parts:
+            solved = (
+                part._decided() if part._is_decided() else part._solve_alone(gap * part._count() / max(undecided, 1))
+            )
+            if solved is None:
+                return None
+            choice |= solved[0]
+            bounds.append(solved[1])
+        return choice, math.fsum(bounds)
+
+    def parts(self) -> list[ExtractionModel]:
+        """Models of classes that do not matter to each other, whose cheapest programs are together that of this one.
+
+        What every program needs is there whoever asks for it, unless it may need the class that asks: without those
+        operands the classes fall apart.
+        """
+        required = self._required()[1]
+        numbers = list(self.options)
+        always: dict[int, None] = {}
+        for root in self.roots:
+            always |= dict.fromkeys(numbers[position] for position in _positions(required[root]))
+        components = self._components()
+
+        def matters(number: int, operand: int) -> bool:
+            return operand not in always or components.get(number, number) == components.get(operand, operand)
+
+        operands = {
+            option: tuple([operand for operand in self.operands[option] if matters(number, operand)])
+            for number, options in self.options.items()
+            for option in options
+        }
+        graph = rustworkx.PyGraph()
+        graph.add_nodes_from(numbers)
+        index = {number: position for position, number in enumerate(numbers)}
+        for number, options in self.options.items():
+            for option in options:
+                graph.add_edges_from_no_data([(index[number], index[operand]) for operand in operands[option]])
+        parts: list[ExtractionModel] = []
+        for members in rustworkx.connected_components(graph):
+            own = {numbers[member]: self.options[numbers[member]] for member in sorted(members)}
+            parts.append(ExtractionModel(own, operands, self.cost_of, [number for number in own if number in always]))
+        return parts
+
+    def _least(self) -> float:
+        """What the roots' own nodes cost at least."""
+        return math.fsum(min((self.cost_of[option] for option in self.options[root]), default=0) for root in self.roots)
+
+    def _count(self) -> int:
+        return sum(map(len, self.options.values()))
+
+    def _is_decided(self) -> bool:
+        """Whether there is one way to compute each class, and no circle."""
+        return all(len(options) == 1 for options in self.options.values()) and not self._components()
+
+    def _decided(self) -> tuple[dict[int, Node], float]:
+        choice = {number: option for number, [option] in self.options.items()}
+        return choice, math.fsum(self.cost_of[option] for option in choice.values())
+
+    def _solve_alone(self, gap: float) -> tuple[dict[int, Node], float] | None:
+        """As `solve`, of classes that all matter to each other, to a difference that is not worth more branches."""
+        required = self._required()[1]
+        columns = {option: column for column, option in enumerate(self._all())}
+        components = self._components()
         levels = {number: len(columns) + at for at, number in enumerate(components)}
         sizes = np.bincount(list(components.values())) if components else np.zeros(0)
         most = {number: float(sizes[component]) for number, component in components.items()}
-        rows = [*model._asked_for(columns, required), *model._without_circles(columns, levels, components, most)]
+        rows = [*self._asked_for(columns, required), *self._without_circles(columns, levels, components, most)]
         scale = max((self.cost_of[option] for option in columns), default=0.0) or 1.0
         costs = np.zeros(len(columns) + len(levels))
         costs[: len(columns)] = [self.cost_of[option] / scale for option in columns]
         upper = np.concatenate([np.ones(len(columns)), np.array([most[number] - 1 for number in levels])])
-        solved = minimize(costs, np.zeros(len(costs)), upper, rows, continuous=len(levels))
+        solved = minimize(
+            costs, np.zeros(len(costs)), upper, rows, len(levels), {**BRANCHING, "mip_abs_gap": gap / scale}
+        )
         if solved is None:
             return None
         values, bound = solved
         choice = {
             number: max(options, key=lambda option: (values[columns[option]] > 0.5, -self.cost_of[option]))
-            for number, options in model.options.items()
+            for number, options in self.options.items()
             if options
         }
         return choice, bound * scale
 
-    def reduced(self) -> tuple[ExtractionModel, dict[int, int]]:
-        """The model without nodes that a cheapest program can do without, and what each class requires, as bits."""
+    def reduced(self) -> ExtractionModel:
+        """The model without nodes that a cheapest program can do without."""
         model = self
         for _ in range(ROUNDS):
             bits, required = model._required()
@@ -68,7 +146,7 @@ class ExtractionModel:
             if sum(map(len, smaller.options.values())) == sum(map(len, model.options.values())):
                 break
             model = smaller
-        return model, model._required()[1]
+        return model
 
     def _required(self) -> tuple[dict[int, int], dict[int, int]]:
         """The bit of each class, and the bits of all classes that every way to compute it needs, its own among them."""

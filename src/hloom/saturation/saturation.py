@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from hloom.analysis import LOOPED, ComputeTime, CostAnalysis, Device, build_call_graph, device
+from hloom.analysis import LOOPED, ComputeTime, Cost, CostAnalysis, Device, call_graph_of, device
 from hloom.ir import Apply, Graph, Inference, Module, Node, Op, TypeProblem, compatible
-from hloom.ops import may_drop
+from hloom.ops import SideEffects
 from hloom.passes import (
     EXPLORATION,
     INEXACT,
     STRICT,
+    ValueNumbering,
     apply_in_place,
     callees_first,
     cse,
@@ -126,22 +127,25 @@ def _saturate_in_place(
     cse(module)
     until = None if seconds is None else monotonic() + seconds
     done: list[SaturatedGraph] = []
+    known: dict[Graph, Cost] = {}
+    numbering, effects = ValueNumbering(), SideEffects()
     for graph in callees_first(module):
         if _is_small(graph) or _is_fused(graph) or not _is_complete(graph):
             continue
-        costs = _Costs(module, cost, device_of_costs)
-        done.append(_saturate_graph(graph, index, costs, nodes, rounds, until))
+        costs = _Costs(graph, cost, device_of_costs, known)
+        egraph = EGraph(graph, numbering, effects)
+        done.append(_saturate_graph(egraph, index, costs, nodes, rounds, until))
     dce(module)
     return done
 
 
 def _saturate_graph(
-    graph: Graph, index: RuleIndex, costs: _Costs, most_nodes: int, rounds: int, until: float | None
+    egraph: EGraph, index: RuleIndex, costs: _Costs, most_nodes: int, rounds: int, until: float | None
 ) -> SaturatedGraph:
-    roots = [graph.root, *(node for node in graph.nodes if not may_drop(node))]
+    graph = egraph.graph
+    roots = [graph.root, *(node for node in graph.nodes if not egraph.effects.may_drop(node))]
     before = sum(map(costs, graph.nodes))
     program = list(graph.nodes)
-    egraph = EGraph(graph)
     work = Exploration(egraph, index, min(most_nodes, 10 * len(program) + 1_000), costs.are_given)
     rounds_done = 0
     is_saturated = False
@@ -175,11 +179,16 @@ def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
 
 
 class _Costs:
-    """What nodes of a module cost by one measure; among equals another one decides."""
+    """What nodes of a graph cost by one measure; among equals another one decides.
 
-    def __init__(self, module: Module, measure: str | Callable[[Node], float], on: Device) -> None:
-        self.module, self.measure, self.on = module, measure, on
-        self.analysis = CostAnalysis(build_call_graph(module), LOOPED, {})
+    What called graphs cost is `known` as far as it was asked for: callees no longer change when a caller is counted.
+    """
+
+    def __init__(
+        self, graph: Graph, measure: str | Callable[[Node], float], on: Device, known: dict[Graph, Cost]
+    ) -> None:
+        self.graph, self.measure, self.on, self.known = graph, measure, on, known
+        self.analysis = CostAnalysis(call_graph_of(graph, graph.callees(), known), LOOPED, {}, known)
         self._compute = ComputeTime(on, self.analysis)
 
     @property
@@ -188,8 +197,8 @@ class _Costs:
         return not isinstance(self.measure, str)
 
     def renewed(self) -> _Costs:
-        """The same for the module as it is now, with the graphs that were added."""
-        return _Costs(self.module, self.measure, self.on)
+        """The same for the graph as it is now, with the graphs that were added."""
+        return _Costs(self.graph, self.measure, self.on, self.known)
 
     def __call__(self, node: Node) -> float:
         if not isinstance(node, Apply):
