@@ -34,6 +34,18 @@ DOT = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
             ROOT y = f32[2,5] dot(a, bc), {DOT}""",
         ),
         (
+            "sum-of-transforms",
+            """x = c64[2,5] parameter(0)
+            y = c64[2,5] parameter(1)
+            a = f32[2,8] fft(x), fft_type=IRFFT, fft_length={8}
+            b = f32[2,8] fft(y), fft_type=IRFFT, fft_length={8}
+            ROOT z = f32[2,8] subtract(a, b)""",
+            """x = c64[2,5] parameter(0)
+            y = c64[2,5] parameter(1)
+            d = c64[2,5] subtract(x, y)
+            ROOT a = f32[2,8] fft(d), fft_type=IRFFT, fft_length={8}""",
+        ),
+        (
             "factor-behind-dot",
             f"""a = f32[2,3] parameter(0)
             b = f32[3,4] parameter(1)
@@ -531,4 +543,14 @@ def test_what_is_joined_of_arrays_of_several_shapes_shares_no_broadcast():
         ab = f32[5] concatenate(a, b), dimensions={0}
         spread = f32[5] broadcast(s), dimensions={}
         ROOT y = f32[5] multiply(ab, spread)""",
+    )
+
+
+def test_transforms_of_two_types_are_not_added():
+    assert_keeps(
+        RULES["sum-of-transforms"],
+        """x = c64[2,5] parameter(0)
+        a = c64[2,5] fft(x), fft_type=FFT, fft_length={5}
+        b = c64[2,5] fft(x), fft_type=IFFT, fft_length={5}
+        ROOT z = c64[2,5] add(a, b)""",
     )

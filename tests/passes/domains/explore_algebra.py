@@ -146,8 +146,28 @@ def in_turns(random: Random) -> str:
     )  # fmt: skip
 
 
+def transforms(random: Random) -> str:
+    """Differences and sums of Fourier transforms of one type, of complex numbers or of half a spectrum."""
+    rows, size = random.randint(1, 3), random.choice((2, 4, 6, 8))
+    name, source, result = random.choice(
+        (
+            ("FFT", f"c64[{rows},{size}]", f"c64[{rows},{size}]"),
+            ("IFFT", f"c64[{rows},{size}]", f"c64[{rows},{size}]"),
+            ("RFFT", f"f32[{rows},{size}]", f"c64[{rows},{size // 2 + 1}]"),
+            ("IRFFT", f"c64[{rows},{size // 2 + 1}]", f"f32[{rows},{size}]"),
+        )
+    )
+    op = random.choice(("add", "subtract"))
+    return entry(
+        f"x = {source} parameter(0)", f"y = {source} parameter(1)",
+        f"a = {result} fft(x), fft_type={name}, fft_length={{{size}}}",
+        f"b = {result} fft(y), fft_type={name}, fft_length={{{size}}}", f"r = {result} {op}(a, b)",
+    )  # fmt: skip
+
+
 DOMAINS: dict[str, Any] = {
     "term-and-its-multiple": multiple,
+    "sum-of-transforms": transforms,
     "multiple-of-one-and-more": one_and_more,
     "product-of-conjugates": conjugates,
     "broadcast-out-of-second": second_with_broadcast,
@@ -163,6 +183,7 @@ NARROWED: dict[str, Any] = {
     name: {"tolerance": 1e-3, "reason": "terms are combined in another order, and differences cancel"}
     for name in (
         "term-and-its-multiple",
+        "sum-of-transforms",
         "multiple-of-one-and-more",
         "product-of-conjugates",
         "broadcast-out-of-second",

@@ -1,4 +1,5 @@
-"""Rules for equality saturation on sums and products of numbers: common factors, conjugates, signs, guards and masks.
+"""Rules for equality saturation on sums and products of numbers: common factors, conjugates, signs, guards and masks;
+sums of Fourier transforms.
 
 Gradients of tanh, logistic and softplus, optimizers' steps and scans are full of them. Numbers change by rounding.
 """
@@ -40,6 +41,18 @@ def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
                 factor = build.op(node.opcode, *(pair if side == 0 else reversed(pair)))
                 return build.op("multiply", term, factor)
     return build.decline("it is no sum of a term and its multiple")
+
+
+@EXPLORE_ALGEBRA.rewrites("add", "subtract")
+def sum_of_transforms(build: Builder, node: Apply) -> Node | None:
+    """fft(x) + fft(y) -> fft(x + y), for transforms of one type and length; the same for differences"""
+    one, other = node.inputs
+    if one.opcode != "fft" or other.opcode != "fft" or not isinstance(one, Apply):
+        return build.decline("it is no sum of two Fourier transforms")
+    if one.attributes != other.attributes or one.inputs[0].type != other.inputs[0].type:
+        return build.decline("the transforms are of two types or lengths")
+    total = build.op(node.opcode, one.inputs[0], other.inputs[0])
+    return build.like(one, total, type=static_type(one))
 
 
 @EXPLORE_ALGEBRA.rewrites("multiply")
