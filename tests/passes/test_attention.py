@@ -1,4 +1,6 @@
-"""Attention as models write it, brought into one form (`attention.py`): which spellings, with which numbers, and what is none.
+"""Attention as models write it, brought into one form: which spellings, with which numbers, and what is none.
+
+`attention.py`, `attention_form.py`, `axis_labels.py`, `softmax.py`, `masked_rows.py`
 
 The function that takes its place here computes the form as it is defined, in f32, and holds all scores.
 """
@@ -148,6 +150,102 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+
+
+def grid(array: Any) -> Any:
+    """Positions as rows and columns: [batch, heads, 2, 4, d]."""
+    return array.reshape(B, H, 2, 4, D)
+
+
+def over_grid(scores: str, steps: Callable[[Any], Any] = lambda s: s, axes: tuple[int, ...] = (-2, -1)) -> Callable[..., Any]:
+    """Attention of a grid of queries (x, y) to a grid of keys (k, l), the scores in this order."""
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        weights = jax.nn.softmax(steps(jnp.einsum(f"bhxyd,bhkld->{scores}", grid(q), grid(k)) * 0.25), axis=axes)
+        return jnp.einsum(f"{scores},bhkld->bhxyd", weights, grid(v))
+
+    return function
+
+
+def decomposed_bias(q: Any, k: Any, v: Any) -> Any:
+    """One bias for the rows of keys, one for their columns, both by the query."""
+    q, k, v = grid(q), grid(k), grid(v)
+    rows = jnp.einsum("bhxyd,xkd->bhxyk", q, jnp.cos(jnp.arange(4.0 * D)).reshape(2, 2, D))
+    columns = jnp.einsum("bhxyd,yld->bhxyl", q, jnp.sin(jnp.arange(16.0 * D)).reshape(4, 4, D))
+    scores = jnp.einsum("bhxyd,bhkld->bhxykl", q, k) + rows[..., None] + columns[..., None, :]
+    return jnp.einsum("bhxykl,bhkld->bhxyd", jax.nn.softmax(scores, axis=(-2, -1)), v)
+
+
+def near(q: Any, k: Any, v: Any) -> Any:
+    """Attention to the 3 x 3 positions around a query."""
+
+    def windows(array: Any) -> Any:
+        wide = jnp.pad(grid(array), ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)))
+        return jnp.stack([jnp.stack([wide[:, :, i : i + 2, j : j + 4] for j in range(3)], 4) for i in range(3)], 4)
+
+    scores = jnp.einsum("bhxyd,bhxyijd->bhxyij", grid(q), windows(k))
+    return jnp.einsum("bhxyij,bhxyijd->bhxyd", jax.nn.softmax(scores, axis=(-2, -1)), windows(v))
+
+
+def summed_in_turn(q: Any, k: Any, v: Any) -> Any:
+    weights = jnp.exp(jnp.einsum("bhxyd,bhkld->bhxykl", grid(q), grid(k)) * 0.25)
+    return jnp.einsum("bhxykl,bhkld->bhxyd", weights / weights.sum(-1).sum(-1)[..., None, None], grid(v))
+
+
+GRIDS: dict[str, Callable[..., Any]] = {
+    "a grid of keys": over_grid("bhxykl"),
+    "columns of keys before rows": over_grid("bhxylk"),
+    "columns before rows, softmax of one dimension": lambda q, k, v: jnp.einsum(
+        "bhxylk,bhkld->bhxyd",
+        jax.nn.softmax(jnp.einsum("bhxyd,bhkld->bhxylk", grid(q), grid(k)).reshape(B, H, 2, 4, 8)).reshape(B, H, 2, 4, 4, 2),
+        grid(v),
+    ),
+    "softmax over reversed dimensions": over_grid("bhxykl", axes=(-1, -2)),
+    "keys apart": over_grid("bkhxly", axes=(1, 4)),
+    "a bias of rows": over_grid("bhxykl", lambda s: s + jnp.arange(4.0).reshape(2, 1, 2, 1)),
+    "a mask of columns": over_grid(
+        "bhxykl", lambda s: jnp.where(jnp.tril(jnp.ones((4, 4), bool))[:, None], s, -1e9)
+    ),
+    "a bias of rows and one of columns": decomposed_bias,
+    "the positions nearby": near,
+    "rows and columns summed in turn": summed_in_turn,
+}  # fmt: skip
+LATER = jnp.arange(T)[:, None] > jnp.arange(T)
+"""The first query keeps no key."""
+
+
+def zeros_for_nans(p: Any) -> Any:
+    return jnp.where(jnp.isnan(p), 0, p)
+
+
+NANS: dict[str, Callable[..., Any]] = {
+    "zeros for NaNs": lambda q, k, v: zeros_for_nans(jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf))) @ v,
+    "zeros where not equal": lambda q, k, v: (lambda p: jnp.where(p == p, p, 0))(
+        jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf))) @ v,
+    "zeros where not finite": lambda q, k, v: (lambda p: jnp.where(jnp.isfinite(p), p, 0))(
+        jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf))) @ v,
+    "nan_to_num": lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf))) @ v,
+    "nan_to_num of masked and scaled scores": lambda q, k, v: jnp.nan_to_num(
+        jax.nn.softmax(jnp.where(LATER, q @ k.mT, -jnp.inf) * 0.25)) @ v,
+    "nan_to_num of two masks": lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(
+        jnp.where((k[:, 0, :, 0] > 0)[:, None, None], jnp.where(CAUSAL, scored(q, k), -jnp.inf), -jnp.inf))) @ v,
+    "nan_to_num of keys chosen otherwise": lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(
+        jnp.where(k[:, :, None, :, 0] > 0, jnp.where(LATER, scored(q, k), -jnp.inf), -2))) @ v,
+    "nan_to_num after a finite mask": lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(jnp.where(LATER, scored(q, k), -1e9))) @ v,
+    "nan_to_num of a softmax of some keys": lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(scored(q, k), where=LATER)) @ v,
+    "zeros for NaNs of a grid": lambda q, k, v: jnp.einsum("bhxykl,bhkld->bhxyd", zeros_for_nans(jax.nn.softmax(jnp.where(
+        LATER.reshape(2, 4, 2, 4), jnp.einsum("bhxyd,bhkld->bhxykl", grid(q), grid(k)), -jnp.inf), axis=(-2, -1))), grid(v)),
+}  # fmt: skip
+ADDED: dict[str, Callable[..., Any]] = {
+    "nan_to_num of an added mask": lambda q, k, v: jnp.nan_to_num(
+        jax.nn.softmax(scored(q, k) + jnp.where(LATER, 0, -jnp.inf))) @ v,
+    "nan_to_num of a computed bias": lambda q, k, v: jnp.nan_to_num(
+        jax.nn.softmax(scored(q, k) - jnp.where((q[..., :1] > 0) & (k[..., None, :, 0] > -1), 0.5, jnp.inf))) @ v,
+}  # fmt: skip
+"""What is -inf is added: the original's derivatives by queries and keys are NaN then."""
+SPELLINGS |= GRIDS | NANS | ADDED
+
+
 def lowered(function: Callable[..., Any]) -> Any:
     array = jax.ShapeDtypeStruct((B, H, T, D), jnp.float32)
     module = hloom.load(jax.jit(function).lower(array, array, array))
@@ -171,6 +269,27 @@ def test_spelling(name: str):
 def uneven(scores: Any) -> Any:
     weights = jax.nn.softmax(scores)
     return jnp.where(jnp.arange(T) % 2 == 0, weights * 2, 0)
+
+
+@pytest.mark.parametrize("name", [*GRIDS, *NANS, *ADDED])
+def test_gradients_of_grids_and_where_nans_are_zeros(name: str):
+    before = lowered(SPELLINGS[name])
+    after, _ = hloom.apply(before, DEFINED)
+    expected = hloom.run(hloom.vjp(before), seed=3)
+    made = hloom.run(hloom.vjp(after), expected.inputs).outputs
+    for position, (one, two) in enumerate(zip(expected.outputs, made, strict=True)):
+        assert np.isfinite(two).all()
+        assert np.isfinite(one).all() == (name not in ADDED or position == 2)
+        if np.isfinite(one).all():
+            np.testing.assert_allclose(two, one, 1e-4, 2e-5)
+
+
+def test_rows_that_keep_no_key_are_zeros_whatever_the_kernel_makes_of_them():
+    """The row of the first query holds NaN for a kernel that sees -inf; the select is kept, for finite scores."""
+    before = lowered(NANS["zeros for NaNs"])
+    after, _ = hloom.apply(before, DEFINED)
+    assert "constant(-inf)" not in hloom.print(hloom.apply(after, ["dce"])[0], "short").split("ENTRY")[1]
+    assert (hloom.run(after, seed=2).outputs[0][:, :, 0] == 0).all()
 
 
 OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
@@ -197,6 +316,25 @@ OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
     "finite scores masked, weights masked": (
         lambda q, k, v: jnp.where(CAUSAL, jax.nn.softmax(jnp.where(CAUSAL, scored(q, k), -4)), 0) @ v,
         "weights are left out that their sum holds"
+    ),
+    "ones for NaNs": (
+        lambda q, k, v: jnp.nan_to_num(jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf)), nan=1.0) @ v,
+        "no operand is a softmax of what is contracted",
+    ),
+    "zeros for NaNs of other weights": (
+        lambda q, k, v: (lambda p, r: jnp.where(jnp.isnan(r), 0, p))(
+            jax.nn.softmax(scored(q, k)), jax.nn.softmax(jnp.where(LATER, scored(k, q), -jnp.inf))) @ v,
+        "weights are left out that their sum holds",
+    ),
+    "zeros for NaNs of scores that a term multiplies": (
+        lambda q, k, v: zeros_for_nans(
+            jax.nn.softmax(jnp.where(LATER, scored(q, k), -jnp.inf) * k[:, :, None, :, 0])) @ v,
+        "NaNs are replaced, and which rows have only scores of -inf is not known",
+    ),
+    "sums over rows of keys": (
+        lambda q, k, v: jnp.einsum("bhxykl,bhkld->bhxyd", jax.nn.softmax(
+            jnp.einsum("bhxyd,bhkld->bhxykl", grid(q), grid(k))), grid(v)),
+        "no operand is a softmax of what is contracted",
     ),
     "weights are a result": (
         lambda q, k, v: (lambda weights: (weights @ v, weights))(jax.nn.softmax(q @ k.mT)), "the weights are used elsewhere"
