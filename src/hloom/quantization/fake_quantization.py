@@ -43,7 +43,8 @@ _BEYOND_FLOATS = 1.01
 class FakeQuantization:
     """A program of floats that computes what a quantised one does: `hloom.grad(module, stop=stops)` derives it.
 
-    `module` takes the arrays of the original, and after them the scales (and zero points) of `quantization`.
+    `module` takes the arrays of `quantization.base`, and after them the scales (and zero points) of `quantization`. So
+    fine-tuning a smoothed program changes smoothed weights, which the quantised program rounds, and not the original's.
     """
 
     module: Module
@@ -53,7 +54,8 @@ class FakeQuantization:
     def convert(self, arrays: Sequence[Any]) -> list[Any]:
         """The program's arrays, of the original's."""
         narrow = self.quantization.convert(arrays)
-        return [*arrays, *narrow[len(arrays) :]]
+        base = self.quantization.base_arrays(arrays)
+        return [*base, *narrow[len(base) :]]
 
     def quantized(self, arrays: Sequence[Any]) -> list[Any]:
         """The quantised program's arrays, of this one's: weights rounded by the scales that are given with them."""
@@ -75,20 +77,16 @@ class FakeQuantization:
 
 
 def fake_quantize(quantization: Quantization) -> FakeQuantization:
-    """The original of a quantised program, its weights and activations rounded in the program.
+    """What was quantised, the original or what smoothing made of it, with weights and activations rounded in the program.
 
-    Raises HloomError for caches, which programs round themselves, and for smoothed programs, whose weights are others.
+    Raises HloomError for caches, which programs round themselves.
     """
     if quantization.caches:
         raise HloomError(
             "caches are quantised: their rows are rounded by the program",
             hint="fine-tune the program without cache=, and quantise its weights by the same recipe",
         )
-    if quantization.smoothing is not None:
-        raise HloomError(
-            "the program is smoothed: its weights are not the original's", hint="quantise it without smoothing="
-        )
-    module = quantization.original.clone()
+    module = quantization.base.clone()
     canonicalize_in_place(module)
     former = tuple(module.entry.parameters)
     first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
