@@ -77,7 +77,7 @@ class FakeQuantization:
 
 
 def fake_quantize(quantization: Quantization) -> FakeQuantization:
-    """What was quantised, the original or what smoothing made of it, with weights and activations rounded in the program.
+    """What was quantised, the original or what smoothing made of it, but it rounds its weights and activations.
 
     Raises HloomError for caches, which programs round themselves.
     """
