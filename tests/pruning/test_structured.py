@@ -126,6 +126,25 @@ def test_heads_of_fused_projections():
     assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(2, 5, 8), (6, 8), (8, 18), (18,)]
 
 
+def test_embedding_tables_whose_rows_are_multiplied_with_each_other():
+    """JAX fills NaN for an index out of bounds; within them rows of tables are zero where the tables are."""
+
+    def recommendation(params, x, indices):
+        rows = [jax.nn.relu(x @ params["bottom"])]
+        first, second = params["tables"]
+        rows += [jnp.where(indices[..., None] > 2, first[indices], 0).sum(1), jnp.take(second, indices, axis=0).sum(1)]
+        rows = jnp.stack(rows, 1)
+        products = jnp.einsum("bif,bjf->bij", rows, rows)
+        return jnp.concatenate([rows[:, 0], products.reshape(len(x), -1)], -1) @ params["top"]
+
+    params = {"bottom": normal(8, 12), "tables": [normal(20, 12), normal(20, 12)], "top": normal(12 + 9, 4)}
+    indices = np.random.default_rng(1).integers(0, 20, (5, 6)).astype(np.int32)
+    module, weights, arrays = traced(recommendation, params, normal(5, 8), indices)
+    made = check(module, weights, arrays, 0.25)
+    assert roles(made) == [("channels", 12, 9)]
+    assert {name.partition("__")[2].split("__")[0] for name, _ in made.axes[0].dims} == {"bottom", "tables", "top"}
+
+
 def test_experts_lose_weights_and_the_router_stays():
     """Softmax over the experts knows them all; what weighs them is cut to those that are left."""
 

@@ -2,9 +2,9 @@
 
 A dimension may lose positions where what sums over it adds zeros there: one factor of every product in a dot, or what a
 reduction sums. Values are known numbers, uniform ones (the same at all removed positions, computed from what does not
-have the dimension), or unknown ones; unknown ones are taken to be finite. A normalisation that divides by a count has
-the count as a constant, which stays: the mean of zeros and others is that of the original. What reductions and dots
-miss of numbers and uniform values is computed apart (`reduction_correction.py`).
+have the dimension), or unknown ones; unknown ones are taken to be finite, and indices within bounds. A normalisation
+that divides by a count has the count as a constant, which stays: the mean of zeros and others is that of the original.
+What reductions and dots miss of numbers and uniform values is computed apart (`reduction_correction.py`).
 """
 
 from __future__ import annotations
@@ -248,6 +248,8 @@ def _value(node: Node, operands: list[Removed | None]) -> Removed:
             if known[0].is_zero and known[1].value is None:
                 return NOTHING
         case "select":
+            if _is_filled_gather(node):
+                return known[1]
             if known[1] == known[2] and known[1] != UNIFORM:
                 return known[1]
     value = _computed(node, known)
@@ -291,21 +293,49 @@ def _computed(node: Node, operands: list[Removed]) -> Removed:
     return Removed(value) if np.isfinite(value) else UNKNOWN
 
 
+def _is_filled_gather(select: Node) -> bool:
+    """Whether a select takes rows of a table, or NaN for an index out of bounds, which then reaches the result."""
+    rows, filling = select.inputs[1:]
+    while rows.opcode in ("broadcast", "convert", "copy", "reshape", "transpose"):
+        rows = rows.inputs[0]
+    number = _splat_number(filling)
+    return rows.opcode == "gather" and number is not None and bool(np.isnan(number))
+
+
 def _splat(node: Node) -> Removed:
     """The number that all elements of a value are, through broadcasts of a constant; unknown for others."""
+    number = _splat_number(node)
+    return UNKNOWN if number is None or np.isnan(number) else Removed(number)
+
+
+def _splat_number(node: Node) -> float | None:
+    converts: list[TensorType] = []
     for _ in range(MOST_STEPS):
         if isinstance(node, Constant) and isinstance(node.value, Literal):
             if node.value.is_tuple or node.value.is_elided or not node.value.is_splat:
-                return UNKNOWN
-            value = node.value.splat_value()
-            if np.iscomplexobj(value):
-                return UNKNOWN
-            number = float(np.asarray(value).astype(np.float64))
-            return UNKNOWN if np.isnan(number) else Removed(number)
-        if not isinstance(node, Apply) or node.opcode not in ("broadcast", "copy", "reshape", "transpose"):
-            return UNKNOWN
+                return None
+            value = np.asarray(node.value.splat_value())
+            for type_ in reversed(converts):
+                value = value.astype(type_.dtype.numpy)
+            return None if np.iscomplexobj(value) else float(value.astype(np.float64))
+        if not isinstance(node, Apply) or node.opcode not in ("broadcast", "convert", "copy", "reshape", "transpose"):
+            return None
+        if node.opcode == "convert":
+            if not _is_exact_convert(node):
+                return None
+            assert isinstance(node.type, TensorType), "arrays are converted"
+            converts.append(node.type)
         node = node.inputs[0]
-    return UNKNOWN
+    return None
+
+
+def _is_exact_convert(node: Apply) -> bool:
+    """Whether a convert is to floats of 16 bits or more, so that a number stays what it is, rounded."""
+    before = node.inputs[0].type
+    return (
+        isinstance(before, TensorType) and isinstance(node.type, TensorType) and node.type.dtype.is_float
+        and node.type.dtype.bits >= 16 and np.dtype(before.dtype.numpy).kind != "c"
+    )  # fmt: skip
 
 
 def _problem(
