@@ -259,7 +259,8 @@ class _Printer:
         """Add computations in the default options, in as few steps as can be; whether all could be.
 
         It stops at one that has missing names, or calls others than those before it: those given, and those added. Each
-        class of nodes has a branch of its own, in which the interpreter looks attributes up by their offset.
+        class of nodes has a branch of its own, in which the interpreter looks attributes up by their offset, and what
+        `_heading` and `_signature` do stands here again: modules have many small computations, whose calls would count.
         """
         add, constants, types = lines.append, self._constant_texts, self._bare_types
         for graph in graphs:

@@ -350,7 +350,7 @@ def _fields_of(op: Op) -> list[tuple[str, Field, tuple[str, ...], bool]]:
 
 @cache
 def _only_graph_of(op: Op) -> str | None:
-    """The attribute that names a computation, where the op always calls one, which the wire has no other word for."""
+    """The attribute that names the computation of an op that calls exactly one; None where `read_called` must look."""
     names = [name for name, attribute in op.attributes.items() if attribute.kind in GRAPHS]
     is_plain = op.is_known and op.name not in ("conditional", "custom-call")
     return names[0] if len(names) == 1 and is_plain and op.attributes[names[0]].kind is AttributeKind.GRAPH else None
