@@ -16,7 +16,7 @@ from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
 from hloom.fusion.target import FusionTarget, fusion_target
 from hloom.ir import Graph, Module
-from hloom.passes import CALLERS, register_pass, sort_topologically
+from hloom.passes import CALLERS, register_pass, sort_topologically, until_settled
 from hloom.rewrite import Report
 from hloom.text import HloomError
 
@@ -36,6 +36,7 @@ class Clustering:
         return sum(kernel_cost.seconds for _, kernel_cost in self.kernels)
 
 
+@until_settled
 def cluster(
     module: Module, target: Device | str = "cpu", least: int | str = LEAST_MEMBERS, horizontal: int | str = 1
 ) -> Report:

@@ -267,6 +267,13 @@ class Module(Displayed):
             _copy_graph(graph, copies[graph], mapping)
         return copies
 
+    def take(self, other: Module) -> None:
+        """Hold what another module holds in place of what this one did; the other must not be used any more."""
+        for graph in (*other.graphs, *other.declared):
+            graph.module = self
+        for name in ("attributes", "graphs", "declared", "stack_tables", "is_indexed", "has_closures", "_entry", "_names", "_suffixes"):
+            setattr(self, name, getattr(other, name))
+
     def clone(self) -> Module:
         """A copy that shares nothing that can be edited."""
         copy = Module(self.name, self.attributes)

@@ -53,6 +53,7 @@ from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve
 from hloom.passes.pipeline import rules_pass as rules_pass
 from hloom.passes.pipeline import sequence as sequence
+from hloom.passes.pipeline import until_settled as until_settled
 from hloom.passes.reduce_merger import merge_reduces as merge_reduces
 from hloom.passes.reshape_mover import sink_reshapes as sink_reshapes
 from hloom.passes.rules.explore_convolution import kernel_enlargement as kernel_enlargement

@@ -16,13 +16,14 @@ from hloom.ir import Apply, Constant, DType, Graph, Literal, Module, Node, Tenso
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
 from hloom.passes.outline import CALLERS
-from hloom.passes.pipeline import register_pass
+from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
 
 MOVERS = frozenset(("concatenate", "pad", "reshape", "slice", "transpose"))
 """What moves elements and looks at none."""
 
 
+@until_settled
 def move_converts(module: Module) -> Report:
     """Widen after data are moved, narrow before.
 

@@ -18,7 +18,7 @@ from hloom.passes.computation_order import control_predecessors, has_control_dep
 from hloom.passes.dce import erase_dead
 from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
 from hloom.passes.outline import CALLERS
-from hloom.passes.pipeline import register_pass
+from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.dimensions import same_layout
 from hloom.passes.rules.reshape import reshape_of_reshape, reshape_to_same_shape
 from hloom.passes.rules.transpose import transpose_of_transpose, transpose_that_moves_nothing
@@ -36,6 +36,7 @@ MOST_STEPS = 50
 """How many instructions are looked at for dependences, for each one of a graph."""
 
 
+@until_settled
 def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
     """Merge products that share an operand, and of which none needs another.
 

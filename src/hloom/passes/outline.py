@@ -25,7 +25,7 @@ from hloom.ops import OPS, SideEffects
 from hloom.passes.computation_order import control_predecessors
 from hloom.passes.cse import ValueNumbering
 from hloom.passes.dce import dce
-from hloom.passes.pipeline import register_pass
+from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Report
 
 MIN_LENGTH = 8
@@ -43,6 +43,7 @@ CALLERS = frozenset(("call", "conditional", "while"))
 _GET = "get-tuple-element"
 
 
+@until_settled
 def outline(module: Module) -> Report:
     """Replace each larger instruction sequence that occurs several times by calls of one computation."""
     report = Report("outline")

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import partial, wraps
 from time import perf_counter
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from hloom.ir import Apply, Module, Node, Op, verify
 from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
 from hloom.text import Cursor, HloomError, Source, tracked
+
+Options = ParamSpec("Options")
 
 _NAME = re.compile(r"[^\s,()]+")
 _OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
@@ -101,6 +103,29 @@ def rules_pass(
 ) -> Pass:
     """A pass of rules, applied until none fires; where it has options, a function of them makes the rules."""
     return Pass(name, _RuleApplication(name, rules), summary, tuple(options))
+
+
+def until_settled(
+    change: Callable[Concatenate[Module, Options], Report],
+) -> Callable[Concatenate[Module, Options], Report]:
+    """The same change of a module, made again until it changes nothing.
+
+    For a pass whose result can hold something that it would change again. A second run of the pass then changes
+    nothing, unless the report notes that the first one stopped early.
+    """
+
+    @wraps(change)
+    def run(module: Module, *given: Options.args, **options: Options.kwargs) -> Report:
+        report = latest = change(module, *given, **options)
+        for _ in range(MAX_ROUNDS):
+            if not latest.changed:
+                return report
+            latest = change(module, *given, **options)
+            report.add(latest)
+        report.notes.append(f"stopped after {MAX_ROUNDS} rounds, each of which changed the module")
+        return report
+
+    return run
 
 
 def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:

@@ -16,7 +16,7 @@ from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, default_l
 from hloom.ops import OPS
 from hloom.passes.dce import erase_dead
 from hloom.passes.outline import CALLERS
-from hloom.passes.pipeline import register_pass
+from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.dimensions import Dimensions, broadcast_dims, dims_after_reshape, inverse, is_row_major
 from hloom.rewrite import Report, tensor_type
@@ -53,6 +53,7 @@ def move_reshapes(module: Module) -> Report:
     return report
 
 
+@until_settled
 def sink_reshapes(module: Module, rows: int = 0) -> Report:
     """Let reshapes and transposes sink below elementwise instructions, where no more bytes are moved so.
 

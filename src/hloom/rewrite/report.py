@@ -72,6 +72,17 @@ class Report(Displayed):
         """How many times rules fired, the parts of a pipeline included."""
         return len(self.steps) + sum(part.matched for part in self.passes)
 
+    def add(self, later: Report) -> None:
+        """Count in what another run of the same pass did after this one."""
+        self.rules += later.rules
+        self.steps += later.steps
+        self.notes += later.notes
+        self.passes += later.passes
+        self.erased += later.erased
+        self.changes += later.changes
+        self.seconds += later.seconds
+        self.touched = None if self.touched is None or later.touched is None else self.touched | later.touched
+
     def display(self) -> Display:
         """The passes, and the rules that fired."""
         counts: Counter[str] = Counter()

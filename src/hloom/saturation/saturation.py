@@ -40,6 +40,10 @@ MOST_NODES = 20_000
 ROUNDS = 8
 SIBLING_ROUNDS = 2
 """In how many rounds products are offered to be merged: of the program, and of what the first round made of it."""
+MAX_RUNS = 6
+"""How often a module is saturated again from its cheaper form; two runs are the rule, the second of which finds nothing."""
+COST_ROUNDING = 1e-9
+"""Relative difference below which two costs are equal: sums of the same numbers in another order."""
 SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
 NOT_HERE = frozenset(("while", "conditional", "call", "fusion", "tuple", "get-tuple-element", "custom-call"))
@@ -82,7 +86,7 @@ def saturate(
     does.
     """
     copy = module.clone()
-    done = _saturate_in_place(copy, rules, cost, on, nodes, rounds, seconds)
+    _, done = _saturate_in_place(copy, rules, cost, on, nodes, rounds, seconds)
     return copy, done
 
 
@@ -95,8 +99,13 @@ def saturate_in_place(
         limits = int(nodes), int(rounds)
     except ValueError:
         raise HloomError(f"nodes and rounds are numbers, not {nodes} and {rounds}") from None
-    for done in _saturate_in_place(module, None, cost, on, *limits, None):
-        report.changes += sum(done.fired.values())
+    before = module.node_count
+    is_changed, graphs = _saturate_in_place(module, None, cost, on, *limits, None)
+    if is_changed:
+        report.changes, report.erased = 1, max(before - module.node_count, 0)
+    else:
+        report.notes.append("nothing cheaper was found: the program stays as it is")
+    for done in graphs:
         bound = f", no form costs less than {done.bound:,.6g}" if done.bound else ""
         state = "saturated" if done.is_saturated else "stopped"
         report.notes.append(
@@ -114,7 +123,12 @@ def _saturate_in_place(
     nodes: int,
     rounds: int,
     seconds: float | None,
-) -> list[SaturatedGraph]:
+) -> tuple[bool, list[SaturatedGraph]]:
+    """Whether a cheaper form was found and taken, and what was done for each graph.
+
+    A run starts again from what the run before it made, until that is no cheaper: rounds are bounded, so one run may
+    stop short of what a second one finds, and the pass would change its own output.
+    """
     if isinstance(cost, str) and cost not in COSTS:
         raise HloomError(f"programs are not compared by '{cost}'", hint=f"cost is {', '.join(COSTS)}")
     if nodes < 1 or rounds < 0:
@@ -123,9 +137,33 @@ def _saturate_in_place(
         raise HloomError(f"{module.name} has functions as values: saturation is for HLO")
     device_of_costs = device(on) if isinstance(on, str) else on
     index = RuleIndex(_default_rules() if rules is None else _flat(rules))
+    until = None if seconds is None else monotonic() + seconds
+    best = _size(module, cost, device_of_costs)
+    is_changed, done = False, list[SaturatedGraph]()
+    for _ in range(MAX_RUNS):
+        candidate = module.clone()
+        graphs = _run(candidate, index, cost, device_of_costs, nodes, rounds, until)
+        size = _size(candidate, cost, device_of_costs)
+        if not size.is_below(best):
+            return is_changed, done or graphs
+        module.take(candidate)
+        is_changed, best = True, size
+        done = _joined(done, graphs)
+    return is_changed, done
+
+
+def _run(
+    module: Module,
+    index: RuleIndex,
+    cost: str | Callable[[Node], float],
+    device_of_costs: Device,
+    nodes: int,
+    rounds: int,
+    until: float | None,
+) -> list[SaturatedGraph]:
+    """Saturate every graph once, callees first."""
     apply_in_place(module, ["simplify-xla"])
     cse(module)
-    until = None if seconds is None else monotonic() + seconds
     done: list[SaturatedGraph] = []
     known: dict[Graph, Cost] = {}
     numbering, effects = ValueNumbering(), SideEffects()
@@ -137,6 +175,37 @@ def _saturate_in_place(
         done.append(_saturate_graph(egraph, index, costs, nodes, rounds, until))
     dce(module)
     return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What a module costs, each graph counted once, and how many nodes it has."""
+
+    cost: float
+    nodes: int
+
+    def is_below(self, other: _Size) -> bool:
+        """Whether the cost is lower, or equal but for rounding with fewer nodes. No sequence of modules goes down forever."""
+        slack = COST_ROUNDING * abs(other.cost)
+        return self.cost < other.cost - slack or (self.cost <= other.cost + slack and self.nodes < other.nodes)
+
+
+def _size(module: Module, cost: str | Callable[[Node], float], on: Device) -> _Size:
+    total, known = 0.0, dict[Graph, Cost]()
+    for graph in callees_first(module):
+        if not _is_fused(graph) and _is_complete(graph):
+            total += sum(map(_Costs(graph, cost, on, known), graph.nodes))
+    return _Size(total, module.node_count)
+
+
+def _joined(before: Sequence[SaturatedGraph], after: Sequence[SaturatedGraph]) -> list[SaturatedGraph]:
+    """The accounts of a later run, each with the cost and the rules of the runs before it."""
+    earlier = {done.graph: done for done in before}
+    for done in after:
+        if done.graph in earlier:
+            done.cost_before = earlier[done.graph].cost_before
+            done.fired.update(earlier[done.graph].fired)
+    return list(after)
 
 
 def _saturate_graph(
