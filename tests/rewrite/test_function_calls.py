@@ -102,6 +102,35 @@ def test_jax_s_refusal_names_the_function_and_the_types():
         hloom.apply(hloom.parse(TEXT), rule_of(contradictory))
 
 
+def größe(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+class Activation:
+    def __call__(self, x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def method(self, x: Any) -> Any:
+        return jnp.tanh(x)
+
+
+def renamed(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+renamed.__qualname__ = "two words\n} ENTRY x {"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: jnp.tanh(x), größe, renamed, Activation().method],
+    ids=["lambda", "unicode", "line break", "method"],
+)
+def test_the_computation_s_name_can_be_read_back(function: Any):
+    changed, _ = hloom.apply(hloom.parse(TEXT), rule_of(function))
+    assert hloom.equal(hloom.parse(hloom.hlo.to_text(changed)), changed)
+
+
 def test_what_has_no_name_is_refused_when_the_rule_is_defined():
     with pytest.raises(RuleError, match="no function with a name"):
         rule_of(partial(jnp.tanh))

@@ -26,7 +26,7 @@ from hloom.functional.values import (
     Ref,
     Tuple,
 )
-from hloom.ir import Module, TensorType, dtype
+from hloom.ir import Module, TensorType, dtype, legal_name
 from hloom.text import HloomError, Unsupported
 
 S32 = dtype("s32")
@@ -91,7 +91,7 @@ def compile_program(
     depth: int = DEFAULT_DEPTH,
 ) -> CompiledFunction:  # fmt: skip
     """Compile a function for arguments described by `ArgumentArray`, `ArgumentTree` and `Static`; raises HloomError."""
-    module = Module(_identifier(name))
+    module = Module(legal_name(name))
     graph = module.add_graph(module.name)
     module.entry = graph
     interpreter = Interpreter(module, settings)
@@ -155,8 +155,3 @@ def _argument(interpreter: Interpreter, argument: Any, names: Iterator[int]) -> 
     cell = Cell(argument.cls, "it is an argument of the function")
     interpreter.store.set(cell, Fields(argument.keys, parts))
     return Ref(cell)
-
-
-def _identifier(name: str) -> str:
-    made = "".join(character if character.isalnum() or character == "_" else "_" for character in name)
-    return made if made and not made[0].isdigit() else f"f{made}"

@@ -40,7 +40,7 @@ from hloom.functional.values import (
     ValueChoice,
     Variable,
 )
-from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype
+from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype, legal_name
 from hloom.ops import OPS
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class RecursiveCalls:
     def _round(self, closure: FunctionClosure, bound: dict[str, AbstractValue], one: Specialisation) -> tuple[Arm, Any]:
         interpreter = self.interpreter
         module = interpreter.module
-        graph = module.add_graph(module.unique_graph_name(_identifier(closure.code.name)), parent=one.parent)
+        graph = module.add_graph(module.unique_graph_name(legal_name(closure.code.name)), parent=one.parent)
         arm = Arm(Emitter(graph), Store(interpreter.store))
         before = interpreter.frame
         one.graph = graph
@@ -263,7 +263,7 @@ class RecursiveCalls:
 
     def _parameters(self, graph: Graph, one: Specialisation) -> Iterator[Any]:
         specs = [*one.parameters.items(), *((getattr(key, "name", "state"), spec) for key, spec in one.written.items())]
-        nodes = [graph.add_parameter(leaf.type, _identifier(name)) for name, spec in specs for leaf in spec.leaves()]
+        nodes = [graph.add_parameter(leaf.type, legal_name(name)) for name, spec in specs for leaf in spec.leaves()]
         return iter(nodes)
 
     def _changed(self, arm: Arm) -> list[Any]:
@@ -408,8 +408,3 @@ def _equal(a: JoinSpec | None, b: JoinSpec | None) -> bool:
     left, right = list(a.leaves()), list(b.leaves())
     same_leaves = [(leaf.type, leaf.weak) for leaf in left] == [(leaf.type, leaf.weak) for leaf in right]
     return same_leaves and count_alternatives(a) == count_alternatives(b)
-
-
-def _identifier(name: str) -> str:
-    made = "".join(character if character.isalnum() or character in "_." else "_" for character in name)
-    return made if made and not made[0].isdigit() else f"f{made}"

@@ -37,7 +37,7 @@ from hloom.functional.values import (
     Series,
     Tuple,
 )
-from hloom.ir import Graph, Node, TensorType, dtype
+from hloom.ir import Graph, Node, TensorType, dtype, legal_name
 from hloom.ops import OPS
 from hloom.text import HloomError
 
@@ -232,7 +232,7 @@ class Specialisations:
         """
         interpreter = self.interpreter
         calls, module = interpreter.calls, interpreter.module
-        graph = module.add_graph(module.unique_graph_name(_identifier(closure.code.name)), interpreter.emitter.graph)
+        graph = module.add_graph(module.unique_graph_name(legal_name(closure.code.name)), interpreter.emitter.graph)
         store = Store(interpreter.store)
         store.reads = {}
         arm = Arm(Emitter(graph), store)
@@ -479,8 +479,3 @@ def _graphs_inside(graph: Graph) -> set[Graph]:
                     inside.add(called)
                     pending.append(called)
     return inside
-
-
-def _identifier(name: str) -> str:
-    made = "".join(character if character.isalnum() or character in "_." else "_" for character in name)
-    return made if made and not made[0].isdigit() else f"f{made}"

@@ -271,8 +271,10 @@ class Module(Displayed):
         """Hold what another module holds in place of what this one did; the other must not be used any more."""
         for graph in (*other.graphs, *other.declared):
             graph.module = self
-        for name in ("attributes", "graphs", "declared", "stack_tables", "is_indexed", "has_closures", "_entry", "_names", "_suffixes"):
-            setattr(self, name, getattr(other, name))
+        self.attributes, self.stack_tables = other.attributes, other.stack_tables
+        self.graphs, self.declared, self._entry = other.graphs, other.declared, other._entry
+        self.is_indexed, self.has_closures = other.is_indexed, other.has_closures
+        self._names, self._suffixes = other._names, other._suffixes
 
     def clone(self) -> Module:
         """A copy that shares nothing that can be edited."""

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, TupleType, dtype_of
+from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, TupleType, dtype_of, legal_name
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.registry import REGISTERED, RuleError, register
 
@@ -142,7 +142,7 @@ def _build_call(
 
     `arguments` are the values of keywords of these names, and then the operands.
     """
-    computation = f"{COMPUTATION}{name.rpartition('.')[-1]}"
+    computation = _computation_name(name)
     if build.graph.name == computation or build.graph.name.startswith(f"{computation}."):
         return build.decline("it stands in what the rule itself has made")
     keywords, operands = dict(zip(names, arguments[: len(names)], strict=True)), arguments[len(names) :]
@@ -197,7 +197,7 @@ class CalledFunction:
     @property
     def computation(self) -> str:
         """What its computations are called."""
-        return f"{COMPUTATION}{self.name.rpartition('.')[-1]}"
+        return _computation_name(self.name)
 
     def parts(self) -> GradientParts:
         """Its gradient."""
@@ -206,6 +206,11 @@ class CalledFunction:
     def forward(self) -> Module:
         """Its derivative in forward mode."""
         return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords)
+
+
+def _computation_name(name: str) -> str:
+    """What the computation of a function with this registered name is called."""
+    return f"{COMPUTATION}{legal_name(name.rpartition('.')[-1])}"
 
 
 class _Label(str):

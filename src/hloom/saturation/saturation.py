@@ -41,7 +41,7 @@ ROUNDS = 8
 SIBLING_ROUNDS = 2
 """In how many rounds products are offered to be merged: of the program, and of what the first round made of it."""
 MAX_RUNS = 6
-"""How often a module is saturated again from its cheaper form; two runs are the rule, the second of which finds nothing."""
+"""Bounds how often a module is saturated again from its cheaper form; usually the second run finds nothing."""
 COST_ROUNDING = 1e-9
 """Relative difference below which two costs are equal: sums of the same numbers in another order."""
 SMALLEST = 3
@@ -185,7 +185,7 @@ class _Size:
     nodes: int
 
     def is_below(self, other: _Size) -> bool:
-        """Whether the cost is lower, or equal but for rounding with fewer nodes. No sequence of modules goes down forever."""
+        """Whether the cost is lower, or equal but for rounding with fewer nodes: no chain of modules falls forever."""
         slack = COST_ROUNDING * abs(other.cost)
         return self.cost < other.cost - slack or (self.cost <= other.cost + slack and self.nodes < other.nodes)
 

@@ -26,7 +26,7 @@ from hloom.hlo.proto.field_mapping import Context
 from hloom.hlo.proto.instruction_fields import field_of, set_defaults
 from hloom.hlo.proto.literals import encoded_literal, write_literal
 from hloom.hlo.proto.metadata import encoded_metadata, write_metadata
-from hloom.hlo.proto.module_writer import UniqueNames, sanitized, unique_names
+from hloom.hlo.proto.module_writer import UniqueNames, unique_names
 from hloom.hlo.proto.shapes import decoded_shape, encoded_shape, read_shape, write_shape
 from hloom.ir import (
     DTYPES,
@@ -40,6 +40,7 @@ from hloom.ir import (
     Type,
     default_layout,
     dtype,
+    legal_name,
 )
 from hloom.ops import OPS
 from hloom.text import HloomError, HloomWarning
@@ -141,7 +142,7 @@ def test_most_attributes_need_no_message():
 @examples(200)
 def test_names_are_given_out_alike_one_by_one_and_together(names: list[str]):
     take = UniqueNames().take
-    one_by_one = [take(sanitized(name)).encode() for name in names]
+    one_by_one = [take(legal_name(name)).encode() for name in names]
     assert unique_names(names) == one_by_one
     assert len(set(one_by_one)) == len(names)
 

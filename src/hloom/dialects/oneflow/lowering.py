@@ -8,7 +8,7 @@ from hloom.dialects.oneflow import (
     normalisation_lowering,
 )
 from hloom.dialects.oneflow.builder import Given, HloBuilder, Rule
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType, legal_name
 from hloom.ops import OPS
 from hloom.text import Unsupported
 
@@ -28,11 +28,11 @@ def lower(module: Module) -> Module:
     that has no lowering.
     """
     graph = module.entry
-    lowered = Module(module.name)
-    made = Graph(graph.name, lowered)
+    lowered = Module(legal_name(module.name))
+    made = Graph(legal_name(graph.name), lowered)
     builder = HloBuilder(lowered, made)
     mapping: dict[Node, Node] = {
-        parameter: made.add_parameter(parameter.type, parameter.name) for parameter in graph.parameters
+        parameter: made.add_parameter(parameter.type, legal_name(parameter.name)) for parameter in graph.parameters
     }
     for node in graph.nodes:
         if node not in mapping:
@@ -46,7 +46,7 @@ def lower(module: Module) -> Module:
 def lower_op(node: Apply) -> Graph:
     """The HLO of one op; its parameters are the op's operands, then what is given to it. Raises as `lower`."""
     lowered = Module(node.opcode)
-    made = Graph(node.name, lowered)
+    made = Graph(legal_name(node.name), lowered)
     parameters: dict[Node, Node] = {operand: made.add_parameter(operand.type) for operand in node.inputs}
     made.set_output(_lowered(node, parameters, HloBuilder(lowered, made)))
     return made
@@ -54,7 +54,7 @@ def lower_op(node: Apply) -> Graph:
 
 def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node:
     if isinstance(node, Constant) and isinstance(node.value, Literal):
-        return builder.graph.add_constant(node.value, node.type, node.name)
+        return builder.graph.add_constant(node.value, node.type, legal_name(node.name))
     if not isinstance(node, Apply):
         raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
     operands = [mapping[operand] for operand in node.inputs]

@@ -17,9 +17,9 @@ from hloom.hlo.proto.encoded_messages import VARINTS, delimited, wire_module
 from hloom.hlo.proto.instruction_reader import InstructionReader
 from hloom.hlo.proto.metadata import read_tables
 from hloom.hlo.proto.module_header import read_header
-from hloom.hlo.proto.module_writer import PLAIN, REMAINDER, sanitized
+from hloom.hlo.proto.module_writer import REMAINDER
 from hloom.hlo.proto.original_values import read_recovery
-from hloom.ir import Attributes, Graph, Module, Node, Parameter
+from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, legal_name
 from hloom.text import HloomError, HloomWarning
 
 _HEADER = (
@@ -70,7 +70,7 @@ class ProtoModuleReader:
     def __init__(self, proto: Any, name: str) -> None:
         self.proto = proto
         self.source_name = name
-        self.module = Module(sanitized(proto.name) if proto.name else "module")
+        self.module = Module(legal_name(proto.name) if proto.name else "module")
         self.module.source_name = name
         self.graphs: dict[int, Graph] = {}
         self.instructions = InstructionReader(self.graphs, proto.payloads)
@@ -109,7 +109,7 @@ class ProtoModuleReader:
             self.module.attachments[REMAINDER] = remainder
 
     def _read_computation(self, proto: Any, wire: Any) -> None:
-        name = sanitized(proto.name)
+        name = legal_name(proto.name)
         if proto.id in self.graphs or name in self.module:
             raise HloomError(f"{self.source_name}: a second computation has the name {name} or the id {proto.id}")
         graph = Graph(name, self.module)
@@ -168,7 +168,7 @@ class ProtoModuleReader:
     def _entry(self) -> Graph:
         number, name = self.proto.entry_computation_id, self.proto.entry_computation_name
         graph = self.graphs.get(number)
-        if graph is not None and (not name or graph.name == sanitized(name) or name not in self.module):
+        if graph is not None and (not name or graph.name == legal_name(name) or name not in self.module):
             return graph
         if name in self.module:
             return self.module[name]
@@ -188,7 +188,7 @@ class ProtoModuleReader:
         return HloomError(f"{self.source_name}: {graph.name}, {where}: {problem}")
 
 
-_PLAIN_LINES = re.compile(rf"(?:{PLAIN.pattern}\n)*+")
+_PLAIN_LINES = re.compile(rf"(?:{LEGAL_NAME.pattern}\n)*+")
 
 
 def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
@@ -197,7 +197,7 @@ def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
     text = "\n".join([*names, ""])
     if _PLAIN_LINES.fullmatch(text) and text.count("\n") == len(names):
         return names
-    return [sanitized(name or message.opcode) for name, message in zip(names, messages, strict=True)]
+    return [legal_name(name or message.opcode) for name, message in zip(names, messages, strict=True)]
 
 
 def _predecessors(node: Node) -> Iterator[Node]:

@@ -28,7 +28,7 @@ from hloom.hlo.proto.instruction_writer import InstructionWriter
 from hloom.hlo.proto.metadata import write_tables
 from hloom.hlo.proto.module_header import encoded_program_shape, write_header
 from hloom.hlo.proto.original_values import write_recovery
-from hloom.ir import Graph, Module
+from hloom.ir import Graph, Module, legal_name
 from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
@@ -123,7 +123,7 @@ class ModuleWriter:
         remainder = module.attachments.get(REMAINDER)
         if remainder is not None:
             proto.MergeFrom(remainder)
-        proto.name = sanitized(module.name)
+        proto.name = legal_name(module.name)
         write_header(proto, module, self.losses)
         if module.stack_tables is not None:
             frames.update(write_tables(proto.stack_frame_index, module.stack_tables))
@@ -191,9 +191,6 @@ _ENTRY_NAME, _COMPUTATIONS, _HOST_SHAPE, _ENTRY_ID, _SCHEDULE = 2, 3, 4, 6, 7
 """The numbers of HloModuleProto's fields that are written here."""
 
 
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
-"""A name that every text can hold."""
-_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 _MOST_DIGITS = 18
 _NUMBERED = re.compile(r"(.+)\.(-[0-9]{1,18})", re.DOTALL)
 _KEPT = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_-]*+(?:\.(?!(?:-0[0-9]*+|0[0-9]++)\n)[A-Za-z0-9_-]*+)*+\n)*+")
@@ -207,7 +204,7 @@ def unique_names(names: Sequence[str]) -> list[bytes]:
     if len({*lines, ""}) == len(names) + 1 == text.count("\n") + 1 and _KEPT.fullmatch(text):
         return text.encode().split(b"\n")[:-1]
     take = UniqueNames().take
-    return [take(sanitized(name)).encode() for name in names]
+    return [take(legal_name(name)).encode() for name in names]
 
 
 class UniqueNames:
@@ -239,11 +236,3 @@ class UniqueNames:
             self._next[stem] = number + 1
         self._used.add((stem, number))
         return f"{stem}.{number}" if number or stem is not name else stem
-
-
-def sanitized(name: str) -> str:
-    """The name with `_` in place of what no name may hold, as XLA does it."""
-    if PLAIN.fullmatch(name):
-        return name
-    plain = _OTHER.sub("_", name)
-    return plain if plain[:1].isalpha() or plain.startswith("_") else f"_{plain}"
