@@ -29,6 +29,7 @@ from hloom.ir import (
     same_shape,
 )
 from hloom.ops import OPS
+from hloom.rewrite.type_text import type_from
 
 
 class Builder:
@@ -121,6 +122,8 @@ class Builder:
         """
         if isinstance(value, Literal):
             return self._constant(value)
+        if isinstance(type, str) and "[" in type:
+            type = type_from(type)
         if isinstance(type, TensorType) and np.ndim(value) == 0:
             scalar = self._constant(literal_of(np.asarray(value).reshape(()), type.dtype))
             return self.broadcast(scalar, type) if type.rank else scalar

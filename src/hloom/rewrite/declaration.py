@@ -24,7 +24,7 @@ from hloom.ir import Node, Op
 from hloom.ops import OPS
 from hloom.rewrite.domain import check_domain
 from hloom.rewrite.expressions import FEATURES, Expression, call, choose, expression, text_of
-from hloom.rewrite.function_calls import call_name
+from hloom.rewrite.function_calls import PREFIX, call_name
 from hloom.rewrite.pattern import (
     Absent,
     Anything,
@@ -48,6 +48,7 @@ from hloom.rewrite.registry import Origin, RuleError, origin_of
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_check import check_types
 from hloom.rewrite.type_guards import is_list
+from hloom.rewrite.type_text import check_type_or_element, element_names, type_from
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
@@ -131,7 +132,9 @@ class PatternBuilder:
         optional: bool = False,
     ) -> Handle:
         """Any value: of these element types, this rank, or these dimensions (numbers, `p.dimension(...)`, or None)."""
-        dtypes = (dtype,) if isinstance(dtype, str) else tuple(dtype)
+        dtypes = element_names(dtype)
+        if rank is not None and (type(rank) is not int or rank < 0):
+            raise RuleError(f"a rank is a number from 0 on, not {rank!r:.40}")
         sizes = None if shape is None else tuple(map(_dimension, shape))
         return self._term(ValueTerm(name, dtypes, rank, sizes, optional=optional))
 
@@ -147,7 +150,7 @@ class PatternBuilder:
         self, name: str = "", value: Any = None, *, dtype: str | Sequence[str] = (), splat: bool = True
     ) -> Handle:
         """A constant with one number in every element, this one if given; with `splat=False`, any array constant."""
-        dtypes = (dtype,) if isinstance(dtype, str) else tuple(dtype)
+        dtypes = element_names(dtype)
         return self._term(ValueTerm(name, dtypes, is_constant=True, is_splat=splat, number=value))
 
     def attribute(self, name: str) -> Expression:
@@ -312,7 +315,7 @@ class ReplacementBuilder:
         given = {key: value for key, value in {**(attributes or {}), **named}.items() if value is not None}
         values = tuple((key, expression(value)) for key, value in given.items())
         references = tuple(self._operand(operand) for operand in operands)
-        type_expression = None if type is None else expression(type)
+        type_expression = None if type is None else expression(type_from(type) if isinstance(type, str) else type)
         source = None if carry is None else carry.reference.term
         made = MakeOperation(opcode, references, values, type_expression, source, tuple(drop), results)
         check_made(made, self._session.makes, self._session.rows)
@@ -326,6 +329,8 @@ class ReplacementBuilder:
                 hint="name a value of the pattern, or give its type: r.constant(value, x.type)",
             )
         wanted_type = like.type if like is not None else type
+        if isinstance(wanted_type, str):
+            check_type_or_element(wanted_type)
         return self._made(MakeConstant(expression(value), None if wanted_type is None else expression(wanted_type)), 1)
 
     def native(self, function: str, *arguments: Any, results: int = 1) -> Any:
@@ -344,6 +349,13 @@ class ReplacementBuilder:
         fire.
         """
         names = tuple(keywords)
+        for name, value in keywords.items():
+            if isinstance(value, Handle):
+                called = call_name(function).removeprefix(PREFIX)
+                raise RuleError(
+                    f"the keyword {name} of {called} is an array, and keywords are traced as numbers",
+                    hint=f"give the constant's number, {name}=handle.value, or pass the array as an operand",
+                )
         arguments = [results, names, *keywords.values(), *map(self._call_operand, operands)]
         return self.native(call_name(function), *arguments, results=results)
 

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import as_tuple, is_tuple
+from hloom.rewrite.type_text import element_names, type_from
 from hloom.text import ParseError, compile_pattern
+
+_NUMBERS = frozenset(("rank", "element_count"))
 
 
 class Expression:
@@ -44,10 +47,10 @@ class Expression:
         return Expression("item", self, expression(index))
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return Expression("equal", self, expression(other))
+        return Expression("equal", self, self._comparable(other))
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return Expression("not-equal", self, expression(other))
+        return Expression("not-equal", self, self._comparable(other))
 
     if TYPE_CHECKING:  # `_add_operators` makes them, from a table
 
@@ -85,7 +88,22 @@ class Expression:
 
     def is_in(self, values: Any) -> Expression:
         """Whether it is one of some values."""
+        if isinstance(values, (tuple, list, set, frozenset)):
+            values = tuple(map(self._comparable, values))
+            if all(value.operator == "known" for value in values):
+                values = tuple(value.arguments[0] for value in values)
         return Expression("in", self, expression(values))
+
+    def _comparable(self, other: Any) -> Expression:
+        """What this is compared with; a text that no value of this feature equals is refused, or would never match."""
+        feature = self.arguments[2] if self.operator == "feature" else None
+        if feature == "dtype" and not isinstance(other, Expression) and not hasattr(other, "as_expression"):
+            (other,) = element_names(other)
+        elif feature == "type" and isinstance(other, str):
+            other = type_from(other)
+        elif feature in _NUMBERS and isinstance(other, str):
+            raise RuleError(f"{self} is a number, and is compared with the text '{other:.40}'")
+        return expression(other)
 
     def matches(self, pattern: str) -> Expression:
         """Whether a regular expression matches a part of a text, in time linear in it (`hloom.text`)."""

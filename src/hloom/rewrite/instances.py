@@ -29,6 +29,7 @@ from hloom.ir import (
     dtype,
     infer_type,
     literal_of,
+    same_shape,
 )
 from hloom.ops import OPS, elementwise
 from hloom.rewrite.expression_compiler import NO_VALUE, NativeFailure, compiled
@@ -53,6 +54,7 @@ from hloom.rewrite.registry import RuleError, registered
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_guards import as_tuple
 from hloom.rewrite.type_text import type_from
+from hloom.rewrite.unified_types import UnifiedTypes
 from hloom.text import HloomError
 
 MAX_REDRAWS = 24
@@ -119,6 +121,11 @@ class _Instance:
         self.graphs: list[Graph] = []
         self.missing: set[int] = set()
         self.bound: set[int] = set()
+        self.left_out = frozenset(
+            number for number, term in self.pattern.operations() if term.optional and self.sampler.likely(0.4)
+        )
+        hints = rule.domain.get("values", {})
+        self.types = UnifiedTypes(self.pattern, self.sampler, self.left_out, hints)
         self.conditions = [(_needs(condition.test), condition.test) for condition in self.pattern.conditions]
 
     def module(self) -> Module:
@@ -148,7 +155,7 @@ class _Instance:
     # One operation
 
     def operation(self, term_index: int, term: OperationTerm, graph: Graph) -> None:
-        if term.optional and self.sampler.likely(0.4):
+        if term_index in self.left_out:
             self.missing.add(term_index)
             self.bound.add(term_index)
             self.leave_out(term)
@@ -160,6 +167,8 @@ class _Instance:
             try:
                 self.draw(term_index, term, graph)
                 self.check_conditions()
+                if (drawn := self.match.slots[term_index]) is not None:
+                    self.types.learn(term_index, drawn.type)
                 return
             except (TypeProblem, NoInstance):
                 self.undo(*mark)
@@ -184,7 +193,10 @@ class _Instance:
         inputs = self.inputs(opcode, term, graph, fixed)
         types = [_known(node.type) for node in inputs]
         attributes, written = self.attributes(term, row, types, fixed)
-        result_type = self.inferred(row, types, attributes, written)
+        planned = self.types.get(term_index)
+        result_type = self.inferred(row, types, attributes, planned if written and planned else written)
+        if planned is not None and not same_shape(result_type, planned):
+            raise NoInstance(f"{opcode} yields {result_type} where {planned} fits the pattern")
         if term.results > 1 and not (isinstance(result_type, TupleType) and len(result_type.elements) == term.results):
             raise NoInstance(f"{opcode} yields {result_type}")
         if term.commutative and len(inputs) == 2 and self.sampler.likely(0.5):
@@ -263,7 +275,8 @@ class _Instance:
         term = self.pattern.terms[term_index]
         if not isinstance(term, ValueTerm):
             raise NoInstance("an operation stands where a value is drawn")
-        array_type = self.fitted(term, array_type)
+        array_type = self.types.get(term_index) or self.fitted(term, array_type)
+        self.note_dimensions(term, array_type)
         if term.is_constant:
             node = self.constant(term, array_type, graph)
         elif graph is not self.entry:
@@ -289,6 +302,12 @@ class _Instance:
             dims = dims if len(dims) == len(term.shape) else self.sampler.some_dims(len(term.shape))
             dims = tuple(self.size(own, wanted) for own, wanted in zip(dims, term.shape, strict=True))
         return TensorType(element, dims)
+
+    def note_dimensions(self, term: ValueTerm, array_type: TensorType) -> None:
+        """Bind the names that a pattern gives to sizes of this value."""
+        for name, size in zip(term.shape or (), array_type.dims, strict=False):
+            if isinstance(name, str):
+                self.match.variables.setdefault(name, size)
 
     def size(self, own: int, wanted: int | str | None) -> int:
         if isinstance(wanted, str):

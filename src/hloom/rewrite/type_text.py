@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
+from typing import Any
 
-from hloom.ir import DTYPES, TOKEN, UNBOUNDED, Layout, TensorType, TupleType, Type
+import numpy as np
+
+from hloom.ir import DTYPES, TOKEN, UNBOUNDED, DType, Layout, TensorType, TupleType, Type, dtype_of
 from hloom.rewrite.registry import RuleError
+from hloom.text import HloomError
 
 MAX_DEPTH = 64
 """How deep tuples may nest in a rule file."""
@@ -28,6 +33,42 @@ def type_from(text: str) -> Type:
     if end != len(bare):
         raise RuleError(f"'{text}' is no type", hint="write f32[2,3], f32[], or (f32[2], s32[])")
     return value_type
+
+
+def element_names(given: Any) -> tuple[str, ...]:
+    """The names of one or several element types: HLO's names, or whatever numpy takes for a dtype but a text.
+
+    Raises RuleError for anything else: a rule that asks for a type that does not exist would never match.
+
+    >>> element_names("f32"), element_names(("s8", "u8"))
+    (('f32',), ('s8', 'u8'))
+    """
+    listed = given if isinstance(given, (tuple, list, set, frozenset)) else (given,)
+    return tuple(map(_element_name, listed))
+
+
+def _element_name(given: Any) -> str:
+    if isinstance(given, DType):
+        return given.name
+    if isinstance(given, str) and given in DTYPES:
+        return given
+    try:
+        name = dtype_of(np.dtype(given)).name
+    except (HloomError, TypeError, ValueError, KeyError):
+        near = get_close_matches(str(given), DTYPES, 3)
+        hint = f"near: {', '.join(near)}" if near else f"HLO has {', '.join(DTYPES)}"
+        raise RuleError(f"{given!r:.40} is not an element type", hint=hint) from None
+    if isinstance(given, str):
+        raise RuleError(f"'{given}' is not an element type", hint=f"HLO calls it {name}")
+    return name
+
+
+def check_type_or_element(text: str) -> None:
+    """Raise RuleError for a text that is neither a type, `f32[2,3]`, nor an element type, `f32`."""
+    if "[" in text or "(" in text:
+        type_from(text)
+    else:
+        element_names(text)
 
 
 def type_text(value_type: Type) -> str:

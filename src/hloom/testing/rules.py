@@ -24,7 +24,7 @@ import numpy as np
 
 from hloom.hlo import parse, to_text
 from hloom.ir import DType, DTypeKind, Module, TensorType, dtype_of, verify
-from hloom.rewrite import Rule, RuleError, anywhere, apply_at, instances, rewrite
+from hloom.rewrite import Rule, RuleError, RuleIndex, anywhere, apply_at, instances, rewrite
 from hloom.runtime import XlaError, compare, run
 from hloom.testing.joined_program import device_counts, join_programs
 from hloom.text import HloomError
@@ -152,6 +152,7 @@ class _Programs:
 
     def __init__(self, rule: Rule, seed: int, domain: Domain | None, lower: Lower | None) -> None:
         self.rule = rule
+        self.index = RuleIndex([rule])  # compiled once: a rule of many commutative ops has many variants
         self.lower = lower
         self.is_given = domain is not None
         self.source = _programs(rule, seed, domain)
@@ -168,7 +169,7 @@ class _Programs:
                     hint=NARROW_IT,
                 )
             self.made += 1
-            after, rewrites = _rewritten(self.rule, before)
+            after, rewrites = _rewritten(self.rule, self.index, before)
             if rewrites:
                 _verify(self.rule, before, after)
                 pairs += self.lowered(_Pair(before, after, rewrites))
@@ -200,11 +201,11 @@ def _programs(rule: Rule, seed: int, domain: Domain | None) -> Iterator[Module]:
         yield parse(made) if isinstance(made, str) else made
 
 
-def _rewritten(rule: Rule, before: Module) -> tuple[Module, int]:
+def _rewritten(rule: Rule, index: RuleIndex, before: Module) -> tuple[Module, int]:
     """A program after a rule, and how often the rule fired: once only where the rule alone would never end."""
     after = before.clone()
     try:
-        return after, rewrite(after, [rule]).matched
+        return after, rewrite(after, index).matched
     except RuleError:
         after = before.clone()
     for node in list(after.nodes()):
