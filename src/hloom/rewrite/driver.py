@@ -84,9 +84,10 @@ def timed_rules() -> Generator[None]:
         _TIMED.reset(token)
 
 
-def apply_at(module: Module, rule: Rule, node: Node) -> bool:
-    """Apply one rule at one node, in place; whether it fired."""
-    driver = _Driver(module, RuleIndex([rule]), Report(rule.name), None)
+def apply_at(module: Module, rule: Rule | RuleIndex, node: Node) -> bool:
+    """Apply one rule, or the first of an index that fires, at one node, in place; whether one fired."""
+    index = RuleIndex([rule]) if isinstance(rule, Rule) else rule
+    driver = _Driver(module, index, Report(), None)
     return isinstance(node, Apply) and driver.attempt_any(driver.index.at(node), node)
 
 

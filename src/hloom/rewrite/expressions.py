@@ -88,11 +88,14 @@ class Expression:
 
     def is_in(self, values: Any) -> Expression:
         """Whether it is one of some values."""
-        if isinstance(values, (tuple, list, set, frozenset)):
-            values = tuple(map(self._comparable, values))
-            if all(value.operator == "known" for value in values):
-                values = tuple(value.arguments[0] for value in values)
-        return Expression("in", self, expression(values))
+        if isinstance(values, (set, frozenset)):
+            values = sorted(values, key=repr)
+        if not isinstance(values, (tuple, list)):
+            return Expression("in", self, expression(values))
+        listed = tuple(map(self._comparable, as_tuple(values)))
+        if all(value.operator == "known" for value in listed):
+            return Expression("in", self, Expression("known", tuple(value.arguments[0] for value in listed)))
+        return Expression("in", self, Expression("tuple", *listed))
 
     def _comparable(self, other: Any) -> Expression:
         """What this is compared with; a text that no value of this feature equals is refused, or would never match."""

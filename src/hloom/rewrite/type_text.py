@@ -10,6 +10,7 @@ import numpy as np
 
 from hloom.ir import DTYPES, TOKEN, UNBOUNDED, DType, Layout, TensorType, TupleType, Type, dtype_of
 from hloom.rewrite.registry import RuleError
+from hloom.rewrite.type_guards import as_tuple
 from hloom.text import HloomError
 
 MAX_DEPTH = 64
@@ -43,8 +44,7 @@ def element_names(given: Any) -> tuple[str, ...]:
     >>> element_names("f32"), element_names(("s8", "u8"))
     (('f32',), ('s8', 'u8'))
     """
-    listed = given if isinstance(given, (tuple, list, set, frozenset)) else (given,)
-    return tuple(map(_element_name, listed))
+    return tuple(map(_element_name, as_tuple(given)))
 
 
 def _element_name(given: Any) -> str:

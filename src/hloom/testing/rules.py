@@ -169,7 +169,7 @@ class _Programs:
                     hint=NARROW_IT,
                 )
             self.made += 1
-            after, rewrites = _rewritten(self.rule, self.index, before)
+            after, rewrites = _rewritten(self.index, before)
             if rewrites:
                 _verify(self.rule, before, after)
                 pairs += self.lowered(_Pair(before, after, rewrites))
@@ -201,7 +201,7 @@ def _programs(rule: Rule, seed: int, domain: Domain | None) -> Iterator[Module]:
         yield parse(made) if isinstance(made, str) else made
 
 
-def _rewritten(rule: Rule, index: RuleIndex, before: Module) -> tuple[Module, int]:
+def _rewritten(index: RuleIndex, before: Module) -> tuple[Module, int]:
     """A program after a rule, and how often the rule fired: once only where the rule alone would never end."""
     after = before.clone()
     try:
@@ -209,7 +209,7 @@ def _rewritten(rule: Rule, index: RuleIndex, before: Module) -> tuple[Module, in
     except RuleError:
         after = before.clone()
     for node in list(after.nodes()):
-        if apply_at(after, rule, node):
+        if apply_at(after, index, node):
             return after, 1
     return after, 0
 
