@@ -17,8 +17,8 @@ from tests.passes.random_programs import program_of
 load_packages()
 HANDWRITTEN = sorted((Path(__file__).parents[1] / "corpus" / "handwritten").glob("*.hlo"))
 
-NEED_OPTIONS = frozenset(("microbatch", "remat"))
-"""A memory budget or a number of slices must be given: `remat` and `microbatch` have tests of their own."""
+NEED_OPTIONS = frozenset(("microbatch", "remat", "lower-mindir"))
+"""`remat` needs a budget, `microbatch` a number of slices, `lower-mindir` a program of MindSpore's: they have their own tests."""
 VARIANTS = (
     "saturate(cost=flops)", "saturate(cost=seconds)", "cluster(target=h100)", "cluster(least=1)", "cluster(horizontal=0)",
     "sink-reshapes(rows=1)", "merge-dots(bytes=100)", "simplify-loops(arrays=0)", "inline(once=1)", "fold(floats=0)",
