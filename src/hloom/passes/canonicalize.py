@@ -1,7 +1,7 @@
 """The canonical form: no calls, loops and branches with graphs of their own, tuples written out.
 
 What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
-`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own. Names of
+`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own; states of loops hold no nested tuples. Names of
 the entry stay; instructions of other graphs have names that no other graph has.
 """
 
@@ -13,7 +13,14 @@ from hloom.analysis import called_computations, flow_of, is_branch, is_loop, wit
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 from hloom.passes.inline import MAX_NODES, inline, inline_fusions
+from hloom.passes.pipeline import rules_pass
+from hloom.passes.rules.tuple import element_of_tuple
+from hloom.passes.rules.while_state import nested_state
 from hloom.text import HloomError
+
+
+FLATTEN_STATES = rules_pass("flatten-states", (nested_state, element_of_tuple), "states of loops hold no tuples")
+"""A sharding is of an array: arrays in a tuple inside a loop's state would have no name of their own."""
 
 
 def canonicalize(module: Module) -> Module:
@@ -29,6 +36,7 @@ def canonicalize_in_place(module: Module) -> None:
         return
     inline(module)
     inline_fusions(module)
+    FLATTEN_STATES.run(module)
     module.index_users()
     graphs = _owned(module)
     for graph in graphs:

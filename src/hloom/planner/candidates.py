@@ -19,6 +19,8 @@ from hloom.planner.second_layouts import SecondLayouts
 from hloom.planner.solvers import Assignment
 from hloom.sharding import Axes, Mesh, Spec
 
+EQUAL_TIMES = 1e-9
+"""Relative difference below which two times are equal: sums of the same terms in another order."""
 WHOLE_MESH = "everything"
 """The one axis of a mesh whose axes were made one."""
 
@@ -181,17 +183,31 @@ class SearchResult:
         return self.candidates[0]
 
     def rank(self) -> None:
-        """Put the fastest of those that fit first; measured ones before others as soon as there are any."""
+        """Put the fastest of those that fit first; measured ones before others as soon as there are any.
+
+        Of plans equally fast the one that holds least is first: no other plan is better in time or memory and as good in
+        the other.
+        """
         self.candidates.sort(key=self._rank)
+        is_guessed, is_too_large, cost, _ = self._rank(self.candidates[0])
+        last = is_guessed, is_too_large, cost * (1 + EQUAL_TIMES)
+        ties = [candidate for candidate in self.candidates if self._rank(candidate)[:3] <= last]
+        for candidate in ties if len(ties) > 1 else ():
+            candidate.predict_memory()
+        best = min(ties, key=lambda candidate: (_or_infinite(candidate.held()), *self._rank(candidate)))
+        self.candidates.sort(key=lambda candidate: candidate is not best)
         held = self.best.held()
         self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
 
-    def _rank(self, candidate: CandidatePlan) -> tuple:
+    def _rank(self, candidate: CandidatePlan) -> tuple[bool, bool, float, bool]:
         is_guessed = any(other.measured is not None for other in self.candidates) and candidate.measured is None
         fits = candidate.fits(self.task.budget)
-        held = candidate.held()
-        cost = round(candidate.step(self.rates), 7) if fits else math.inf if held is None else held
+        cost = candidate.step(self.rates) if fits else _or_infinite(candidate.held())
         return is_guessed, not fits, cost, candidate.expected is None
+
+
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def compare(measured: PartitionedProgram, candidate: CandidatePlan) -> tuple[Comparison, ...]:

@@ -36,6 +36,9 @@ _FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ (?P<location>[\w./-]+:\d+)\] (?P<word
 _STACK_LINE = re.compile(r"^ +@ |^\*\*\* |^ *0x[0-9a-f]+ ")
 
 
+MAX_MESSAGE = 1_000  # characters of one of XLA's messages that an error shows; the longest useful one seen has 700
+
+
 class XlaError(HloomError):
     """What XLA itself says of a program: it refuses it, or it died of it."""
 
@@ -94,7 +97,7 @@ class Worker:
         self._is_warm = True
         if "error" in reply:
             error_type = HloomError if reply["is_ours"] else XlaError
-            raise error_type(reply["error"], hint=reply["hint"])
+            raise error_type(_shortened(reply["error"]), hint=reply["hint"])
         return reply, [messages.restore(entry, blob) for entry, blob in zip(reply["arrays"], blobs, strict=True)]
 
     def close(self) -> None:
@@ -213,3 +216,11 @@ def _search_path() -> str:
 
 
 atexit.register(close)
+
+
+def _shortened(message: str) -> str:
+    """The first lines of what XLA says: it may append the whole program."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    end = max(message.rfind("\n", 0, MAX_MESSAGE), MAX_MESSAGE // 2)
+    return f"{message[:end].rstrip()}\n... and {len(message) - end:,} characters more"
