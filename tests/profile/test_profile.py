@@ -13,15 +13,13 @@ import pytest
 
 import hloom
 from hloom.analysis import device
-from hloom.profile import Measurement, measurement, read_trace
+from hloom.profile import Measurement, measured_change, measured_noise, measurement, read_trace
 from hloom.text import HloomError
-from tests.profile.traces import BEFORE, MODULE, RUNS, TraceWriter, written
-
-H100 = device("h100")
+from tests.profile.traces import BEFORE, MODULE, RUNS, Event, TraceWriter, written
 
 
-def measured(folder: Path, text: str = MODULE) -> Measurement:
-    return measurement(hloom.parse(text), folder, H100)
+def measured(folder: Path, text: str = MODULE, name: str | None = None) -> Measurement:
+    return measurement(hloom.parse(text), folder, None if name is None else device(name))
 
 
 def test_what_is_no_trace(tmp_path: Path):
@@ -166,7 +164,7 @@ def test_a_tpus_lines(tmp_path: Path):
         for key in (2, 3, 4):
             event = ops.events.add()
             event.metadata_id, event.offset_ps, event.duration_ps = key, run * 1000 + key * 100, 50
-    report = measured(writer.write(tmp_path))
+    report = measured(writer.write(tmp_path), name="tpu-v5e")
     assert (report.runs, len(report.instructions)) == (2, 3)
     assert report.instructions[0].seconds == pytest.approx(50e-12)
 
@@ -177,7 +175,7 @@ def test_a_gpus_kernels(tmp_path: Path, derives: bool):
     writer = TraceWriter()
     writer.gpu(RUNS, derives)
     writer.program(MODULE, tmp_path)
-    report = measured(writer.write(tmp_path / "trace"))
+    report = measured(writer.write(tmp_path / "trace"), name="h100")
     assert (report.runs, report.devices) == (2, 1)
     seconds = {row.node.name: (row.seconds, row.events) for row in report.instructions}
     assert seconds == {"d": (pytest.approx(15e-6), 2), "a": (pytest.approx(10e-6), 1), "t": (pytest.approx(2e-6), 1)}
@@ -192,6 +190,89 @@ def test_the_last_session_counts(tmp_path: Path):
     assert (
         os.listdir(folder / "plugins" / "profile") and measured(next(folder.glob("plugins/profile/*02_01"))).runs == 2
     )
+
+
+def of_gpu(folder: Path, title: str | None, plane: str = "/device:GPU:0") -> Path:
+    writer = TraceWriter()
+    writer.gpu(RUNS)
+    written_plane = writer.space.planes[0]
+    written_plane.name = plane
+    if title is not None:
+        writer.stat(written_plane, written_plane, "device_type_string", title)
+    writer.program(MODULE, folder)
+    return writer.write(folder / "trace")
+
+
+@pytest.mark.parametrize(
+    ("title", "plane", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "/device:GPU:0", "h100"),
+        ("NVIDIA A100-SXM4-40GB", "/device:GPU:3", "a100-40"),
+        ("NVIDIA A100-SXM4-80GB", "/device:GPU:0", "a100-80"),
+        ("NVIDIA H200", "/device:GPU:0", "h200"),
+        ("AMD Instinct MI300X", "/device:GPU:0", "mi300x"),
+        ("TPU v4", "/device:TPU:0", "tpu-v4"),
+        ("TPU v5 lite", "/device:TPU:0", "tpu-v5e"),
+        ("TPU v5p", "/device:TPU:0", "tpu-v5p"),
+        ("TPU v6 lite", "/device:TPU:0", "tpu-v6e"),
+    ],
+)
+def test_the_device_comes_from_the_trace(tmp_path: Path, title: str, plane: str, name: str):
+    assert measured(of_gpu(tmp_path, title, plane)).device.name == name
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "message"),
+    [
+        (None, None, "a trace of a device of the gpu backend, whose rates are not known"),
+        ("NVIDIA L4", None, "a trace of NVIDIA L4, whose rates are not known"),
+        ("NVIDIA H100 80GB HBM3", "cpu", "is a trace of a GPU, and .* is a CPU: their times cannot be compared"),
+        ("NVIDIA H100 80GB HBM3", "tpu-v5e", "is a trace of a GPU, and .* is a TPU"),
+        ("NVIDIA H100 80GB HBM3", "a100-80", "is a trace of NVIDIA H100 80GB HBM3, not of NVIDIA A100"),
+    ],
+)
+def test_another_device_than_the_trace_s_is_refused(tmp_path: Path, title: str | None, name: str | None, message: str):
+    with pytest.raises(HloomError, match=message):
+        measured(of_gpu(tmp_path, title), name=name)
+
+
+def test_a_trace_of_a_cpu_is_not_compared_with_a_gpu(tmp_path: Path):
+    assert measured(written(tmp_path)).device.name == "cpu"
+    with pytest.raises(HloomError, match="is a trace of a CPU, and NVIDIA H100 SXM5, 80 GB is a GPU"):
+        measured(written(tmp_path), name="h100")
+
+
+def runs_of(length: int, *, jitter: int = 0, count: int = 5) -> list[Event]:
+    """Runs of one dot each, which take a few microseconds more or less."""
+    return [("d", run, 1000 * run, 1000 * run + length + jitter * (run % 3)) for run in range(1, count + 1)]
+
+
+def test_times_have_the_median_the_least_and_the_spread_over_runs(tmp_path: Path):
+    report = measured(written(tmp_path, runs_of(10, jitter=4)))
+    (row,) = report.instructions
+    assert report.times is not None and row.times == report.times
+    assert report.times.to_json() == pytest.approx({"runs": 5, "median": 14e-6, "least": 10e-6, "spread": 4e-6})
+    assert report.to_json()["instructions"][0]["times"]["least"] == pytest.approx(10e-6)
+    assert report.to_json()["times"]["spread"] == pytest.approx(4e-6)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_above"),
+    [(runs_of(10, jitter=1), runs_of(20, jitter=1), True), (runs_of(10, jitter=9), runs_of(12, jitter=9), False)],
+    ids=["above", "within"],
+)
+def test_the_noise_of_two_programs(tmp_path: Path, before: list[Event], after: list[Event], is_above: bool):
+    one, other = measured(written(tmp_path / "a", before)), measured(written(tmp_path / "b", after))
+    noise = measured_noise(one, other)
+    assert noise is not None and one.times is not None and other.times is not None
+    assert (abs(other.times.median - one.times.median) > noise) == is_above
+    (row,) = measured_change(one, other, "opcode")
+    assert row["noise"] == pytest.approx(noise)
+
+
+def test_a_single_run_says_nothing_of_the_noise(tmp_path: Path):
+    once = measured(written(tmp_path / "a", runs_of(10, count=1)))
+    assert measured_noise(once, measured(written(tmp_path / "b", runs_of(10)))) is None
 
 
 def test_what_jax_writes(tmp_path: Path):
@@ -209,10 +290,10 @@ def test_what_jax_writes(tmp_path: Path):
         for _ in range(3):
             jax.block_until_ready(function(x))
     for module in (hloom.load(lowered), hloom.load(lowered.compile())):
-        report = measurement(module, tmp_path, H100)
+        report = measurement(module, tmp_path)
         assert report.runs == 3 and report.is_given == module.is_scheduled
         assert 0 < report.busy_seconds <= report.seconds and report.unknown_seconds == 0
         assert any(row["scope"] == "layer" for row in report.by("scope"))
         assert all(0.9 < row.events < 1.1 for row in report.instructions)
     with pytest.raises(HloomError, match="is a trace of other programs than jit_"):
-        measurement(hloom.load(jax.jit(lambda x: x + 1).lower(x)), tmp_path, H100)
+        measurement(hloom.load(jax.jit(lambda x: x + 1).lower(x)), tmp_path)

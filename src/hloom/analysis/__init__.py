@@ -58,6 +58,7 @@ from hloom.analysis.cost_groups import GroupLevel as GroupLevel
 from hloom.analysis.cost_groups import cost_groups as cost_groups
 from hloom.analysis.cost_properties import Cost as Cost
 from hloom.analysis.device_files import check_devices as check_devices
+from hloom.analysis.devices import DEFAULT_DEVICE as DEFAULT_DEVICE
 from hloom.analysis.devices import Device as Device
 from hloom.analysis.devices import Interconnect as Interconnect
 from hloom.analysis.devices import device as device

@@ -13,6 +13,8 @@ from hloom.analysis.device_files import Table, read_tables
 from hloom.ir import DType
 from hloom.text import HloomError
 
+DEFAULT_DEVICE = "h100"
+"""The device whose rates count where none is named."""
 OWN_FILE = Path(__file__).with_name("devices.toml")
 VARIABLE = "HLOOM_DEVICES"
 """The environment variable that names a file of devices; several are separated as in PATH."""

@@ -10,20 +10,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost, device
+from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
-from hloom.profile import measurement
+from hloom.profile import measurement_without_model
 from hloom.query import speedscope
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""
-UNSHOWN = "h100"
-"""The device of the model of measured instructions, which gives their FLOPs and bytes; its times are not shown."""
 MOST_LINES = 30
 """How many groups, loops and transfers are shown, unless told otherwise."""
 
@@ -74,7 +72,7 @@ def command(
         counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
         report = cost(program, **counts)
         groups = report.by(by, depth=depth)
-        measured = None if profile is None else measurement(program, profile, device(UNSHOWN), **counts)
+        measured = None if profile is None else measurement_without_model(program, profile, **counts)
         times = None if measured is None else measured.by(by, depth)
     if output is not None and output.name.endswith(FLAME_GRAPH) and not json_output:
         write_json(speedscope(report, by, depth), output)

@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
 from hloom.cli.input import progress, read_program
@@ -23,7 +24,7 @@ from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
 from hloom.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.ir import Module, Node
-from hloom.profile import Measurement, measured_change, measurement
+from hloom.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.text import HloomError
 
 MOST_LINES = 20
@@ -38,7 +39,11 @@ DIFFERENT, TROUBLE = 1, 2
 @click.option("--limit", type=click.IntRange(min=0), default=MOST_LINES, show_default=True, help="Lines of each list.")
 @click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Add costs up by this.")
 @click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="How many levels of a scope.")
-@click.option("--device", metavar="NAME", default="h100", show_default=True, help="The device of the times.")
+@click.option(
+    "--device",
+    metavar="NAME",
+    help=f"Device whose rates to use for the model's times (default: {DEFAULT_DEVICE}, or the device of the traces).",
+)
 @click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
 @click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
 @click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
@@ -53,7 +58,7 @@ def command(
     limit: int,
     by: str,
     depth: int,
-    device: str,
+    device: str | None,
     name: str | None,
     strict: bool,
     costs: bool,
@@ -82,8 +87,9 @@ def command(
             check_folder(output)
         modules = [read_program(_source(file, name)) for file in (before, after)]
         with progress("comparing"):
-            result = diff(modules[0], modules[1], costs=costs, device=device, by=by, depth=depth, strict=strict)
             measured = _measured(modules, profile, device) if profile is not None else None
+            rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
+            result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, strict=strict)
         if json_output:
             is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
             write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
@@ -116,9 +122,12 @@ def _fail(context: click.Context, message: str) -> None:
     context.exit(TROUBLE)
 
 
-def _measured(modules: Sequence[Module], profiles: tuple[Path, Path], device: str) -> tuple[Measurement, Measurement]:
+def _measured(
+    modules: Sequence[Module], profiles: tuple[Path, Path], device: str | None
+) -> tuple[Measurement, Measurement]:
     """What the modules' traces say of them."""
-    before, after = (measurement(*pair, device_of(device)) for pair in zip(modules, profiles, strict=True))
+    named = None if device is None else device_of(device)
+    before, after = (measurement(*pair, named) for pair in zip(modules, profiles, strict=True))
     return before, after
 
 
@@ -127,7 +136,8 @@ def _measured_json(measured: tuple[Measurement, Measurement] | None, by: str, de
         return {}
     before, after = (report.to_json() for report in measured)
     groups = measured_change(*measured, by, depth).to_json()
-    return {"profile": {"before": before, "after": after, "by": by, "groups": groups}}
+    noise = {"noise_seconds": measured_noise(*measured)}
+    return {"profile": {"before": before, "after": after, "by": by, "groups": groups, **noise}}
 
 
 def _source(file: str, name: str | None) -> ModuleSource:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hloom.analysis import Table as Rows
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text
-from hloom.profile import InstructionTime, Measurement
+from hloom.profile import InstructionTime, Measurement, measured_noise
 
 MOST_GAPS = 5
 
@@ -52,16 +52,31 @@ def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: i
     names = {"seconds": "from first to last", "busy_seconds": "busy", "idle_seconds": "idle", "measured_seconds": "sum"}
     for name, title in names.items():
         table.add_row(title, *_change(getattr(before, name), getattr(after, name)))
+    for title, part in (("median", "median"), ("least", "least"), ("spread", "spread")):
+        values = [None if report.times is None else getattr(report.times, part) for report in (before, after)]
+        table.add_row(title, *("" if value is None else time_text(value) for value in values), "")
     table.add_row("runs", f"{before.runs:,}", f"{after.runs:,}", "")
     yield table
+    yield Text(_verdict(before, after))
     what = groups.columns[0]
-    table = new_table(f"change of measured time by {what}", what, ">before", ">after", ">change")
+    table = new_table(f"change of measured time by {what}", what, ">before", ">after", ">change", ">noise")
     for row in groups.top(top):
-        table.add_row(Text(cut(row[what], 50)), *_change(row["before"], row["after"]))
+        noise = "" if row["noise"] is None else f"±{time_text(row['noise'])}"
+        table.add_row(Text(cut(row[what], 50)), *_change(row["before"], row["after"]), noise)
     add_rest(table, len(groups), top, "; --limit shows them")
     yield table
     for measured in (before, after):
         yield from map(Text, _notes(measured))
+
+
+def _verdict(before: Measurement, after: Measurement) -> str:
+    """Whether the times of a run differ by more than runs of one program do."""
+    noise = measured_noise(before, after)
+    if noise is None or before.times is None or after.times is None:
+        return "whether the difference is above the noise is not known: one of the traces has a single run\n"
+    change = after.times.median - before.times.median
+    state = "above" if abs(change) > noise else "within"
+    return f"the medians differ by {time_text(abs(change))}, {state} the noise of ±{time_text(noise)} (95 %)\n"
 
 
 def _change(before: float, after: float) -> tuple[str, str, str]:
@@ -72,8 +87,11 @@ def _change(before: float, after: float) -> tuple[str, str, str]:
 def _totals(measured: Measurement, has_model: bool) -> Table:
     runs = f"{measured.runs:,} runs on {measured.devices:,} device{'s' if measured.devices != 1 else ''}"
     table = new_table(f"measured: {measured.program}, {runs}", "of a run", ">time", ">%")
+    times = measured.times
+    spread = [] if times is None else [("median", times.median), ("least", times.least), ("spread", times.spread)]
     rows = [
-        ("from the first instruction to the last", measured.seconds),
+        ("from the first instruction to the last, mean", measured.seconds),
+        *spread,
         ("any instruction runs", measured.busy_seconds),
         ("idle", measured.idle_seconds),
         ("all instructions, added up", measured.measured_seconds),
@@ -101,7 +119,7 @@ def _groups(groups: Rows, measured: Measurement, top: int, has_model: bool) -> T
 
 
 def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measurement, top: int) -> Table:
-    columns = (">runs", ">time", ">%", ">model", ">measured/model", ">FLOP/s", ">bytes/s")
+    columns = (">runs", ">time", ">least", ">spread", ">%", ">model", ">measured/model", ">FLOP/s", ">bytes/s")
     table = new_table(title, "instruction", "opcode", *columns)
     for row in rows[:top]:
         model = time_text(row.model_seconds) if row.model_seconds is not None else ""
@@ -111,6 +129,8 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
             Text(row.node.opcode),
             f"{row.events:,.3g}",
             time_text(row.seconds),
+            "" if row.times is None else time_text(row.times.least),
+            "" if row.times is None else time_text(row.times.spread),
             percent_text(row.seconds, measured.measured_seconds),
             model,
             ratio,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, Roofline, Timing, device, devices, roofline
+from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, device, devices, roofline
 from hloom.analysis import Table as Rows
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
@@ -20,6 +22,7 @@ from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
+from hloom.hlo import STDIN
 from hloom.profile import Measurement, measurement
 
 MOST_LINES = 20
@@ -30,24 +33,27 @@ ESTIMATE = "An estimate: peak rates, nothing overlaps, and a simple model of wha
 FUSED = "An estimate: peak rates, nothing overlaps; fusions as the compiler made them."
 
 
-def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
-    """Write the devices that are known, and end."""
-    if is_wanted:
-        write_tables([_listed()], None)
-        context.exit()
+class _Roofline(click.Command):
+    """Takes no file with --list."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, [*args])
+        except click.MissingParameter:
+            if "--list" not in args:
+                raise
+            return super().parse_args(ctx, [*args, STDIN])
 
 
-@click.command("roofline")
+@click.command("roofline", cls=_Roofline)
 @file_argument
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the devices.")
+@click.option("--list", "is_list", is_flag=True, help="List the known devices; takes no FILE.")
 @click.option(
     "--device",
     "name",
     metavar="NAME",
-    default="h100",
-    show_default=True,
     shell_complete=complete_device,
-    help="The device.",
+    help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
 )
 @click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
 @click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
@@ -60,7 +66,8 @@ def _list(context: click.Context, option: click.Parameter, is_wanted: bool) -> N
 @output_option("Write into this file; with the suffix .svg, the plot as a picture.")
 def command(
     source: ModuleSource,
-    name: str,
+    is_list: bool,
+    name: str | None,
     listed: Path | None,
     by: str | None,
     depth: int | None,
@@ -86,16 +93,24 @@ def command(
       hloom roofline step.hlo --devices mine.toml --device cpu --json
       hloom roofline step.hlo --device h100 --profile trace/
     """
+    if is_list:
+        known = devices(listed)
+        if json_output:
+            write_json({"devices": [_device_json(row) for row in known.values()]}, output)
+        else:
+            write_tables([_listed(known)], output)
+        return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
-    chosen = device(name, listed)
+    named = None if name is None else device(name, listed)
     program = read_program(source)
     note_whole_program(program)
     with progress("estimating"):
         counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
+        measured = None if profile is None else measurement(program, profile, named, **counts)
+        chosen = named or (device(DEFAULT_DEVICE, listed) if measured is None else measured.device)
         report = roofline(program, chosen, **counts)
         groups = report.by(by, depth=depth) if by is not None else None
-        measured = None if profile is None else measurement(program, profile, chosen, **counts)
     if measured is not None:
         _write_measured(measured, report, by, depth, top, json_output, output)
     elif json_output:
@@ -180,11 +195,19 @@ def _groups(groups: Rows, seconds: float, top: int) -> Table:
     return table
 
 
-def _listed() -> Table:
+def _device_json(row: Device) -> dict[str, Any]:
+    plain = asdict(row)
+    plain.pop("sources", None)
+    for link in plain["links"]:
+        link.pop("sources", None)
+    return plain
+
+
+def _listed(known: Mapping[str, Device]) -> Table:
     table = new_table("devices", "name", "device", ">matrix bf16", ">memory", ">size")
-    for name, known in devices().items():
-        matrix = known.matrix.get("bf16")
+    for name, row in known.items():
+        matrix = row.matrix.get("bf16")
         rate = f"{matrix / 1e12:,.4g} TFLOP/s" if matrix else ""
-        bandwidth = f"{known.memory_bandwidth / 1e9:,.4g} GB/s"
-        table.add_row(name, known.title, rate, bandwidth, byte_text(int(known.memory_bytes)))
+        bandwidth = f"{row.memory_bandwidth / 1e9:,.4g} GB/s"
+        table.add_row(name, row.title, rate, bandwidth, byte_text(int(row.memory_bytes)))
     return table

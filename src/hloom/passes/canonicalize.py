@@ -1,8 +1,8 @@
 """The canonical form: no calls, loops and branches with graphs of their own, tuples written out.
 
 What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
-`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own; states of loops hold no nested tuples. Names of
-the entry stay; instructions of other graphs have names that no other graph has.
+`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own; no state
+of a loop holds a tuple. Names of the entry stay; instructions of other graphs have names that no other graph has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from hloom.passes.pipeline import rules_pass
 from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.while_state import nested_state
 from hloom.text import HloomError
-
 
 FLATTEN_STATES = rules_pass("flatten-states", (nested_state, element_of_tuple), "states of loops hold no tuples")
 """A sharding is of an array: arrays in a tuple inside a loop's state would have no name of their own."""

@@ -185,8 +185,8 @@ class SearchResult:
     def rank(self) -> None:
         """Put the fastest of those that fit first; measured ones before others as soon as there are any.
 
-        Of plans equally fast the one that holds least is first: no other plan is better in time or memory and as good in
-        the other.
+        Of plans equally fast the one that holds least is first: no other plan is better in time or memory and as good
+        in the other.
         """
         self.candidates.sort(key=self._rank)
         is_guessed, is_too_large, cost, _ = self._rank(self.candidates[0])

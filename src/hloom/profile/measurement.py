@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from math import hypot, sqrt
+from statistics import median, quantiles
 from typing import Any
 
-from hloom.analysis import BY, Device, Timing, layer, op_name_of, roofline, scopes, source_of
+from hloom.analysis import BY, Device, Timing, devices, layer, op_name_of, roofline, scopes, source_of
 from hloom.analysis import Table as Rows
 from hloom.ir import Module, Node
 from hloom.profile.program_match import MatchedProgram, match_program
-from hloom.profile.trace import OpEvent, read_trace
+from hloom.profile.trace import OpEvent, ProfilerTrace, read_trace
+from hloom.profile.trace_device import checked_device
 
 PICOSECOND = 1e-12
 CONTAINERS = frozenset({"while", "conditional", "call", "async-start"})
@@ -30,13 +32,45 @@ COLLECTIVES = (
 LONGEST_GAPS = WORST = 20
 LEAST_OF_RUN = 0.9
 """A run with less than this share of the events of the fullest one was cut off by the trace's beginning or end."""
+MEDIAN_ERROR = 1.2533
+"""The standard error of a median relative to that of a mean: the square root of pi / 2."""
+QUARTILES = 1.349
+"""The distance of the quartiles of a normal distribution, in standard deviations."""
+CERTAINTY = 2.0
+"""How many standard errors a difference must exceed to be above the noise: 95 %."""
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Seconds over runs: the median, the least, and the spread, which is the distance of the quartiles."""
+
+    runs: int
+    median: float
+    least: float
+    spread: float
+
+    @classmethod
+    def of(cls, picoseconds: Sequence[int]) -> RunTimes:
+        """Of some runs, at least one."""
+        seconds = [time * PICOSECOND for time in picoseconds]
+        first, _, third = quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else (0.0, 0.0, 0.0)
+        return cls(len(seconds), median(seconds), min(seconds), third - first)
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the median, times being taken as normally distributed; None of a single run."""
+        return MEDIAN_ERROR * self.spread / QUARTILES / sqrt(self.runs) if self.runs > 1 else None
+
+    def to_json(self) -> dict[str, float]:
+        return {"runs": self.runs, "median": self.median, "least": self.least, "spread": self.spread}
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionTime:
     """What an instruction took: `seconds` in a run on one device, on average over `runs`, in so many events of each.
 
+    `times` has the median, the least and the spread over runs; None where events do not say of which run they are.
     `flops` and `bytes` are of a run, and `model_seconds` what the roofline says of it; None for what it does not know.
     """
 
@@ -47,6 +81,7 @@ class InstructionTime:
     flops: float | None
     bytes: float | None
     model_seconds: float | None
+    times: RunTimes | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -86,7 +121,8 @@ class CollectiveTime:
 class Measurement:
     """What was measured of a program.
 
-    A run takes `seconds` from its first instruction to its last, on average over `runs` runs on `devices` devices;
+    A run takes `seconds` from its first instruction to its last, on average over `runs` runs on `devices` devices, and
+    `times` over these;
     `busy_seconds` of it any instruction runs. `is_given` says that the instructions are those of the module that was
     asked about; else of `module`, which it was compiled to. `unknown_seconds` are of events of unknown instructions.
     """
@@ -105,6 +141,7 @@ class Measurement:
     gaps: tuple[IdleGap, ...]
     collectives: tuple[CollectiveTime, ...]
     notes: tuple[str, ...] = field(default=())
+    times: RunTimes | None = None
 
     @property
     def measured_seconds(self) -> float:
@@ -160,6 +197,7 @@ class Measurement:
             "measured_seconds": self.measured_seconds,
             "scale": self.scale,
             "worst": [row.node.name for row in self.worst()[:WORST]],
+            "times": None if self.times is None else self.times.to_json(),
             "device": self.device.name,
             "instructions": [_instruction_json(row) for row in self.instructions],
             "gaps": [{"seconds": gap.seconds, "after": gap.after, "before": gap.before} for gap in self.gaps],
@@ -176,17 +214,53 @@ def measured_change(before: Measurement, after: Measurement, what: str, depth: i
     ours, theirs = ({row[what]: row["seconds"] for row in report.by(what, depth)} for report in (before, after))
     rows = [(name, ours.get(name, 0.0), theirs.get(name, 0.0)) for name in {**ours, **theirs}]
     rows.sort(key=lambda row: -abs(row[2] - row[1]))
-    columns = (what, "before", "after", "change")
-    return Rows(columns, tuple((name, old, changed, changed - old) for name, old, changed in rows))
+    columns = (what, "before", "after", "change", "noise")
+    errors = [_errors(report, what, depth) for report in (before, after)]
+    noises = {name: _noise(*(known.get(name, 0.0) for known in errors)) for name, _, _ in rows}
+    return Rows(columns, tuple((name, old, changed, changed - old, noises[name]) for name, old, changed in rows))
 
 
-def measurement(module: Module, path: str | os.PathLike[str], device: Device, **trips: Any) -> Measurement:
-    """What a trace says of a module, beside the roofline of a device; `trips` are options of `hloom.roofline`.
+def measured_noise(before: Measurement, after: Measurement) -> float | None:
+    """What two programs' times of a run may differ by without being different; None where one has a single run."""
+    return _noise(*(None if report.times is None else report.times.error for report in (before, after)))
 
-    Raises HloomError for what is no trace, and for a trace of other programs.
+
+def _noise(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else CERTAINTY * hypot(before, after)
+
+
+def _errors(report: Measurement, what: str, depth: int | None) -> dict[str, float | None]:
+    """The standard errors of groups' times, those of instructions being independent; None where one is not known."""
+    name_of = _namer(report.module, what, depth)
+    errors: dict[str, float | None] = {}
+    for row in report.instructions:
+        group, own = name_of(row.node), None if row.times is None else row.times.error
+        before = errors.get(group, 0.0)
+        errors[group] = None if own is None or before is None else hypot(before, own)
+    return errors
+
+
+def measurement(
+    module: Module, path: str | os.PathLike[str], device: Device | None = None, **trips: Any
+) -> Measurement:
+    """What a trace says of a module, beside the roofline of the device that it was made on.
+
+    `device` has the rates of that device, where the trace does not say which it is; `trips` are options of
+    `hloom.roofline`. Raises HloomError for what is not a trace, for a trace of other programs, and for one of another
+    device.
     """
     trace = read_trace(path)
     matched = match_program(module, trace)
+    return _measured(matched, trace, checked_device(trace, device), **trips)
+
+
+def measurement_without_model(module: Module, path: str | os.PathLike[str], **trips: Any) -> Measurement:
+    """As `measurement`, for those who show no time of the model: of a device that nobody knows, too."""
+    trace = read_trace(path)
+    return _measured(match_program(module, trace), trace, next(iter(devices().values())), **trips)
+
+
+def _measured(matched: MatchedProgram, trace: ProfilerTrace, device: Device, **trips: Any) -> Measurement:
     report = roofline(matched.module, device, **trips)
     timings: dict[Node, Timing] = {timing.node: timing for timing in report.timings}
     return _Measuring(matched, timings, device, report.seconds, trace.notes).measure()
@@ -196,7 +270,8 @@ def _instruction_json(row: InstructionTime) -> dict[str, Any]:
     names = ("seconds", "runs", "events", "flops", "bytes", "model_seconds", "ratio", "flop_rate", "bandwidth")
     node = row.node
     plain = {"name": node.name, "computation": node.graph.name, "opcode": node.opcode}
-    return {**plain, **{name: getattr(row, name) for name in names}}
+    times = None if row.times is None else row.times.to_json()
+    return {**plain, **{name: getattr(row, name) for name in names}, "times": times}
 
 
 def _namer(module: Module, what: str, depth: int | None) -> Callable[[Node], str]:
@@ -223,6 +298,7 @@ class _Measuring:
     device: Device
     model_seconds: float
     notes: Sequence[str]
+    _by_run: dict[Node, dict[tuple[str, int], int]] = field(default_factory=dict)
 
     def measure(self) -> Measurement:
         """The measurement of the runs that are complete."""
@@ -232,6 +308,7 @@ class _Measuring:
         count = sum(len(starts) for starts in runs.values()) if self._has_run_ids() else self._counted_runs()
         count = max(count, 1)
         times, events, unknown = self._sums(nodes)
+        self._by_run = self._times_by_run(nodes) if self._has_run_ids() else {}
         inside = _measured_containers(times)
         rows = [self._row(node, times[node], events[node], count) for node in times if node not in inside]
         wall, busy, gaps, exposed = self._spans(nodes, inside)
@@ -256,6 +333,7 @@ class _Measuring:
                 if node.opcode.startswith(COLLECTIVES)
             ),
             notes=tuple(notes),
+            times=RunTimes.of(wall) if wall and self._has_run_ids() else None,
         )
 
     def _drop_cut_runs(self) -> Iterator[str]:
@@ -300,6 +378,16 @@ class _Measuring:
             events[node] = events.get(node, 0) + 1
         return times, events, unknown
 
+    def _times_by_run(self, nodes: dict[str, Node]) -> dict[Node, dict[tuple[str, int], int]]:
+        """The picoseconds of each instruction in each run on each device."""
+        times: dict[Node, dict[tuple[str, int], int]] = {}
+        for event in self.matched.events:
+            node = nodes.get(event.op)
+            if node is not None:
+                runs, key = times.setdefault(node, {}), (event.device, event.run)
+                runs[key] = runs.get(key, 0) + event.end - event.start
+        return times
+
     def _row(self, node: Node, time: int, events: int, count: int) -> InstructionTime:
         timing = self.timings.get(node)
         return InstructionTime(
@@ -310,6 +398,7 @@ class _Measuring:
             flops=None if timing is None else float(timing.cost.flops * timing.times),
             bytes=None if timing is None else float(timing.cost.bytes_accessed * timing.times),
             model_seconds=None if timing is None else timing.total,
+            times=RunTimes.of(list(self._by_run[node].values())) if node in self._by_run else None,
         )
 
     def _spans(

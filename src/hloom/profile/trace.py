@@ -35,6 +35,9 @@ MOST_EVENTS = 20_000_000
 HINT = "a trace is what jax.profiler.trace(DIR) writes: DIR/plugins/profile/*/*.xplane.pb"
 OPS_LINE = "XLA Ops"
 METADATA_PLANE = "/host:metadata"
+DEVICE_TYPE = "device_type_string"
+MOST_TITLE = 100
+"""How many characters of a device's title are kept."""
 _PROGRAM = re.compile(r"^(.*)\(([0-9]{1,20})\)$")
 _INSTRUCTION = re.compile(r"^%?([\w.-]+)(?: = |$)")
 
@@ -59,12 +62,16 @@ class OpEvent(NamedTuple):
 
 @dataclass(slots=True)
 class ProfilerTrace:
-    """The events of instructions by program, and the optimised programs as HloProto, where the trace has them."""
+    """The events of instructions by program, and the optimised programs as HloProto, where the trace has them.
+
+    `device_type` is what the profiler calls the device, as in `NVIDIA H100 80GB HBM3`; empty where it does not say.
+    """
 
     path: str
     programs: dict[ProgramId, list[OpEvent]] = field(default_factory=dict)
     protos: dict[ProgramId, bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    device_type: str = ""
 
     def proto(self, program: ProgramId) -> bytes | None:
         """The optimised program; of several of one name only that with the number."""
@@ -92,6 +99,7 @@ def read_trace(path: str | os.PathLike[str]) -> ProfilerTrace:
         for plane in space.planes:
             if plane.name == METADATA_PLANE:
                 trace.protos.update(_protos(plane))
+            trace.device_type = trace.device_type or _device_type(plane)
             for program, event in _plane_events(plane, prefix):
                 trace.programs.setdefault(program, []).append(event)
                 count += 1
@@ -120,6 +128,14 @@ def _files(path: Path) -> list[Path]:
     if not all(file.resolve().is_relative_to(root) for file in files):
         raise HloomError(f"{path} holds a symbolic link out of the directory")
     return files
+
+
+def _device_type(plane: Any) -> str:
+    """What the plane of a GPU or TPU says that it is (kDeviceTypeString in xla/tsl/profiler/utils/xplane_schema.cc)."""
+    names = {key for key, metadata in plane.stat_metadata.items() if metadata.name == DEVICE_TYPE}
+    stats = (stat for stat in plane.stats if stat.metadata_id in names)
+    texts = (stat.str_value or plane.stat_metadata[stat.ref_value].name for stat in stats)
+    return next(texts, "")[:MOST_TITLE]
 
 
 def _protos(plane: Any) -> Iterator[tuple[ProgramId, bytes]]:
