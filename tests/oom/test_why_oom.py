@@ -92,6 +92,7 @@ def test_everything_is_tried_and_says_its_price(report: OomReport, module: Modul
     assert 1 <= sliced.flops_factor < 1.05
     shards = {remedy.devices: remedy for remedy in report.remedies if remedy.name == "shard"}
     assert shards[8].comm_bytes > 0 and shards[8].saved > shards[4].saved > shards[2].saved > 0
+    assert all(0.999 < remedy.flops_factor < 1.05 for remedy in shards.values()), "elementwise work counts on both sides"
     donated = tried["results take the memory of parameters"]
     assert donated.command == "hloom opt step.hlo -p donate"
     changed, _ = hloom.apply(module, "donate")

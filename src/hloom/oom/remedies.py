@@ -191,7 +191,8 @@ class _Trials:
             raise HloomError("the memory of the plan is not known")
         best = min(known, key=lambda plan: plan.memory or 0)
         assert best.memory is not None and best.expected is not None
-        return _Trial(best.memory, best.expected.flops * count / flops, best.expected.sent, best is plans[0])
+        factor = (best.device_flops() or 0) * count / flops
+        return _Trial(best.memory, factor, best.expected.sent, best is plans[0])
 
     def half(self) -> _Trial:
         """Half precision inside."""

@@ -140,6 +140,12 @@ class _Exporter:
         return frozenset(self._fused.values())
 
     @cached_property
+    def _fusion_of(self) -> Mapping[Node, Node]:
+        """The fusion whose numbers a root has; of fusions inside fusions the outermost."""
+        outermost = (fusion for fusion in self._fused if fusion.graph not in self._inlined)
+        return {self.resolved(fusion): fusion for fusion in outermost}
+
+    @cached_property
     def shown(self) -> list[Graph]:
         """The computations that are graphs of their own."""
         shown = [graph for graph in self.module.graphs if graph not in self._inlined and not self._is_applied(graph)]
@@ -241,6 +247,9 @@ class _Exporter:
             link = self.links.link(fields)
             if link:
                 texts["source_link"] = link
+        fusion = self._fusion_of.get(node)
+        if fusion is not None:  # the numbers that follow are the fusion's
+            texts |= {"fusion": clean(fusion.name), "fusion_hlo": self._line(fusion)}
         texts |= self._number_texts(node)
         if node in self.numbers.numerics:
             texts["numerics"] = str(self.numbers.numerics[node])

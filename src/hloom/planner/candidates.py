@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from hloom.analysis import cost
 from hloom.ir import Module, Node
 from hloom.planner.constraints import Constraints
 from hloom.planner.cost_model import Rates, StepCost
+from hloom.planner.device_program import device_program
 from hloom.planner.forecast import Forecast
 from hloom.planner.memory_footprint import footprint
 from hloom.planner.partitioned import COLLECTIVES, Comparison, MeasuredCollective, PartitionedProgram
@@ -124,6 +126,16 @@ class CandidatePlan:
         solution = self.solution
         if self.memory is None and solution is not None:
             self.memory = footprint(solution.problem, solution.choice.strategies, solution.specs)
+
+    def device_flops(self) -> int | None:
+        """The FLOPs of one device's program, as `hloom.cost` counts them; None where the plan's choices are not known.
+
+        `expected.flops` are those of dots and convolutions alone: to be compared with other plans, not with `cost`.
+        """
+        if self.solution is None:
+            return None
+        problem, choice = self.solution.problem, self.solution.choice
+        return cost(device_program(problem, choice.strategies, self.solution.specs).module).total.flops
 
     def held(self) -> float | None:
         """The bytes that a device holds at the peak: as measured, else as expected."""

@@ -230,6 +230,11 @@
       for (const { key, value } of node.attrs) if (typeof value === "string" && key in row) row[key] = value;
       row.name = (/^(?:ROOT )?%?([^ ]+)/.exec(row.hlo) || ["", node.id])[1];
       row.text = [row.name, row.opcode, row.type, row.scope, row.source, graph.id, (node.attrs.find((attribute) => attribute.key === "op_name") || { value: "" }).value].join("\n").toLowerCase();
+      const fusion = node.attrs.find((attribute) => attribute.key === "fusion"), fusionHlo = node.attrs.find((attribute) => attribute.key === "fusion_hlo");
+      if (fusion) { // the fusion is a group in the graph, and its root has its numbers: here each has a line
+        rows.push({ ...row, name: fusion.value, opcode: "fusion", hlo: fusionHlo.value, text: `${row.text}\n${fusion.value}\nfusion`.toLowerCase() });
+        for (const column of SECTIONS) row[column] = "";
+      }
       rows.push(row);
       byId.set(node.id, row);
     }
