@@ -98,8 +98,8 @@ def _compare(
 def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[RenderableType]:
     """The timeline, a row for each state."""
     table = new_table(
-        f"{timeline.name}: {len(timeline):,} states", "state", "pipeline", "after", ">instructions", ">FLOPs", ">peak",
-        "collectives", "changed",
+        f"{timeline.name}: {len(timeline):,} states", "state", "pipeline", "after", ">instructions", ">FLOPs",
+        ">peak (schedule)", "collectives", "changed",
     )  # fmt: skip
     for row in rows:
         table.add_row(*_cells(row), style="" if row.is_changed else "dim")
@@ -118,7 +118,7 @@ def _cells(row: StateRow) -> list[Text]:
     numbers = [
         f"{figures.instructions:,}",
         "" if figures.flops is None else f"{figures.flops:,}",
-        "" if figures.peak_bytes is None else byte_text(figures.peak_bytes),
+        "" if figures.peak_bytes is None else f"{byte_text(figures.peak_bytes)} ({figures.schedule})",
     ]
     return [Text(cell) for cell in (*cells, *numbers, collectives, _changes(row))]
 

@@ -29,14 +29,14 @@ class ModuleCosts:
 def module_costs(module: Module, device: Device, by: str, depth: int | None) -> ModuleCosts:
     """Work out what a module costs; raises HloomError where it cannot be followed, ValueError for an unknown group.
 
-    Memory is that of the module's own schedule, or of a list schedule where it has none.
+    Memory is what `hloom.memory` says, which names the schedule.
     """
     if by not in BY:
         raise ValueError(f"differences of costs cannot be added up by '{by}', only by {', '.join(BY)}")
     name_of = _namer(module, by, depth)
     report = cost(module)
     times = Roofline(report, device)
-    buffers = memory(module, schedule=None if module.is_scheduled else "list")
+    buffers = memory(module)
     groups: dict[str, Row] = {}
     graphs = {graph.name: graph for graph in module.graphs}
 

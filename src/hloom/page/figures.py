@@ -22,8 +22,6 @@ from hloom.profile import Measurement
 from hloom.text import HloomError
 from hloom.xla_cpu import memory
 
-MOST_COMPILED = 20_000
-"""Modules of more instructions get the list schedule: to simulate XLA's CPU compiler takes longer than the page may."""
 SECTIONS = ("flops", "bytes", "seconds", "peak_bytes", "comm_bytes")
 """The numbers that every instruction may have: of all its runs together; bytes held at the peak; bytes sent."""
 
@@ -128,10 +126,9 @@ def _add_costs(
 
 def _add_memory(result: Figures, nodes: Mapping[tuple[str, str], Node]) -> None:
     module = result.module
-    is_large = module.node_count > MOST_COMPILED and not module.is_scheduled
     try:
         build_call_graph(module)  # refuses computations that call each other in a circle
-        report = memory(module, schedule="list" if is_large else None)
+        report = memory(module)
     except HloomError as problem:
         result.notes.append(f"memory is not known: {problem.message}")
         return

@@ -42,6 +42,7 @@ class StateRow:
             "instructions": figures and figures.instructions,
             "flops": figures and figures.flops,
             "peak_bytes": figures and figures.peak_bytes,
+            "schedule": figures and figures.schedule,
             "collectives": figures and figures.collectives,
             "changes": dict(self.changes),
             "problem": self.problem or None,

@@ -9,13 +9,16 @@ from hloom.analysis import MALFORMED, cost, liveness
 from hloom.ir import Module
 from hloom.text import HloomError
 
+OWN, LIST = "own", "list"
+
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
     """Instructions by opcode, FLOPs, bytes at the peak of memory, and runs of collectives by opcode.
 
     FLOPs, bytes and collectives are None where the module cannot be followed, with the reason in `problem`. Bytes are
-    by liveness: in the module's own order where it is scheduled, by a list schedule otherwise.
+    by liveness in the order `schedule`: `own` where the module is scheduled, `list` otherwise. `hloom.memory` simulates
+    XLA's CPU compiler, which is nearer to its peak and takes ten times as long: too long for the states of a dump.
     """
 
     opcodes: Counter[str]
@@ -23,6 +26,7 @@ class StateFigures:
     peak_bytes: int | None
     collectives: dict[str, int] | None
     problem: str = ""
+    schedule: str = ""
 
     @property
     def instructions(self) -> int:
@@ -35,11 +39,12 @@ def figures_of(module: Module) -> StateFigures:
     opcodes = Counter(node.opcode for node in module.nodes())
     try:
         report = cost(module)
-        peak = liveness(module, None if module.is_scheduled else "list").peak
+        schedule = OWN if module.is_scheduled else LIST
+        peak = liveness(module, None if module.is_scheduled else LIST).peak
     except (HloomError, *MALFORMED) as problem:
         return StateFigures(opcodes, None, None, None, f"it cannot be followed: {problem}")
     collectives: dict[str, int] = {}
     for transfer in report.collective_costs:
         opcode = transfer.opcode.removesuffix("-start")
         collectives[opcode] = collectives.get(opcode, 0) + transfer.times
-    return StateFigures(opcodes, max(report.total.flops, 0), peak, collectives)
+    return StateFigures(opcodes, max(report.total.flops, 0), peak, collectives, schedule=schedule)
