@@ -234,7 +234,7 @@ def test_budgets(call: Call, model: Path, tmp_path: Path):
         "error: no weight can be quantised within this budget\n" in result.stderr
         and "as int8 costs least" in result.stderr
     )
-    result = call("quantize", model, "--bytes-budget", 10, *calibrated)
+    result = call("quantize", model, "--bytes-budget", "10B", *calibrated)
     assert result.exit_code == 1 and "no choice of int8, int4:16 takes 10 bytes" in result.stderr
     result = call("quantize", model, "--error-budget", 0.1, *calibrated)
     assert "errors of one weight alone" in result.stdout and " measured" in result.stdout

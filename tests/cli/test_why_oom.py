@@ -13,7 +13,7 @@ from tests.oom.test_error_text import TPU
 
 
 def test_a_module(call: Call, step: Path):
-    result = call("why-oom", step, "--memory", "200")
+    result = call("why-oom", step, "--memory", "200B")
     assert result.exit_code == 0, result.output
     assert "step: 256 B at the peak" in result.stdout and "56 B more than the 200 B that there are" in result.stdout
     assert "by scope" in result.stdout and "does not help: " in result.stdout

@@ -12,6 +12,7 @@ import numpy as np
 from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
+from hloom.analysis.scopes import scopes
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -206,13 +207,22 @@ def memory_report(
     schedule: str,
     live: Liveness,
     with_donations: Callable[[Donations], Liveness],
-    origin: Callable[[Node], Node] = lambda node: node,
+    origin: Callable[[Node], Node | None] = lambda node: node,
 ) -> MemoryReport:
     """Report the buffers of a run of a module, under the name of the schedule that they are of.
 
     `with_donations` works them out once more where further inputs are given away. `origin` yields the instruction of
-    the module that a value is named after, where the run has further instructions.
+    the module that a value is named after, where the run has others; None for what only the run has.
     """
+    paths = scopes(module)
+
+    def scope_of(node: Node) -> str:
+        try:
+            return paths.text(node)
+        except KeyError:  # a step of the compiler's own
+            return op_name_of(node)
+
+
     timeline = live.timeline()
     peak_time = int(np.argmax(timeline[: max(live.length, 1)])) if live.length else 0
     fixed = live.arguments + live.outputs - live.aliases
@@ -228,8 +238,8 @@ def memory_report(
         live=int(timeline.max(initial=fixed)) - fixed,
         peak_time=peak_time,
         length=live.length,
-        peak_instruction=origin(live.steps[peak_time]).name if live.length else "",
-        at_peak=tuple(sorted(_at_peak(live, peak_time, origin), key=lambda buffer: -buffer.bytes)),
+        peak_instruction=_step_name(live.steps[peak_time], origin) if live.length else "",
+        at_peak=tuple(sorted(_at_peak(live, peak_time, origin, scope_of), key=lambda buffer: -buffer.bytes)),
         donatable=donatable,
         donatable_bytes=_saved(live, with_donations, donatable),
         timeline=_thinned(timeline[: live.length]),
@@ -238,15 +248,21 @@ def memory_report(
     )
 
 
+LEAST_WITHOUT_UNIT = 1024
+"""Smaller numbers need a unit: whoever gives a device 16 of memory means GiB."""
 LARGEST_SIZE = 2.0**63
 """The greatest number of bytes that a text may name."""
 
 
 def bytes_of(text: str) -> int:
-    """The bytes that a text names; raises ValueError where it names none.
+    """The bytes that a text names; raises ValueError where it names none, and for a small number without a unit.
 
-    >>> bytes_of("80GiB"), bytes_of("1.5 MB"), bytes_of("4096")
-    (85899345920, 1500000, 4096)
+    >>> bytes_of("80GiB"), bytes_of("1.5 MB"), bytes_of("4096"), bytes_of("16B")
+    (85899345920, 1500000, 4096, 16)
+    >>> bytes_of("16")
+    Traceback (most recent call last):
+        ...
+    ValueError: '16' has no unit: write 16GiB, or 16B
     """
     match = _SIZE.fullmatch(text)
     if match is None:
@@ -255,43 +271,60 @@ def bytes_of(text: str) -> int:
     size = float(match[1]) * (1024 if match[3] else 1000) ** power
     if size > LARGEST_SIZE:
         raise ValueError(f"'{text[:40]}' is more bytes than there are")
+    if text.strip().isdecimal() and 0 < size < LEAST_WITHOUT_UNIT:
+        raise ValueError(f"'{text}' has no unit: write {text.strip()}GiB, or {text.strip()}B")
     return int(size)
 
 
-def _at_peak(live: Liveness, time: int, origin: Callable[[Node], Node]) -> Iterator[LiveBuffer]:
+def _at_peak(
+    live: Liveness, time: int, origin: Callable[[Node], Node | None], scope_of: Callable[[Node], str]
+) -> Iterator[LiveBuffer]:
     """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
     for buffer in live.parameter_buffers:
-        yield _live(live, buffer, "argument", time, origin)
+        yield _live(live, buffer, "argument", time, origin, scope_of)
     for buffer in live.output_buffers:
-        yield _live(live, buffer, "output", time, origin)
+        yield _live(live, buffer, "output", time, origin, scope_of)
     for buffer in live.allocation.temporaries:
         if buffer.size and any(start <= time <= end for start, end, _ in buffer.spans):
-            yield _live(live, buffer, "temporary", time, origin)
+            yield _live(live, buffer, "temporary", time, origin, scope_of)
 
 
-def _live(live: Liveness, buffer: Buffer, role: str, time: int, origin: Callable[[Node], Node]) -> LiveBuffer:
+def _live(
+    live: Liveness,
+    buffer: Buffer,
+    role: str,
+    time: int,
+    origin: Callable[[Node], Node | None],
+    scope_of: Callable[[Node], str],
+) -> LiveBuffer:
     values = live.values
     allocation = live.allocation.allocations.get(id(buffer), buffer)
     within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if role == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
-    named = origin(node)
+    named = origin(node) or node
     start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     last_read = live.last_reads.get(span.value, span.end)
     return LiveBuffer(
-        name=named.name,
+        name=_step_name(node, origin),
         index=index,
-        computation=node.graph.name,
+        computation=named.graph.name,
         opcode=node.opcode,
         type=_text(dict(indexed(node.type)).get(index) if node.type is not None and index else node.type),
         bytes=buffer.size,
         role=role,
         start=start,
         end=end,
-        scope=op_name_of(named),
+        scope=scope_of(named),
         source=source_of(named, live.module.stack_tables),
-        last_user=origin(live.steps[last_read]).name if 0 <= last_read < live.length else "",
+        last_user=_step_name(live.steps[last_read], origin) if 0 <= last_read < live.length else "",
     )
+
+
+def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
+    """The name of the user's instruction that a step stands for, or what the step is."""
+    named = origin(node)
+    return named.name if named is not None else f"({node.opcode} of the compiler)"
 
 
 def _text(value_type: Type | None) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from hloom.analysis import device
 from hloom.cli.completion import complete_device
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
 from hloom.fusion import FusionReport, FusionRow, counted, fusions
@@ -32,7 +32,7 @@ NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
 
 
 @click.command("fusions")
-@file_argument
+@optimised_file_argument
 @click.option(
     "--device",
     "name",

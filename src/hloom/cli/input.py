@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -16,7 +17,7 @@ import click
 from hloom.analysis import awaits_partitioning
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
-from hloom.hlo import DumpedModule, ForeignText, SeveralModules
+from hloom.hlo import STDIN, DumpedModule, ForeignText, SeveralModules, dumped_module
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning, listening
 
@@ -40,8 +41,9 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
     with progress(f"reading {source.name}"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HloomWarning)
         try:
-            file = _as_path(source.file) if data is None else data
-            module = load(file, strict=source.strict, module=source.module, stage=source.stage)
+            chosen = source if data is not None else _in_dump(source)
+            file = _as_path(chosen.file) if data is None else data
+            module = load(file, strict=source.strict, module=chosen.module, stage=chosen.stage)
         except ForeignText as foreign:
             if foreign.language != MLIR:
                 raise
@@ -162,6 +164,23 @@ def _counts(listed: DumpedModule) -> tuple[str, str]:
         return f"{module.node_count:,}", f"{max(cost(module).total.flops, 0):,}"
     except HloomError:
         return "", ""
+
+
+def _in_dump(source: ModuleSource) -> ModuleSource:
+    """The file that a directory of dumps means, which a note names with its stage; anything else as it is."""
+    if source.file == STDIN:
+        return source
+    dumped = dumped_module(source.file, source.module, source.stage, source.preferred)
+    if dumped is None:
+        return source
+    chosen, others = dumped
+    if chosen.stage:
+        named = [stage for stage in others if not stage[:4].isdigit()]
+        passes = len(others) - len(named)
+        named += [f"{passes:,} between passes"] if passes else []
+        also = f"; there are also {', '.join(named)} (--stage)" if named else ""
+        click.echo(f"note: {chosen.label} at stage {chosen.stage}{also}", err=True)
+    return replace(source, file=str(chosen.path), module=None, stage=None)
 
 
 def _as_path(file: str) -> Path | str:

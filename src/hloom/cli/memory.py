@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import LiveBuffer, MemoryReport, bytes_of
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import characters, png, svg
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
@@ -25,7 +25,7 @@ WRITERS = {".svg": svg, ".png": png}
 
 
 @click.command("memory")
-@file_argument
+@optimised_file_argument
 @click.option("--budget", metavar="SIZE", help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.")
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")

@@ -7,7 +7,6 @@ time of a short run.
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +117,10 @@ def command(
     original, language = read_any(source)
     if output is not None:
         check_name(output, language)
-    if not passes and output is None and not json_output and not load and sys.stdout.isatty():
-        raise click.UsageError("give passes with -p (--list lists them), or a file with -o: nothing would change")
+    if not passes and output is None and not json_output and not load:
+        raise click.UsageError(
+            "nothing would change: give passes with -p (--list lists them), or a file with -o; hloom print prints FILE"
+        )
     if not passes:
         click.echo("note: no passes are given (-p), so nothing changes", err=True)
     elif seed is not None and not is_verified and "seed" not in reader.taken:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from hloom.cli.completion import complete_file
+from hloom.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,6 +24,7 @@ class ModuleSource:
     strict: bool = False
     module: str | None = None
     stage: str | None = None
+    preferred: str = BEFORE
 
     @property
     def name(self) -> str:
@@ -33,6 +35,11 @@ class ModuleSource:
 def file_argument(function: Function) -> Function:
     """Add FILE and what says how to read it; the command gets `source`."""
     return _from_file(function, required=True)
+
+
+def optimised_file_argument(function: Function) -> Function:
+    """The same for commands about what the compiler made: in a dump directory they use the optimised module."""
+    return _from_file(function, required=True, preferred=AFTER)
 
 
 def optional_file_argument(function: Function) -> Function:
@@ -68,17 +75,21 @@ def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:
     return click.option("--json", "json_output", is_flag=True, help=what)
 
 
-def _from_file(function: Function, *, required: bool) -> Function:
+def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -> Function:
     decorators = (
         click.argument("file", metavar="FILE", required=required, shell_complete=complete_file),
         click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
-        click.option("--module", metavar="NAME", help="Of a dump directory, this module."),
-        click.option("--stage", metavar="NAME", help="Of a dump directory, this stage, such as after_optimizations."),
+        click.option("--module", metavar="NAME", help="In a dump directory, use this module."),
+        click.option(
+            "--stage",
+            metavar="NAME",
+            help=f"In a dump directory, use this stage: before, after, or a pass's number (default: {preferred}).",
+        ),
     )
 
     @wraps(function)
     def with_source(*arguments: Any, file: str | None, strict: bool, module: str | None, stage: str | None, **options):
-        source = None if file is None else ModuleSource(file, strict, module, stage)
+        source = None if file is None else ModuleSource(file, strict, module, stage, preferred)
         return function(*arguments, source=source, **options)
 
     command: Any = with_source

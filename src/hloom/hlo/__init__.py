@@ -12,9 +12,12 @@ and xla/hlo/ir/hlo_module.cc, HloModule::Print (printing), as of jaxlib 0.10.2.
 from hloom.hlo.compression import LIMITS as LIMITS
 from hloom.hlo.compression import Limits as Limits
 from hloom.hlo.compression import decompress as decompress
+from hloom.hlo.dump_directory import AFTER as AFTER
+from hloom.hlo.dump_directory import BEFORE as BEFORE
 from hloom.hlo.dump_directory import DumpedModule as DumpedModule
 from hloom.hlo.dump_directory import SeveralModules as SeveralModules
 from hloom.hlo.dump_directory import dump_modules as dump_modules
+from hloom.hlo.dump_directory import dumped_module as dumped_module
 from hloom.hlo.file_io import STDIN as STDIN
 from hloom.hlo.file_io import check_new_folder as check_new_folder
 from hloom.hlo.file_io import read_bytes as read_bytes

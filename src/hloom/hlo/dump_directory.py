@@ -13,6 +13,8 @@ from hloom.text import HloomError, unreadable
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
+SHORT = {"before": BEFORE, "after": AFTER}
+"""Short names of stages."""
 MOST_LISTED = 20
 """How many modules an error lists."""
 
@@ -62,7 +64,8 @@ class DumpedModule:
         return wanted in (self.name, self.label, self.label.partition(".")[0])
 
     def is_stage(self, wanted: str) -> bool:
-        """Whether a name means this stage: all of it, without the device's name, or a pass's number."""
+        """Whether a name means this stage: all of it, without the device's name, `before`, `after`, a pass's number."""
+        wanted = SHORT.get(wanted, wanted)
         return self.stage == wanted or self.stage.endswith(f"_{wanted}") or self.stage.startswith(f"{wanted}.")
 
 
@@ -88,8 +91,10 @@ def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
     return sorted((entry for _, entry in chosen.values()), key=_order)
 
 
-def choose(directory: str | os.PathLike[str], module: str | None, stage: str | None) -> DumpedModule:
-    """The one module and stage that are meant; without a stage, before optimisation, or else the first.
+def choose(
+    directory: str | os.PathLike[str], module: str | None, stage: str | None, preferred: str = BEFORE
+) -> DumpedModule:
+    """The one module and stage that are meant; without a stage, the preferred one, or else the first.
 
     Raises SeveralModules, listing them, where several are meant; HloomError where none is, and where its file is a
     symbolic link that leads out of the directory.
@@ -110,13 +115,15 @@ def choose(directory: str | os.PathLike[str], module: str | None, stage: str | N
         example = f"'{os.path.join(directory, meant[0].label)}'"
         raise SeveralModules(
             f"{os.fspath(directory)} holds {len(labels)} modules{called}: name one, as in {example}",
-            sorted((_at_stage(stages, None) for stages in labels.values()), key=lambda entry: -entry.size),
+            sorted((_at_stage(stages, None, preferred) for stages in labels.values()), key=lambda entry: -entry.size),
             f"{listing(meant)}\n  hloom inspect {os.fspath(directory)} counts instructions and FLOPs of the largest",
         )
-    return _inside(_at_stage(meant, stage))
+    return _inside(_at_stage(meant, stage, preferred))
 
 
-def choose_by_path(path: str | os.PathLike[str], stage: str | None) -> DumpedModule | None:
+def choose_by_path(
+    path: str | os.PathLike[str], stage: str | None, preferred: str = BEFORE
+) -> DumpedModule | None:
     """The module that a path such as `DIR/jit_f` names; None where it names none, or a file or directory of modules.
 
     Raises HloomError as `choose` does.
@@ -127,7 +134,24 @@ def choose_by_path(path: str | os.PathLike[str], stage: str | None) -> DumpedMod
         return None
     if not any(entry.is_module(name) for entry in dump_modules(directory or ".")):
         return None
-    return choose(directory or ".", name, stage)
+    return choose(directory or ".", name, stage, preferred)
+
+
+def dumped_module(
+    path: str | os.PathLike[str], module: str | None, stage: str | None, preferred: str = BEFORE
+) -> tuple[DumpedModule, list[str]] | None:
+    """The file that a directory of dumps, or `DIR/NAME`, means, with the module's other stages; None for other paths.
+
+    Raises HloomError as `choose` does.
+    """
+    if module is None and (named := choose_by_path(path, stage, preferred)):
+        chosen = named
+    elif os.path.isdir(path):
+        chosen = choose(path, module, stage, preferred)
+    else:
+        return None
+    entries = dump_modules(chosen.path.parent)
+    return chosen, [entry.stage for entry in entries if entry.label == chosen.label and entry.stage != chosen.stage]
 
 
 def listing(entries: Sequence[DumpedModule]) -> str:
@@ -164,9 +188,9 @@ def _inside(entry: DumpedModule) -> DumpedModule:
     return entry
 
 
-def _at_stage(entries: Sequence[DumpedModule], stage: str | None) -> DumpedModule:
+def _at_stage(entries: Sequence[DumpedModule], stage: str | None, preferred: str) -> DumpedModule:
     if stage is None:
-        return next((entry for entry in entries if entry.stage == BEFORE), entries[0])
+        return next((entry for entry in entries if entry.is_stage(preferred)), entries[0])
     meant = [entry for entry in entries if entry.is_stage(stage)]
     if len(meant) == 1:
         return meant[0]

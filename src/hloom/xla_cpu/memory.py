@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
@@ -51,20 +51,54 @@ def _is_compiled(module: Module) -> bool:
 
 def _compiled_report(module: Module) -> MemoryReport:
     program = module.clone()
+    origins = _Origins(module, program)
     apply_in_place(program, ["inline", SIMPLIFY_BEFORE_DOTS])
 
-    def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node]]:
+    def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node | None]]:
         model = program.clone()
-        known = {node for graph in model.graphs for node in graph.nodes}
-        return simulate_buffers(model, given, keeps_barriers=False), lambda node: _origin(node, known)
+        pairs = [pair for graph, copy in zip(program.graphs, model.graphs, strict=True)
+                 for pair in zip(copy.nodes, graph.nodes, strict=True)]  # fmt: skip
+        copies = dict(pairs)
+        return simulate_buffers(model, given, keeps_barriers=False), lambda node: origins.of(node, copies)
 
     live, origin = compiled()
     return memory_report(module, COMPILED, live, lambda given: compiled(given)[0], origin)
 
 
-def _origin(node: Node, known: set[Node]) -> Node:
-    """The instruction of the program that a further one computes a form of: what it is a copy or conversion of."""
-    start, passed = node, 0
-    while node not in known and node.inputs and passed <= len(known):
-        node, passed = node.inputs[0], passed + 1
-    return node if node in known else start
+class _Origins:
+    """Which instruction of the user's module a step of the compiled program stands for.
+
+    The compiled program numbers what it inlines and simplifies anew, so its names mean other instructions in the file.
+    """
+
+    def __init__(self, module: Module, copy: Module) -> None:
+        self._kept: dict[Node, Node] = {}
+        self._alike: dict[tuple[object, ...], list[Node]] = {}
+        for graph, copied in zip(module.graphs, copy.graphs, strict=True):
+            self._kept.update(zip(copied.nodes, graph.nodes, strict=True))
+            for node in graph.nodes:
+                self._alike.setdefault(_likeness(node), []).append(node)
+
+    def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
+        """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
+        passed = 0
+        while node not in copies and node.inputs and passed <= len(copies):  # a copy or conversion of its operand
+            node, passed = node.inputs[0], passed + 1
+        made = copies.get(node)
+        if made is None:
+            return None
+        if made in self._kept:
+            return self._kept[made]
+        alike = self._alike.get(_likeness(made), [])
+        named = [other for other in alike if _stem(other) == _stem(made)] or alike
+        return named[0] if len(named) == 1 or (named and made.raw_metadata is not None) else None
+
+
+def _likeness(node: Node) -> tuple[object, ...]:
+    """What an instruction keeps where it is inlined."""
+    return node.opcode, node.type, node.raw_metadata
+
+
+def _stem(node: Node) -> str:
+    stem, _, number = node.name.rpartition(".")
+    return stem if stem and number.isdecimal() else node.name
