@@ -46,7 +46,7 @@ def test_straight_through(name: str):
 
 
 def test_straight_through_without_integers():
-    with pytest.raises(HloomError, match="straight_through is for products of integers"):
+    with pytest.raises(HloomError, match="straight_through is for products of narrow types"):
         hloom.quantize(lowered("mlp")[0], straight_through=True)
 
 

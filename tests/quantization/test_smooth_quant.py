@@ -75,7 +75,7 @@ def relative(y: np.ndarray, original: np.ndarray) -> float:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"smoothing": 0.5}, "smoothing is for products of integers"),
+        ({"smoothing": 0.5}, "smoothing is for products of narrow types"),
         ({"smoothing": 0.5, "activations": "dynamic"}, "smoothing needs inputs to measure activations on"),
         ({"smoothing": 1.5, "activations": "dynamic", "calibration": [[]]}, "1.5 is no alpha of smoothing"),
         ({"smoothing": float("nan"), "activations": "dynamic", "calibration": [[]]}, "nan is no alpha of smoothing"),

@@ -220,10 +220,7 @@ def product_reports(
 
 def random_arrays(quantization: Quantization, seed: int = 0) -> list[np.ndarray]:
     """Random inputs of the original; weights are scaled so that sums keep their size."""
-    summed = {
-        weight.number: math.prod(size for size, block in zip(weight.type.dims, weight.blocks, strict=True) if block > 1)
-        for weight in quantization.weights
-    }
+    summed = {weight.number: weight.summed_count for weight in quantization.weights}
     return random_weights(quantization.original, summed, seed)
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from hloom.evaluate import Value, evaluate
 from hloom.ir import Module, Node
+from hloom.quantization.arithmetic import rounded
+from hloom.quantization.formats import NumberFormat
 from hloom.text import HloomError
 
 CLIPPINGS = ("minmax", "percentile", "mse")
@@ -52,8 +54,8 @@ class MagnitudeHistogram:
             self.counts = np.concatenate([merged, np.zeros(BINS - len(merged), np.int64)])
         self.limit = limit
 
-    def clip(self, clipping: str, levels: int, percentile: float = PERCENTILE) -> float:
-        """The magnitude that the greatest of so many levels stands for; 0 where all values are zero."""
+    def clip(self, clipping: str, form: NumberFormat, percentile: float = PERCENTILE) -> float:
+        """The magnitude that a format's largest number stands for; 0 where all values are zero."""
         if clipping == "minmax" or not self.greatest:
             return self.greatest
         centres = (np.arange(BINS) + 0.5) * (self.limit / BINS)
@@ -64,10 +66,13 @@ class MagnitudeHistogram:
         errors = []
         for step in range(1, CANDIDATES + 1):
             clip = self.greatest * step / CANDIDATES
-            scale = clip / levels
-            kept = np.minimum(np.rint(centres / scale), levels) * scale
-            # a bin's values are spread: rounding a uniform value to steps of `scale` costs scale^2 / 12 at least
-            inside = np.where(centres <= clip, np.maximum((centres - kept) ** 2, scale**2 / 12), (centres - clip) ** 2)
+            scale = clip / form.largest
+            steps = rounded(centres / scale, form).astype(np.float64)
+            # a bin's values are spread: rounding a uniform value to steps of a size costs size^2 / 12 at least
+            least = (form.spacing(steps) * scale) ** 2 / 12
+            inside = np.where(
+                centres <= clip, np.maximum((centres - steps * scale) ** 2, least), (centres - clip) ** 2
+            )
             errors.append(float(np.sum(self.counts * inside)))
         return self.greatest * (int(np.argmin(errors)) + 1) / CANDIDATES
 

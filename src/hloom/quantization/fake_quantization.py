@@ -24,7 +24,6 @@ from hloom.quantization.dequantization import write_entry_layout
 from hloom.quantization.formats import NumberFormat
 from hloom.quantization.insertion_point import InsertionPoint, array_type
 from hloom.quantization.integer_products import (
-    LARGEST,
     QuantizedActivation,
     activation_steps,
     add_maximum,
@@ -162,22 +161,24 @@ def _clamped(point: InsertionPoint, node: Node, low: float, high: float) -> Node
 
 
 def _round_activation(module: Module, activation: QuantizedActivation, maximum: Graph) -> str:
-    """Round an operand of a product to what integers of its range stand for; the name of what is stopped."""
+    """Round an operand of a product to what its format holds; the name of what is stopped."""
     node = module[activation.computation][activation.product]
     operand = node.inputs[activation.operand_index]
     point, summed = InsertionPoint(node.graph, node), activation.summed_dims
     wide = point.convert(operand, F32)
     dims = array_type(wide).dims
-    steps, scale = activation_steps(point, wide, summed, activation.clip, maximum)
+    form = activation.format
+    steps, scale = activation_steps(point, wide, summed, activation.clip, maximum, form)
     name = f"{activation.product}.rounding"
     if activation.clip is None:
         kept = [dim for dim in range(len(dims)) if dim not in summed]
-        made = point.multiply(round_steps(point, steps), point.broadcast(scale, dims, kept))
+        made = point.multiply(round_steps(point, steps, form), point.broadcast(scale, dims, kept))
         stopped = point.op("subtract", made, wide, name=name)
         made = point.op("add", wide, stopped)
     else:
-        near = _clamped(point, steps, -LARGEST - _BEYOND_INTEGERS, LARGEST + _BEYOND_INTEGERS)
-        stopped = point.op("subtract", round_steps(point, near), near, name=name)
+        limit = form.largest + _BEYOND_INTEGERS if form.is_integer else form.largest * _BEYOND_FLOATS
+        near = _clamped(point, steps, -limit, limit)
+        stopped = point.op("subtract", round_steps(point, near, form), near, name=name)
         made = point.multiply(point.op("add", near, stopped), point.broadcast(scale, dims, ()))
     inputs = list(node.inputs)
     inputs[activation.operand_index] = point.convert(made, array_type(operand).dtype)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+import ml_dtypes
+import numpy as np
+
 from hloom.ir import DType, dtype
 from hloom.text import HloomError
 
@@ -39,6 +42,14 @@ class NumberFormat:
     def is_block_scaled(self) -> bool:
         """Whether groups of MX_GROUP elements share a power of two."""
         return self.exponent is not None
+
+    def spacing(self, numbers: np.ndarray) -> np.ndarray:
+        """How far apart the format's numbers are where these of them are."""
+        if self.is_integer:
+            return np.ones(np.shape(numbers))
+        limits = ml_dtypes.finfo(self.dtype.numpy)
+        exponents = np.frexp(np.maximum(np.abs(numbers), float(limits.smallest_normal)))[1] - 1
+        return np.exp2(exponents.astype(np.float64) - limits.nmant)
 
     @property
     def integer_range(self) -> tuple[int, int]:

@@ -1,10 +1,13 @@
-"""Dots and convolutions of integers: activations are quantised in the program, and scales multiply the result.
+"""Dots and convolutions of integers or fp8: activations are quantised in the program, and scales multiply the result.
 
     y = f32[M,N] dot(x, dequantised(q, scale))
       ->
     xs = f32[M] max|x| / 127                      (dynamic: per row; static: a constant)
     xq = s8[M,K] clamp(-127, round(x / xs), 127)
     y = f32[M,N] convert(s32[M,N] dot(xq, q)) * xs * scale
+
+Of weights in e4m3 or e5m2 activations are of the same format, their scales max|x| over its largest number, and products
+are summed in f32.
 
 Source: AQT (Abdolrashidi et al. 2021) and LLM.int8 (Dettmers et al. 2022, section 2.1: vector-wise quantisation).
 """
@@ -17,24 +20,25 @@ from math import prod
 
 import numpy as np
 
-from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType
+from hloom.ir import DTYPES, Apply, DType, Graph, Module, Node, TensorType
 from hloom.ops import OPS
+from hloom.quantization.formats import FORMATS, NumberFormat
 from hloom.quantization.insertion_point import InsertionPoint, array_type
 from hloom.quantization.quantized_value import F32, SCALE, QuantizedValue
 
-LARGEST = 127
-"""The greatest magnitude of a quantised activation."""
-MOST_SUMMED = (2**31 - 1) // (LARGEST * (LARGEST + 1))
+_INTEGERS = FORMATS["int8"]
+MOST_SUMMED = (2**31 - 1) // (127 * (127 + 1))
 """How many products of s8 a sum in s32 holds for certain: weights may be -128."""
-S8, S32 = DTYPES["s8"], DTYPES["s32"]
+S32 = DTYPES["s32"]
 PRECISION = ("operand_precision", "algorithm")
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedActivation:
-    """The operand of a product that is of integers: by name, of the original's canonical form.
+    """The operand of a product that is of a narrow type: by name, of the original's canonical form.
 
-    `clip` is the greatest magnitude, None where the program finds it; `summed_dims` are what it is found over.
+    `clip` is the greatest magnitude, None where the program finds it; `summed_dims` are what it is found over; `format`
+    is what it is rounded to.
     """
 
     computation: str
@@ -42,6 +46,7 @@ class QuantizedActivation:
     operand_index: int
     summed_dims: tuple[int, ...]
     clip: float | None
+    format: NumberFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,14 @@ class Product:
     def quantized_activation(self, clip: float | None) -> QuantizedActivation:
         """What is rounded, and how."""
         node = self.node
-        return QuantizedActivation(node.graph.name, node.name, self.activation_index, self.summed_dims[0], clip)
+        return QuantizedActivation(
+            node.graph.name, node.name, self.activation_index, self.summed_dims[0], clip, self.activation_format
+        )
+
+    @property
+    def activation_format(self) -> NumberFormat:
+        """What the activation is rounded to: int8 beside integers of any width, else the weight's format."""
+        return activation_format(array_type(self.weight.node).dtype)
 
     @property
     def summed_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -72,6 +84,11 @@ class Product:
         if (self.node.attribute("batch_group_count") or 1) > 1:
             image = tuple(range(len(labels.lhs)))
         return image, tuple(dim for dim, letter in enumerate(labels.rhs) if letter != "o")
+
+
+def activation_format(element: DType) -> NumberFormat:
+    """The format of activations beside weights of an element type."""
+    return _INTEGERS if element.is_integer else next(form for form in FORMATS.values() if form.dtype is element)
 
 
 def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Product | None:
@@ -88,7 +105,7 @@ def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Produ
 
 
 def reason_against(product: Product) -> str | None:
-    """Why a product cannot be one of integers; None where it can."""
+    """Why a product cannot be one of narrow types; None where it can."""
     activation = array_type(product.node.inputs[product.activation_index])
     if not activation.dtype.is_float or not array_type(product.node).dtype.is_float:
         return f"its activation is {activation}: only real ones are quantised"
@@ -97,7 +114,7 @@ def reason_against(product: Product) -> str | None:
     count = prod(weight.dims[dim] for dim in summed)
     if not count:
         return "it sums up nothing"
-    if count > MOST_SUMMED:
+    if weight.dtype.is_integer and count > MOST_SUMMED:
         return f"it sums {count:,} products: s32 holds {MOST_SUMMED:,}"
     if set(product.weight.companions) != {SCALE}:
         return "its weight has zero points"
@@ -110,7 +127,7 @@ def reason_against(product: Product) -> str | None:
 def write_integer_product(
     product: Product, clip: float | None, maximum: Graph, *, straight_through: bool = False
 ) -> str | None:
-    """Compute a product with integers; `clip` is the greatest activation, or None to find it in the program.
+    """Compute a product with integers, or fp8; `clip` is the greatest activation, or None to find it in the program.
 
     `maximum` is a computation of two f32. With `straight_through` the original product stays, and what quantisation
     adds to it is an instruction of its own, whose name is returned: as a constant it leaves the original's derivative.
@@ -120,18 +137,18 @@ def write_integer_product(
     summed, _ = product.summed_dims
     activation = point.convert(node.inputs[product.activation_index], F32)
     kept = [dim for dim in range(array_type(activation).rank) if dim not in summed]
-    steps, scale = activation_steps(point, activation, summed, clip, maximum)
-    rounded = round_steps(point, steps)
-    operands: list[Node] = [point.convert(rounded, S8)] * 2
-    operands[product.weight_index] = point.convert(product.weight.node, S8)
+    form = product.activation_format
+    steps, scale = activation_steps(point, activation, summed, clip, maximum, form)
+    operands: list[Node] = [point.convert(_clamped_steps(point, steps, form), form.dtype)] * 2
+    operands[product.weight_index] = point.convert(product.weight.node, form.dtype)
     result = array_type(node)
     name = node.name
     sums = graph.add_apply(
         OPS[node.opcode],
         operands,
-        TensorType(S32, result.dims),
+        TensorType(S32 if form.is_integer else F32, result.dims),
         node.attributes.changed(**dict.fromkeys(PRECISION)),
-        f"{name}.integer",
+        f"{name}.integer" if form.is_integer else f"{name}.{form}",
         before=node,
         metadata=node.raw_metadata,
     )
@@ -164,12 +181,17 @@ def write_integer_product(
 
 
 def activation_steps(
-    point: InsertionPoint, activation: Node, summed: Sequence[int], clip: float | None, maximum: Graph
+    point: InsertionPoint,
+    activation: Node,
+    summed: Sequence[int],
+    clip: float | None,
+    maximum: Graph,
+    form: NumberFormat,
 ) -> tuple[Node, Node]:
     """An activation of f32 over its scale, and the scale: a scalar, or found for what is not summed."""
     type_ = array_type(activation).with_layout(None)
     if clip is not None:
-        constant = static_scale(clip)
+        constant = static_scale(clip, form)
         scale = point.constant(float(constant), F32)
         return point.multiply(activation, point.splat(float(np.float32(1) / constant), type_)), scale
     kept = [dim for dim in range(type_.rank) if dim not in summed]
@@ -178,20 +200,27 @@ def activation_steps(
     greatest = (
         point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum) if summed else magnitudes
     )
-    share = point.multiply(greatest, point.splat(1 / LARGEST, array_type(greatest)))
+    share = point.multiply(greatest, point.splat(1 / form.largest, array_type(greatest)))
     scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), array_type(share)))
     return point.divide(activation, point.broadcast(scale, type_.dims, kept)), scale
 
 
-def round_steps(point: InsertionPoint, steps: Node) -> Node:
-    """An activation over its scale as integers, in f32."""
-    limits = [point.constant(float(limit), F32) for limit in (-LARGEST, LARGEST)]
-    return point.op("clamp", limits[0], point.op("round-nearest-even", steps), limits[1])
+def round_steps(point: InsertionPoint, steps: Node, form: NumberFormat) -> Node:
+    """An activation over its scale as a format holds it, in f32."""
+    made = _clamped_steps(point, steps, form)
+    return made if form.is_integer else point.convert(point.convert(made, form.dtype), F32)
 
 
-def static_scale(clip: float) -> np.float32:
+def _clamped_steps(point: InsertionPoint, steps: Node, form: NumberFormat) -> Node:
+    """An activation over its scale within a format's range, integers rounded; floats are by their conversion."""
+    limits = [point.constant(float(limit), F32) for limit in (-form.largest, form.largest)]
+    rounded = point.op("round-nearest-even", steps) if form.is_integer else steps
+    return point.op("clamp", limits[0], rounded, limits[1])
+
+
+def static_scale(clip: float, form: NumberFormat = _INTEGERS) -> np.float32:
     """The scale of activations that are clipped at a magnitude; 1 where all are zero."""
-    return np.float32(max(clip / LARGEST, np.finfo(np.float32).tiny)) if clip else np.float32(1)
+    return np.float32(max(clip / form.largest, np.finfo(np.float32).tiny)) if clip else np.float32(1)
 
 
 def add_maximum(module: Module) -> Graph:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from hloom.analysis import called_computations
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType
@@ -24,6 +25,7 @@ from hloom.quantization.cache_flow import (
     window_dims,
     written_dims,
 )
+from hloom.quantization.contraction_blocks import group_blocks
 from hloom.quantization.insertion_point import array_type
 from hloom.quantization.movement import MovedDims, Piece, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames
@@ -308,13 +310,16 @@ def _cache(
         shared = own if shared is None else {dim: size for dim, size in own.items() if shared.get(dim) == size}
     if not shared:
         return "of what is written at once the dots that read it sum up nothing", flow
-    blocks = [shared.get(dim, 1) for dim in range(type_.rank)]
-    if form.group is not None:
-        last = max(shared)
-        blocks[last] = min(form.group, blocks[last])
+    blocks: tuple[int, ...] | None = tuple(shared.get(dim, 1) for dim in range(type_.rank))
+    count = prod(shared.values())
+    if form.group is not None and form.group < count:
+        pieces = [Piece(frozenset((dim,)), size, stride=1) for dim, size in sorted(shared.items())]
+        blocks = group_blocks(type_.dims, pieces, form.group)
+        if blocks is None:
+            return f"groups of {form.group} of the {count:,} elements of a row are no blocks of its dimensions", flow
     made = Cache(
         node,
-        CacheLayout(tuple(blocks), form),
+        CacheLayout(blocks, form),
         tuple(ends),
         tuple(writes),
         tuple(dict.fromkeys(user for user, _, _ in reads)),

@@ -6,7 +6,7 @@ count as movement here, since a weight stays a weight at another precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from hloom.ir import Apply, TensorType
@@ -17,10 +17,22 @@ COPIES = frozenset({"copy", "optimization-barrier"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A factor of a dimension: how large it is, and of which of the weight's dimensions (none where it repeats)."""
+    """A factor of a dimension: how large it is, and of which of the weight's dimensions (none where it repeats).
+
+    `stride` is how far apart its elements are in the weight's one dimension, None where that is not known; `extent` is
+    how many there were before a slice took some.
+    """
 
     dims: frozenset[int]
     size: int
+    stride: int | None = None
+    extent: int | None = None
+
+    def split(self, minor: int) -> tuple[Piece, Piece]:
+        """The piece as a major one and a minor one of a size."""
+        if self.stride is None or self.extent is not None:
+            return Piece(self.dims, self.size // minor), Piece(self.dims, minor)
+        return Piece(self.dims, self.size // minor, self.stride * minor), Piece(self.dims, minor, self.stride)
 
 
 MovedDims = tuple[tuple[Piece, ...], ...]
@@ -29,7 +41,7 @@ MovedDims = tuple[tuple[Piece, ...], ...]
 
 def unmoved(type_: TensorType) -> MovedDims:
     """The dimensions of the weight itself."""
-    return tuple((Piece(frozenset((dim,)), size),) for dim, size in enumerate(type_.dims))
+    return tuple((Piece(frozenset((dim,)), size, stride=1),) for dim, size in enumerate(type_.dims))
 
 
 def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
@@ -65,6 +77,8 @@ def is_mask_of(node: Apply, operand_index: int) -> bool:
 def _cut(pieces: tuple[Piece, ...], size: int) -> tuple[Piece, ...]:
     if prod(piece.size for piece in pieces) == size:
         return pieces
+    if len(pieces) == 1:
+        return (replace(pieces[0], size=size, extent=pieces[0].extent or pieces[0].size),)
     return (Piece(frozenset().union(*(piece.dims for piece in pieces)), size),)
 
 
@@ -81,8 +95,9 @@ def _reshaped(dims: MovedDims, sizes: tuple[int, ...]) -> MovedDims:
                 pieces.append(piece)
                 left //= piece.size
             elif piece.size % left == 0:
-                pieces.append(Piece(piece.dims, left))
-                waiting.append(Piece(piece.dims, piece.size // left))
+                major, minor = piece.split(piece.size // left)
+                pieces.append(major)
+                waiting.append(minor)
                 left = 1
             else:
                 return _mixed(dims, sizes)

@@ -38,6 +38,8 @@ class QuantizedWeight:
     """The numbers of the further parameters: `scale`, and `zero_point` where there is one."""
     companion_types: Mapping[str, TensorType]
     format: WeightFormat
+    summed_count: int
+    """How many elements a product sums up."""
 
     @property
     def bytes_before(self) -> int:

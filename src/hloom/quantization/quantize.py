@@ -12,7 +12,6 @@ from hloom.quantization.calibration import CLIPPINGS, PERCENTILE, calibrate
 from hloom.quantization.dequantization import add_companions, push_down, write_entry_layout
 from hloom.quantization.insertion_point import array_type
 from hloom.quantization.integer_products import (
-    LARGEST,
     Product,
     QuantizedActivation,
     add_maximum,
@@ -54,13 +53,13 @@ def quantize(
     mxint8; or that of every weight that is to be quantised, by name. Scales are `per` tensor, channel (of what is
     summed up for one element of the result; if nothing is said) or group (of `group` of these; also int4:64). Quantised
     are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is found in, of `least`
-    elements or more; or `only` those named. With `activations`, dots and convolutions are of integers: activations are
-    quantised to s8 by their range in the program, per row ("dynamic"), or by that which they have on the inputs of
-    `calibration`, a list of the arrays of each run ("static"): `clipping` takes the greatest magnitude ("minmax"), a
-    "percentile", or that of the least squared error ("mse"). With `smoothing` outliers of activations migrate into
-    weights by SmoothQuant: an alpha from 0 to 1, or "search" for every activation's best, on the inputs of
-    `calibration`. With `straight_through` a product of integers is written as the original's plus what quantisation
-    adds, and `stops` names that, for `hloom.grad`.
+    elements or more; or `only` those named. With `activations`, dots and convolutions are of integers, or of fp8 where
+    weights are: activations are quantised to s8, or to the weight's e4m3 or e5m2, by their range in the program, per
+    row ("dynamic"), or by that which they have on the inputs of `calibration`, a list of the arrays of each run
+    ("static"): `clipping` takes the greatest magnitude ("minmax"), a "percentile", or that of the least squared error
+    ("mse"). With `smoothing` outliers of activations migrate into weights by SmoothQuant: an alpha from 0 to 1, or
+    "search" for every activation's best, on the inputs of `calibration`. With `straight_through` a product of integers
+    is written as the original's plus what quantisation adds, and `stops` names that, for `hloom.grad`.
     Raises HloomError where there is nothing to quantise, where it is not clear what is a weight, and for elided
     constants.
 
@@ -95,7 +94,7 @@ def quantize(
         raise HloomError(f"{percentile} is no percentile", hint="give a number above 0, and up to 100")
     if straight_through and activations is None:
         raise HloomError(
-            "straight_through is for products of integers: dequantised weights have derivatives as they are",
+            "straight_through is for products of narrow types: dequantised weights have derivatives as they are",
             hint="activations='dynamic'",
         )
     alpha = read_alpha(smoothing, activations, calibration)
@@ -132,7 +131,10 @@ def quantize(
         if before is not None:
             keys = [(p.node.graph.name, p.node.name, p.activation_index) for p in products]
             histograms = calibrate(before, keys, calibration)
-            clips = [histograms[key].clip(clipping, LARGEST, percentile) for key in keys]
+            clips = [
+                histograms[key].clip(clipping, product.activation_format, percentile)
+                for key, product in zip(keys, products, strict=True)
+            ]
         quantized = [product.quantized_activation(clip) for product, clip in zip(products, clips, strict=True)]
         maximum = add_maximum(copy)
         for product, clip in zip(products, clips, strict=True):
@@ -192,7 +194,7 @@ def _check_donations(module: Module, weights: Sequence[Weight]) -> None:
 def _integer_products(
     module: Module, recipe: Recipe, dequantized: Mapping[Node, QuantizedValue], named: Container[str]
 ) -> tuple[list[Product], list[Exclusion]]:
-    """The products that can be of integers, and why others that the recipe means cannot.
+    """The products that can be of narrow types, and why others that the recipe means cannot.
 
     `named` are those that it means by a weight's name. Raises HloomError where none can.
     """
@@ -212,7 +214,7 @@ def _integer_products(
                 products.append(product)
     if not products:
         why = f"; {reasons[0].name}: {reasons[0].reason}" if reasons else ""
-        raise HloomError(f"{module.name} has no product that can be of integers{why}")
+        raise HloomError(f"{module.name} has no product that can be of narrow types{why}")
     return products, reasons
 
 
@@ -244,6 +246,7 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
                 {name: companion.number for name, companion in companions.items()},
                 {name: array_type(companion) for name, companion in companions.items()},
                 weight.format,
+                weight.summed_count,
             )
         )
     dequantized: dict[Node, QuantizedValue] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd
 from typing import Any
 
 from hloom.ir import DTYPES, Apply, DType, Node, SliceDimension, TensorType
@@ -246,20 +246,36 @@ def _reshape(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) ->
 
 
 def _reshaped_blocks(sources: Sequence[tuple[int, int, int]], results: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Blocks and counts of the dimensions that some become, of (size, block, count) of those; or None."""
+    """Blocks and counts of the dimensions that some become, of (size, block, count) of those; or None.
+
+    Dimensions are products of factors that are counted and factors that are shared; a dimension has blocks where all
+    that are counted are major to all that are shared.
+    """
     wide = [(size, block, count) for size, block, count in sources if size != 1]
-    if all(count == 1 for _, _, count in wide):
-        return [(max(size, 1), 1) for size in results]
-    if all(count == size and block == 1 for size, block, count in wide):
-        return [(1, size) for size in results]
     large = [position for position, size in enumerate(results) if size != 1]
-    if len(large) != 1 or not all(count == size and block == 1 for size, block, count in wide[:-1]):
-        return None
-    size, block, count = wide[-1]
-    if len(wide) > 1 and size % block:
-        return None
     made = [(1, 1)] * len(results)
-    made[large[0]] = (block, count * prod(outer for outer, _, _ in wide[:-1]))
+    if len(wide) == len(large) == 1:
+        _, block, count = wide[0]
+        made[large[0]] = (block, count)
+        return made
+    waiting: list[tuple[int, bool]] = []
+    for size, block, count in wide:
+        if count * block != size and count != 1:
+            return None
+        waiting += [(count, False), (size // count, True)]
+    waiting = [(factor, is_shared) for factor, is_shared in waiting if factor > 1][::-1]
+    for position in large:
+        left, block, count = results[position], 1, 1
+        while left > 1:
+            factor, is_shared = waiting.pop()
+            taken = gcd(left, factor)
+            if taken == 1 or (block > 1 and not is_shared) or (taken < factor and taken < left):
+                return None
+            if taken < factor:
+                waiting.append((factor // taken, is_shared))
+            left //= taken
+            block, count = (block * taken, count) if is_shared else (block, count * taken)
+        made[position] = (block, count)
     return made
 
 

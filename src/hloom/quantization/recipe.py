@@ -66,7 +66,7 @@ class Recipe(WeightSelection):
     """How weights are quantised, and which.
 
     `format` is that of all weights but those that `by_weight` names. `activations` says when the range of activations
-    is known, where products are to be of integers.
+    is known, where products are to be of narrow types.
     """
 
     format: WeightFormat
@@ -182,10 +182,10 @@ def _check_activations(activations: str, chosen: WeightFormat, symmetric: bool) 
         raise HloomError(
             f"activations cannot be quantised as '{activations}'", hint=f"there are {', '.join(ACTIVATIONS)}"
         )
-    is_plain = chosen.number_format.is_integer and not chosen.number_format.is_block_scaled
-    if not is_plain or chosen.granularity == "group" or not symmetric:
+    if chosen.number_format.is_block_scaled or chosen.granularity == "group" or not symmetric:
         raise HloomError(
-            "products of integers need weights that are integers, symmetric, with scales per tensor or channel",
+            "products of narrow types need weights that are integers or fp8, symmetric, with scales per tensor or "
+            "channel",
             hint="leave activations out to quantise the weights alone",
         )
 

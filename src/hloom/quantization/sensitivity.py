@@ -130,11 +130,14 @@ class _Search:
             raise HloomError("formats to choose from are some, all different", hint="formats=('int8', 'int4:32')")
         self.made: dict[str, Quantization] = {text: quantize(module, text, **options) for text in formats}
         self.weights = {text: {w.name: w for w in one.weights} for text, one in self.made.items()}
-        self.names = [*self.weights[formats[0]]]
+        every = {w.name: w for one in self.made.values() for w in one.weights}
+        self.names = [*every]
         self.outputs = _Outputs(module, calibration)
         self.arrays = list(calibration[0])
         if any(
-            not np.array_equal(self.arrays[w.number], arrays[w.number]) for w in self._all() for arrays in calibration
+            not np.array_equal(self.arrays[w.number], arrays[w.number])
+            for w in every.values()
+            for arrays in calibration
         ):
             raise HloomError("the inputs of the calibration have different weights: no error belongs to one of them")
         self.sensitivities = [
@@ -144,10 +147,7 @@ class _Search:
             for text in formats
             for name, weight in self.weights[text].items()
         ]
-        self.bytes_before = {weight.name: weight.bytes_before for weight in self._all()}
-
-    def _all(self) -> list[QuantizedWeight]:
-        return [*next(iter(self.weights.values())).values()]
+        self.bytes_before = {weight.name: weight.bytes_before for weight in every.values()}
 
     def _dequantized(self, text: str, weight: QuantizedWeight) -> np.ndarray:
         made = self.made[text].quantized(weight, self.arrays[weight.number])
@@ -186,7 +186,7 @@ class _Search:
     def least_error(self, budget: int) -> dict[str, str]:
         """The formats of the least predicted error that take no more bytes than a budget."""
         least = sum(
-            min([self.bytes_before[name], *(self.weights[text][name].bytes_after for text in self.weights)])
+            min([self.bytes_before[name], *(held[name].bytes_after for held in self.weights.values() if name in held)])
             for name in self.names
         )
         if least > budget:

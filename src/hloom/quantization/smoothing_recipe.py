@@ -9,8 +9,9 @@ import numpy as np
 
 from hloom.ir import Module
 from hloom.passes import canonicalize
-from hloom.quantization.arithmetic import quantize_array
-from hloom.quantization.integer_products import LARGEST
+from hloom.quantization.arithmetic import quantize_array, rounded
+from hloom.quantization.formats import NumberFormat
+from hloom.quantization.integer_products import activation_format
 from hloom.quantization.recipe import Recipe
 from hloom.quantization.smooth_quant import SEARCH, Smoothing, smooth
 from hloom.quantization.weights import choose_weights
@@ -22,7 +23,9 @@ def read_alpha(smoothing: float | str | None, activations: str | None, calibrati
     if smoothing is None:
         return None
     if activations is None:
-        raise HloomError("smoothing is for products of integers: weights alone need none", hint="activations='static'")
+        raise HloomError(
+            "smoothing is for products of narrow types: weights alone need none", hint="activations='static'"
+        )
     if not calibration:
         raise HloomError("smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...]")
     if isinstance(smoothing, str):
@@ -47,7 +50,8 @@ def smooth_for(module: Module, recipe: Recipe, calibration: Sequence[Sequence[An
         form = formats[number]
         blocks = (max(len(weight), 1), max(weight.shape[1], 1) if form.granularity == "tensor" else 1)
         made = quantize_array(weight, form.number_format, blocks).dequantized(np.dtype(np.float64))
-        return float(np.sum((_stepped(rows, greatest) @ made - rows @ weight) ** 2))
+        stepped = _stepped(rows, greatest, activation_format(form.number_format.dtype))
+        return float(np.sum((stepped @ made - rows @ weight) ** 2))
 
     return smooth(
         module,
@@ -60,7 +64,8 @@ def smooth_for(module: Module, recipe: Recipe, calibration: Sequence[Sequence[An
     )
 
 
-def _stepped(rows: np.ndarray, greatest: np.ndarray | float) -> np.ndarray:
-    """Rows of activations rounded to integers of a range, and back."""
-    step = np.where(greatest > 0, greatest, 1) / LARGEST
-    return np.clip(np.rint(rows / step), -LARGEST, LARGEST) * step
+def _stepped(rows: np.ndarray, greatest: np.ndarray | float, form: NumberFormat) -> np.ndarray:
+    """Rows of activations rounded to a format by their range, and back."""
+    step = np.where(greatest > 0, greatest, 1) / form.largest
+    steps = np.clip(rows / step, -form.largest, form.largest)
+    return rounded(steps, form).astype(np.float64) * step

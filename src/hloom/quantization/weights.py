@@ -15,7 +15,8 @@ from math import prod
 
 from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
-from hloom.quantization.movement import MovedDims, is_mask_of, moved, unmoved
+from hloom.quantization.contraction_blocks import channel_blocks, fitting_groups, group_blocks
+from hloom.quantization.movement import MovedDims, Piece, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
 from hloom.text import HloomError
@@ -34,20 +35,35 @@ class WeightUse:
     node: Apply
     operand_index: int
     dims: MovedDims
-    contracting: frozenset[int]
-    """The weight's dimensions that are summed up, or looked up as a whole."""
+    summed: tuple[Piece, ...]
+    """What is summed up, or looked up as a whole, major to minor: in the order of the activation's dimensions, of a
+    convolution its window's dimensions and then its input features, however the weight's own are written."""
     selected: frozenset[int]
     """The weight's dimensions of which the operand has one element: the layer, in a loop over layers."""
+
+    @property
+    def contracting(self) -> frozenset[int]:
+        """The weight's dimensions that are summed up, or looked up as a whole."""
+        return frozenset().union(*(piece.dims for piece in self.summed))
+
+    @property
+    def summed_count(self) -> int:
+        """How many elements of the weight are summed up for one element of the result."""
+        return prod(piece.extent or piece.size for piece in self.summed if piece.dims and piece.size > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A parameter that is to be quantised; elements of a block of `blocks` share a scale."""
+    """A parameter that is to be quantised; elements of a block of `blocks` share a scale.
+
+    `summed_count` is how many of its elements a product sums up.
+    """
 
     parameter: Parameter
     uses: tuple[WeightUse, ...]
     blocks: tuple[int, ...]
     format: WeightFormat
+    summed_count: int
 
     @property
     def name(self) -> str:
@@ -77,7 +93,15 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
     formats = {names[name]: form for name, form in recipe.by_weight}
     if len(formats) < len(recipe.by_weight):
         raise HloomError("a weight is named twice, with a format by either name")
-    weights = [_weight(p, uses, recipe, formats.get(p, recipe.format)) for p, uses in selected.items()]
+    weights: list[Weight] = []
+    for parameter, uses in selected.items():
+        made = _weight(parameter, uses, recipe, formats.get(parameter, recipe.format))
+        if isinstance(made, Weight):
+            weights.append(made)
+        elif recipe.weights is None:
+            exclusions.append(Exclusion(parameter.name, made))
+        else:
+            raise HloomError(f"{parameter.name} cannot be quantised: {made}")
     return weights, exclusions
 
 
@@ -252,7 +276,6 @@ def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> It
     for operand_index, operand in enumerate(user.inputs):
         summed = _summed_dims(user, operand_index) if operand is node else None
         if summed is not None:
-            contracting = [piece for dim in summed for piece in dims[dim]]
             sizes = dict.fromkeys(range(origin.rank), 1)
             for pieces in dims:
                 for piece in pieces:
@@ -261,7 +284,7 @@ def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> It
                 user,
                 operand_index,
                 dims,
-                frozenset().union(*(piece.dims for piece in contracting)),
+                tuple(piece for dim in summed for piece in dims[dim]),
                 frozenset(dim for dim, size in sizes.items() if size == 1 < origin.dims[dim]),
             )
 
@@ -269,16 +292,17 @@ def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> It
 def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
     """The dimensions of an operand over which a user sums; None where the user is no product, or the operand no weight.
 
-    Those of a gather are the dimensions that it takes as a whole.
+    They are in the order of `WeightUse.summed`. Those of a gather are the dimensions that it takes as a whole.
     """
     match user.opcode, operand_index:
-        case "dot", 0:
-            return tuple(user.attribute("lhs_contracting_dims") or ())
-        case "dot", 1:
-            return tuple(user.attribute("rhs_contracting_dims") or ())
+        case "dot", 0 | 1:
+            sides = [tuple(user.attribute(f"{side}_contracting_dims") or ()) for side in ("lhs", "rhs")]
+            pairs = sorted(zip(sides[1 - operand_index], sides[operand_index], strict=True))
+            return tuple(dim for _, dim in pairs)
         case "convolution", 1:
             labels = user.attributes["dim_labels"].rhs
-            return tuple(dim for dim, letter in enumerate(labels) if letter != "o")
+            window = sorted((int(letter), dim) for dim, letter in enumerate(labels) if letter not in "io")
+            return (*(dim for _, dim in window), labels.index("i"))
         case "gather", 0:
             looked_up = {*user.attributes["start_index_map"], *(user.attribute("operand_batching_dims") or ())}
             table = user.inputs[0].type
@@ -391,8 +415,8 @@ def _reason_against(type_: TensorType) -> str | None:
     return None
 
 
-def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: WeightFormat) -> Weight:
-    """A weight and its blocks; raises HloomError where its uses do not go together."""
+def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: WeightFormat) -> Weight | str:
+    """A weight and its blocks, or why it has none; raises HloomError where its uses do not go together."""
     chosen = [use for use in uses if recipe.chooses(use.node, parameter)]
     products = [use for use in uses if use.node.opcode != "gather"]
     other = next((use for use in products if use not in chosen), None)
@@ -406,16 +430,34 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: W
         raise HloomError(f"{parameter.name} is an output of the program: it cannot have another type")
     assert isinstance(parameter.type, TensorType), "only arrays are weights"
     dims = parameter.type.dims
-    selected = frozenset.intersection(*(use.selected for use in chosen))
-    if form.granularity == "tensor":
-        blocks = [1 if dim in selected else max(size, 1) for dim, size in enumerate(dims)]
-        return Weight(parameter, tuple(uses), tuple(blocks), form)
     first = min(chosen, key=_precedence)
-    blocks = [max(size, 1) if dim in first.contracting else 1 for dim, size in enumerate(dims)]
-    grouped = [dim for dim in first.contracting if dims[dim] > 1]
-    if form.group is not None and grouped:
-        blocks[max(grouped)] = min(form.group, dims[max(grouped)])
-    return Weight(parameter, tuple(uses), tuple(blocks), form)
+    if form.granularity == "tensor":
+        selected = frozenset.intersection(*(use.selected for use in chosen))
+        blocks = tuple(1 if dim in selected else max(size, 1) for dim, size in enumerate(dims))
+    else:
+        made = _blocks(first, dims, form)
+        if isinstance(made, str):
+            return made
+        blocks = made
+    return Weight(parameter, tuple(uses), blocks, form, first.summed_count)
+
+
+def _blocks(use: WeightUse, dims: tuple[int, ...], form: WeightFormat) -> tuple[int, ...] | str:
+    """What shares a scale, of elements that a use sums up: a channel or a group; or why that is no block."""
+    if form.group is None or form.group >= use.summed_count:
+        return channel_blocks(dims, use.dims, use.summed) or (
+            "what is summed up for one element of a result is no block of its dimensions"
+        )
+    made = group_blocks(dims, use.summed, form.group)
+    if made is not None:
+        return made
+    sizes = "x".join(str(piece.extent or piece.size) for piece in use.summed if piece.dims and piece.size > 1)
+    fitting = [size for size in fitting_groups(dims, use.summed) if size > 1]
+    fits = f"; groups of {', '.join(map(str, fitting))} are" if fitting else ""
+    return (
+        f"groups of {form.group} of the {use.summed_count:,} elements ({sizes}) that are summed up are no blocks of "
+        f"its dimensions{fits}"
+    )
 
 
 def _precedence(use: WeightUse) -> int:
