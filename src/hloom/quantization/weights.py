@@ -1,7 +1,8 @@
 """Which parameters of the entry are weights, which instructions read them, and what shares a scale.
 
 A weight is a parameter that a dot or a convolution reads, as it is or moved (transposed, reshaped, converted, cut out
-of a stack in a loop, taken by the branches of a conditional), or the table of a gather. Where a dot multiplies two
+of a stack in a loop, taken by the branches of a conditional), or the table of a gather. What has a dimension of examples
+is none (`example_dims.py`). Where a dot multiplies two
 parameters, one is an input of the program: that of which no relative (another leaf of the same argument of the
 function) is a weight for certain. Where that does not tell them apart it is an error, and the user says which. Tables
 are weights where a relative is one.
@@ -16,6 +17,7 @@ from math import prod
 from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.contraction_blocks import channel_blocks, fitting_groups, group_blocks
+from hloom.quantization.example_dims import Read, parameters_of_examples
 from hloom.quantization.movement import MovedDims, Piece, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
@@ -122,16 +124,20 @@ def select_weights(
     names = ParameterNames(entry.parameters)
     uses = {p: uses_of(p, masked=masked) for p in entry.parameters if isinstance(p.type, TensorType)}
     uses = {parameter: read_by for parameter, read_by in uses.items() if read_by}
+    exclusions: list[Exclusion] = []
     if selection.weights is not None:
         wanted = names.all(selection.weights)
         for parameter in wanted:
             _check_named(parameter, uses.get(parameter, []), selection)
     else:
-        wanted = [
-            parameter for parameter in _not_inputs(uses, selection) if _is_chosen(parameter, uses[parameter], selection)
+        weights, inputs = _weights_and_inputs(module, uses, selection)
+        wanted = [parameter for parameter in weights if _is_chosen(parameter, uses[parameter], selection)]
+        exclusions += [
+            Exclusion(parameter.name, "it is an input: it has a dimension of examples")
+            for parameter in inputs
+            if _is_chosen(parameter, uses[parameter], selection)
         ]
     selected: dict[Parameter, list[WeightUse]] = {}
-    exclusions: list[Exclusion] = []
     for parameter in dict.fromkeys(wanted):
         assert isinstance(parameter.type, TensorType), "only arrays have uses"
         reason = reason_against(parameter.type)
@@ -296,12 +302,14 @@ def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
     """
     match user.opcode, operand_index:
         case "dot", 0 | 1:
+            if not _is_layer(user):
+                return None
             sides = [tuple(user.attribute(f"{side}_contracting_dims") or ()) for side in ("lhs", "rhs")]
             pairs = sorted(zip(sides[1 - operand_index], sides[operand_index], strict=True))
             return tuple(dim for _, dim in pairs)
         case "convolution", 1:
             labels = user.attributes["dim_labels"].rhs
-            window = sorted((int(letter), dim) for dim, letter in enumerate(labels) if letter not in "io")
+            window = sorted((int(letter), dim) for dim, letter in enumerate(labels) if letter.isdecimal())
             return (*(dim for _, dim in window), labels.index("i"))
         case "gather", 0:
             looked_up = {*user.attributes["start_index_map"], *(user.attribute("operand_batching_dims") or ())}
@@ -311,8 +319,21 @@ def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
     return None
 
 
-def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelection) -> list[Parameter]:
-    """The parameters that are weights: of two that are multiplied with each other, not the one that is an input."""
+def _is_layer(dot: Apply) -> bool:
+    """Whether a dot sums, and not all of both operands: an outer product, or an inner one, has no weight."""
+    contracting = len(dot.attribute("lhs_contracting_dims") or ())
+    batch = len(dot.attribute("lhs_batch_dims") or ())
+    ranks = [operand.type.rank for operand in dot.inputs if isinstance(operand.type, TensorType)]
+    return contracting > 0 and any(rank > contracting + batch for rank in ranks)
+
+
+def _weights_and_inputs(
+    module: Module, uses: dict[Parameter, list[WeightUse]], selection: WeightSelection
+) -> tuple[list[Parameter], list[Parameter]]:
+    """The parameters that are weights: of two that are multiplied with each other, not the one that is an input.
+
+    Then those that are inputs though they are multiplied with no parameter.
+    """
     readers: dict[tuple[Node, int], Parameter] = {
         (use.node, use.operand_index): parameter for parameter, many in uses.items() for use in many
     }
@@ -334,7 +355,11 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
         if node.opcode == "convolution" and isinstance(operand := node.inputs[0], Parameter)
     }
     multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
-    certain = [parameter for parameter in multiplied if parameter not in undecided | images]
+    reads = {p: [Read(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
+    examples = parameters_of_examples(module, reads, frozenset(undecided | images)) if reads else set()
+    certain = [parameter for parameter in multiplied if parameter not in undecided | images | examples]
+    for pair in pairs:
+        certain += [one for one, other in (pair, pair[::-1]) if other in examples and one not in examples]
     relatives = {path_of(parameter)[0] for parameter in certain}
     weights = {*certain, *(parameter for parameter in uses if path_of(parameter)[0] in relatives)}
     for first, second in pairs:
@@ -343,9 +368,10 @@ def _not_inputs(uses: dict[Parameter, list[WeightUse]], selection: WeightSelecti
             raise HloomError(
                 f"of the parameters {first.name} and {second.name}, which are multiplied with each other, one is a "
                 "weight and one an input: the program does not say which",
-                hint=f"name the weights: only=['{second.name}'], or --only {second.name}",
+                hint=f"name the weight: only=['{first.name}'], or only=['{second.name}']; or --only NAME",
             )
-    return [parameter for parameter in uses if parameter in weights]
+    inputs = [p for p in uses if p in examples - weights - undecided - images]
+    return [parameter for parameter in uses if parameter in weights], inputs
 
 
 def _is_made_of_weights(value: Node, multiplied: Parameter) -> bool:

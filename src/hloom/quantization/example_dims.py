@@ -1,0 +1,165 @@
+"""Parameters that hold examples rather than weights: inputs, targets, masks, states and caches.
+
+Dimensions that hold the same (by the axis maps of instructions, through loops too) are one axis. An axis along which
+products with weights only repeat, and over which none sums, is one of examples: the batch, time, positions of a query.
+A weight has none of these, so a parameter that has one is an input.
+
+    h = f32[2,8] ...      wh = f32[8,32] parameter      dot(h, wh): 2 is an axis of examples
+    xs = f32[5,2,6] parameter, a slice of which is added to that after a product: it has the axis, and is an input
+
+Products of what other products made come first, since one operand of theirs is certain to be an activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from hloom.ir import Apply, FactorKind, Module, Node, Parameter
+from hloom.propagation import DataflowGraph
+
+_KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED))
+_PRODUCTS = ("dot", "convolution")
+
+
+class Read(NamedTuple):
+    """A product, and the operand that a parameter is, moved or not."""
+
+    node: Apply
+    operand_index: int
+
+
+class _Axes:
+    """Axes of the dimensions of all values: a forest whose roots are the axes."""
+
+    def __init__(self, module: Module) -> None:
+        self.dataflow = DataflowGraph(module)
+        self.starts = [0]
+        for leaf in self.dataflow.leaves:
+            self.starts.append(self.starts[-1] + len(leaf.dims))
+        self.parents = [*range(self.starts[-1])]
+        self.parts: list[tuple[int, int]] = []
+        for _, rule, leaves in self.dataflow.equations:
+            for factor, dims in zip(rule.factors, rule.factor_dims, strict=True):
+                if factor.kind in _KINDS and factor.size != 1:
+                    self._unite([(self.starts[leaves[dim.slot]] + dim.dimension, dim.is_single) for dim in dims])
+
+    def _unite(self, dims: Sequence[tuple[int, bool]]) -> None:
+        single = [dim for dim, is_single in dims if is_single]
+        for other in single[1:]:
+            self.parents[self.root(other)] = self.root(single[0])
+        self.parts += [(dim, part) for dim, is_single in dims if not is_single for part in single[:1]]
+
+    def root(self, dim: int) -> int:
+        while self.parents[dim] != dim:
+            self.parents[dim] = self.parents[self.parents[dim]]
+            dim = self.parents[dim]
+        return dim
+
+    def of(self, node: Node) -> list[int]:
+        """The axes of an array's dimensions."""
+        (leaf,) = self.dataflow.values.get(node, (None,))
+        if leaf is None:
+            return []
+        return [self.root(dim) for dim in range(self.starts[leaf], self.starts[leaf + 1])]
+
+    def made_by_products(self) -> set[Node]:
+        """The arrays that some product is computed into, through calls and loops too."""
+        pending = [
+            leaf
+            for node, rule, leaves in self.dataflow.equations
+            if node.opcode in _PRODUCTS
+            for leaf in leaves[rule.results :]
+        ]
+        made = set(pending)
+        while pending:
+            for number, slot in self.dataflow.equations_of[pending.pop()]:
+                node, rule, leaves = self.dataflow.equations[number]
+                # what a loop's body yields is equated with what it takes, in either order
+                first = 0 if node.opcode == "while" else rule.results
+                following = leaves[first:] if not first or slot < first else ()
+                fresh = [leaf for leaf in following if leaf not in made]
+                made.update(fresh)
+                pending += fresh
+        return {node for node, leaves in self.dataflow.values.items() if len(leaves) == 1 and leaves[0] in made}
+
+    def with_parts(self, axes: set[int]) -> set[int]:
+        """Axes, and those that their dimensions are products of."""
+        made, pending = set(axes), [*axes]
+        held: dict[int, list[int]] = {}
+        for whole, part in self.parts:
+            held.setdefault(self.root(whole), []).append(self.root(part))
+        while pending:
+            fresh = [part for part in held.get(pending.pop(), ()) if part not in made]
+            made.update(fresh)
+            pending += fresh
+        return made
+
+
+def parameters_of_examples(
+    module: Module, reads: Mapping[Parameter, Iterable[Read]], undecided: frozenset[Parameter]
+) -> set[Parameter]:
+    """The parameters that have an axis of examples; those `undecided` are weights or inputs of which both are read.
+
+    Of others it is known that what they are multiplied with is no parameter.
+    """
+    axes = _Axes(module)
+    made = axes.made_by_products()
+    plain = [
+        (parameter, read)
+        for parameter, some in reads.items()
+        if parameter not in undecided
+        for read in some
+        if read.node.opcode in _PRODUCTS and not _is_batched(read)
+    ]
+    found: set[Parameter] = set()
+    own = {parameter: set(axes.of(parameter)) for parameter in reads}
+    for is_certain in (True, False):
+        chosen = [
+            (parameter, read)
+            for parameter, read in plain
+            if parameter not in found and (read.node.inputs[1 - read.operand_index] in made) >= is_certain
+        ]
+        kept: set[int] = set()
+        mixed: set[int] = set()
+        for parameter, read in chosen:
+            repeated, summed = _sides(axes, read)
+            kept |= repeated
+            mixed |= summed
+            if read.node.inputs[1 - read.operand_index] in made:
+                mixed |= own[parameter]
+        examples = axes.with_parts(kept - mixed) - mixed
+        found |= {
+            parameter
+            for parameter, held in own.items()
+            if held & examples and not _mixes(axes, reads[parameter], examples - held)
+        }
+    return found
+
+
+def _sides(axes: _Axes, read: Read) -> tuple[set[int], set[int]]:
+    """The axes of an activation that a product keeps, and those that it sums over."""
+    node, index = read.node, 1 - read.operand_index
+    held = axes.of(node.inputs[index])
+    if node.opcode == "convolution":
+        batch = node.attributes["dim_labels"].lhs.index("b")
+        return {held[batch]}, {axis for dim, axis in enumerate(held) if dim != batch}
+    summed = node.attribute(f"{('lhs', 'rhs')[index]}_contracting_dims") or ()
+    return {axis for dim, axis in enumerate(held) if dim not in summed}, {held[dim] for dim in summed}
+
+
+def _mixes(axes: _Axes, reads: Iterable[Read], examples: set[int]) -> bool:
+    """Whether a parameter is multiplied with what repeats along further axes of examples: then it is what mixes one.
+
+    So MLP-Mixer's weights of positions make one axis of another.
+    """
+    return any(
+        _sides(axes, read)[0] & examples
+        for read in reads
+        if read.node.opcode in _PRODUCTS and not _is_batched(read)
+    )
+
+
+def _is_batched(read: Read) -> bool:
+    """Whether a product has batch dimensions: its operands may both be of examples."""
+    return read.node.opcode == "dot" and bool(read.node.attribute("lhs_batch_dims"))
