@@ -199,3 +199,29 @@ def test_the_report_is_json():
     record = json.loads(json.dumps(report.to_json()))
     assert record["total"]["flops"] == report.total.flops
     assert record["loops"][0]["trips"] == report.loops[0].trips if report.loops else record["loops"] == []
+
+
+def test_an_operation_that_calls_a_computation_is_no_layer():
+    """XLA names what stands in a reducer, or a fusion, by the operation alone."""
+    module = parse("""
+      adder {
+        a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT c = f32[] add(a, b), metadata={op_name="reduce_sum"}
+      }
+
+      fused {
+        x = f32[4,8] parameter(0)
+        y = f32[4,8] rsqrt(x), metadata={op_name="rsqrt"}
+        ROOT z = f32[4,8] negate(y), metadata={op_name="jit(f)/layer_1/neg"}
+      }
+
+      ENTRY e {
+        x = f32[4,8] parameter(0)
+        zero = f32[] constant(0)
+        y = f32[4,8] fusion(x), kind=kLoop, calls=fused, metadata={op_name="jit(f)/div"}
+        s = f32[4] reduce(y, zero), dimensions={1}, to_apply=adder, metadata={op_name="jit(f)/layer_0/reduce_sum"}
+        ROOT t = f32[] reduce(s, zero), dimensions={0}, to_apply=adder, metadata={op_name="jit(f)/reduce_sum"}
+      }
+    """)
+    assert {row["layer"] for row in cost(module).by("layer")} <= {"layer_0", "layer_1", "(no layer)"}

@@ -42,6 +42,16 @@ def test_no_weights():
         hloom.prune(module, [np.zeros(2, np.float32)])
 
 
+def test_weights_that_have_no_groups():
+    """A pattern that fits none is refused for its reason: without it there are weights."""
+    module = hloom.parse(LAYER.replace("8", "10"))
+    given = {"w": normal(10, 6)}
+    assert hloom.prune(module, given).weights
+    message = "no weight of .* can be pruned to 2:4; w: a product sums over 10 of its elements, which are no groups of 4"
+    with pytest.raises(HloomError, match=message):
+        hloom.prune(module, given, pattern="2:4")
+
+
 def test_constants_without_values():
     text = LAYER.replace("h = f32[5,8] tanh(x)", "c = f32[5,8] constant({...})\n  h = f32[5,8] add(x, c)")
     with pytest.raises(HloomError, match="c in layer is an elided constant"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hloom.analysis.op_names import BY, OUTSIDE, UNKNOWN, joined, layer, op_name_of, parts, source_of
+from hloom.analysis.op_names import BY, OUTSIDE, UNKNOWN, layer, named_within, op_name_of, parts, source_of
 from hloom.analysis.scopes import NO_SCOPE, ScopePath, ScopePaths, scopes
 from hloom.ir import Graph, Module, Node, StackTables
 
@@ -100,11 +100,11 @@ def _source_level(node: Node, tables: StackTables | None) -> GroupLevel:
 
 
 def _full_name(call: Node, called: Graph, outer: str) -> str:
-    return joined(outer, op_name_of(call))
+    return named_within(outer, op_name_of(call))
 
 
 def _layer_levels(node: Node, outer: str) -> tuple[GroupLevel, ...]:
-    return tuple(map(GroupLevel, parts(layer(joined(outer, op_name_of(node)))))) or (GroupLevel(OUTSIDE),)
+    return tuple(map(GroupLevel, parts(layer(named_within(outer, op_name_of(node)))))) or (GroupLevel(OUTSIDE),)
 
 
 @dataclass(slots=True)

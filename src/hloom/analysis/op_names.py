@@ -67,6 +67,18 @@ def joined(outer: str, op_name: str) -> str:
     return op_name if parts(op_name)[:1] == parts(outer)[:1] else f"{outer}/{op_name}"
 
 
+def named_within(caller: str, op_name: str) -> str:
+    """The full op_name of an instruction in a computation of an instruction, whose own operation is no scope.
+
+    >>> named_within("jit(f)/layer_0/reduce_sum", "add"), named_within("jit(f)/div", "jit(f)/layer_0/mul")
+    ('jit(f)/layer_0/add', 'jit(f)/layer_0/mul')
+    """
+    levels = parts(caller)
+    if not levels or not op_name or parts(op_name)[:1] == levels[:1]:
+        return op_name or caller
+    return "/".join((*levels[:-1], op_name))
+
+
 def op_name_of(node: Node) -> str:
     """What the metadata call an instruction; nothing where there are none, or they are malformed."""
     try:

@@ -172,6 +172,13 @@ def prune(
             raise HloomError(f"{parameter.name} cannot be pruned so: {reason}")
         else:
             exclusions.append(Exclusion(parameter.name, reason))
+    if not chosen and selected:
+        first, reason = next((p.name, left.reason) for p in selected for left in exclusions if left.name == p.name)
+        how = "so" if shape is None else f"to {shape}"
+        raise HloomError(
+            f"no weight of {module.name} can be pruned {how}; {first}: {reason}",
+            hint="without a pattern, within a weight, any element may be removed",
+        )
     if not chosen:
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         raise HloomError(

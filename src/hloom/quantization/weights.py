@@ -1,8 +1,8 @@
 """Which parameters of the entry are weights, which instructions read them, and what shares a scale.
 
 A weight is a parameter that a dot or a convolution reads, as it is or moved (transposed, reshaped, converted, cut out
-of a stack in a loop, taken by the branches of a conditional), or the table of a gather. What has a dimension of examples
-is none (`example_dims.py`). Where a dot multiplies two
+of a stack in a loop, taken by the branches of a conditional), or the table of a gather. What has a dimension of
+examples is none (`example_dims.py`). Where a dot multiplies two
 parameters, one is an input of the program: that of which no relative (another leaf of the same argument of the
 function) is a weight for certain. Where that does not tell them apart it is an error, and the user says which. Tables
 are weights where a relative is one.
