@@ -12,19 +12,22 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hloom.evaluate import CannotEvaluate, evaluate
+from hloom.evaluate import CannotEvaluate, evaluate, evaluate_node
+from hloom.evaluate.elementwise import FUNCTIONS
+from hloom.evaluate.integers import WIDTH
 from hloom.hlo import parse
-from hloom.ir import DTYPES
+from hloom.ir import DTYPES, Apply, component
+from hloom.ops import OPS
 from hloom.runtime import run_text
 from tests.evaluate.batches import (
     DIRECTIONS,
-    INTEGER_OPS,
-    INTEGER_PAIR_OPS,
     assert_all,
     batch,
     distance,
     every_pair,
     integer_pairs,
+    integer_values,
+    joined,
     one,
     without_denormals,
 )
@@ -182,16 +185,73 @@ def test_denormals_are_kept():
     assert one("sqrt", np.array([5e-324], np.float64)).tolist() == [math.sqrt(5e-324)]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f8e5m2", "s32", "s4", "u64"])
-def test_one_element_gives_what_many_give(dtype):
-    values = (float_pairs(dtype) if DTYPES[dtype].is_float else integer_pairs(dtype))[0][-40:]
-    pairs = [values, values[::-1].copy()]
-    opcodes = FLOAT_PAIR_OPS if DTYPES[dtype].is_float else [*INTEGER_PAIR_OPS, "mulhi"]
-    unary = FLOAT_OPS if DTYPES[dtype].is_float else INTEGER_OPS
-    for opcode, operands in [*((name, pairs) for name in opcodes), *((name, pairs[:1]) for name in unary)]:
-        many = one(opcode, *operands)
-        alone = [one(opcode, *(operand[index].reshape(()) for operand in operands)) for index in range(len(values))]
-        assert np.array_equal(bits(np.array(alone, many.dtype)), bits(many))
+EDGES = (0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, 1 / 3, 1.5, -2.5, math.inf, -math.inf, math.nan)
+
+
+def edges(dtype: str) -> np.ndarray:
+    """Values at which functions have a special result: of floats the greatest and the denormals too."""
+    element_type = DTYPES[dtype]
+    if element_type.is_complex:
+        parts = every_pair(np.array([0, -0.0, 1, -0.5, math.inf, -math.inf, math.nan]))
+        return joined(*parts).astype(element_type.numpy)
+    if not element_type.is_float:
+        return integer_values(dtype)[:24]
+    limits = ml_dtypes.finfo(element_type.numpy)
+    sizes = [float(limits.max), float(limits.smallest_normal), float(limits.smallest_subnormal)]
+    with np.errstate(all="ignore"):
+        return np.array([*EDGES, *sizes, *np.negative(sizes)]).astype(element_type.numpy)
+
+
+@pytest.mark.parametrize("dtype", types("pred s32 s4 u64 f32 bf16 f8e5m2 c64", long="s2 s8 s16 s64 u2 u4 u8 u16 u32 f16 f64 f8e4m3fn f8e4m3fnuz f8e8m0fnu c128"))
+def test_a_scalar_gives_what_many_give(dtype):
+    """Numpy has paths of their own for scalars and for one exponent of many bases."""
+    element_type = DTYPES[dtype]
+    values = edges(dtype)
+    pairs = every_pair(values)
+    orders = [f"compare, direction={direction}, type=TOTALORDER" for direction in DIRECTIONS if element_type.is_float]
+    rows = [(opcode, None) for opcode in [*sorted(FUNCTIONS[element_type.kind]), *(WIDTH if element_type.is_integer else ())]]
+    rows += [(f"compare, direction={direction}", "pred") for direction in DIRECTIONS[: 2 if element_type.is_complex else 6]]
+    rows += [(order, "pred") for order in orders]
+    rows += [("convert", target) for target in DTYPES if target not in ("s1", "u1")]
+    for opcode, result in rows:
+        name = opcode.partition(",")[0]
+        operands = pairs if OPS[name].arity[0] == 2 else [values]
+        result = result or {"is-finite": "pred"}.get(name) or (
+            str(component(element_type)) if element_type.is_complex and name in ("abs", "imag", "real") else dtype
+        )
+        many = one(opcode, *operands, result=f"{result}[{len(operands[0])}]")
+        scalar = node_of(opcode, dtype, len(operands), result)
+        alone = np.array([evaluate_node(scalar, [operand[index, ...] for operand in operands]) for index in range(len(many))], many.dtype)
+        allowed = 1 if name == "power" and result in ("f32", "f64") else 0  # a square is a power or a product
+        if DTYPES[result].is_float:
+            assert_all(distance(many, alone) <= allowed, opcode, many, alone, operands)
+        else:
+            assert np.array_equal(bits(alone), bits(many)), opcode
+
+
+def node_of(opcode: str, dtype: str, count: int, result: str) -> Apply:
+    """An instruction of scalars."""
+    name, _, attributes = opcode.partition(", ")
+    lines = [f"x{index} = {dtype}[] parameter({index})" for index in range(count)]
+    operands = ", ".join(f"x{index}" for index in range(count))
+    lines.append(f"ROOT y = {result}[] {name}({operands}){', ' if attributes else ''}{attributes}")
+    root = parse("ENTRY e {\n  " + "\n  ".join(lines) + "\n}").entry.root
+    assert isinstance(root, Apply)
+    return root
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_powers_of_scalars_are_those_of_xla(dtype):
+    """As pow of C has them: the square root would have NaN for -inf and -0 for -0."""
+    exponents = (0.5, -0.5, 2, -1, -2, 0, 1, 3, 1 / 3, math.inf)
+    bases = edges(dtype)
+    bases = bases[without_denormals(bases) == bases]
+    lines = [f"e{number} = {dtype}[] constant({exponent})\n  b{number} = {dtype}[{len(bases)}] broadcast(e{number}), dimensions={{}}\n"
+             f"  y{number} = {dtype}[{len(bases)}] power(x, b{number})" for number, exponent in enumerate(exponents)]  # fmt: skip
+    names = ", ".join(f"y{number}" for number in range(len(exponents)))
+    text = f"HloModule m\nENTRY e {{\n  x = {dtype}[{len(bases)}] parameter(0)\n  " + "\n  ".join(lines) + f"\n  ROOT all = tuple({names})\n}}"
+    for exponent, theirs, ours in zip(exponents, run_text(text, [bases]).outputs, evaluate(parse(text), [bases]), strict=True):
+        assert_near("power", theirs, ours, [bases, np.full(len(bases), exponent)])
 
 
 def test_a_graph_of_scalars_runs_on_whole_arrays():

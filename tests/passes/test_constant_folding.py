@@ -45,6 +45,14 @@ from tests.passes.rule_assertions import assert_keeps, assert_rewrites, rewritte
             "a = c64[] constant((1, 2))\n ROOT r = f32[] imag(a)",
             "ROOT r = f32[] constant(2)",
         ),
+        (
+            "a = f32[] constant(-inf)\n b = f32[] constant(0.5)\n ROOT r = f32[] power(a, b)",
+            "ROOT r = f32[] constant(inf)",
+        ),
+        (
+            "a = f64[] constant(-0)\n b = f64[] constant(0.5)\n ROOT r = f64[] power(a, b)",
+            "ROOT r = f64[] constant(0)",
+        ),
     ],
 )
 def test_constants_are_computed(before, after):

@@ -19,7 +19,8 @@ def joined(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
 
 def _sign(x: np.ndarray) -> np.ndarray:
     """The number of size 1 in its direction; zero is itself, and NaN for what has no direction."""
-    return np.where(x == 0, x, x / np.abs(x))
+    size = np.abs(x)
+    return np.where(x == 0, x, joined(np.real(x) / size, np.imag(x) / size))
 
 
 def _log_plus_one(x: np.ndarray) -> np.ndarray:
@@ -82,14 +83,20 @@ def _arc_tangent(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """e^(y log x); zero to a real power above zero is zero, and to the power of zero 1."""
+    """e^(y log x); zero to a real power above zero is zero, and to the power of zero 1.
+
+    As in XLA's EmitComplexPower, 1 to any power is 1, and a real infinity to a real power is infinity, or 0.
+    """
     size, angle = np.abs(x), np.angle(x)
     real, imaginary = np.real(y), np.imag(y)
     radius = np.power(size, real) * np.exp(-imaginary * angle)
     turn = real * angle + imaginary * np.log(size)
     value = joined(radius * np.cos(turn), radius * np.sin(turn))
-    value = np.where((x == 0) & (real > 0) & (imaginary == 0), 0, value)
-    return np.where(y == 0, 1, value)
+    is_real = imaginary == 0
+    value = np.where((x == 0) & (real > 0) & is_real, 0, value)
+    is_infinite = (np.real(x) == np.inf) & (np.imag(x) == 0) & is_real
+    value = np.where(is_infinite & (real > 0), np.inf, np.where(is_infinite & (real < 0), 0, value))
+    return np.where((y == 0) | (x == 1), 1, value)
 
 
 def in_double(function: Function) -> Function:

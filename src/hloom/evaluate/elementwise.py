@@ -66,6 +66,12 @@ def _reciprocal_root(x: np.ndarray) -> np.ndarray:
     return 1 / np.sqrt(x)
 
 
+def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """As C's pow: where one exponent of 0.5 is for all, numpy takes the square root, of which -inf has none."""
+    is_edge = (y == 0.5) & (np.isinf(x) | (x == 0))
+    return np.where(is_edge, np.abs(x), np.power(x, y))
+
+
 _TRANSCENDENTAL: dict[str, Function] = {
     "acos": np.arccos,
     "acosh": np.arccosh,
@@ -82,7 +88,7 @@ _TRANSCENDENTAL: dict[str, Function] = {
     "log": np.log,
     "log-plus-one": np.log1p,
     "logistic": _logistic,
-    "power": np.power,
+    "power": _power,
     "rsqrt": _reciprocal_root,
     "sine": np.sin,
     "sinh": np.sinh,
