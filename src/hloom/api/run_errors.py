@@ -11,9 +11,10 @@ from hloom.text import HloomError, Location
 def error_of(program: CompiledFunction, number: int) -> Exception:
     """The error that a number stands for: of Python's class, and an HloomError."""
     site = program.errors[number - 1]
-    chain = [f"called from {position}" for position in site.chain]
+    locations = site.locations
+    chain = [f"called from {position}" for position in locations[1:]]
     message = f"{site.exception.__name__}: {site.message}" if site.message else site.exception.__name__
-    return _class_of(site.exception)(message, site.location, "\n  ".join(chain) or None)
+    return _class_of(site.exception)(message, locations[0] if locations else None, "\n  ".join(chain) or None)
 
 
 @functools.cache

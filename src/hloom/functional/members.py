@@ -130,7 +130,7 @@ class Members:
         if name in ("real", "imag"):
             if owner.dtype.is_complex:
                 return Array(self.interpreter.emitter.op(name, owner.node), True)
-            return owner if name == "real" else Const(cls(0))
+            return self.interpreter.numbers.as_number(owner) if name == "real" else Const(cls(0) + 0)
         if name in ("numerator", "denominator") and issubclass(cls, int):
             return self.interpreter.numbers.to_python(owner, int) if name == "numerator" else Const(1)
         if name in ("shape", "ndim", "dtype", "T", "size"):  # a number may stand for an array of no dimensions

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.autodiff import Emitter
+from hloom.functional.exact_comparison import (
+    DIRECTIONS,
+    REFLECTED,
+    compared_with_float,
+    compared_with_integer,
+    is_beyond_exact,
+)
+from hloom.functional.powers import PREDICATE, Powers, does_not_fit
 from hloom.functional.values import AbstractValue, Array, Const, described
-from hloom.ir import DType, Node, TensorType, TupleType, dtype, dtype_of, literal_of
-from hloom.ops import OPS
+from hloom.ir import DType, Node, TensorType, dtype, dtype_of, literal_of
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
 S64 = dtype("s64")
-MAX_MULTIPLICATIONS = 64
-"""The largest constant exponent that is written out as multiplications; NumPy calls pow beyond the square."""
-SIX = 6
-"""How many bits of an exponent XLA's powers of integers take."""
-COMPARISONS = {"==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 BITWISE = {"&": "and", "|": "or", "^": "xor"}
 SHIFTS = {"<<": "shift-left", ">>": "shift-right-arithmetic"}
 
@@ -44,6 +44,8 @@ class Numbers:
         }
         self._rank = {PREDICATE: 0, self.of_python[int]: 1, self.of_python[float]: 2, self.of_python[complex]: 3}
         self._by_rank = {rank: element for element, rank in self._rank.items()}
+
+        self.powers = Powers(self)
 
     @property
     def emitter(self) -> Any:
@@ -168,13 +170,13 @@ class Numbers:
     def binary(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """A binary operator of numbers or arrays."""
         interpreter = self.interpreter
-        if symbol in COMPARISONS:
+        if symbol in DIRECTIONS:
             return self.compare(symbol, left, right)
         if symbol == "@":
             return interpreter.library.call(np.matmul, [left, right], {})
         if symbol == "**":
             return self.power(left, right)
-        element, weak = self.promoted([self._known(left), self._known(right)])
+        element, weak = self.promoted([self.known(left), self.known(right)])
         if element is PREDICATE and (weak or symbol in ("//", "%", "<<", ">>")) and symbol not in BITWISE:
             element = self.of_python[int] if weak else dtype("s8")
         if element is PREDICATE and symbol in ("+", "*"):  # NumPy's booleans
@@ -197,7 +199,7 @@ class Numbers:
             return Array(emitter.mul(a, b), weak)
         if symbol == "/":
             if weak:
-                self._check_divisor(
+                self.check_divisor(
                     b, "division by zero" if element is self._by_rank[2] else "complex division by zero"
                 )
             return Array(emitter.div(a, b), weak)
@@ -209,13 +211,15 @@ class Numbers:
             shifted = self._shift(symbol, a, b)
             if weak and symbol == "<<":
                 fits = emitter.compare("EQ", self._shift(">>", shifted, b), a)
-                interpreter.check(fits, OverflowError, f"the number does not fit {element}")
+                interpreter.check(fits, OverflowError, does_not_fit(element))
             return Array(shifted, weak)
         if weak:
             name = "integer division or modulo by zero" if element.is_integer else (
                 "float floor division by zero" if symbol == "//" else "float modulo"
             )  # fmt: skip
-            self._check_divisor(b, name)
+            self.check_divisor(b, name)
+            if symbol == "//" and element.is_integer:
+                self._check_quotient(a, b, element)
         quotient, rest = self.divmod_nodes(a, b)
         return Array(quotient if symbol == "//" else rest, weak)
 
@@ -224,7 +228,7 @@ class Numbers:
             return self.of_python[float]
         return dtype_of(np.result_type(np.true_divide(np.ones((), element.numpy), np.ones((), element.numpy)).dtype))
 
-    def _known(self, value: AbstractValue) -> Any:
+    def known(self, value: AbstractValue) -> Any:
         return value if isinstance(value, Array) else self._number(value)
 
     def _number(self, value: AbstractValue) -> Any:
@@ -232,9 +236,16 @@ class Numbers:
             return value
         return self.array(value)
 
-    def _check_divisor(self, divisor: Node, message: str) -> None:
+    def check_divisor(self, divisor: Node, message: str) -> None:
         emitter = self.emitter
         self.interpreter.check(emitter.compare("NE", divisor, emitter.like(0, divisor)), ZeroDivisionError, message)
+
+    def _check_quotient(self, a: Node, b: Node, element: DType) -> None:
+        """The least integer over -1 does not fit."""
+        emitter = self.emitter
+        is_least = emitter.compare("EQ", a, emitter.like(int(np.iinfo(element.numpy).min), a))
+        overflows = emitter.elementwise("and", is_least, emitter.compare("EQ", b, emitter.like(-1, b)))
+        self.interpreter.check(emitter.elementwise("not", overflows), OverflowError, does_not_fit(element))
 
     def _shift(self, symbol: str, a: Node, b: Node) -> Node:
         opcode = SHIFTS[symbol]
@@ -260,136 +271,74 @@ class Numbers:
             rest = emitter.select(wrong, emitter.add(rest, b), rest)
             by_zero = emitter.compare("EQ", b, zero)
             return emitter.select(by_zero, zero, quotient), emitter.select(by_zero, zero, rest)
+        return self._float_divmod(a, b)
+
+    def _float_divmod(self, a: Node, b: Node) -> tuple[Node, Node]:
+        """As CPython's `float_divmod` and NumPy's `npy_divmod` compute them, in this order of roundings."""
+        emitter = self.emitter
+        zero, one = emitter.like(0, a), emitter.like(1, a)
         rest = emitter.elementwise("remainder", a, b)
+        whole = emitter.div(emitter.sub(a, rest), b)
         differs = emitter.compare("NE", emitter.compare("LT", rest, zero), emitter.compare("LT", b, zero))
         wrong = emitter.elementwise("and", emitter.compare("NE", rest, zero), differs)
+        whole = emitter.select(wrong, emitter.sub(whole, one), whole)
         rest = emitter.select(wrong, emitter.add(rest, b), rest)
         signed_zero = emitter.select(emitter.compare("LT", b, zero), emitter.like(-0.0, b), zero)
         rest = emitter.select(emitter.compare("EQ", rest, zero), signed_zero, rest)
-        whole = emitter.div(emitter.sub(a, rest), b)
         rounded = emitter.elementwise("floor", whole)
         off = emitter.compare("GT", emitter.sub(whole, rounded), emitter.like(0.5, whole))
-        rounded = emitter.select(off, emitter.add(rounded, emitter.like(1, rounded)), rounded)
+        rounded = emitter.select(off, emitter.add(rounded, one), rounded)
         plain = emitter.div(a, b)
-        is_below_one = emitter.compare("EQ", rounded, zero)  # of whose quotient zero has the sign
-        rounded = emitter.select(is_below_one, emitter.mul(plain, emitter.like(0, plain)), rounded)
+        is_below_one = emitter.compare("EQ", whole, zero)  # of whose quotient zero has the sign
+        rounded = emitter.select(is_below_one, emitter.mul(plain, zero), rounded)
         is_zero = emitter.compare("EQ", b, zero)
         return emitter.select(is_zero, plain, rounded), rest
 
     def power(self, base: AbstractValue, exponent: AbstractValue) -> AbstractValue:
-        """Powers: whole constant exponents by multiplication."""
-        interpreter, emitter = self.interpreter, self.emitter
-        element, weak = self.promoted([self._known(base), self._known(exponent)])
-        if element is PREDICATE:
-            element = self.of_python[int] if weak else dtype("s8")
-        known = exponent.value if isinstance(exponent, Const) else None
-        if isinstance(known, (int, np.integer)) and not isinstance(known, bool):
-            count = int(known)
-            if element.is_integer and count < 0:
-                if not weak:
-                    interpreter.refuse("NumPy raises integers to no negative powers", ValueError)
-                element = self.of_python[float]
-            if element.is_integer or (abs(count) <= MAX_MULTIPLICATIONS and (abs(count) <= 2 or weak)):
-                (node,), _ = self.operands([base], element)
-                if isinstance(exponent, Const) and isinstance(base, Array) and not base.weak:
-                    node = self.as_type(base, TensorType(element, base.dims))
-                if count < 0:
-                    if weak:
-                        self._check_divisor(node, "0.0 cannot be raised to a negative power")
-                    return Array(emitter.div(emitter.like(1, node), self._multiplied(node, -count)), weak)
-                made = self._multiplied(node, count)
-                if weak and element.is_float and count > 1:
-                    self._check_range(made, node)
-                return Array(made, weak)
-        (a, b), _ = self.operands([base, exponent], element)
-        if element.is_integer:
-            return Array(self._whole_power(a, b, weak), weak)
-        if weak and not element.is_complex:
-            zero = emitter.like(0, a)
-            to_negative = emitter.elementwise("and", emitter.compare("EQ", a, zero), emitter.compare("LT", b, zero))
-            interpreter.check(
-                emitter.elementwise("not", to_negative), ZeroDivisionError, "0.0 cannot be raised to a negative power"
-            )
-            fraction = emitter.compare("NE", emitter.elementwise("floor", b), b)
-            is_complex = emitter.elementwise("and", emitter.compare("LT", a, zero), fraction)
-            interpreter.check(
-                emitter.elementwise("not", is_complex), ValueError,
-                "a negative number to a power that is not whole is complex: write complex(x) ** y",
-            )  # fmt: skip
-        made = emitter.elementwise("power", a, b)
-        if weak and element.is_float:
-            self._check_range(made, a, b)
-        return Array(made, weak)
+        """`base ** exponent`"""
+        return self.powers.power(base, exponent)
 
-    def _whole_power(self, base: Node, exponent: Node, weak: bool) -> Node:
-        """Powers of integers, which wrap around; raises ValueError for a negative exponent.
+    def is_finite(self, node: Node) -> Node:
+        """Whether a float is finite, or both parts of a complex number are."""
+        assert isinstance(node.type, TensorType)
+        if not node.type.dtype.is_complex:
+            return self.emitter.op("is-finite", node)
+        return self.both(*(self.emitter.op("is-finite", self.emitter.op(part, node)) for part in ("real", "imag")))
 
-        XLA's own take the lowest six bits of the exponent alone (xla/service/elemental_ir_emitter.cc, EmitIntegerPow):
-        a loop goes over the others, six at a time, where there are any.
-        """
-        emitter = self.emitter
-        given = exponent.type
-        assert isinstance(given, TensorType)
-        dimensions = range(given.rank)
-        smallest = emitter.reduce("minimum", exponent, dimensions)
-        if given.dtype.numpy.kind == "i" and given.element_count:
-            message = (
-                "a negative exponent of an integer gives a float in Python: write float(x) ** n"
-                if weak
-                else "Integers to negative integer powers are not allowed."
-            )
-            self.interpreter.check(emitter.compare("GE", smallest, emitter.like(0, smallest)), ValueError, message)
-        exponent = emitter.elementwise("maximum", exponent, emitter.like(0, exponent))
-        low = emitter.elementwise("power", base, _lowest_bits(emitter, exponent))
-        if given.dtype.bits <= SIX:
-            return low
-        graph, module = emitter.graph, self.interpreter.module
-        state = TupleType([given, given, given])
-        condition = Emitter(module.add_graph(module.unique_graph_name("power_goes_on"), parent=graph))
-        rest = condition.element(condition.graph.add_parameter(state, "state"), 2)
-        largest = condition.reduce("maximum", rest, dimensions)
-        condition.graph.set_output(condition.compare("GT", largest, condition.like(0, largest)))
-        body = Emitter(module.add_graph(module.unique_graph_name("power_of_six_bits"), parent=graph))
-        parameter = body.graph.add_parameter(state, "state")
-        made, square, rest = (body.element(parameter, number) for number in range(3))
-        for _ in range(SIX):
-            square = body.mul(square, square)
-        made = body.mul(made, body.elementwise("power", square, _lowest_bits(body, rest)))
-        body.graph.set_output(body.tuple([made, square, _without_lowest_bits(body, rest)]))
-        initial = emitter.tuple([low, base, _without_lowest_bits(emitter, exponent)])
-        loop = graph.add_apply(OPS["while"], [initial], state, {"condition": condition.graph, "body": body.graph})
-        return emitter.element(loop, 0)
-
-    def _check_range(self, result: Node, *operands: Node) -> None:
-        """A power of finite numbers that is not finite: Python raises."""
-        emitter = self.emitter
-        fine = emitter.op("is-finite", result)
-        for operand in operands:
-            other = emitter.elementwise("not", emitter.op("is-finite", operand))
-            fine = emitter.elementwise("or", fine, other)
-        self.interpreter.check(fine, OverflowError, "(34, 'Numerical result out of range')")
-
-    def _multiplied(self, node: Node, count: int) -> Node:
-        if count == 0:
-            return self.emitter.like(1, node)
-        result: Node | None = None
-        square = node
-        while True:
-            if count & 1:
-                result = square if result is None else self.emitter.mul(result, square)
-            count >>= 1
-            if not count:
-                assert result is not None
-                return result
-            square = self.emitter.mul(square, square)
+    def both(self, one: Node, other: Node) -> Node:
+        return self.emitter.elementwise("and", one, other)
 
     def compare(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
-        """A comparison of numbers or arrays."""
+        """A comparison of numbers or arrays; of Python's own integers and floats it is exact."""
+        exact = self._compared_exactly(symbol, left, right)
+        if exact is not None:
+            return exact
         (a, b), weak = self.operands([left, right])
         assert isinstance(a.type, TensorType)
         if a.type.dtype.is_complex and symbol not in ("==", "!="):
             self.interpreter.refuse(f"complex numbers have no order: {symbol}", TypeError)
-        return Array(self.emitter.compare(COMPARISONS[symbol], a, b), weak)
+        return Array(self.emitter.compare(DIRECTIONS[symbol], a, b), weak)
+
+    def _compared_exactly(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue | None:
+        """Python compares integers with floats as they are, not rounded; None where rounding changes nothing."""
+        rows = ((left, right, symbol), (right, left, REFLECTED[symbol]))
+        for number, other, sign in rows:
+            if isinstance(number, Array) and number.weak and isinstance(other, Const) and type(other.value) is int:
+                return compared_with_integer(self.emitter, sign, number, other.value)
+        for integer, other, sign in rows:
+            if not isinstance(integer, Array) or not integer.weak or not integer.dtype.is_integer:
+                continue
+            if isinstance(other, Array) and other.weak and other.dtype.is_float:
+                return compared_with_float(self.emitter, sign, integer.node, other.node)
+            wide = self.of_python[float]
+            if isinstance(other, Const) and type(other.value) is float and is_beyond_exact(other.value, wide):
+                made = self.emitter.constant(other.value, TensorType(wide))
+                return compared_with_float(self.emitter, sign, integer.node, made)
+        return None
+
+    def as_number(self, value: Array) -> Array:
+        """Python's bools as the integers that they are; other numbers as they are."""
+        return self.array(value, self.of_python[int]) if value.dtype is PREDICATE and value.weak else value
 
     def unary(self, symbol: str, operand: AbstractValue) -> AbstractValue:
         """`-`, `+` and `~` of a number or an array."""
@@ -404,20 +353,29 @@ class Numbers:
             return value
         if value.dtype.is_float or value.dtype.is_complex:
             self.interpreter.refuse(f"~ takes integers, not {described(operand)}", TypeError)
-        if value.dtype is PREDICATE and value.weak:
-            value = self.array(value, self.of_python[int])
+        value = self.as_number(value)
         return Array(self.emitter.elementwise("not", value.node), value.weak)
 
     def absolute(self, operand: AbstractValue) -> AbstractValue:
         """The size of a number."""
-        value = self.array(operand)
-        if value.dtype is PREDICATE:
-            value = self.array(value, self.of_python[int]) if value.weak else value
-            if not value.weak:
-                return value
-        if value.dtype.name.startswith("u"):
+        value = self.as_number(self.array(operand))
+        if value.dtype is PREDICATE or value.dtype.name.startswith("u"):
             return value
-        return Array(self.emitter.op("abs", value.node), value.weak)
+        made = self.emitter.op("abs", value.node)
+        if value.weak and value.dtype.is_complex:
+            made = self._size_of_complex(value.node, made)
+        return Array(made, value.weak)
+
+    def _size_of_complex(self, node: Node, size: Node) -> Node:
+        """The size of Python's complex numbers: infinite where a part is, beside NaN too; raises where it overflows."""
+        emitter = self.emitter
+        infinity = emitter.like(np.inf, size)
+        parts = [emitter.op("abs", emitter.op(part, node)) for part in ("real", "imag")]
+        is_infinite = [emitter.compare("EQ", part, infinity) for part in parts]
+        either = emitter.elementwise("or", *is_infinite)
+        fits = emitter.elementwise("or", either, emitter.compare("NE", size, infinity))
+        self.interpreter.check(fits, OverflowError, "absolute value too large")
+        return emitter.select(either, infinity, size)
 
     def truth(self, value: Array) -> Node:
         """Whether a number is not zero: a scalar of type pred."""
@@ -448,24 +406,43 @@ class Numbers:
             node = self.emitter.reshape(node, ())
         if array.dtype.is_complex and cls is not complex:
             interpreter.raise_error(TypeError, f"{cls.__name__}() does not take a complex number")
-        if cls is int and array.dtype.is_float:
-            is_number = self.emitter.compare("EQ", node, node)
-            interpreter.check(is_number, ValueError, "cannot convert float NaN to integer")
-            finite = self.emitter.op("is-finite", node)
-            interpreter.check(finite, OverflowError, "cannot convert float infinity to integer")
-            node = self.emitter.select(finite, node, self.emitter.like(0, node))
+        if cls is int:
+            node = self._whole(node, array.dtype)
+        if cls is complex and not array.dtype.is_complex:
+            real = self.convert(node, self.of_python[float])
+            return Array(self.emitter.op("complex", real, self.emitter.like(0, real)), True)
         return Array(self.convert(node, self.of_python[cls]), True)
+
+    def _whole(self, node: Node, element: DType) -> Node:
+        """A number that fits Python's integers; raises where it does not, or is not finite."""
+        emitter, interpreter, wanted = self.emitter, self.interpreter, self.of_python[int]
+        if element.is_float:
+            is_number = emitter.compare("EQ", node, node)
+            interpreter.check(is_number, ValueError, "cannot convert float NaN to integer")
+            finite = emitter.op("is-finite", node)
+            interpreter.check(finite, OverflowError, "cannot convert float infinity to integer")
+            if element.name != "f64" and element.bits < 32:
+                node, element = emitter.convert(node, dtype("f32")), dtype("f32")
+            limit = 2.0 ** (wanted.bits - 1)
+            fits = self.both(
+                emitter.compare("GE", node, emitter.like(-limit, node)),
+                emitter.compare("LT", node, emitter.like(limit, node)),
+            )
+            interpreter.check(
+                emitter.elementwise("or", fits, emitter.elementwise("not", finite)), OverflowError, does_not_fit(wanted)
+            )
+            return emitter.select(fits, node, emitter.like(0, node))
+        limits, own = np.iinfo(wanted.numpy), element.numpy
+        if own.kind not in "iu" or (np.iinfo(own).max <= limits.max and np.iinfo(own).min >= limits.min):
+            return node
+        fits = emitter.compare("LE", node, emitter.like(int(limits.max), node))
+        if own.kind == "i":
+            fits = self.both(fits, emitter.compare("GE", node, emitter.like(int(limits.min), node)))
+        interpreter.check(fits, OverflowError, does_not_fit(wanted))
+        return node
 
     def literal(self, values: np.ndarray) -> Array:
         """An array that is known now."""
         element = dtype_of(values.dtype)
         node = self.emitter.graph.add_constant(literal_of(values, element), TensorType(element, values.shape))
         return Array(node)
-
-
-def _lowest_bits(emitter: Emitter, node: Node) -> Node:
-    return emitter.elementwise("and", node, emitter.like((1 << SIX) - 1, node))
-
-
-def _without_lowest_bits(emitter: Emitter, node: Node) -> Node:
-    return emitter.elementwise("shift-right-logical", node, emitter.like(SIX, node))

@@ -12,6 +12,7 @@ import numpy as np
 
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
 from hloom.functional.equality import same
+from hloom.functional.exact_comparison import COMPARISONS, REFLECTED
 from hloom.functional.values import (
     FALSE,
     TRUE,
@@ -38,16 +39,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 METHODS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
     "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
 }  # fmt: skip
 UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 COMPARISON_METHODS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 LARGEST_KNOWN = 1 << 20
 """How many bits or items a value may have that is computed while compiling."""
 

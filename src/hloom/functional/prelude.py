@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+TOO_LARGE = "the number does not fit the integers of the program, which have 64 bits, or 32 by precision=32"
+
 
 def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
     """jax.lax.fori_loop"""
@@ -223,16 +225,34 @@ def gcd(*numbers: Any) -> Any:
         a, b = result, number
         while b != 0:
             a, b = b, a % b
-        result = abs(a)
-    return result
+        result = a
+    return magnitude(result)
+
+
+def magnitude(n: Any) -> Any:
+    """`abs` of an integer, which must fit: the least has none"""
+    if n != 0 and n == -n:
+        raise OverflowError(TOO_LARGE)
+    return abs(n)
 
 
 def lcm(*numbers: Any) -> Any:
     """math.lcm"""
+    for number in numbers:
+        if number == 0:
+            return 0
     result = 1
     for number in numbers:
-        result = 0 if number == 0 else abs(result // gcd(result, number) * number)
+        result = product(magnitude(result // gcd(result, number)), magnitude(number))
     return result
+
+
+def product(a: Any, b: Any) -> Any:
+    """A product of integers that are not negative, which must fit."""
+    made = a * b
+    if a < 0 or b < 0 or (a > 0 and made // a != b):
+        raise OverflowError(TOO_LARGE)
+    return made
 
 
 def comb(n: Any, k: Any) -> Any:
@@ -241,7 +261,8 @@ def comb(n: Any, k: Any) -> Any:
         raise ValueError("n and k must be non-negative integers")
     result = 1 if k <= n else 0
     for i in range(min(k, n - k)):
-        result = result * (n - i) // (i + 1)
+        shared = gcd(result, i + 1)  # so that nothing on the way is larger than the result
+        result = product(result // shared, (n - i) // ((i + 1) // shared))
     return result
 
 
@@ -251,8 +272,8 @@ def perm(n: Any, k: Any = None) -> Any:
     if n < 0 or count < 0:
         raise ValueError("n and k must be non-negative integers")
     result = 1
-    for i in range(count):
-        result = result * (n - i)
+    for i in range(min(count, n + 1)):
+        result = product(result, n - i)
     return result
 
 
@@ -260,10 +281,7 @@ def dist(p: Any, q: Any) -> Any:
     """math.dist"""
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
-    total = 0.0
-    for a, b in zip(p, q):  # noqa: B905
-        total = total + (a - b) * (a - b)
-    return math.sqrt(total)
+    return math.hypot(*[float(a) - float(b) for a, b in zip(p, q)])  # noqa: B905
 
 
 def modf(x: Any) -> Any:
@@ -321,19 +339,40 @@ def remainder(x: Any, y: Any) -> Any:
     return math.copysign(1.0, x) * near
 
 
-def power_modulo(base: Any, exponent: Any, modulus: Any) -> Any:
-    """`pow` of three integers, by squaring"""
+def power_modulo(base: Any, exponent: Any, modulus: Any, limit: Any) -> Any:
+    """`pow` of three integers, by squaring; products of numbers below the limit fit"""
     if modulus == 0:
         raise ValueError("pow() 3rd argument cannot be 0")
+    size = abs(modulus)  # the least integer is its own size, and the others' bits below its own are its remainders
+    result, square = rest_of(1, size), base
     if exponent < 0:
-        base = inverse_modulo(base, modulus)
-        exponent = -exponent
-    result, square = 1 % modulus, base % modulus
+        square = inverse_modulo(base, modulus)
+        result, exponent = rest_of(square, size), -(exponent + 1)
+    square = rest_of(square, size)
     while exponent > 0:
         if exponent & 1:
-            result = result * square % modulus
-        square = square * square % modulus
+            result = product_modulo(result, square, size, limit)
         exponent >>= 1
+        if exponent > 0:
+            square = product_modulo(square, square, size, limit)
+    return result + modulus if modulus < 0 and result != 0 else result
+
+
+def rest_of(number: Any, size: Any) -> Any:
+    """A number modulo the size of another."""
+    return number % size if size > 0 else number & ~size
+
+
+def product_modulo(a: Any, b: Any, modulus: Any, limit: Any) -> Any:
+    """A product modulo a number, which no step exceeds: beyond the limit by doubling."""
+    if modulus <= limit:
+        return rest_of(a * b, modulus)
+    result = 0
+    while b > 0:
+        if b & 1:
+            result = result - (modulus - a) if result >= modulus - a else result + a
+        a = a - (modulus - a) if a >= modulus - a else a + a
+        b >>= 1
     return result
 
 
@@ -386,8 +425,8 @@ def factorial(n: Any) -> Any:
     if n < 0:
         raise ValueError("factorial() not defined for negative values")
     result = 1
-    for k in range(2, n + 1):
-        result = result * k
+    for k in range(2, min(n, 64) + 1):
+        result = product(result, k)
     return result
 
 
@@ -396,9 +435,9 @@ def isqrt(n: Any) -> Any:
     if n < 0:
         raise ValueError("isqrt() argument must be nonnegative")
     low = int(math.sqrt(n))
-    while low * low > n:
+    while low > 0 and low > n // low:
         low = low - 1
-    while (low + 1) * (low + 1) <= n:
+    while low + 1 <= n // (low + 1):
         low = low + 1
     return low
 
@@ -406,15 +445,88 @@ def isqrt(n: Any) -> Any:
 def round_integer(n: Any, scale: Any) -> Any:
     """`round` of an integer to tens, hundreds and so on, ties to even"""
     rest = n % scale
-    down = n - rest
-    if 2 * rest > scale or (2 * rest == scale and (down // scale) % 2 == 1):
-        return down + scale
-    return down
+    is_up = rest > scale - rest or (rest == scale - rest and (n - rest) // scale % 2 == 1)
+    made = n + (scale - rest) if is_up else n - rest
+    if (made < n) if is_up else (made > n):
+        raise OverflowError(TOO_LARGE)
+    return made
+
+
+def round_beyond(n: Any, half: Any) -> Any:
+    """`round` of an integer to a power of ten that does not fit: zero, or what does not fit either"""
+    if n > half or n < -half:
+        raise OverflowError(TOO_LARGE)
+    return 0 * n
+
+
+def fsum(values: Any) -> Any:
+    """math.fsum: the exact sum rounded once, by Shewchuk's partial sums, as CPython's `math_fsum`"""
+    partials = np.zeros(48)  # as many do not overlap in the range of a float, and a few more
+    count = 0
+    special, infinite = 0.0, 0.0
+    for value in values:
+        x = value
+        kept = 0
+        for j in range(count):
+            y = float(partials[j])
+            if abs(x) < abs(y):
+                x, y = y, x
+            high = x + y
+            low = y - (high - x)
+            if low != 0.0:
+                partials[kept] = low
+                kept += 1
+            x = high
+        count = kept
+        if math.isfinite(x):
+            if x != 0.0:
+                partials[count] = x
+                count += 1
+        else:
+            if math.isfinite(value):
+                raise OverflowError("intermediate overflow in fsum")
+            if math.isinf(value):
+                infinite += value
+            special += value
+            count = 0
+    if special != 0.0:
+        if math.isnan(infinite):
+            raise ValueError("-inf + inf in fsum")
+        return special
+    high, low = 0.0, 0.0
+    while count > 0 and low == 0.0:
+        count -= 1
+        x, y = high, float(partials[count])
+        high = x + y
+        low = y - (high - x)
+    if count > 0 and low != 0.0 and (low < 0.0) == (float(partials[count - 1]) < 0.0):
+        other = high + low * 2.0  # a tie that the rest decides
+        if low * 2.0 == other - high:
+            high = other
+    return high
 
 
 def isclose(a: Any, b: Any, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
     """math.isclose"""
-    return a == b or abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    if math.isinf(abs(a)) or math.isinf(abs(b)):
+        return False
+    return abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
+
+
+def polar(z: Any) -> Any:
+    """cmath.polar"""
+    return abs(z), math.atan2(z.imag, z.real)
+
+
+def rect(r: Any, phi: Any) -> Any:
+    """cmath.rect"""
+    if math.isinf(phi) and r != 0.0 and not math.isnan(r):
+        raise ValueError("math domain error")
+    return complex(r * float(np.cos(phi)), r * float(np.sin(phi)))
 
 
 PRELUDE: dict[str, Any] = {
@@ -430,7 +542,9 @@ NUMPY_PRELUDE: dict[Any, Any] = {
 """By NumPy's function."""
 MATH_PRELUDE: dict[str, Any] = {
     "gcd": gcd, "lcm": lcm, "comb": comb, "perm": perm, "dist": dist, "factorial": factorial, "isqrt": isqrt,
-    "isclose": isclose, "modf": modf, "frexp": frexp, "ldexp": ldexp, "nextafter": nextafter, "ulp": ulp,
+    "isclose": isclose, "fsum": fsum, "modf": modf, "frexp": frexp, "ldexp": ldexp, "nextafter": nextafter, "ulp": ulp,
     "remainder": remainder,
 }  # fmt: skip
 """By the name of the function of the module math."""
+CMATH_PRELUDE: dict[str, Any] = {"polar": polar, "rect": rect, "isclose": isclose}
+"""By the name of the function of the module cmath."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.frontend import Code
+from hloom.functional import prelude
 from hloom.ir import Constant, DType, Graph, Literal, Node, TensorType
 from hloom.text import Location
 
@@ -361,6 +362,12 @@ class ErrorSite:
     message: str
     location: Location | None
     chain: tuple[Location, ...] = ()
+
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """The line and the calls around it, innermost first, without those inside of Python's own functions."""
+        locations = tuple(location for location in (self.location, *self.chain) if location is not None)
+        return tuple(location for location in locations if location.source != prelude.__file__) or locations
 
 
 def walk(value: Any) -> Iterator[AbstractValue]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
 from hloom.functional.library_arguments import is_number
-from hloom.functional.prelude import power_modulo, round_integer
+from hloom.functional.prelude import power_modulo, round_beyond, round_integer
 from hloom.functional.values import FALSE, NONE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
 from hloom.ir import dtype
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 PREDICATE = dtype("pred")
+EXACT_DIGITS = 22
+"""The largest power of ten that a float holds exactly."""
+MOST_DECIMAL_DIGITS, MOST_WHOLE_DIGITS = 323, 308
+"""Beyond so many digits a float is as it is, or zero (CPython's `float___round___impl`)."""
 
 
 @row(abs)
@@ -43,7 +48,7 @@ def _conversion(cls: type) -> Handler:
             truth = interpreter.operators.truth(value)
             return Const(truth) if isinstance(truth, bool) else Array(truth, True)
         if cls is complex and rest:
-            return interpreter.operators.binary("+", value, interpreter.operators.binary("*", rest[0], Const(1j)))
+            return _complex_of_parts(interpreter, value, rest[0])
         if isinstance(value, Const) and rest:
             try:
                 return Const(cls(value.value, *(interpreter.static(item, "an argument") for item in rest)))
@@ -58,6 +63,18 @@ def _conversion(cls: type) -> Handler:
         return interpreter.numbers.to_python(value, cls)
 
     return convert
+
+
+def _complex_of_parts(interpreter: Interpreter, real: AbstractValue, imaginary: AbstractValue) -> AbstractValue:
+    """`complex(a, b)`: real numbers are its parts, which a product with 1j would not keep; else it is a + b 1j."""
+    if all(isinstance(part, Const) for part in (real, imaginary)):
+        return interpreter.calls.known_call(complex, [real, imaginary], {})
+    numbers = interpreter.numbers
+    parts = [numbers.array(part) if isinstance(part, (Array, Const)) else None for part in (real, imaginary)]
+    if any(part is None or part.dims or part.dtype.is_complex for part in parts):
+        return interpreter.operators.binary("+", real, interpreter.operators.binary("*", imaginary, Const(1j)))
+    nodes = [numbers.convert(part.node, numbers.of_python[float]) for part in parts if part is not None]
+    return Array(interpreter.emitter.op("complex", *nodes), True)
 
 
 for _cls in (bool, int, float, complex):
@@ -86,7 +103,7 @@ def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
     if is_float or (isinstance(given, Array) and not given.dtype.is_integer):
         interpreter.raise_error(TypeError, f"{described(given)} cannot be interpreted as an integer")
     if isinstance(value, Const) and all(isinstance(item, Const) for item in digits):
-        return Const(round(value.value, *(item.value for item in digits)))  # type: ignore[attr-defined]
+        return interpreter.calls.known_call(round, [value, *digits], {})
     array = interpreter.numbers.array(value)
     emitter = interpreter.emitter
     if not array.weak:
@@ -105,24 +122,55 @@ def rounded(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
             or digits[0].value >= 0
         ):
             return whole
-        return interpreter.calls.call(interpreter.embed(round_integer), [whole, Const(10 ** -digits[0].value)], {})
+        return _rounded_whole(interpreter, whole, -digits[0].value)
     if not digits or (isinstance(digits[0], Const) and digits[0].value is None):
         node = emitter.elementwise("round-nearest-even", array.node)
         return interpreter.numbers.to_python(Array(node, True), int)
     count = interpreter.static(digits[0], "the digits of round()")
-    if not isinstance(count, int) or not -15 <= count <= 15:
-        interpreter.refuse("round() takes -15 to 15 digits here")
-    return Array(_rounded_decimal(interpreter, array, count), True)
+    if isinstance(count, int) and (count > MOST_DECIMAL_DIGITS or count < -MOST_WHOLE_DIGITS):
+        zero = emitter.mul(array.node, emitter.like(0.0, array.node))
+        made = emitter.select(emitter.op("is-finite", array.node), zero, array.node)
+        return array if count > 0 else Array(made, True)
+    if not isinstance(count, int) or abs(count) > EXACT_DIGITS:
+        interpreter.refuse(f"round() takes -{EXACT_DIGITS} to {EXACT_DIGITS} digits here")
+    return Array((_rounded_decimal if count >= 0 else _rounded_to_tens)(interpreter, array, abs(count)), True)
+
+
+def _rounded_whole(interpreter: Interpreter, whole: Array, digits: int) -> AbstractValue:
+    """An integer rounded to tens, hundreds and so on."""
+    largest = 2 ** (whole.dtype.bits - 1) - 1
+    scale = 10 ** min(digits, 20)
+    if scale <= largest:
+        return interpreter.calls.call(interpreter.embed(round_integer), [whole, Const(scale)], {})
+    if scale // 2 > largest:
+        return interpreter.operators.binary("*", whole, Const(0))
+    return interpreter.calls.call(interpreter.embed(round_beyond), [whole, Const(scale // 2)], {})
+
+
+def _rounded_to_tens(interpreter: Interpreter, array: Array, digits: int) -> Any:
+    """A float rounded to tens, hundreds and so on, ties to even: the rest by a power of ten is exact."""
+    emitter, node = interpreter.emitter, array.node
+    size, scale = emitter.op("abs", node), emitter.like(10.0**digits, node)
+    rest = emitter.elementwise("remainder", size, scale)
+    other = emitter.sub(scale, rest)
+    is_tie = emitter.compare("EQ", rest, other)
+    double_rest = emitter.elementwise("remainder", size, emitter.mul(scale, emitter.like(2.0, node)))
+    is_odd = emitter.compare("GT", double_rest, scale)
+    is_up = emitter.select(is_tie, is_odd, emitter.compare("GT", rest, other))
+    rounded = emitter.select(is_up, emitter.add(size, other), emitter.sub(size, rest))
+    is_finite = emitter.op("is-finite", node)
+    fits = emitter.elementwise("or", emitter.op("is-finite", rounded), emitter.elementwise("not", is_finite))
+    interpreter.check(fits, OverflowError, "rounded value too large to represent")
+    signed = emitter.select(emitter.compare("LT", node, emitter.like(0.0, node)), emitter.neg(rounded), rounded)
+    is_plain = emitter.elementwise("and", is_finite, emitter.compare("NE", node, emitter.like(0.0, node)))
+    return emitter.select(is_plain, signed, node)
 
 
 def _rounded_decimal(interpreter: Interpreter, array: Array, digits: int) -> Any:
     """The nearest decimal number of so many digits: ties are decided by an exact product, in two parts."""
     emitter = interpreter.emitter
     node = array.node
-    scale = emitter.like(10.0 ** abs(digits), node)
-    if digits < 0:
-        whole = emitter.elementwise("round-nearest-even", emitter.div(node, scale))
-        return emitter.mul(whole, scale)
+    scale = emitter.like(10.0**digits, node)
     product = emitter.mul(node, scale)
     split = emitter.like(134217729.0 if array.dtype.name == "f64" else 4097.0, node)
 
@@ -146,9 +194,13 @@ def _rounded_decimal(interpreter: Interpreter, array: Array, digits: int) -> Any
     above, below = emitter.compare("GT", error, zero), emitter.compare("LT", error, zero)
     decided = emitter.select(above, up, emitter.select(below, down, nearest))
     whole = emitter.select(exact_half, decided, nearest)
-    result = emitter.div(whole, scale)
-    is_small = emitter.compare("LT", emitter.op("abs", product), emitter.like(4503599627370496.0, node))
-    return emitter.select(is_small, result, node)
+    # XLA multiplies by the inverse of a constant, which rounds twice: the divisor is no constant to it.
+    divisor = emitter.add(scale, emitter.mul(node, zero))
+    result = emitter.div(whole, divisor)
+    signed = emitter.select(emitter.compare("EQ", result, zero), emitter.mul(node, zero), result)
+    limit = 9007199254740992.0 if array.dtype.name == "f64" else 16777216.0  # beyond, a float has no further digits
+    is_small = emitter.compare("LT", emitter.op("abs", product), emitter.like(limit, node))
+    return emitter.select(is_small, signed, node)
 
 
 @row(pow)
@@ -156,11 +208,12 @@ def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
     check_count(interpreter, arguments, 2, 3, "pow")
     if len(arguments) == 3:
         if all(isinstance(value, Const) for value in arguments):
-            return Const(pow(*(value.value for value in arguments)))  # type: ignore[attr-defined]
+            return interpreter.calls.known_call(pow, arguments, keywords)
         for value in arguments:
             if not issubclass(interpreter.classes.class_of(value), int):
                 interpreter.raise_error(TypeError, "pow() 3rd argument not allowed unless all arguments are integers")
-        return interpreter.calls.call(interpreter.embed(power_modulo), arguments, {})
+        limit = Const(math.isqrt(2 ** (interpreter.numbers.of_python[int].bits - 1) - 1))
+        return interpreter.calls.call(interpreter.embed(power_modulo), [*arguments, limit], {})
     return interpreter.operators.binary("**", *arguments)
 
 
@@ -245,12 +298,20 @@ def total(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
     source, *rest = arguments
     start = rest[0] if rest else keywords.get("start", Const(0))
     if isinstance(source, Array) and source.dims:
-        made = interpreter.library.call(np.sum, [source], {"axis": Const(0)})
+        made = _summed(interpreter, source)
         return made if isinstance(start, Const) and start.value == 0 else interpreter.operators.binary("+", start, made)
     result = start
     for item in interpreter.members.items(source):
         result = interpreter.operators.binary("+", result, item)
     return result
+
+
+def _summed(interpreter: Interpreter, source: Array) -> AbstractValue:
+    """The sum of an array's rows as Python adds them up: in their own type, of bools in integers."""
+    made = interpreter.library.call(np.sum, [source], {"axis": Const(0)})
+    if isinstance(made, Array) and source.dtype.is_integer and made.dtype is not source.dtype:
+        return Array(interpreter.numbers.convert(made.node, source.dtype))
+    return made
 
 
 def _quantified(is_all: bool) -> Handler:

@@ -1,21 +1,23 @@
-"""The functions of math and cmath, with the errors that they raise outside their domains."""
+"""The functions of math, with the errors that they raise outside their domains."""
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functional.builtin_functions.arithmetic import total
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
-from hloom.functional.prelude import MATH_PRELUDE
-from hloom.functional.values import AbstractValue, Array, Const, described
+from hloom.functional.prelude import MATH_PRELUDE, fsum
+from hloom.functional.values import AbstractValue, Array, Const, Tuple, described
+from hloom.ir import TensorType, dtype
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
+
+
+PREDICATE = dtype("pred")
 
 
 def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], None] | None = None) -> Handler:
@@ -27,13 +29,7 @@ def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], Non
                 return Const(plain(*(value.value for value in arguments)))  # type: ignore[attr-defined]
             except Exception as error:
                 interpreter.raise_error(type(error), str(error))
-        nodes: list[Any] = []
-        for value in arguments:
-            array = interpreter.numbers.array(value) if isinstance(value, (Array, Const)) else None
-            if array is None or array.type.element_count != 1 or array.dtype.is_complex:
-                interpreter.raise_error(TypeError, f"math.{name} takes real numbers, not {described(value)}")
-            node = interpreter.emitter.reshape(array.node, ()) if array.dims else array.node
-            nodes.append(interpreter.numbers.convert(node, interpreter.numbers.of_python[float]))
+        nodes = [_real(interpreter, value, name) for value in arguments]
         if check is not None:
             check(interpreter, nodes)
         if opcode is not None:
@@ -45,8 +41,31 @@ def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], Non
     return apply
 
 
+def _real(interpreter: Interpreter, value: AbstractValue, name: str) -> Any:
+    """A real number as a float of Python's."""
+    array = interpreter.numbers.array(value) if isinstance(value, (Array, Const)) else None
+    if array is None or array.type.element_count != 1 or array.dtype.is_complex:
+        interpreter.raise_error(TypeError, f"math.{name} takes real numbers, not {described(value)}")
+    node = interpreter.emitter.reshape(array.node, ()) if array.dims else array.node
+    return interpreter.numbers.convert(node, interpreter.numbers.of_python[float])
+
+
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-                "atanh": "arctanh", "pow": "float_power"}  # fmt: skip
+                "atanh": "arctanh"}  # fmt: skip
+
+
+def _not(interpreter: Interpreter, node: Any) -> Any:
+    return interpreter.emitter.elementwise("not", node)
+
+
+def _fmod_check(interpreter: Interpreter, nodes: Any) -> None:
+    """An infinite dividend, or a divisor of zero, where neither is NaN."""
+    emitter = interpreter.emitter
+    x, y = nodes
+    is_number = emitter.elementwise("and", emitter.compare("EQ", x, x), emitter.compare("EQ", y, y))
+    infinite = emitter.compare("EQ", emitter.op("abs", x), emitter.like(math.inf, x))
+    wrong = emitter.elementwise("or", infinite, emitter.compare("EQ", y, emitter.like(0.0, y)))
+    interpreter.check(_not(interpreter, emitter.elementwise("and", wrong, is_number)), ValueError, "math domain error")
 
 
 def _domain(test: Callable[[Any, Any], Any]) -> Callable[[Interpreter, Any], None]:
@@ -91,7 +110,7 @@ for _name, _opcode, _check in (
     ("acos", None, _UNIT), ("atan", None, None), ("sinh", None, _range_check("sinh")),
     ("cosh", None, _range_check("cosh")),
     ("asinh", None, None), ("acosh", None, _FROM_ONE), ("atanh", None, _INSIDE_UNIT), ("copysign", None, None),
-    ("hypot", None, None), ("degrees", None, None), ("radians", None, None), ("fmod", "remainder", None),
+    ("degrees", None, None), ("radians", None, None), ("fmod", "remainder", _fmod_check),
     ("remainder", None, None),
 ):  # fmt: skip
     if hasattr(math, _name) and _name != "remainder":
@@ -105,11 +124,36 @@ for _name in ("erf", "erfc", "gamma", "lgamma"):
         if isinstance(value, Const):
             return interpreter.calls.known_call(getattr(math, name), arguments, keywords)
         whole = interpreter.numbers.array(value, interpreter.numbers.of_python[float])
+        if name in ("gamma", "lgamma"):
+            _check_pole(interpreter, whole.node, name)
         made = interpreter.library.call(getattr(math, name), [Array(whole.node)], {})
         assert isinstance(made, Array)
+        if name in ("gamma", "lgamma"):
+            _check_overflow(interpreter, made.node, whole.node)
         return Array(made.node, True)
 
     BUILTINS[getattr(math, _name)] = _special
+
+
+def _check_pole(interpreter: Interpreter, node: Any, name: str) -> None:
+    """The gamma function has poles at zero and at the whole numbers below, and no limit at -infinity."""
+    emitter = interpreter.emitter
+    is_integral = emitter.compare("EQ", emitter.elementwise("floor", node), node)
+    wrong = emitter.elementwise("and", is_integral, emitter.compare("LE", node, emitter.like(0.0, node)))
+    if name == "lgamma":
+        wrong = emitter.elementwise("and", wrong, emitter.op("is-finite", node))
+    interpreter.check(_not(interpreter, wrong), ValueError, "math domain error")
+
+
+def _check_overflow(interpreter: Interpreter, result: Any, *operands: Any) -> None:
+    """A result that is infinite though no operand is."""
+    emitter = interpreter.emitter
+    fits = emitter.compare("NE", emitter.op("abs", result), emitter.like(math.inf, result))
+    for operand in operands:
+        fits = emitter.elementwise("or", fits, _not(interpreter, emitter.op("is-finite", operand)))
+    interpreter.check(fits, OverflowError, "math range error")
+
+
 _LOG = _math("log", "log", _POSITIVE)
 
 
@@ -125,8 +169,24 @@ def logarithm(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
 def float_power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     if all(isinstance(value, Const) for value in arguments):
         return interpreter.calls.known_call(math.pow, arguments, keywords)
-    convert = BUILTINS[float]
-    return interpreter.operators.binary("**", *(convert(interpreter, [value], {}) for value in arguments))
+    emitter = interpreter.emitter
+    base, exponent = (_real(interpreter, value, "pow") for value in arguments)
+    zero = emitter.like(0.0, base)
+    is_zero = emitter.elementwise("and", emitter.compare("EQ", base, zero), emitter.compare("LT", exponent, zero))
+    is_fraction = emitter.compare("NE", emitter.elementwise("floor", exponent), exponent)
+    is_complex = emitter.elementwise("and", emitter.compare("LT", base, zero), is_fraction)
+    wrong = emitter.elementwise("or", is_zero, is_complex)
+    for node in (base, exponent):
+        wrong = emitter.elementwise("and", wrong, emitter.op("is-finite", node))
+    interpreter.check(_not(interpreter, wrong), ValueError, "math domain error")
+    made = emitter.elementwise("power", base, exponent)
+    _check_overflow(interpreter, made, base, exponent)
+    return Array(made, True)
+
+
+@row(math.exp2)
+def power_of_two(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return float_power(interpreter, [Const(2.0), *arguments], keywords)
 
 
 def _to_integer(name: str, opcode: str | None) -> Handler:
@@ -182,15 +242,42 @@ def math_product(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 
 @row(math.fsum)
 def math_sum(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return interpreter.operators.binary("+", Const(0.0), total(interpreter, arguments, {}))
+    items = list(interpreter.members.items(arguments[0]))
+    if all(isinstance(item, Const) for item in items):
+        return interpreter.calls.known_call(math.fsum, [Tuple(tuple(items))], {})
+    values = interpreter.library.as_array(Tuple(tuple(Array(_real(interpreter, item, "fsum"), True) for item in items)))
+    return interpreter.calls.call(interpreter.embed(fsum), [values], {})
 
 
 @row(math.hypot)
 def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    squares: AbstractValue = Const(0.0)
-    for value in arguments:
-        squares = interpreter.operators.binary("+", squares, interpreter.operators.binary("*", value, value))
-    return BUILTINS[math.sqrt](interpreter, [squares], {})
+    """The root of a sum of squares, scaled by a power of two where those would over- or underflow."""
+    if all(isinstance(value, Const) for value in arguments):
+        return interpreter.calls.known_call(math.hypot, arguments, keywords)
+    emitter = interpreter.emitter
+    nodes = [_real(interpreter, value, "hypot") for value in arguments]
+    largest, is_infinite = emitter.like(0.0, nodes[0]), emitter.constant(False, TensorType(PREDICATE))
+    for node in nodes:
+        size = emitter.op("abs", node)
+        largest = emitter.elementwise("maximum", largest, size)
+        infinity = emitter.like(math.inf, size)
+        is_infinite = emitter.elementwise("or", is_infinite, emitter.compare("EQ", size, infinity))
+    wide = interpreter.numbers.of_python[float].name == "f64"
+    reach, shift = (2.0**500, 2.0**600) if wide else (2.0**60, 2.0**75)
+    is_large = emitter.compare("GT", largest, emitter.like(reach, largest))
+    is_small = emitter.compare("LT", largest, emitter.like(1 / reach, largest))
+
+    def chosen(for_large: float, for_small: float) -> Any:
+        others = emitter.select(is_small, emitter.like(for_small, largest), emitter.like(1.0, largest))
+        return emitter.select(is_large, emitter.like(for_large, largest), others)
+
+    scale, back = chosen(1 / shift, shift), chosen(shift, 1 / shift)
+    total = emitter.like(0.0, nodes[0])
+    for node in nodes:
+        scaled = emitter.mul(node, scale)
+        total = emitter.add(total, emitter.mul(scaled, scaled))
+    made = emitter.mul(emitter.elementwise("sqrt", total), back)
+    return Array(emitter.select(is_infinite, emitter.like(math.inf, made), made), True)
 
 
 def _whole(name: str) -> Handler:
@@ -206,17 +293,3 @@ def _whole(name: str) -> Handler:
 
 for _name in MATH_PRELUDE:
     BUILTINS[getattr(math, _name)] = _whole(_name)
-for _name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "phase", "asin", "acos", "atan"):
-
-    def _complex(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
-    ) -> AbstractValue:
-        if all(isinstance(value, Const) for value in arguments):
-            return interpreter.calls.known_call(getattr(cmath, name), arguments, keywords)
-        whole = interpreter.numbers.array(arguments[0], interpreter.numbers.of_python[complex])
-        names = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "phase": "angle"}
-        made = interpreter.library.call(getattr(np, names.get(name, name)), [Array(whole.node)], {})
-        assert isinstance(made, Array)
-        return Array(made.node, True)
-
-    BUILTINS[getattr(cmath, _name)] = _complex

@@ -165,9 +165,14 @@ def _method(table: MethodTable, *names: str) -> Callable[[Any], Any]:
 # Numbers
 
 
+def _number(interpreter: Interpreter, owner: Array) -> Array:
+    """A number; of Python's bools the integer that they are."""
+    return interpreter.numbers.as_number(owner)
+
+
 @_method(NUMBER_METHODS, "conjugate")
 def _conjugate(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Array(interpreter.emitter.conjugate(owner.node), True)
+    return Array(interpreter.emitter.conjugate(_number(interpreter, owner).node), True)
 
 
 @_method(NUMBER_METHODS, "is_integer")
@@ -175,21 +180,22 @@ def _is_integer(interpreter: Interpreter, owner: Array, arguments: Arguments, ke
     if not owner.dtype.is_float:
         return TRUE
     emitter = interpreter.emitter
-    return Array(emitter.compare("EQ", emitter.elementwise("floor", owner.node), owner.node), True)
+    is_integral = emitter.compare("EQ", emitter.elementwise("floor", owner.node), owner.node)
+    return Array(emitter.elementwise("and", is_integral, emitter.op("is-finite", owner.node)), True)
 
 
 @_method(NUMBER_METHODS, "bit_length")
 def _bit_length(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     emitter = interpreter.emitter
-    size = interpreter.numbers.absolute(owner)
+    size = interpreter.numbers.absolute(_number(interpreter, owner))
     assert isinstance(size, Array)
     zeros = emitter.elementwise("count-leading-zeros", size.node)
-    return Array(emitter.sub(emitter.like(owner.dtype.bits, zeros), zeros), True)
+    return Array(emitter.sub(emitter.like(size.dtype.bits, zeros), zeros), True)
 
 
 @_method(NUMBER_METHODS, "bit_count")
 def _bit_count(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    size = interpreter.numbers.absolute(owner)
+    size = interpreter.numbers.absolute(_number(interpreter, owner))
     assert isinstance(size, Array)
     return Array(interpreter.emitter.elementwise("popcnt", size.node), True)
 
