@@ -44,6 +44,7 @@ KEYS = {
     "custom_calls": dict,
     "unresolved": list,
     "notes": list,
+    "sizes": dict,
 }
 """What the JSON of `inspect` has, and of which type."""
 

@@ -37,6 +37,7 @@ from hloom.analysis.control_flow import callees as callees
 from hloom.analysis.control_flow import element_type as element_type
 from hloom.analysis.control_flow import flow_of as flow_of
 from hloom.analysis.control_flow import forwarded as forwarded
+from hloom.analysis.control_flow import forwarded_from as forwarded_from
 from hloom.analysis.control_flow import initial_state as initial_state
 from hloom.analysis.control_flow import is_branch as is_branch
 from hloom.analysis.control_flow import is_control_flow as is_control_flow
@@ -109,6 +110,9 @@ from hloom.analysis.scopes import ScopePaths as ScopePaths
 from hloom.analysis.scopes import pytree_path as pytree_path
 from hloom.analysis.scopes import scope_of_name as scope_of_name
 from hloom.analysis.scopes import scopes as scopes
+from hloom.analysis.size_note import ALL_KNOWN as ALL_KNOWN
+from hloom.analysis.size_note import SizeNote as SizeNote
+from hloom.analysis.size_note import size_note as size_note
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import first_array as first_array
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, Cost
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
 from hloom.analysis.rules import cost_rule
+from hloom.analysis.size_note import SizeNote, size_note
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module
@@ -72,7 +73,8 @@ class CostReport(Displayed):
         self._analyses: dict[CostOptions, CostAnalysis] = {}
 
     def __repr__(self) -> str:
-        return f"<cost of {self.module.name}: {self.total}>"
+        note = f"; {self.sizes}" if self.sizes else ""
+        return f"<cost of {self.module.name}: {self.sizes.qualifier}{self.total}{note}>"
 
     def display(self) -> Display:
         totals = [
@@ -87,6 +89,11 @@ class CostReport(Displayed):
         uncounted = [(name,) for name in self.uncounted]
         tables.append(DisplayTable("not counted", ("instruction",), uncounted, len(uncounted)))
         return Display(repr(self), tables, 'report.by("scope", depth=2)')
+
+    @cached_property
+    def sizes(self) -> SizeNote:
+        """What the figures leave out or assume where dimensions have no size; false where all have one."""
+        return size_note(self.module)
 
     @property
     def total(self) -> Cost:
@@ -199,6 +206,7 @@ class CostReport(Displayed):
         names = ("total", "total_once", "mathematical", "minimum")
         return {
             "module": self.module.name,
+            "sizes": asdict(self.sizes),
             **{name: _without_unknown(getattr(self, name)).to_json() for name in names},
             "unknown_trips": self.unknown_trips,
             "loops": [

@@ -13,6 +13,7 @@ from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import scopes
+from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -161,6 +162,7 @@ class MemoryReport(Displayed):
     timeline: tuple[tuple[int, int], ...]
     opaque_calls: int = 0
     xla: XlaAccount | None = field(default=None)
+    sizes: SizeNote = ALL_KNOWN
 
     def fits(self, budget: int) -> bool:
         """Whether a run takes no more than so many bytes."""
@@ -199,7 +201,9 @@ class MemoryReport(Displayed):
             f"of them aliased {self.aliases:,}",
             f"temporaries {self.temporaries:,}",
         )
-        return f"{self.module}: {self.peak:,} bytes at the peak, at {self.peak_instruction}: {', '.join(parts)}"
+        peak = f"{self.sizes.qualifier}{self.peak:,} bytes at the peak, at {self.peak_instruction}"
+        note = f"; {self.sizes}" if self.sizes else ""
+        return f"{self.module}: {peak}: {', '.join(parts)}{note}"
 
 
 def memory_report(
@@ -245,6 +249,7 @@ def memory_report(
         timeline=_thinned(timeline[: live.length]),
         opaque_calls=live.values.opaque_calls,
         xla=xla_account(module),
+        sizes=size_note(module),
     )
 
 

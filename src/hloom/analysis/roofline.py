@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -96,7 +96,9 @@ class Roofline(Displayed):
         self._graphs: dict[Graph, list[Timing]] = {}
 
     def __repr__(self) -> str:
-        return f"<roofline of {self.report.module.name} on {self.device.name}: {self.seconds:.3g} s>"
+        sizes = self.report.sizes
+        time = f"{sizes.qualifier}{self.seconds:.3g} s{f'; {sizes}' if sizes else ''}"
+        return f"<roofline of {self.report.module.name} on {self.device.name}: {time}>"
 
     def display(self) -> Display:
         bounds = list(self.bounds().items())
@@ -157,6 +159,7 @@ class Roofline(Displayed):
             "module": self.report.module.name,
             "device": self.device.name,
             "is_estimate": True,
+            "sizes": asdict(self.report.sizes),
             "fused_by": "compiler" if self.is_fused else "model",
             "seconds": self.seconds,
             "start_seconds": self.device.start_seconds,

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from heapq import nlargest
 from typing import Any
 
+from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
 from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter, TensorType, Type, without_layout
 from hloom.ops import collective
 from hloom.text import Display, Displayed, DisplayTable, HloomError
@@ -61,7 +62,7 @@ class Summary(Displayed):
 
     Counts by opcode and by element type go from many to few; `dtypes` counts the arrays that instructions yield.
     `calls` begins with the entry. `unreached` are computations that the entry does not call. Bytes that are not known
-    (dimensions without a bound) count as 0.
+    (dimensions without a bound) count as 0, and `sizes` says so.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Summary(Displayed):
     custom_calls: Mapping[str, int]
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
+    sizes: SizeNote = ALL_KNOWN
 
     def to_json(self) -> dict[str, Any]:
         """The account as a dict of plain values, which `json.dumps` takes."""
@@ -111,8 +113,9 @@ class Summary(Displayed):
         opcodes = ", ".join(f"{opcode} {count:,}" for opcode, count in list(self.opcodes.items())[:8])
         return (
             f"{self.name}: {self.computation_count:,} computations, {self.instruction_count:,} instructions; "
-            f"{self.parameter_count:,} parameters of {self.parameter_bytes:,} bytes, "
-            f"{self.output_count:,} outputs of {self.output_bytes:,} bytes; {opcodes}"
+            f"{self.parameter_count:,} parameters of {self.sizes.qualifier}{self.parameter_bytes:,} bytes, "
+            f"{self.output_count:,} outputs of {self.sizes.qualifier}{self.output_bytes:,} bytes; {opcodes}"
+            f"{f'; {self.sizes}' if self.sizes else ''}"
         )
 
 
@@ -151,6 +154,7 @@ def summary(module: Module) -> Summary:
         custom_calls=dict(_custom_calls(nodes).most_common()),
         unresolved=tuple(str(name) for name in module.unresolved),
         notes=tuple(module.notes),
+        sizes=size_note(module),
     )
 
 

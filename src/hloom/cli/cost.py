@@ -111,7 +111,9 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
 
 
 def _totals(report: CostReport) -> Table:
-    table = new_table("totals", "counted", ">flops", ">transcendentals", ">bytes accessed")
+    sizes = report.sizes
+    title = f"totals, {sizes}" if sizes else "totals"
+    table = new_table(title, "counted", ">flops", ">transcendentals", ">bytes accessed")
     lines: list[tuple[str, Cost]] = [
         ("loops as often as they run", report.total),
         ("loops once, as XLA does", report.total_once),
@@ -121,7 +123,8 @@ def _totals(report: CostReport) -> Table:
         lines.append(("cheapest branches", report.minimum))
     for name, total in lines:
         counts = (f"{max(total.flops, 0):,}", f"{total.transcendentals:,}")  # XLA counts -1 for a custom call
-        table.add_row(name, *counts, byte_text(max(total.bytes_accessed, 0)))
+        cells = (*counts, byte_text(max(total.bytes_accessed, 0)))
+        table.add_row(name, *(f"{sizes.qualifier}{cell}" for cell in cells))
     return table
 
 

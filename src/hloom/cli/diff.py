@@ -17,6 +17,7 @@ from rich.text import Text
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
+from hloom.analysis import size_note
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json
@@ -158,7 +159,7 @@ def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableTy
     if limit:
         yield from _lists(result, limit)
     if isinstance(result.costs, CostDifference):
-        yield from _costs(result.costs, limit)
+        yield from _costs(result.costs, limit, result.before, result.after)
     elif result.costs:
         yield Text(result.costs)
 
@@ -202,11 +203,14 @@ def _cells(node: Node) -> tuple[Text, Text]:
     return Text(cut(node.name, 35)), Text(cut(node.graph.name, 30))
 
 
-def _costs(costs: CostDifference, limit: int) -> Iterator[RenderableType]:
+def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> Iterator[RenderableType]:
     title = f"costs, times on {costs.device}; memory: {costs.before.schedule} and {costs.after.schedule} schedule"
+    notes = {name: size_note(module) for name, module in (("before", before), ("after", after))}
+    title += "".join(f"; {name}: {note}" for name, note in notes.items() if note)
     table = new_table(title, "figure", ">before", ">after", ">change")
     for row in costs.totals():
-        numbers = [_figure(row["figure"], row[name]) for name in ("before", "after", "change")]
+        sides = [f"{note.qualifier}{_figure(row['figure'], row[name])}" for name, note in notes.items()]
+        numbers = [*sides, _figure(row["figure"], row["change"])]
         table.add_row(row["figure"], *numbers)
     yield table
     collectives = costs.collectives()

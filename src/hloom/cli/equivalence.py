@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Module, TensorType, Type
-from hloom.runtime import Difference, compare, random_inputs, run
+from hloom.runtime import Difference, InputDomain, compare, input_domains, random_inputs, run
 from hloom.text import HloomError
 
 MOST_DIFFERENCES = 10
@@ -67,7 +67,7 @@ def check_equivalence(before: Module, after: Module, seed: int, rtol: float | No
         first = run(before, seed=seed)
         second = run(after, _remaining_inputs(before, after, first.inputs))
     else:
-        inputs = _inputs_of_two(kinds[0], kinds[1], seed)
+        inputs = _inputs_of_two(kinds[0], kinds[1], seed, input_domains(before))
         first, second = run(before, inputs[0]), run(after, inputs[1])
     differences = compare(first.outputs, second.outputs, rtol)
     return EquivalenceResult(seed, len(first.outputs), differences, _worst(first.outputs, second.outputs))
@@ -104,10 +104,10 @@ def _remaining_inputs(before: Module, after: Module, inputs: Sequence[np.ndarray
 
 
 def _inputs_of_two(
-    left: Sequence[TensorType], right: Sequence[TensorType], seed: int
+    left: Sequence[TensorType], right: Sequence[TensorType], seed: int, domains: Sequence[InputDomain]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Inputs of two modules that differ in some types only: there, what is drawn is 0 or 1, a mask in either type."""
-    first, second = random_inputs(left, seed), random_inputs(right, seed)
+    first, second = random_inputs(left, seed, domains), random_inputs(right, seed, domains)
     for index, (one, other) in enumerate(zip(left, right, strict=True)):
         if one.dtype is not other.dtype:
             mask = np.random.default_rng([seed, index]).integers(0, 2, one.dims)

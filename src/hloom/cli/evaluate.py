@@ -11,11 +11,19 @@ from hloom.analysis import bytes_of
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
-from hloom.cli.run import arrays_in_order, check_output, output_record, output_tables, save_outputs
+from hloom.cli.run import (
+    arrays_in_order,
+    check_output,
+    not_finite,
+    not_finite_record,
+    output_record,
+    output_tables,
+    save_outputs,
+)
 from hloom.cli.tables import note_tables, write_tables
 from hloom.evaluate import MOST_BYTES, MOST_STEPS, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
-from hloom.runtime import load_arrays, output_rows, random_inputs
+from hloom.runtime import input_domains, load_arrays, output_rows, random_inputs
 from hloom.text import HloomError, Unsupported
 
 DRAWING_BYTES = 16
@@ -74,12 +82,13 @@ def command(
     if output is not None:
         save_outputs(output, outputs)
     rows = output_rows(outputs)
+    origin = not_finite(program, arrays, rows)
     if json_output:
-        write_json({"outputs": [output_record(row) for row in rows]}, None)
+        write_json({"outputs": [output_record(row) for row in rows], **not_finite_record(origin)}, None)
     elif output == STDOUT:
-        note_tables(output_tables(rows))
+        note_tables(output_tables(rows, origin))
     else:
-        write_tables(output_tables(rows), None)
+        write_tables(output_tables(rows, origin), None)
 
 
 def _bytes(size: str) -> int:
@@ -99,7 +108,7 @@ def drawn(module: Module, seed: int, most_bytes: int, hint: str = "--memory allo
             f"to draw the inputs may take {need:,} bytes: more than the {most_bytes:,} allowed",
             hint=hint,
         )
-    return random_inputs(types, seed)
+    return random_inputs(types, seed, input_domains(module))
 
 
 def _input_types(program: Module) -> list[TensorType]:

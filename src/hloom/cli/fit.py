@@ -9,6 +9,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
+from hloom.analysis import size_note
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
@@ -101,9 +102,10 @@ def _counts(text: str) -> list[int]:
 def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     """The combinations, what was left out, and why the best is the best."""
     best = result.best
+    sizes = size_note(result.module)
     heading = f"{result.module.name} on {result.devices} {result.device}"
     table = new_table(
-        f"{heading}, {byte_text(round(result.memory or 0))} each: best first",
+        f"{heading}, {byte_text(round(result.memory or 0))} each: best first{f'; {sizes}' if sizes else ''}",
         "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
     )  # fmt: skip
     shown = [

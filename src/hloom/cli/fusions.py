@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import device
 from hloom.cli.completion import complete_device
-from hloom.cli.input import note_whole_program, progress, read_program
+from hloom.cli.input import note_sizes, note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
@@ -71,6 +71,7 @@ def command(
     chosen = device(name, listed)
     program = read_program(source)
     note_whole_program(program)
+    note_sizes(program)
     with progress("estimating"):
         report = fusions(program, chosen)
     if json_output:

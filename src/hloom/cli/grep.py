@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hloom.cli.input import progress, read_program
+from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.cli.tables import byte_text, time_text
@@ -62,6 +62,7 @@ def command(
     """
     try:
         program = read_program(source)
+        note_sizes(program)
         with progress("searching"):
             matches = query(program, expression, device=device)
             text = "" if only_count or json_output else _text(matches, only_lines)

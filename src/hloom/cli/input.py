@@ -14,7 +14,7 @@ from time import monotonic
 
 import click
 
-from hloom.analysis import awaits_partitioning
+from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
 from hloom.hlo import STDIN, DumpedModule, ForeignText, SeveralModules, dumped_module
@@ -83,6 +83,13 @@ def note_whole_program(module: Module) -> None:
             "note: the module is not partitioned yet: numbers are of the whole program, not of one of its devices",
             err=True,
         )
+
+
+def note_sizes(module: Module) -> None:
+    """Say on standard error what numbers leave out or assume where dimensions have no size."""
+    sizes = size_note(module)
+    if sizes:
+        click.echo(f"note: numbers are {sizes.qualifier}what is shown: {sizes}", err=True)
 
 
 @contextmanager

@@ -86,8 +86,11 @@ def _head_rows(report: Summary) -> Iterator[tuple[str, str]]:
     yield "module", f"{report.name} ({report.source})"
     yield "entry", f"{report.entry}, {report.entry_instruction_count:,} instructions"
     yield "whole", f"{report.computation_count:,} computations, {report.instruction_count:,} instructions"
-    yield "takes", f"{report.parameter_count:,} parameters, {byte_text(report.parameter_bytes)}"
-    yield "yields", f"{report.output_count:,} outputs, {byte_text(report.output_bytes)}"
+    least = report.sizes.qualifier
+    yield "takes", f"{report.parameter_count:,} parameters, {least}{byte_text(report.parameter_bytes)}"
+    yield "yields", f"{report.output_count:,} outputs, {least}{byte_text(report.output_bytes)}"
+    if report.sizes:
+        yield "bytes", str(report.sizes)
     elided = f"; {report.elided_constant_count:,} left out of the text" if report.elided_constant_count else ""
     yield "constants", f"{byte_text(report.constant_bytes)}{elided}"
     yield "devices", f"{report.replica_count:,} replicas x {report.partition_count:,} partitions"

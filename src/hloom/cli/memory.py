@@ -98,10 +98,13 @@ def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINE
 
 def _sizes(report: MemoryReport) -> Table:
     xla = report.xla
-    table = new_table(f"memory, schedule: {report.schedule}", "what", ">bytes", ">", *([">XLA's own"] if xla else []))
+    sizes = f", {report.sizes}" if report.sizes else ""
+    title = f"memory, schedule: {report.schedule}{sizes}"
+    table = new_table(title, "what", ">bytes", ">", *([">XLA's own"] if xla else []))
     for name in ("arguments", "outputs", "aliases", "temporaries", "peak"):
         size = getattr(report, name)
-        table.add_row(name, f"{size:,}", byte_text(size), *([f"{getattr(xla, name):,}"] if xla else []))
+        bytes_text = f"{report.sizes.qualifier}{size:,}"
+        table.add_row(name, bytes_text, byte_text(size), *([f"{getattr(xla, name):,}"] if xla else []))
     return table
 
 
@@ -139,7 +142,8 @@ def _donatable(report: MemoryReport, top: int) -> Table:
 
 def _verdict(report: MemoryReport, budget: int, top: int) -> Iterator[RenderableType]:
     if report.fits(budget):
-        yield Text(f"fits into {byte_text(budget)}: {byte_text(budget - report.peak)} are left")
+        known = "what is counted " if report.sizes.unbounded_count else ""
+        yield Text(f"{known}fits into {byte_text(budget)}: {byte_text(budget - report.peak)} are left")
         return
     missing = report.peak - budget
     yield Text(f"does not fit into {byte_text(budget)}: {byte_text(missing)} are too many")

@@ -117,8 +117,8 @@ def _cells(row: StateRow) -> list[Text]:
     collectives = " ".join(f"{count} {opcode}" for opcode, count in (figures.collectives or {}).items())
     numbers = [
         f"{figures.instructions:,}",
-        "" if figures.flops is None else f"{figures.flops:,}",
-        "" if figures.peak_bytes is None else f"{byte_text(figures.peak_bytes)} ({figures.schedule})",
+        "" if figures.flops is None else f"{figures.sizes.qualifier}{figures.flops:,}",
+        "" if figures.peak_bytes is None else f"{figures.sizes.qualifier}{byte_text(figures.peak_bytes)} ({figures.schedule})",
     ]
     return [Text(cell) for cell in (*cells, *numbers, collectives, _changes(row))]
 

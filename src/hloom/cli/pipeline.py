@@ -19,7 +19,7 @@ from rich.text import Text
 from hloom.analysis import bytes_of, device
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
-from hloom.cli.input import progress, read_program
+from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
@@ -103,6 +103,7 @@ def command(
     batch = _parse_batches(batches)
     loops = dict(map(trip, trips))
     module = read_program(source)
+    note_sizes(module)
     with progress("planning"):
         chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=loops)
         schedules = list(Schedule) if schedule is None else [Schedule(schedule)]

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hloom.analysis import size_note
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import byte_text, cut, new_table
 from hloom.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
@@ -47,6 +48,7 @@ def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
         "missing_bytes": chosen.missing_bytes,
         "least_bytes": chosen.least_bytes,
         "notes": chosen.notes,
+        "sizes": asdict(size_note(chosen.module)),
         "values_in_two_layouts": chosen.values_in_two_layouts,
     }
     if isinstance(measured, PartitionedProgram):
@@ -86,7 +88,8 @@ def _candidates(planned: PlanResult) -> Table:
     """The candidates, best first; what was not measured is expected."""
     rates = planned.chosen.rates
     headings = ("plan", ">step ms", ">sends", ">holds", ">gap %", ">bound ms", "bound of plans with", "")
-    table = new_table("plans, best first", *headings)
+    sizes = size_note(planned.chosen.module)
+    table = new_table(f"plans, best first; {sizes}" if sizes else "plans, best first", *headings)
     for candidate in planned.chosen.candidates:
         price, held = candidate.price(), candidate.held()
         table.add_row(

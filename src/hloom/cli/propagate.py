@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Table as Rows
-from hloom.cli.input import progress, read_program
+from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
@@ -59,6 +59,7 @@ def command(
       hloom propagate step.hlo --mesh x=8 --enumerate --prune
     """
     program = read_program(source)
+    note_sizes(program)
     chosen = _mesh(mesh, settings, lists, prune)
     if lists:
         with progress("listing tilings"):

@@ -142,7 +142,8 @@ def _write_measured(
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables and a plot, each table of at most `top` lines."""
-    yield Text(f"{report.report.module.name} on {report.device.title}\n", style="bold")
+    sizes = f": {report.report.sizes}" if report.report.sizes else ""
+    yield Text(f"{report.report.module.name} on {report.device.title}{sizes}\n", style="bold")
     yield _totals(report)
     yield _instructions(report.timings, report.seconds, top) if groups is None else _groups(groups, report.seconds, top)
     if plotted(report):
@@ -160,7 +161,7 @@ def _totals(report: Roofline) -> Table:
     start = report.device.start_seconds
     for name, seconds in [*report.bounds().items(), *([("start", start)] if start else [])]:
         table.add_row(name, time_text(seconds), percent_text(seconds, report.seconds))
-    table.add_row("all, estimated", time_text(report.seconds), "")
+    table.add_row("all, estimated", f"{report.report.sizes.qualifier}{time_text(report.seconds)}", "")
     return table
 
 

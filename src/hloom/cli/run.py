@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import new_table, note_tables, write_tables
+from hloom.evaluate import NotFinite, first_not_finite
 from hloom.hlo import replacing
+from hloom.ir import Module
 from hloom.runtime import Difference, OutputRow, RunResult, compare, load_arrays, run, save_arrays
+from hloom.text import HloomError
 
 MOST_OUTPUTS = 40
 """How many outputs the table shows."""
@@ -84,12 +88,13 @@ def command(
         differences = compare(result.outputs, reference.outputs, rtol)
     if output is not None:
         save_outputs(output, result.outputs)
+    origin = not_finite(program, result.inputs, result.rows())
     if json_output:
-        write_json(_record(result, check, differences), None)
+        write_json({**_record(result, check, differences), **not_finite_record(origin)}, None)
     elif output == STDOUT:
-        note_tables(_tables(result, check, differences))
+        note_tables(_tables(result, check, differences, origin))
     else:
-        write_tables(_tables(result, check, differences), None)
+        write_tables(_tables(result, check, differences, origin), None)
     if differences:
         click.get_current_context().exit(1)
 
@@ -147,16 +152,36 @@ def _plain(value: float | complex | None) -> object:
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 
-def _tables(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> Iterator[RenderableType]:
-    yield from output_tables(result.rows())
+def _tables(
+    result: RunResult, check: str | None, differences: Sequence[Difference] | None, origin: NotFinite | str | None
+) -> Iterator[RenderableType]:
+    yield from output_tables(result.rows(), origin)
     devices = f" on {len(result.per_device)} devices" if result.per_device else ""
     yield Text(f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}")
     if differences is not None:
         yield _verdict(len(result.outputs), check or "", differences)
 
 
-def output_tables(rows: Sequence[OutputRow]) -> Iterator[RenderableType]:
-    """The outputs: types, extreme values, and how many values are not finite."""
+def not_finite(program: Module, inputs: Sequence[np.ndarray], rows: Sequence[OutputRow]) -> NotFinite | str | None:
+    """Where the first NaN or infinity of outputs arises, or why that is not known; None where they are finite."""
+    if not any(row.not_finite for row in rows):
+        return None
+    try:
+        origin = first_not_finite(program, inputs)
+    except HloomError as problem:
+        return f"where what is not finite arises is not known: {problem.message.splitlines()[0]}"
+    return origin or "hloom.evaluate gives finite outputs on these inputs: what is not finite arises in XLA alone"
+
+
+def not_finite_record(origin: NotFinite | str | None) -> dict[str, Any]:
+    """The same as JSON; nothing where outputs are finite."""
+    if origin is None:
+        return {}
+    return {"not_finite": asdict(origin) if isinstance(origin, NotFinite) else origin}
+
+
+def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> Iterator[RenderableType]:
+    """The outputs: types, extreme values, how many values are not finite, and where the first of those arises."""
     table = new_table(None, ">output", "type", ">least", ">greatest", ">not finite")
     for row in rows[:MOST_OUTPUTS]:
         numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
@@ -164,6 +189,8 @@ def output_tables(rows: Sequence[OutputRow]) -> Iterator[RenderableType]:
     yield table
     if len(rows) > MOST_OUTPUTS:
         yield Text(f"and {len(rows) - MOST_OUTPUTS:,} more outputs")
+    if origin is not None:
+        yield Text(str(origin))
 
 
 def check_output(output: Path | None, json_output: bool) -> None:

@@ -127,11 +127,14 @@ def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -
 def _verdict(report: OomReport) -> str:
     at = f", at {report.peak_instruction}" if report.peak_instruction else ""
     step = f" (step {report.peak_step:,} of {report.steps:,})" if report.steps else ""
-    line = f"{report.name}: {byte_text(report.peak)} at the peak{at}{step}"
+    sizes = f"; {report.sizes}" if report.sizes else ""
+    line = f"{report.name}: {report.sizes.qualifier}{byte_text(report.peak)} at the peak{at}{step}{sizes}"
     if report.memory is None:
         return line
     if report.fits:
-        return f"{line}: fits into {byte_text(report.memory)}, {byte_text(report.memory - report.peak)} are left"
+        counted = "what is counted " if report.sizes.unbounded_count else ""
+        left = byte_text(report.memory - report.peak)
+        return f"{line}: {counted}fits into {byte_text(report.memory)}, {left} are left"
     return f"{line}: {byte_text(report.missing)} more than the {byte_text(report.memory)} that there are"
 
 

@@ -1,7 +1,8 @@
 """Run a graph with numpy: constant folding, and the small oracle beside XLA.
 
-`evaluate` runs a module, `evaluate_graph` a graph, `evaluate_node` one node. To teach it an opcode, register a function
-in the file of the opcode's family, as `table.py` says; a further family file stands in `families.py`.
+`evaluate` runs a module, `evaluate_graph` a graph, `evaluate_node` one node; `first_not_finite` says where a NaN first
+arises. To teach it an opcode, register a function in the file of the opcode's family, as `table.py` says; a further
+family file stands in `families.py`.
 """
 
 import sys
@@ -15,6 +16,8 @@ from hloom.evaluate.inputs import leaves_of as leaves_of
 from hloom.evaluate.limits import MOST_BYTES as MOST_BYTES
 from hloom.evaluate.limits import MOST_STEPS as MOST_STEPS
 from hloom.evaluate.limits import LimitReached as LimitReached
+from hloom.evaluate.not_finite import NotFinite as NotFinite
+from hloom.evaluate.not_finite import first_not_finite as first_not_finite
 from hloom.evaluate.runner import CannotEvaluate as CannotEvaluate
 from hloom.evaluate.runner import GraphRunner as GraphRunner
 from hloom.evaluate.runner import Observer as Observer

@@ -15,7 +15,7 @@ import numpy as np
 from hloom.evaluate import Value, evaluate, leaves_of
 from hloom.ir import TOKEN, Apply, Module, Node, TensorType, dtype_of
 from hloom.minimize.cuts import VALUE, is_plain, yield_leaves
-from hloom.runtime import random_array
+from hloom.runtime import input_domains, random_array
 from hloom.text import HloomError
 
 MOST_BYTES = 1 << 30
@@ -100,6 +100,7 @@ def given_inputs(
     None where a parameter is no array and no tuple of arrays.
     """
     inputs: dict[str, Leaves] = {}
+    domains = input_domains(module)
     number = 0
     for parameter in module.entry.parameters:
         types = (
@@ -112,7 +113,8 @@ def given_inputs(
         fitted = None if arrays is None else _fitted(arrays, types, starts)
         if fitted is None:
             fitted = [
-                random_array(leaf, np.random.default_rng([seed, number + index])) for index, leaf in enumerate(types)
+                random_array(leaf, np.random.default_rng([seed, number + index]), domains[number + index])
+                for index, leaf in enumerate(types)
             ]
         inputs[parameter.name] = fitted
         number += len(types)

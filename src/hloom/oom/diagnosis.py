@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hloom.analysis import MemoryReport, XlaAccount, bytes_of
+from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount, bytes_of
 from hloom.ir import Module
 from hloom.microbatch import Batch
 from hloom.oom.error_text import OomMessage, read_error_text
@@ -114,6 +114,7 @@ def _of_memory(module: Module, taken: MemoryReport, limit: int | None, account: 
         peak_instruction=taken.peak_instruction,
         xla_sums={} if account is None else {name: getattr(account, name) for name in (*names, "constants", "peak")},
         notes=tuple(_notes(taken, buffers)),
+        sizes=taken.sizes if account is None else ALL_KNOWN,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hloom.analysis import ALL_KNOWN, SizeNote
 from hloom.oom.held_buffers import BufferGroup, HeldBuffer, general_reason, grouped, repeated_scope
 from hloom.oom.remedies import Remedy
 
@@ -32,6 +33,7 @@ class OomReport:
     peak_instruction: str = ""
     xla_sums: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    sizes: SizeNote = ALL_KNOWN
 
     @property
     def fits(self) -> bool | None:
@@ -85,7 +87,8 @@ class OomReport:
     def __str__(self) -> str:
         limit = "" if self.memory is None else f" of {self.memory:,}"
         helpful = "; ".join(f"{remedy.what}: {remedy.peak:,}" for remedy in self.helpful[:3])
-        return f"{self.name}: {self.peak:,}{limit} bytes at the peak" + (f"; {helpful}" if helpful else "")
+        peak = f"{self.sizes.qualifier}{self.peak:,}{limit} bytes at the peak"
+        return "; ".join(filter(None, (f"{self.name}: {peak}", str(self.sizes), helpful)))
 
 
 def _repeated(buffer: HeldBuffer) -> str:

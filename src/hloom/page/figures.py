@@ -115,6 +115,9 @@ def _add_costs(
         if node is not None:
             result.collectives[node] = transfer
             result.values["comm_bytes"][node] = (transfer.comm_bytes + transfer.host_bytes) * transfer.times
+    if estimate.report.sizes:
+        sizes = estimate.report.sizes
+        result.notes.append(f"costs and memory are {sizes.qualifier}what is shown: {sizes}")
     unknown = [loop.name for loop in estimate.report.unknown_loops]
     if unknown:
         names = ", ".join(unknown[:5])

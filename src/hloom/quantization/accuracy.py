@@ -20,7 +20,7 @@ from hloom.passes import canonicalize
 from hloom.quantization.noise import Noise
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantization import Quantization
-from hloom.runtime import random_inputs, run
+from hloom.runtime import input_domains, random_inputs, run
 from hloom.text import HloomError
 
 PRODUCTS = ("dot", "convolution")
@@ -230,7 +230,7 @@ def random_weights(module: Module, summed: Mapping[int, int], seed: int = 0) -> 
     plain = [type_ for type_ in types if isinstance(type_, TensorType) and type_.is_static]
     if len(plain) != len(types):
         raise HloomError("the program takes values that are no arrays of known sizes: give inputs")
-    arrays = random_inputs(plain, seed)
+    arrays = random_inputs(plain, seed, input_domains(module))
     for number, count in summed.items():
         array = arrays[number]
         arrays[number] = (array.astype(np.float64) / math.sqrt(max(count, 1))).astype(array.dtype)

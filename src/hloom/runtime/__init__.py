@@ -35,6 +35,8 @@ from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.function_gradients import JaxGradients as JaxGradients
 from hloom.runtime.function_lowering import lowered_function as lowered_function
+from hloom.runtime.input_domains import InputDomain as InputDomain
+from hloom.runtime.input_domains import input_domains as input_domains
 from hloom.runtime.inputs import Inputs as Inputs
 from hloom.runtime.inputs import check_inputs as check_inputs
 from hloom.runtime.inputs import random_array as random_array

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
+from hloom.runtime.input_domains import ANY, InputDomain
 from hloom.text import HloomError, Unsupported
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -28,18 +29,30 @@ def leaf_type(text: str) -> TensorType:
     return TensorType(DTYPES[match[1]], tuple(int(size) for size in match[2].split(",") if size))
 
 
-def random_inputs(types: Sequence[TensorType], seed: int = 0) -> list[np.ndarray]:
+def random_inputs(
+    types: Sequence[TensorType], seed: int = 0, domains: Sequence[InputDomain] | None = None
+) -> list[np.ndarray]:
     """One array per type: normal floats, integers from 0 to 7, even odds for pred.
 
-    A parameter's values depend on the seed and its number only, not on the other parameters.
+    A parameter's values depend on the seed and its number only, not on the other parameters, and on its domain, which
+    `input_domains` finds for the parameters of a module.
     """
-    return [random_array(array_type, np.random.default_rng([seed, index])) for index, array_type in enumerate(types)]
+    wanted = domains if domains is not None else [ANY] * len(types)
+    return [
+        random_array(array_type, np.random.default_rng([seed, index]), domain)
+        for index, (array_type, domain) in enumerate(zip(types, wanted, strict=True))
+    ]
 
 
-def random_array(array_type: TensorType, generator: np.random.Generator) -> np.ndarray:
-    """Random values of one type."""
+def random_array(array_type: TensorType, generator: np.random.Generator, domain: InputDomain = ANY) -> np.ndarray:
+    """Random values of one type in a domain."""
     try:
-        return _values(array_type.dtype, array_type.dims, generator).astype(array_type.dtype.numpy)
+        values = _values(array_type.dtype, array_type.dims, generator)
+        if array_type.dtype.is_float and array_type.dtype.name != "f8e8m0fnu":
+            values = domain.draw(values)
+        elif array_type.dtype.is_integer:
+            values = domain.choose(values, _greatest(array_type.dtype))
+        return values.astype(array_type.dtype.numpy)
     except (MemoryError, ValueError):
         raise HloomError(
             f"an input of type {array_type}, {array_type.byte_count:,} bytes, is larger than memory"
@@ -50,13 +63,18 @@ def _values(dtype: DType, dims: tuple[int, ...], generator: np.random.Generator)
     if dtype.kind is DTypeKind.BOOLEAN:
         return generator.integers(0, 2, dims)
     if dtype.is_integer:
-        value_bits = dtype.bits - (dtype.kind is DTypeKind.SIGNED)
-        return generator.integers(0, min(INTEGERS_BELOW, 1 << value_bits), dims)
+        return generator.integers(0, _greatest(dtype) + 1, dims)
     if dtype.is_complex:
         return generator.standard_normal(dims) + 1j * generator.standard_normal(dims)
     if dtype.name == "f8e8m0fnu":  # has neither sign nor zero
         return np.exp2(generator.integers(-2, 3, dims))
     return generator.standard_normal(dims)
+
+
+def _greatest(dtype: DType) -> int:
+    """The greatest of the random integers of a type."""
+    value_bits = dtype.bits - (dtype.kind is DTypeKind.SIGNED)
+    return min(INTEGERS_BELOW, 1 << value_bits) - 1
 
 
 def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[str]) -> list[np.ndarray]:

@@ -20,6 +20,7 @@ from hloom.hlo import parse
 from hloom.ir import DTYPES, TOKEN, Graph, Module, Node, TensorType, TupleType, Type, dtype_of
 from hloom.ops import OPS
 from hloom.runtime import worker_client, xla_queries
+from hloom.runtime.input_domains import InputDomain, input_domains
 from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
 from hloom.runtime.legalization import legalize, parameter_names, text_for_xla
 from hloom.runtime.preflight import check_text
@@ -75,16 +76,17 @@ def run(
 ) -> RunResult:
     """Legalise a program, compile it and run it in the worker.
 
-    Without inputs, random ones of the seed are used. `devices` are virtual CPU devices, split by the program's
-    shardings; without it the header's own counts hold, or the mesh that it declares. Results of dynamic size are cut to
-    their true sizes. Raises XlaError with XLA's words, XlaCrash when XLA dies of the program, Unsupported naming what
-    cannot be legalized, and HloomError for elided constants, inputs that do not fit and a timeout, which is in seconds
-    and counts compiling.
+    Without inputs, random ones of the seed are used, each in the domain of the ops that it reaches. `devices` are
+    virtual CPU devices, split by the program's shardings; without it the header's own counts hold, or the mesh that it
+    declares. Results of dynamic size are cut to their true sizes. Raises XlaError with XLA's words, XlaCrash when XLA
+    dies of the program, Unsupported naming what cannot be legalized, and HloomError for elided constants, inputs that
+    do not fit and a timeout, which is in seconds and counts compiling.
     """
     module = parse(program) if isinstance(program, str) else program
     legal = legalize(module, _partitions(module, devices))
     names, dims = parameter_names(legal), expose_sizes(legal)
-    return _run(text_for_xla(legal), inputs, names, seed, devices, timeout, dims)
+    domains = input_domains(module) if inputs is None else None
+    return _run(text_for_xla(legal), inputs, names, seed, devices, timeout, dims, domains)
 
 
 def run_per_device(
@@ -166,11 +168,12 @@ def _run(
     devices: int | None,
     timeout: float | None,
     dims: Sequence[DynamicDim] = (),
+    domains: Sequence[InputDomain] | None = None,
 ) -> RunResult:
     placement = _checked_placement(text, devices)
     types = _parameter_types(text, timeout)
     known = names or [str(number) for number in range(len(types))]
-    arrays = random_inputs(types, seed) if inputs is None else check_inputs(inputs, types, known)
+    arrays = random_inputs(types, seed, domains) if inputs is None else check_inputs(inputs, types, known)
     reply, outputs = worker_client.ask("run", text, arrays, placement=placement, timeout=timeout)
     return _result(arrays, reply, outputs, dims)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from hloom.analysis import MALFORMED, cost, liveness
+from hloom.analysis import ALL_KNOWN, MALFORMED, SizeNote, cost, liveness
 from hloom.ir import Module
 from hloom.text import HloomError
 
@@ -27,6 +27,7 @@ class StateFigures:
     collectives: dict[str, int] | None
     problem: str = ""
     schedule: str = ""
+    sizes: SizeNote = ALL_KNOWN
 
     @property
     def instructions(self) -> int:
@@ -47,4 +48,5 @@ def figures_of(module: Module) -> StateFigures:
     for transfer in report.collective_costs:
         opcode = transfer.opcode.removesuffix("-start")
         collectives[opcode] = collectives.get(opcode, 0) + transfer.times
-    return StateFigures(opcodes, max(report.total.flops, 0), peak, collectives, schedule=schedule)
+    flops = max(report.total.flops, 0)
+    return StateFigures(opcodes, flops, peak, collectives, schedule=schedule, sizes=report.sizes)

@@ -1,0 +1,87 @@
+"""What figures of a module leave out or assume where dimensions have no size: nothing for one without a bound.
+
+A dimension without a bound counts nothing (`sizes.py`), as in XLA; one with a bound counts as the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hloom.ir import UNBOUNDED, Module, Node, TensorType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class SizeNote:
+    """Of the instructions whose sizes vary: how many have a dimension without a bound, how many bounded ones alone.
+
+    `unbounded` and `bounded` are the first of each as a text.
+    """
+
+    unbounded_count: int = 0
+    bounded_count: int = 0
+    unbounded: str = ""
+    bounded: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.unbounded_count or self.bounded_count)
+
+    @property
+    def qualifier(self) -> str:
+        """What stands before a figure: "at least" where sizes count nothing, "at most" where they count as bounds."""
+        if self.unbounded_count:
+            return "roughly " if self.bounded_count else "at least "
+        return "at most " if self.bounded_count else ""
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        if self.unbounded_count:
+            parts.append(
+                f"without the sizes of {_instructions(self.unbounded_count)} that have a dimension without a bound, "
+                f"such as {self.unbounded}"
+            )
+        if self.bounded_count:
+            parts.append(
+                f"{_instructions(self.bounded_count)} of dynamic sizes count at their bounds, such as {self.bounded}"
+            )
+        return "; ".join(parts)
+
+
+ALL_KNOWN = SizeNote()
+"""Of a module whose sizes are all known."""
+
+
+def size_note(module: Module) -> SizeNote:
+    """What is left out or assumed in a module's figures; false where all sizes are known."""
+    known: dict[Type | None, str] = {}
+    first: dict[str, str] = {}
+    counts = {"unbounded": 0, "bounded": 0}
+    for node in _nodes(module):
+        name = known.get(node.type)
+        if name is None:
+            name = known[node.type] = _variety(node.type)
+        if name:
+            counts[name] += 1
+            first.setdefault(name, f"{node.name}: {node.type}")
+    return SizeNote(counts["unbounded"], counts["bounded"], first.get("unbounded", ""), first.get("bounded", ""))
+
+
+def _nodes(module: Module) -> Iterator[Node]:
+    for graph in module.graphs:
+        yield from graph.parameters
+        yield from (node for node in graph.nodes if node.opcode != "parameter")
+
+
+def _variety(value_type: Type | None) -> str:
+    """Whether a type's arrays have a dimension without a bound, or with one; empty where all sizes are known."""
+    variety = ""
+    for leaf in value_type.leaves() if value_type is not None else ():
+        if isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims:
+            return "unbounded"
+        if isinstance(leaf, TensorType) and leaf.dynamic is not None:
+            variety = "bounded"
+    return variety
+
+
+def _instructions(count: int) -> str:
+    return f"{count:,} instruction{'s' if count > 1 else ''}"
