@@ -70,6 +70,7 @@ GRIDS = [
     *_grids("math.isqrt(x)", [(n,) for n in (2**52 + 1, 2**62, 3037000499**2, 3037000499**2 - 1, 2**63 - 1)]),
     *_functions(math, "atan2 copysign fmod isclose log nextafter pow remainder", "x, y", TWO),
     *_grids("math.hypot(x, y);math.dist((x, 1.0), (y, 2.0));math.hypot(x, y, 3.0)", TWO),
+    *_grids("math.hypot(x, 1e300);math.hypot(1e-300, x);math.hypot(x, 12.0)", ONE),
     *_grids("math.isclose(x, y, rel_tol=0.1, abs_tol=1.0)", TWO),
     *_grids("math.ldexp(x, y)", itertools.product(FLOATS, (0, 1, -1, 1023, 1024, -2000, 2**62))),
     *_functions(math, "gcd lcm", "x, y", WHOLES),
@@ -222,6 +223,8 @@ def test_an_error_inside_is_that_of_the_line_that_called():
 
 def test_gradients_of_functions_that_are_scaled():
     assert hloom.grad(lambda x: math.hypot(x, 4.0))(3.0) == pytest.approx(0.6)
+    assert hloom.grad(lambda x: math.hypot(x, 4e200))(3e200) == pytest.approx(0.6)
+    assert hloom.grad(lambda x: math.hypot(x, 4e-200))(3e-200) == pytest.approx(0.6)
     assert hloom.grad(lambda x: math.fsum([x * x, 1e16, x, -1e16]))(3.0) == pytest.approx(7.0)
     assert hloom.grad(lambda x: math.dist((x, 0.0), (0.0, 4.0)))(3.0) == pytest.approx(0.6)
     assert hloom.grad(lambda x: math.pow(x, 3.0))(2.0) == pytest.approx(12.0)

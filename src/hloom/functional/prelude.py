@@ -464,7 +464,8 @@ def fsum(values: Any) -> Any:
     partials = np.zeros(48)  # as many do not overlap in the range of a float, and a few more
     count = 0
     special, infinite = 0.0, 0.0
-    for value in values:
+    for number in values:
+        value = float(number)
         x = value
         kept = 0
         for j in range(count):

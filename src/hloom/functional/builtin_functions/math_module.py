@@ -251,7 +251,7 @@ def math_sum(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
 
 @row(math.hypot)
 def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    """The root of a sum of squares, scaled by a power of two where those would over- or underflow."""
+    """The root of a sum of squares, scaled by the largest where those would over- or underflow."""
     if all(isinstance(value, Const) for value in arguments):
         return interpreter.calls.known_call(math.hypot, arguments, keywords)
     emitter = interpreter.emitter
@@ -262,21 +262,19 @@ def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
         largest = emitter.elementwise("maximum", largest, size)
         infinity = emitter.like(math.inf, size)
         is_infinite = emitter.elementwise("or", is_infinite, emitter.compare("EQ", size, infinity))
-    wide = interpreter.numbers.of_python[float].name == "f64"
-    reach, shift = (2.0**500, 2.0**600) if wide else (2.0**60, 2.0**75)
+    reach = 2.0**500 if interpreter.numbers.of_python[float].name == "f64" else 2.0**60
     is_large = emitter.compare("GT", largest, emitter.like(reach, largest))
     is_small = emitter.compare("LT", largest, emitter.like(1 / reach, largest))
-
-    def chosen(for_large: float, for_small: float) -> Any:
-        others = emitter.select(is_small, emitter.like(for_small, largest), emitter.like(1.0, largest))
-        return emitter.select(is_large, emitter.like(for_large, largest), others)
-
-    scale, back = chosen(1 / shift, shift), chosen(shift, 1 / shift)
+    is_plain = emitter.elementwise("or", is_infinite, emitter.compare("EQ", largest, emitter.like(0.0, largest)))
+    one = emitter.like(1.0, largest)
+    # No constant, whose square XLA would take apart from those of the numbers: (x c) (x c) -> (x x) (c c).
+    size = emitter.select(emitter.elementwise("or", is_large, is_small), largest, one)
+    size = emitter.select(is_plain, one, size)
     total = emitter.like(0.0, nodes[0])
     for node in nodes:
-        scaled = emitter.mul(node, scale)
+        scaled = emitter.div(node, size)
         total = emitter.add(total, emitter.mul(scaled, scaled))
-    made = emitter.mul(emitter.elementwise("sqrt", total), back)
+    made = emitter.mul(emitter.elementwise("sqrt", total), size)
     return Array(emitter.select(is_infinite, emitter.like(math.inf, made), made), True)
 
 
