@@ -14,10 +14,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE
+from hloom.analysis import DEFAULT_DEVICE, size_note
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
-from hloom.analysis import size_note
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json

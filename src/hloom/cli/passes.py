@@ -115,10 +115,11 @@ def _cells(row: StateRow) -> list[Text]:
     if figures is None:
         return [Text(cell) for cell in (*cells, "", "", "", "", f"cannot be read: {row.problem.splitlines()[0]}")]
     collectives = " ".join(f"{count} {opcode}" for opcode, count in (figures.collectives or {}).items())
+    least = figures.sizes.qualifier
     numbers = [
         f"{figures.instructions:,}",
-        "" if figures.flops is None else f"{figures.sizes.qualifier}{figures.flops:,}",
-        "" if figures.peak_bytes is None else f"{figures.sizes.qualifier}{byte_text(figures.peak_bytes)} ({figures.schedule})",
+        "" if figures.flops is None else f"{least}{figures.flops:,}",
+        "" if figures.peak_bytes is None else f"{least}{byte_text(figures.peak_bytes)} ({figures.schedule})",
     ]
     return [Text(cell) for cell in (*cells, *numbers, collectives, _changes(row))]
 
