@@ -6,15 +6,20 @@ Covers `stablehlo.py`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from jax import export
+from jax._src.interpreters.mlir import module_to_bytecode
 
 import hloom
 from hloom.cli import main
+from hloom.ir import Apply
+from hloom.runtime import XlaCrash
 from hloom.text import HloomError
 
 X = jnp.arange(16.0).reshape(4, 4) / 16
@@ -25,12 +30,32 @@ def function(x):
 
 
 LOWERED = jax.jit(function).lower(X)
+EXPORTED = export.export(jax.jit(function))(X)
+FUTURE = """module {
+  vhlo.func_v1 @type_future() -> (!vhlo.future_v1<!vhlo.tensor_v1<!vhlo.f32_v1>>) {
+  } {arg_attrs = #vhlo.array_v1<[]>, res_attrs = #vhlo.array_v1<[]>, sym_visibility = #vhlo.string_v1<"private">}
+}"""
+DEEP = 50_000
+DEADLY = {
+    "unknown VHLO": FUTURE,
+    "nested regions": "module {" * DEEP + "}" * DEEP,
+    "nested attributes": f"module attributes {{a = {'[' * DEEP}{']' * DEEP}}} {{ }}",
+    "nested types": f"func.func @main(%a: {'tuple<' * DEEP}{'>' * DEEP}) {{ return }}",
+}
+"""Texts of which MLIR's parser or XLA's converter dies."""
 
 
 @pytest.mark.parametrize(
     "program",
-    [LOWERED.as_text(), LOWERED.as_text().encode(), LOWERED.compiler_ir("stablehlo")],
-    ids=["text", "bytes", "module"],
+    [
+        LOWERED.as_text(),
+        LOWERED.as_text().encode(),
+        LOWERED.compiler_ir("stablehlo"),
+        module_to_bytecode(cast(Any, LOWERED.compiler_ir("stablehlo"))),
+        EXPORTED,
+        EXPORTED.mlir_module_serialized,
+    ],
+    ids=["text", "bytes", "module", "bytecode", "exported", "portable artifact"],
 )
 def test_every_form_is_the_program_that_jax_lowers(program: object):
     module = hloom.from_stablehlo(program)
@@ -44,7 +69,33 @@ def test_what_is_no_stablehlo():
     with pytest.raises(HloomError, match="<text>: MLIR does not read this: "):
         hloom.from_stablehlo(b"\0\1")
     with pytest.raises(HloomError, match="<text>: XLA does not convert this to HLO: "):
-        hloom.from_stablehlo("func.func @other() { return }")
+        hloom.from_stablehlo("func.func @main(%a: index) { return }")
+    with pytest.raises(HloomError, match=r"no function is called main, and not one alone is public: f, g\n  call it"):
+        hloom.from_stablehlo("func.func @f() { return } func.func @g() { return }")
+
+
+@pytest.mark.parametrize("text", DEADLY.values(), ids=DEADLY.keys())
+def test_a_program_that_kills_the_converter_is_an_error_and_the_next_one_is_read(text: str):
+    with pytest.raises(XlaCrash, match=r"deadly\.mlir: XLA crashed \(signal SIG(SEGV|ABRT)\)"):
+        hloom.from_stablehlo(text, "deadly.mlir")
+    assert hloom.from_stablehlo("func.func @main() { return }").entry.root.opcode == "tuple"
+
+
+def test_the_only_public_function_is_the_program():
+    text = LOWERED.as_text().replace("@main", "@forward")
+    assert hloom.difference(hloom.from_stablehlo(text), hloom.load(LOWERED), metadata=False) is None
+
+
+def test_a_reshard_is_read_as_the_constraint_that_it_is():
+    module = hloom.from_stablehlo("""module {
+      sdy.mesh @mesh = <["x"=2, "y"=2]>
+      func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+        %0 = sdy.reshard %a <@mesh, [{"y"}]> : tensor<4xf32>
+        return %0 : tensor<4xf32>
+      } }""")
+    root = module.entry.root
+    assert isinstance(root, Apply)
+    assert str(root.attribute("sharding")) == "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
 
 
 def test_load_says_what_to_call():

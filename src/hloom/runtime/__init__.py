@@ -70,7 +70,6 @@ from hloom.runtime.run import placement_of as placement_of
 from hloom.runtime.run import run as run
 from hloom.runtime.run import run_per_device as run_per_device
 from hloom.runtime.run import run_text as run_text
-from hloom.runtime.shardy import shardy_text as shardy_text
 from hloom.runtime.stablehlo import from_stablehlo as from_stablehlo
 from hloom.runtime.transformation import RewriteError as RewriteError
 from hloom.runtime.transformation import Transformation as Transformation
@@ -90,4 +89,5 @@ from hloom.runtime.xla_queries import embeddable_stablehlo as embeddable_stableh
 from hloom.runtime.xla_queries import memory as memory
 from hloom.runtime.xla_queries import partition as partition
 from hloom.runtime.xla_queries import printed as printed
+from hloom.runtime.xla_queries import shardy_text as shardy_text
 from hloom.runtime.xla_queries import signature as signature

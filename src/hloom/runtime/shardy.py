@@ -1,4 +1,4 @@
-"""Export of a module that is annotated for Shardy to StableHLO with Shardy's own operations and attributes.
+"""StableHLO with Shardy's own operations and attributes, made in the worker of a module that is annotated for Shardy.
 
 HLO carries them in frontend attributes and custom calls; jax and Shardy's tools use `sdy.mesh`, `sdy.sharding` and
 `sdy.sharding_constraint`. XLA's own direction of this is xla/service/spmd/shardy/sdy_round_trip.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.hlo import write_proto
-from hloom.ir import Module
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.lowered_shardings import drop_result_shardings
-from hloom.text import HloomError
 
 _IMPORT = "builtin.module(xla-sdy-round-trip-import-shardy-attrs)"
 _INLINE = "builtin.module(sdy-inline-meshes)"
@@ -21,21 +18,10 @@ _FRONTEND, _SHARDING = "mhlo.frontend_attributes", "xla.sdy.sharding"
 _PER_VALUE = "#sdy.sharding_per_value<["
 
 
-def shardy_text(module: Module) -> str:
-    """StableHLO with Shardy's shardings; raises HloomError for what XLA cannot convert.
-
-    The conversion is in this process: a module that XLA's parser would abort on should be verified before.
-    """
-    internals = jax_internals()
-    context = internals.mlir.make_ir_context()
-    try:
-        program = internals.ir.Module.parse(xla.stablehlo_of_proto(write_proto(module, "hlo_module")), context=context)
-    except Exception as error:
-        raise HloomError(f"XLA cannot write {module.name} as StableHLO: {error}") from error
-    for function in program.body.operations:
-        for operation in _constraints(function):
-            _write_constraint(operation, internals.ir)
-    internals.passes.PassManager.parse(_IMPORT, context=context).run(program.operation)
+def shardy_text(proto: bytes) -> str:
+    """StableHLO of a HloModuleProto with Shardy's own shardings; errors are MLIR's own."""
+    program = _with_constraints(proto)
+    _run_pass(program, _IMPORT)
     return str(program)
 
 
@@ -44,16 +30,26 @@ def embeddable_text(proto: bytes) -> str:
 
     The shardings of the entry's parameters and results are left to that module; errors are MLIR's own.
     """
+    program = _with_constraints(proto)
+    _run_pass(program, _IMPORT)
+    _run_pass(program, _INLINE)
+    drop_result_shardings(program)
+    return str(program)
+
+
+def _with_constraints(proto: bytes) -> Any:
+    """StableHLO of a proto with Shardy's constraints in it, in a context of its own."""
     internals = jax_internals()
     context = internals.mlir.make_ir_context()
     program = internals.ir.Module.parse(xla.stablehlo_of_proto(proto), context=context)
     for function in program.body.operations:
         for operation in _constraints(function):
             _write_constraint(operation, internals.ir)
-    for passes in (_IMPORT, _INLINE):
-        internals.passes.PassManager.parse(passes, context=context).run(program.operation)
-    drop_result_shardings(program)
-    return str(program)
+    return program
+
+
+def _run_pass(program: Any, pipeline: str) -> None:
+    jax_internals().passes.PassManager.parse(pipeline, context=program.context).run(program.operation)
 
 
 def _constraints(function: Any) -> list[Any]:

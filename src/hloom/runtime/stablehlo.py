@@ -1,4 +1,4 @@
-"""StableHLO read as HLO, by XLA's own converter."""
+"""StableHLO read as HLO."""
 
 from __future__ import annotations
 
@@ -6,40 +6,28 @@ from typing import Any
 
 from hloom.hlo import read_proto
 from hloom.ir import Module
-from hloom.runtime import xla
 from hloom.runtime.jax_internals import jax_internals
-from hloom.runtime.lowered_shardings import lift_meshes
-from hloom.text import HloomError
-
-MOST_LINES = 3
-"""How many lines of an error of MLIR's are shown."""
+from hloom.runtime.xla_queries import hlo_of_stablehlo
 
 
 def from_stablehlo(program: Any, name: str = "<text>") -> Module:
-    """Read a module of StableHLO: its text, its bytecode, or jaxlib's own module; `name` is for errors.
+    """Read a module of StableHLO: its text, its bytecode, jaxlib's own module or a `jax.export.Exported`.
 
-    CHLO and Shardy among it are read, too. The conversion is in this process, as jax does it. Raises HloomError for
-    what MLIR does not parse or XLA does not convert, and where jax is missing.
-
-    Source: jax's own way to HLO, jax/_src/interpreters/xla.py and jaxlib's mlir_module_to_xla_computation.
+    `name` is for errors. CHLO and Shardy among it are read, too. The conversion is in the worker, so that a program
+    of which MLIR or XLA dies is an error here. Raises HloomError for what MLIR does not parse or XLA does not
+    convert, and where jax is missing.
     """
-    internals = jax_internals()
-    context = internals.mlir.make_ir_context()
-    try:
-        text = program if isinstance(program, (str, bytes)) else internals.mlir.module_to_bytecode(program)
-        parsed = internals.ir.Module.parse(text, context=context)
-    except Exception as error:
-        raise HloomError(f"{name}: MLIR does not read this: {_first_lines(error)}") from None
-    try:
-        lift_meshes(parsed)
-        proto = xla.proto_of_stablehlo(internals.mlir.module_to_bytecode(parsed))
-    except Exception as error:
-        raise HloomError(f"{name}: XLA does not convert this to HLO: {_first_lines(error)}") from None
-    module = read_proto(proto, name=name)
+    module = read_proto(hlo_of_stablehlo(_bytes_of(program), name), name=name)
     module.source_name = name
     return module
 
 
-def _first_lines(error: Exception) -> str:
-    lines = [line for line in str(error).split("\n") if line.strip()]
-    return "\n".join(lines[:MOST_LINES])
+def _bytes_of(program: Any) -> bytes:
+    if isinstance(program, str):
+        return program.encode("utf-8", "surrogateescape")
+    if isinstance(program, (bytes, bytearray, memoryview)):
+        return bytes(program)
+    exported = getattr(program, "mlir_module_serialized", None)
+    if isinstance(exported, bytes):
+        return exported
+    return jax_internals().mlir.module_to_bytecode(program)

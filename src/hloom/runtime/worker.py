@@ -1,7 +1,7 @@
 """The child process that holds XLA: `python -m hloom.runtime.worker`, asked over its standard input and output.
 
-Each request's header names one of REQUESTS; its first blob is the HLO text, the others are arrays. To add a request,
-write a function here and put it in the table.
+Each request's header names one of REQUESTS; its first blob is the HLO text, the others are arrays: bytes of another
+kind travel as an array of u8. To add a request, write a function here and put it in the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hloom.runtime import messages, shardy, xla
+from hloom.runtime import messages, shardy, stablehlo_reader, xla
 from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
@@ -122,6 +122,19 @@ def _stablehlo(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> A
     return {"text": shardy.embeddable_text(xla.parse_hlo(text).as_serialized_hlo_module_proto())}, []
 
 
+def _hlo_of_stablehlo(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {}, [_array_of(stablehlo_reader.proto_of_stablehlo(inputs[0].tobytes()))]
+
+
+def _shardy(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return {"text": shardy.shardy_text(inputs[0].tobytes())}, []
+
+
+def _array_of(data: bytes) -> np.ndarray:
+    """Bytes as they travel, among the arrays."""
+    return np.frombuffer(data, np.uint8)
+
+
 def _run(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
     return _run_program(xla.compile_text(text, _named_sharding(header)), header, inputs)
 
@@ -159,6 +172,8 @@ REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] =
     "compile": _compile,
     "partition": _partition,
     "stablehlo": _stablehlo,
+    "hlo_of_stablehlo": _hlo_of_stablehlo,
+    "shardy": _shardy,
     "run": _run,
     "run_kept": _run_kept,
 }

@@ -33,6 +33,7 @@ TAIL_LINES = 12
 """How many lines of what XLA printed before it crashed an error shows."""
 
 _FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ (?P<location>[\w./-]+:\d+)\] (?P<words>.*)", re.MULTILINE)
+_HEADER = re.compile(r"\s*HloModule\s+(?P<name>[^\s,]+)")
 _STACK_LINE = re.compile(r"^ +@ |^\*\*\* |^ *0x[0-9a-f]+ ")
 
 
@@ -87,7 +88,7 @@ class Worker:
             self._send(messages.pack(request, [data, *map(messages.blob, inputs)]))
             reply, blobs = messages.unpack(lambda count: self._read(count, deadline))
         except (BrokenPipeError, EOFError):
-            raise self._crash() from None
+            raise self._crash(_subject(text)) from None
         except TimeoutError:
             self.close()
             raise HloomError(f"XLA was stopped after {seconds:g} s", hint="give a longer timeout") from None
@@ -131,7 +132,7 @@ class Worker:
             data += piece
         return bytes(data)
 
-    def _crash(self) -> XlaCrash:
+    def _crash(self, subject: str) -> XlaCrash:
         code = self._process.wait()
         self._errors.seek(0)
         printed = self._errors.read().decode("utf-8", "replace")
@@ -139,9 +140,15 @@ class Worker:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         fatal = _FATAL.search(printed)
         if fatal:
-            return XlaCrash(f"XLA crashed ({how}): {fatal['words']} ({fatal['location']})")
+            return XlaCrash(f"XLA crashed ({how}){subject}: {fatal['words']} ({fatal['location']})")
         lines = [line for line in printed.splitlines() if line.strip() and not _STACK_LINE.match(line)]
-        return XlaCrash(f"XLA crashed ({how})", hint="\n  ".join(lines[-TAIL_LINES:]) or None)
+        return XlaCrash(f"XLA crashed ({how}){subject}", hint="\n  ".join(lines[-TAIL_LINES:]) or None)
+
+
+def _subject(text: str) -> str:
+    """How a message names the program of which XLA died; empty where the caller names it."""
+    header = _HEADER.match(text)
+    return f" on the module {header['name']}" if header else ""
 
 
 _LOCK = threading.RLock()

@@ -1,8 +1,9 @@
 """XLA through jaxlib: the one file that touches jaxlib's private names.
 
-Everything here runs in the calling process, where a crash of XLA is a crash of ours: other files call it through the
-worker, except `hloom.jit` and `inside_jit`, which run in the user's process anyway. Nothing is imported from jax until
-a function needs it. Facts about jaxlib are in comments at the line they explain.
+Everything here runs in the calling process, where a crash of XLA is a crash of ours: programs that come from files
+and users are given to the worker, and what `hloom.jit` and `inside_jit` change is verified and then compiled in the
+user's process anyway. `tests/runtime/test_process_boundary.py` lists who hands what to jaxlib, and where. Nothing is
+imported from jax until a function needs it. Facts about jaxlib are in comments at the line they explain.
 """
 
 from __future__ import annotations
@@ -316,3 +317,8 @@ def proto_of_stablehlo(program: bytes) -> bytes:
 def stablehlo_of_proto(proto: bytes) -> bytes:
     """StableHLO, in MLIR's bytecode, of a HloModuleProto that no optimisation has touched."""
     return libraries().private.mlir.hlo_to_stablehlo(proto)
+
+
+def upgraded_stablehlo(program: bytes, context: Any) -> Any:
+    """The MLIR module of a portable artifact, as `jax.export` writes it, in this version's StableHLO."""
+    return libraries().private.mlir.deserialize_portable_artifact(program, context)

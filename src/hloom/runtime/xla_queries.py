@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloom.hlo import parse
+import numpy as np
+
+from hloom.hlo import parse, write_proto
 from hloom.ir import Module
 from hloom.runtime import worker_client
 from hloom.runtime.legalization import legalize, text_for_xla
 from hloom.runtime.worker_client import XlaError
 from hloom.runtime.xla import Placement
+from hloom.text import HloomError
 
 TIMEOUT = 120.0
 """How long XLA may take over one text, unless told otherwise."""
+
+CONVERSION_TIMEOUT = 600.0
+"""The same for StableHLO, which may be of any size: 100 MB take about 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,28 @@ def embeddable_stablehlo(module: Module, timeout: float | None = TIMEOUT) -> str
     Constraints for Shardy say their meshes themselves. Raises XlaError for what XLA does not convert.
     """
     return worker_client.ask("stablehlo", text_for_xla(legalize(module, 1)), timeout=timeout)[0]["text"]
+
+
+def shardy_text(module: Module, timeout: float | None = TIMEOUT) -> str:
+    """A module that is annotated for Shardy as StableHLO with Shardy's own shardings.
+
+    Raises HloomError for what XLA cannot convert.
+    """
+    proto = np.frombuffer(write_proto(module, "hlo_module"), np.uint8)
+    try:
+        return worker_client.ask("shardy", "", [proto], timeout=timeout)[0]["text"]
+    except XlaError as error:
+        raise type(error)(f"XLA cannot write {module.name} as StableHLO: {error.message}", hint=error.hint) from None
+
+
+def hlo_of_stablehlo(program: bytes, name: str, timeout: float | None = CONVERSION_TIMEOUT) -> bytes:
+    """The HloModuleProto of StableHLO in MLIR's text or bytecode; raises HloomError, which says the name."""
+    try:
+        data = np.frombuffer(program, np.uint8)
+        _, (proto,) = worker_client.ask("hlo_of_stablehlo", "", [data], timeout=timeout)
+    except HloomError as error:
+        raise type(error)(f"{name}: {error.message}", hint=error.hint) from None
+    return proto.tobytes()
 
 
 def _refusal(request: str, text: str, placement: Placement | None, timeout: float | None) -> str | None:

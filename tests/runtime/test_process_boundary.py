@@ -1,0 +1,141 @@
+"""Bytes that may make jaxlib die are handed to it by the worker alone, and by what runs jax's own programs.
+
+Covers `xla.py`, `worker.py`, `stablehlo_reader.py`, `shardy.py`; `pyproject.toml` says who may import the last two.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jaxlib import _hlo, _jax  # pyright: ignore[reportAttributeAccessIssue]
+
+import hloom
+
+SOURCE = Path(hloom.__file__).parent
+ENTRIES = {
+    "hlo_module_from_text",
+    "mlir_module_to_xla_computation",
+    "hlo_to_stablehlo",
+    "mhlo_to_stablehlo",
+    "xla_computation_to_mlir_module",
+    "deserialize_portable_artifact",
+    "refine_polymorphic_shapes",
+    "XlaComputation",
+    "from_serialized_hlo_module_proto",
+    "from_proto",
+    "from_string",
+    "ParseFromString",
+    "compilation_environments_from_serialized_proto",
+    "compile_and_load",
+    "deserialize_executable",
+    "deserialize_using_proto",
+    "compiler_ir",
+    "pprof_profile_to_json",
+    "register_hlo_module_transformation",
+}
+"""The names by which jaxlib is given programs, shardings and other bytes."""
+PARSERS = {"Module", "Attribute", "Type", "Operation", "PassManager", "AffineMap", "Location"}
+"""The classes of jaxlib's MLIR whose `parse` takes text or bytecode."""
+NOT_PROGRAMS = {"key_value_set_bytes", "blocking_key_value_get_bytes", "key_value_dir_get_bytes"}
+WORKER_FILES = {"runtime/worker.py", "runtime/stablehlo_reader.py", "runtime/shardy.py"}
+SHARED_FILES = {"runtime/xla.py", "runtime/lowered_shardings.py"}
+"""What both processes use: their callers are looked at."""
+IN_PROCESS = {
+    ("runtime/lowering.py", "call_module"): "a verified module, which jax compiles in this process next",
+    ("runtime/lowering.py", "_changed"): "a verified module, which jax compiles in this process next",
+    ("runtime/lowering.py", "_hlo_of"): "a program that jax has just lowered",
+    ("runtime/lowering.py", "_embed"): "a program that jax has just lowered, or the one made of it",
+    ("runtime/library_calls.py", "_trace"): "a program that jax has just traced",
+    ("runtime/function_lowering.py", "_lowered"): "a program that jax has just traced",
+    ("runtime/inside_jit.py", "_registered"): "a verified module, which jax compiles in this process next",
+    ("hlo/jax_program.py", "proto_of"): "a program that jax has in this process",
+    ("runtime/runner.py", "stablehlo_function"): "a script of its own, which compiles the program in its process",
+    ("runtime/runner.py", "lower"): "its inner function",
+}
+
+
+def test_jaxlib_has_no_further_entry():
+    """A function of jaxlib that takes bytes is among those that the next test looks for."""
+    found = set(_functions_of_bytes(_hlo)) | set(_functions_of_bytes(_jax)) | set(_functions_of_bytes(_jax.mlir))
+    assert len(found) > 5
+    assert found <= ENTRIES | NOT_PROGRAMS
+
+
+def test_who_hands_bytes_to_jaxlib():
+    handing = set(_handing())
+    outside = {place for place in handing if place[0] not in WORKER_FILES | SHARED_FILES}
+    assert outside == set(IN_PROCESS)
+    assert {file for file, _ in handing} >= WORKER_FILES - {"runtime/worker.py"}
+
+
+@pytest.mark.parametrize("file", sorted(WORKER_FILES))
+def test_the_worker_alone_loads_its_files(file: str):
+    module = "hloom." + file.removesuffix(".py").replace("/", ".")
+    importers = {name for name, tree in _trees() if module in _imports(tree)}
+    assert importers <= {"runtime/worker.py"}
+
+
+def _functions_of_bytes(owner: object, depth: int = 0) -> Iterator[str]:
+    for name in dir(owner):
+        member = getattr(owner, name, None)
+        signatures = [str(each[0]) for each in getattr(member, "__nb_signature__", None) or ()]
+        if not name.startswith("__") and any("bytes" in text.partition("->")[0].partition("(")[2] for text in signatures):
+            yield name
+        if isinstance(member, type) and depth == 0 and not name.startswith("__"):
+            yield from _functions_of_bytes(member, 1)
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        if "hloom.runtime" in text or "jax" in text or path.is_relative_to(SOURCE / "runtime"):
+            yield path.relative_to(SOURCE).as_posix(), ast.parse(text)
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    named: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            named |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return named
+
+
+def _handing() -> Iterator[tuple[str, str]]:
+    """Functions that hand bytes to jaxlib, themselves or through one of the shared files, as (file, function)."""
+    trees = dict(_trees())
+    names: set[str] = set()
+    while True:  # until no further function of the shared files is found
+        places = {(file, name) for file, tree in trees.items() for name in _users(tree, names, file in SHARED_FILES)}
+        found = {name for file, name in places if file in SHARED_FILES}
+        if found <= names:
+            yield from places
+            return
+        names |= found
+
+
+def _users(tree: ast.Module, names: set[str], is_shared: bool) -> Iterator[str]:
+    """The functions of a file that use an entry of jaxlib's, or a function of these names of the shared files."""
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("hloom.runtime.xla", "hloom.runtime.lowered_shardings")
+        for alias in node.names
+    }
+    plain = names if is_shared else names & imported
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        if any(_hands(node, plain, names) for statement in function.body for node in ast.walk(statement)):
+            yield function.name
+
+
+def _hands(node: ast.AST, plain: set[str], names: set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in plain
+    if not isinstance(node, ast.Attribute):
+        return False
+    owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+    if node.attr == "parse":
+        return owner in PARSERS
+    return node.attr in ENTRIES or (owner == "xla" and node.attr in names)
