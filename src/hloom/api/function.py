@@ -39,7 +39,7 @@ from hloom.functional import (
 )
 from hloom.ir import Module, dump
 from hloom.passes import apply as apply_passes
-from hloom.text import HloomError
+from hloom.text import HloomError, unwritable
 from hloom.viz import to_dot
 
 DEEPEST = 1 << 21
@@ -140,7 +140,6 @@ class Function:
         """Write the program after every stage that changed it, as `.ir` and `.dot`; the files, in order."""
         program = self.make(self.key(args, kwargs, []), DEFAULT_DEPTH, simplify=False)
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         stages = [("functional", program.functional), ("first-order", program.module)]
         for name in PASSES:
@@ -153,7 +152,11 @@ class Function:
             former = text
             for suffix, content in ((".ir", text), (".dot", to_dot(result))):
                 path = folder / f"{number:02}_{name}{suffix}"
-                path.write_text(content)
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    path.write_text(content, encoding="utf-8", errors="surrogateescape")
+                except OSError as problem:
+                    raise unwritable(path, problem) from None
                 written.append(path)
         return written
 

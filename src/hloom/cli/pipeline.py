@@ -38,7 +38,7 @@ from hloom.pipeline import (
     plan_merged_pipeline,
     step_chain,
 )
-from hloom.text import HloomError
+from hloom.text import HloomError, unwritable
 
 NAME_WIDTH = 40
 """The width at which names of layers are cut."""
@@ -196,7 +196,7 @@ def _write_programs(output: Path, program: PipelineProgram) -> None:
         (beside / "programs.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
         beside.replace(target)
     except OSError as problem:
-        raise HloomError(f"cannot write {output}: {problem.strerror or problem}") from None
+        raise unwritable(output, problem) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

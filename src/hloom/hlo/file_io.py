@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hloom.text import HloomError, read_limited, read_stream, system_message
+from hloom.text import HloomError, read_limited, read_stream, unreadable, unwritable
 
 STDIN = "-"
 """The path that stands for the standard input, as programs have it."""
@@ -24,9 +25,15 @@ PIPE_BYTES = 2 << 30
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MODULE_BYTES) -> bytes:
     """All bytes of a file; raises HloomError, with near misses, where it cannot be read or is larger than the limit."""
-    if path == STDIN:
-        return read_stream(sys.stdin.buffer, min(limit, PIPE_BYTES), "the standard input")
-    return read_limited(path, limit)
+    if path != STDIN:
+        return read_limited(path, limit)
+    stream = getattr(sys.stdin, "buffer", None)  # none where the standard input is closed, as `<&-` does
+    if stream is None:
+        raise HloomError("cannot read the standard input: it is closed", hint="give a file, or pipe something into it")
+    try:
+        return read_stream(stream, min(limit, PIPE_BYTES), "the standard input")
+    except (OSError, ValueError) as problem:
+        raise unreadable("the standard input", problem) from None
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
@@ -51,7 +58,7 @@ def write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path
             (beside / name).write_text(text, encoding="utf-8", errors="surrogateescape")
         beside.replace(target)
     except OSError as problem:
-        raise HloomError(f"cannot write {os.fspath(path)}: {system_message(problem)}") from None
+        raise unwritable(path, problem) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return Path(path)
@@ -66,16 +73,17 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
         if target.is_dir() and any(target.iterdir()):
             raise HloomError(f"{target} is not empty", hint="give a new folder, or an empty one")
         if not target.absolute().parent.is_dir():
-            raise HloomError(f"cannot write {target}: no such file or directory")
+            raise unwritable(target, OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
     except OSError as problem:
-        raise HloomError(f"cannot write {target}: {system_message(problem)}") from None
+        raise unwritable(target, problem) from None
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new file beside `path` to be written in the block; it takes the other's place if the block ends well.
 
-    What is no plain file (a pipe, /dev/stdout) is given as it is. Raises HloomError where nothing can be written.
+    What is no plain file (a pipe, /dev/stdout) is given as it is. Raises HloomError where nothing can be written, also
+    where a file is there that may only be read.
     """
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
@@ -83,12 +91,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if os.path.exists(path) and not os.path.isfile(path):
             yield Path(path)
             return
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "the file may only be read")
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield beside
         if target.exists():
             beside.chmod(target.stat().st_mode & 0o7777)
         beside.replace(target)
     except OSError as problem:
-        raise HloomError(f"cannot write {os.fspath(path)}: {system_message(problem)}") from None
+        raise unwritable(path, problem) from None
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # on a file system that is read alone, not even a missing file is removed
+            beside.unlink()

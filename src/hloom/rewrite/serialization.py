@@ -40,7 +40,7 @@ from hloom.rewrite.pattern import (
 from hloom.rewrite.registry import REGISTERED, RuleError
 from hloom.rewrite.rule import Family, Rule
 from hloom.rewrite.type_guards import is_list, is_mapping, is_object
-from hloom.text import HloomError, read_limited
+from hloom.text import HloomError, read_limited, unwritable
 
 FORMAT = "hloom rules 1"
 RULES_BYTES = 1 << 24
@@ -63,8 +63,12 @@ def rule_from_json(data: Any, rows: Mapping[str, Op] = OPS) -> Rule:
 
 
 def save_rules(rules: Family | Iterable[Rule], path: str | Path) -> None:
-    """Save rules to a file."""
-    Path(path).write_text(json.dumps(to_json(tuple(rules)), indent=1) + "\n")
+    """Save rules to a file; raises HloomError where it cannot be written."""
+    text = json.dumps(to_json(tuple(rules)), indent=1) + "\n"
+    try:
+        Path(path).write_text(text)
+    except OSError as problem:
+        raise unwritable(path, problem) from None
 
 
 def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:

@@ -11,6 +11,7 @@ from hloom.text.files import read_limited as read_limited
 from hloom.text.files import read_stream as read_stream
 from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
+from hloom.text.files import unwritable as unwritable
 from hloom.text.notebook import Display as Display
 from hloom.text.notebook import Displayed as Displayed
 from hloom.text.notebook import DisplayTable as DisplayTable

@@ -90,6 +90,11 @@ def unreadable(path: str | os.PathLike[str], problem: Exception) -> HloomError:
     return HloomError(f"cannot read {os.fspath(path)}: {system_message(problem)}", hint=hint)
 
 
+def unwritable(path: str | os.PathLike[str], problem: OSError) -> HloomError:
+    """The error for a path that cannot be written; the caller raises it."""
+    return HloomError(f"cannot write {os.fspath(path)}: {system_message(problem)}")
+
+
 def system_message(problem: Exception) -> str:
     """What the system says of a file that cannot be read or written, to stand inside a sentence."""
     text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)

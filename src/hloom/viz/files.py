@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Unpack
 
+from hloom.hlo import write_whole
 from hloom.ir import Module
 from hloom.text import Unsupported
 from hloom.viz.dot import to_dot
@@ -35,7 +36,7 @@ def draw(module: Module, path: str | Path, **selection: Unpack[Selection]) -> Pa
     """Draw a module into a file; its suffix says the format, `Selection` what is drawn. Gives the path back.
 
     Raises Unsupported for a suffix that is not one of `SUFFIXES` and for what `render` cannot draw, HloomError for a
-    computation or a node that the module does not have, OSError where the file cannot be written.
+    computation or a node that the module does not have, and where the file cannot be written.
     """
     path = Path(path)
     writer = SUFFIXES.get(path.suffix.lower())
@@ -43,5 +44,4 @@ def draw(module: Module, path: str | Path, **selection: Unpack[Selection]) -> Pa
         message = f"cannot draw into '{path.name}': the suffix does not name a format"
         raise Unsupported(message, hint=f"the suffixes are {', '.join(SUFFIXES)}")
     contents = writer(module, **selection)
-    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-    return path
+    return write_whole(path, contents)

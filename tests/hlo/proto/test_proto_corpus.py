@@ -249,6 +249,10 @@ def test_reading_leaves_the_message_as_it_is():
     assert proto.SerializeToString() == before
 
 
+def _not_utf8(where: str) -> str:
+    return where + r': the string "\\377" is not UTF-8, and a proto holds no other'
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -260,7 +264,17 @@ def test_reading_leaves_the_message_as_it_is():
             "ENTRY e { ROOT x = f32[8] parameter(0), sharding={mesh['x'=8], [{}], unreduced=max{'x'}} }",
             "the wire has no field for unreduced=max",
         ),
-        ("ENTRY e { ROOT x = f32[2] constant({1, 2}), metadata={op_name='\\377'} }", "e, x = constant: .*surrogates"),
+        ("ENTRY e { ROOT x = f32[2] constant({1, 2}), metadata={op_name='\\377'} }", _not_utf8("e, x = constant")),
+        ('HloModule m, frontend_attributes={a="\\377"} ENTRY e { ROOT x = f32[] constant(1) }', _not_utf8("module m")),
+        ('HloModule m FileNames 1 "\\377" ENTRY e { ROOT x = f32[] constant(1) }', _not_utf8("module m")),
+        (
+            'ENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="\\377" }',
+            _not_utf8("e, y = custom-call: attribute custom_call_target"),
+        ),
+        (
+            'f { ROOT x = f32[] parameter(0) }, execution_thread="\\377" ENTRY e { ROOT y = f32[] parameter(0) }',
+            _not_utf8("module .*"),
+        ),
     ],
 )
 def test_refused_when_written(text, problem):

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from hloom import protobuf
-from hloom.text import HloomError
+from hloom.text import HloomError, escape
 
 LARGEST_MESSAGE = 2**31 - 1
 """How many bytes protobuf reads as one message."""
@@ -143,3 +143,13 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 def field_numbers(message: str) -> dict[str, int]:
     """The numbers of a message's fields by name."""
     return {field.name: field.number for field in protobuf.xla[message].DESCRIPTOR.fields}
+
+
+def encoding_error(problem: Exception, where: str) -> HloomError:
+    """The error for a value that no message holds; `where` says what has it, and the caller raises it."""
+    if not isinstance(problem, UnicodeEncodeError):
+        return HloomError(f"{where}: {problem}")
+    return HloomError(
+        f'{where}: the string "{escape(problem.object)}" is not UTF-8, and a proto holds no other',
+        hint="save HLO text, which keeps such bytes, or mend the string: XLA would write a proto that nothing can read",
+    )

@@ -24,6 +24,7 @@ from hloom.hlo.proto.encoded_messages import (
     consecutive_varints,
     delimited,
     encoded_fields,
+    encoding_error,
     field_numbers,
     key,
     number_field,
@@ -209,7 +210,7 @@ class InstructionWriter:
         except HloomError as problem:
             raise _at(graph, node, problem.message, problem.hint) from None
         except (TypeError, ValueError) as problem:
-            raise _at(graph, node, str(problem)) from None
+            raise encoding_error(problem, _place(graph, node)) from None
         return pieces
 
     def _row(self, function: Op | Node) -> _Row:
@@ -303,7 +304,7 @@ class InstructionWriter:
                 try:
                     field.write(proto, value, context)
                 except (TypeError, ValueError) as problem:
-                    raise HloomError(f"attribute {name}: {problem}") from None
+                    raise encoding_error(problem, f"attribute {name}") from None
         return proto
 
     def _control(self, nodes: Sequence[Node]) -> bytes:
@@ -368,8 +369,11 @@ class InstructionWriter:
 
 
 def _at(graph: Graph, node: Node | None, problem: str, hint: str | None = None) -> HloomError:
-    where = graph.name if node is None else f"{graph.name}, {node.name} = {node.opcode}"
-    return HloomError(f"{where}: {problem}", hint=hint)
+    return HloomError(f"{_place(graph, node)}: {problem}", hint=hint)
+
+
+def _place(graph: Graph, node: Node | None) -> str:
+    return graph.name if node is None else f"{graph.name}, {node.name} = {node.opcode}"
 
 
 def _sized_shape(type_: Type | None) -> bytes:

@@ -20,6 +20,7 @@ from hloom.hlo.proto.encoded_messages import (
     consecutive_varints,
     delimited,
     encoded_fields,
+    encoding_error,
     in_order,
     key,
     number_field,
@@ -56,7 +57,10 @@ def write_module(module: Module) -> ModuleWriter:
     if module.unresolved:
         raise HloomError(f"module {module.name} uses names that nothing defines: {module.unresolved[0]}")
     writer = ModuleWriter(module)
-    writer.write()
+    try:
+        writer.write()
+    except (TypeError, EncodeError, ValueError) as problem:
+        raise encoding_error(problem, f"module {module.name}") from None
     return writer
 
 
@@ -91,10 +95,7 @@ class ModuleWriter:
         """Make the message's bytes."""
         module = self.module
         frames: dict[int, int] = {}
-        try:
-            proto = self._header(frames)
-        except (TypeError, ValueError) as problem:
-            raise HloomError(f"module {module.name}: {problem}") from None
+        proto = self._header(frames)
         instructions = InstructionWriter(self.graph_ids, frames)
         self._names = unique_names([node.name for graph in self.graphs for node in graph.nodes])
         fields = self._computations(instructions)
@@ -109,10 +110,7 @@ class ModuleWriter:
             fields.append((_SCHEDULE, self._schedule()))
         proto.payloads.extend(instructions.payloads)
         self.losses.update(instructions.losses)
-        try:
-            fields += encoded_fields(proto)
-        except (EncodeError, ValueError) as problem:
-            raise HloomError(f"{module.name} cannot be written as protobuf: {problem}") from None
+        fields += encoded_fields(proto)
         self.data = in_order(fields)
         if len(self.data) > LARGEST_MESSAGE:
             raise HloomError(f"{module.name} cannot be written as protobuf: it has {len(self.data)} bytes")
