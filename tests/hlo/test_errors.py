@@ -430,7 +430,7 @@ STRICT_MODULES = [
         "3:7: 'nan' is a reserved word; as a name it needs a %",
     ),
     ("HloModule m, debug_attributes={}\n", "1:14: no header attribute is called 'debug_attributes'"),
-    ("\ufeffHloModule m\n", "1:1: expected an opcode and '(', found '\ufeff'"),
+    ("\ufeffHloModule m\n", "1:1: expected an opcode and '(', found '\\357\\273\\277'"),
 ]
 """Whole texts in strict mode."""
 

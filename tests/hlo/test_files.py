@@ -6,6 +6,7 @@ Covers `file_io.py`, `compression.py`, `dump_directory.py`, `jax_program.py`.
 from __future__ import annotations
 
 import builtins
+import errno
 import gzip
 import io
 import os
@@ -626,3 +627,32 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path):
     with pytest.raises(HloomError, match="cannot write"):
         write_folder(tmp_path / "half", {"a": "1", "no/such": "2"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "new"]
+
+
+def test_a_file_system_that_is_read_alone_is_said_of_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """There, not even a missing file can be removed: the system would name the file beside the target."""
+
+    def refuse(path: object, *arguments: object, **options: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(HloomError) as caught:
+        write_whole(tmp_path / "m.hlo", "text")
+    assert str(caught.value) == f"cannot write {tmp_path / 'm.hlo'}: read-only file system"
+
+
+def test_a_file_that_may_only_be_read_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "m.hlo"
+    path.write_text("old")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(HloomError, match=f"^cannot write {path}: the file may only be read$"):
+        write_whole(path, "new")
+    assert path.read_text() == "old" and [path] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO("text")], ids=["closed", "in memory"])
+def test_no_standard_input(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None):
+    monkeypatch.setattr(sys, "stdin", stream)
+    with pytest.raises(HloomError, match="cannot read the standard input: it is closed"):
+        load("-")

@@ -14,7 +14,7 @@ import click
 from hloom.analysis import check_devices
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.runtime import MeasuredRates, calibrate
 
 SMALL_LOOP_BYTES = 1024
@@ -61,7 +61,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
 def _note_step(what: str) -> None:
     """Say what is measured, where no bar on a terminal shows it."""
     if not sys.stderr.isatty():
-        click.echo(f"measuring: {what}", err=True)
+        write_note(f"measuring: {what}")
 
 
 def to_toml(rates: MeasuredRates, name: str) -> str:

@@ -19,13 +19,13 @@ from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
-from hloom.cli.output import check_folder, write_json
+from hloom.cli.output import check_folder, write_json, write_note
 from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
 from hloom.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.ir import Module, Node
 from hloom.profile import Measurement, measured_change, measured_noise, measurement
-from hloom.text import HloomError
+from hloom.text import HloomError, system_message
 
 MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""
@@ -112,13 +112,13 @@ def trouble_apart(context: click.Context) -> Iterator[None]:
     except OSError as problem:
         if problem.errno == errno.EPIPE:  # click ends quietly when the reader of a pipe is gone
             raise
-        _fail(context, str(problem))
+        _fail(context, system_message(problem))
     except MemoryError:
         _fail(context, "out of memory")
 
 
 def _fail(context: click.Context, message: str) -> None:
-    click.echo(f"error: {message}", err=True)
+    write_note(f"error: {message}")
     context.exit(TROUBLE)
 
 

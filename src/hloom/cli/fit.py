@@ -13,7 +13,7 @@ from hloom.analysis import size_note
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import write_json
+from hloom.cli.output import write_json, write_note
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
@@ -80,7 +80,7 @@ def command(
     if output is not None and not result.missing_bytes:
         _write(result, output)
     if result.missing_bytes:
-        click.echo("error: nothing fits, and nothing is written", err=True)
+        write_note("error: nothing fits, and nothing is written")
         context.exit(1)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from rich.console import RenderableType
 from hloom import autodiff
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_text
+from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.tables import new_table, note_tables
 from hloom.cli.user_passes import load_passes
 from hloom.hlo import save, to_text
@@ -109,7 +108,7 @@ def command(
                 hint="--seed N takes other inputs; hloom.testing.check_derivatives compares from Python",
             )
         if json_output:
-            click.echo(json.dumps([asdict(item) for item in checks], indent=2, default=str))
+            write_json([asdict(item) for item in checks], None)
         else:
             note_tables(_table(checks))
         if not all(item.agrees for item in checks):

@@ -9,7 +9,7 @@ import click
 
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import write_json, write_text
+from hloom.cli.output import write_json, write_note, write_text
 from hloom.cli.tables import byte_text, time_text
 from hloom.query import COLUMNS, FIELDS, Matches, query
 from hloom.text import HloomError
@@ -68,7 +68,7 @@ def command(
             text = "" if only_count or json_output else _text(matches, only_lines)
         records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
     except HloomError as error:
-        click.echo(f"error: {error}", err=True)
+        write_note(f"error: {error}")
         context.exit(TROUBLE)
     if only_count:
         write_text(f"{len(matches)}\n", output)

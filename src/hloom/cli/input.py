@@ -12,14 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
-import click
-
 from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
+from hloom.cli.output import write_note
 from hloom.hlo import STDIN, DumpedModule, ForeignText, SeveralModules, dumped_module
 from hloom.ir import Module
-from hloom.text import HloomError, HloomWarning, listening
+from hloom.text import HloomError, HloomWarning, listening, visible
 
 MLIR = "MLIR"
 """What the reader of HLO text calls the language of StableHLO."""
@@ -55,9 +54,9 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
             raise HloomError(several.message) from None
     if show_notes:
         for note in module.notes[:MOST_NOTES]:
-            click.echo(f"note: {note}", err=True)
+            write_note(f"note: {note}")
         if len(module.notes) > MOST_NOTES:
-            click.echo(f"note: {len(module.notes) - MOST_NOTES} more of these; hloom inspect lists them", err=True)
+            write_note(f"note: {len(module.notes) - MOST_NOTES} more of these; hloom inspect lists them")
     return module
 
 
@@ -79,9 +78,8 @@ def is_mindir(module: Module) -> bool:
 def note_whole_program(module: Module) -> None:
     """Say on standard error where numbers will be of all devices together, which share the program once it is cut."""
     if awaits_partitioning(module):
-        click.echo(
-            "note: the module is not partitioned yet: numbers are of the whole program, not of one of its devices",
-            err=True,
+        write_note(
+            "note: the module is not partitioned yet: numbers are of the whole program, not of one of its devices"
         )
 
 
@@ -89,7 +87,7 @@ def note_sizes(module: Module) -> None:
     """Say on standard error what numbers leave out or assume where dimensions have no size."""
     sizes = size_note(module)
     if sizes:
-        click.echo(f"note: numbers are {sizes.qualifier}what is shown: {sizes}", err=True)
+        write_note(f"note: numbers are {sizes.qualifier}what is shown: {sizes}")
 
 
 @contextmanager
@@ -106,9 +104,9 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import BarColumn, Progress, RenderableColumn, TextColumn, TimeElapsedColumn
 
     left = _TimeLeft()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), RenderableColumn(left))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), RenderableColumn(left))
     progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = progress.add_task(what, total=None)
+    task = progress.add_task(visible(what), total=None)
 
     def told(done: int, total: int) -> None:
         left.told(done, total)
@@ -121,7 +119,7 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
     timer.start()
     try:
         with listening(told):
-            yield lambda text: progress.update(task, description=text)
+            yield lambda text: progress.update(task, description=visible(text))
     finally:
         timer.cancel()
         timer.join()
@@ -186,7 +184,7 @@ def _in_dump(source: ModuleSource) -> ModuleSource:
         passes = len(others) - len(named)
         named += [f"{passes:,} between passes"] if passes else []
         also = f"; there are also {', '.join(named)} (--stage)" if named else ""
-        click.echo(f"note: {chosen.label} at stage {chosen.stage}{also}", err=True)
+        write_note(f"note: {chosen.label} at stage {chosen.stage}{also}")
     return replace(source, file=str(chosen.path), module=None, stage=None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,9 @@ from click.shell_completion import CompletionItem
 
 from hloom.cli.completion import completion_option
 from hloom.cli.interrupt import INTERRUPTED, MESSAGE, end_after_interrupt
-from hloom.text import HloomError
+from hloom.cli.output import write_note
+from hloom.cli.streams import replace_closed_streams, writing_stdout
+from hloom.text import HloomError, system_message, visible
 
 COMMANDS = {
     "inspect": "What is in a module: computations, opcodes, sizes, calls.",
@@ -48,9 +50,16 @@ class Commands(click.Group):
     """A group that imports a subcommand's file only to run it, and turns errors into one message and exit status 1."""
 
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **options: Any) -> Any:
-        if args is None:  # a process of its own, and not a call from Python
-            end_after_interrupt()
-        return super().main(args, *arguments, **options)
+        if args is not None:  # a call from Python, and not a process of its own
+            return super().main(args, *arguments, **options)
+        replace_closed_streams()
+        end_after_interrupt()
+        try:
+            with writing_stdout():  # also of what click writes itself: --help and --version
+                return super().main(args, *arguments, **options)
+        except HloomError as error:
+            write_note(f"error: {error}")
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -74,13 +83,16 @@ class Commands(click.Group):
         except HloomError as error:
             _fail(ctx, str(error))
         except OSError as error:
-            if error.errno == errno.EPIPE:  # click ends quietly when the reader of a pipe is gone
+            if error.filename is None:  # of the standard output: `main` says so, and click of a pipe without a reader
                 raise
-            _fail(ctx, str(error))
+            _fail(ctx, f"{error.filename}: {system_message(error)}")
+        except click.ClickException as error:  # it shows what was typed, perhaps by a shell that completes file names
+            error.message = visible(error.message)  # pyright: ignore[reportAttributeAccessIssue]
+            raise
         except MemoryError:
             _fail(ctx, "out of memory")
         except KeyboardInterrupt:
-            click.echo(MESSAGE, err=True)
+            write_note(MESSAGE)
             ctx.exit(INTERRUPTED)
 
 
@@ -103,5 +115,5 @@ def main() -> None:
 
 
 def _fail(ctx: click.Context, message: str) -> None:
-    click.echo(f"error: {message}", err=True)
+    write_note(f"error: {message}")
     ctx.exit(1)

@@ -11,7 +11,7 @@ import numpy as np
 from hloom.cli.input import progress, read_program
 from hloom.cli.interrupt import INTERRUPTED, MESSAGE
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.hlo import print_module, replacing
 from hloom.ir import Module
@@ -151,7 +151,7 @@ def command(
     _note(result, options["save_inputs"])
     for told_of in (fault, xla_passes):
         if told_of is not None:
-            click.echo(str(told_of), err=True)
+            write_note(str(told_of))
     if options["save_inputs"] is not None:
         with replacing(options["save_inputs"]) as beside:
             save_arrays(beside, result.inputs or {})
@@ -233,16 +233,15 @@ def _predicate(options: dict[str, Any]) -> FaultPredicate | None:
 
 
 def _note(result: Minimization, saved: Path | None) -> None:
-    click.echo(str(result), err=True)
+    write_note(str(result))
     if result.needs_inputs and saved is None and result.inputs is not None:
         shown = ", ".join(f"{name} = {_short(array)}" for name, array in list(result.inputs.items())[:MOST_SHOWN])
-        click.echo(
+        write_note(
             "note: the fault shows on values from the program and not on random ones, --save-inputs X.npz writes them: "
-            f"{shown}",
-            err=True,
+            f"{shown}"
         )
     if not result.shows:
-        click.echo(f"note: the fault does not show any more in the text that is written: {result.reason}", err=True)
+        write_note(f"note: the fault does not show any more in the text that is written: {result.reason}")
 
 
 def _short(array: np.ndarray) -> str:
@@ -259,7 +258,7 @@ def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
 def _write_interrupted(module: Module, smallest: Module | None, json_output: bool, output: Path | None) -> None:
     """Write the smallest module so far where there is one, and say so."""
     if smallest is None:
-        click.echo(f"{MESSAGE}: nothing smaller shows the fault so far, and nothing is written", err=True)
+        write_note(f"{MESSAGE}: nothing smaller shows the fault so far, and nothing is written")
         return
     text = print_module(smallest)
     if json_output and output is None:
@@ -267,4 +266,4 @@ def _write_interrupted(module: Module, smallest: Module | None, json_output: boo
     else:
         write_text(text, output)
     counts = f"{smallest.node_count:,} of {module.node_count:,} instructions"
-    click.echo(f"{MESSAGE}: the smallest module so far, {counts}, is written", err=True)
+    write_note(f"{MESSAGE}: the smallest module so far, {counts}, is written")

@@ -18,7 +18,7 @@ from hloom.cli.completion import complete_passes
 from hloom.cli.input import progress
 from hloom.cli.languages import Language, check_name, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
-from hloom.cli.output import check_folder, write_json
+from hloom.cli.output import check_folder, write_json, write_note
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
@@ -122,7 +122,7 @@ def command(
             "nothing would change: give passes with -p (--list lists them), or a file with -o; hloom print prints FILE"
         )
     if not passes:
-        click.echo("note: no passes are given (-p), so nothing changes", err=True)
+        write_note("note: no passes are given (-p), so nothing changes")
     elif seed is not None and not is_verified and "seed" not in reader.taken:
         raise click.UsageError("--seed is for --verify and for passes that take a seed, and none of these does")
     diffs = _Diffs(language, print_after_all) if print_after_all or print_changed else None
@@ -138,13 +138,13 @@ def command(
         _note_report(run)
     if not json_output:
         for miss in misses:
-            click.echo("\n".join(miss.lines()), err=True)
+            write_note("\n".join(miss.lines()))
     verdict = None
     if is_verified:
         with progress("running both modules"):
             verdict = _equivalence(run, language, seed or 0, rtol)
         if not json_output:
-            click.echo("\n".join(verdict.lines()), err=True)
+            write_note("\n".join(verdict.lines()))
     is_wrong = verdict is not None and not verdict.agrees
     if json_output:
         write_json(_record(run, None if output or is_wrong else language, misses, verdict), None)
@@ -187,9 +187,9 @@ class _Diffs:
         lines = list(difflib.unified_diff(left, right, f"before {name}", f"after {name}", lineterm=""))
         self.text = text
         if lines:
-            click.echo("\n".join(lines), err=True)
+            write_note("\n".join(lines))
         elif self.show_unchanged:
-            click.echo(f"{name} changed nothing", err=True)
+            write_note(f"{name} changed nothing")
 
 
 def _misses_at(run: _Run, name: str) -> Misses:

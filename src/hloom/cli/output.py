@@ -1,24 +1,49 @@
-"""Text and JSON that the subcommands write: to the standard output or into a file, all of it or nothing."""
+"""What the subcommands write: text and JSON to the standard output or into a file, all of it or nothing, and notes.
+
+Strings of programs may hold what terminals obey. Here alone it is decided what of them reaches one: escapes that show
+them. Text that is written into a file or a pipe is not changed, so that it can be read back.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hloom.cli.options import STDOUT
+from hloom.cli.streams import writing_stdout
 from hloom.hlo import write_whole
-from hloom.text import HloomError
+from hloom.text import HloomError, visible, visible_json
 
 
 def write_text(text: str, output: Path | None) -> None:
     """Write text, which ends in a line break, into the file or to the standard output."""
     if output is None or output == STDOUT:
-        click.echo(text.encode("utf-8", "surrogateescape"), nl=not text.endswith("\n"))
+        shown = visible(text) if sys.stdout.isatty() else text
+        write_bytes(shown.encode("utf-8", "surrogateescape") + (b"" if text.endswith("\n") else b"\n"))
     else:
-        write_whole(output, text)
+        write_whole(output, visible(text) if _is_terminal(output) else text)
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to the standard output."""
+    with writing_stdout():
+        click.echo(data, nl=False)
+
+
+def write_json(value: Any, output: Path | None) -> None:
+    """Write a value as indented JSON; what it does not know is written as text."""
+    write_text(visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n", output)
+
+
+def write_note(text: str) -> None:
+    """Write a message to the standard error."""
+    click.echo(visible(text), err=True)
 
 
 def check_folder(output: Path) -> None:
@@ -27,6 +52,15 @@ def check_folder(output: Path) -> None:
         raise HloomError(f"cannot write {output}: no such file or directory")
 
 
-def write_json(value: Any, output: Path | None) -> None:
-    """Write a value as indented JSON."""
-    write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", output)
+def _is_terminal(output: Path) -> bool:
+    """Whether a path is a terminal, as /dev/stdout and /dev/tty may be."""
+    try:
+        if not stat.S_ISCHR(output.stat().st_mode):
+            return False
+        descriptor = os.open(output, os.O_WRONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.isatty(descriptor)
+    finally:
+        os.close(descriptor)

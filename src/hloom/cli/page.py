@@ -16,7 +16,7 @@ from hloom.cli.cost import trip
 from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
-from hloom.cli.output import check_folder, write_text
+from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.profile_tables import profile_option
 from hloom.cli.run import arrays_in_order
 from hloom.evaluate import MOST_BYTES
@@ -77,7 +77,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
                     numerics=None if numerics is None else _arrays(program, numerics),
                 )
             if viewer is None and not has_viewer():
-                click.echo(NO_VIEWER, err=True)
+                write_note(NO_VIEWER)
             return text
 
         function(source=source, after=after, make_page=make_page, **options)
@@ -118,7 +118,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     text = make_page()
     write_text(text, target)
     if target != STDOUT:
-        click.echo(f"{target}: {len(text.encode('utf-8', 'surrogateescape')) / 1e6:.1f} MB", err=True)
+        write_note(f"{target}: {len(text.encode('utf-8', 'surrogateescape')) / 1e6:.1f} MB")
 
 
 def _arrays(program: Module, numerics: str) -> Sequence[np.ndarray]:

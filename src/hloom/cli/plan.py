@@ -14,7 +14,7 @@ from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.plan_report import record, tables
 from hloom.cli.tables import note_tables, write_tables
 from hloom.hlo import to_text
@@ -119,7 +119,7 @@ def command(
             planned.chosen.rank()
     is_written = best_effort or planned.chosen.missing_bytes <= 0
     if output is not None and not is_written:
-        click.echo("error: the plan does not fit and is not written: --best-effort writes it all the same", err=True)
+        write_note("error: the plan does not fit and is not written: --best-effort writes it all the same")
     elif output == STDOUT:
         write_text(to_text(planned.annotate()), output)
     elif output is not None:
@@ -177,10 +177,9 @@ def _warn_of_lost_specs(planned: PlanResult, path: Path) -> None:
     inside = {name: named for name, named in planned.plan.computations.items() if name != ENTRY}
     if inside:
         specs = sum(len(named) for named in inside.values())
-        click.echo(
+        write_note(
             f"warning: {path.name}: {specs:,} specs in {len(inside):,} computations of loops and branches are read by "
-            "hloom alone. What others make of these loops may send far more than is shown: -o FILE.hlo says all to XLA",
-            err=True,
+            "hloom alone. What others make of these loops may send far more than is shown: -o FILE.hlo says all to XLA"
         )
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from hloom.cli.completion import complete_file
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import write_json
+from hloom.cli.output import write_bytes, write_json
 from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.evaluate import NotFinite, first_not_finite
 from hloom.hlo import replacing
@@ -115,7 +115,7 @@ def save_outputs(output: Path, outputs: Sequence[np.ndarray]) -> None:
     if output == STDOUT:
         archive = io.BytesIO()
         save_arrays(archive, arrays)
-        click.echo(archive.getvalue(), nl=False)
+        write_bytes(archive.getvalue())
         return
     with replacing(output) as beside:
         save_arrays(beside, arrays)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed (`<&-`, `>&-`, `2>&-`), and errors of writing to them."""
+"""Standard streams: closed ones (`<&-`, `>&-`, `2>&-`), and what cannot be written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hloom.text import HloomError, unwritable
-
-STDOUT_NAME = "the standard output"
+from hloom.text import unwritable
 
 
 def replace_closed_streams() -> None:
@@ -23,25 +21,24 @@ def replace_closed_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY)  # takes the smallest number, this one
+            os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY)  # it takes the smallest number: this
     if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  it lives as long as the process
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  as long as the process
     if sys.stderr is None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 @contextmanager
 def writing_stdout() -> Iterator[None]:
-    """Raise HloomError where the block cannot write to the standard output, but for a pipe whose reader is gone."""
+    """Raise HloomError where the block cannot write to the standard output; a pipe without a reader stays an OSError.
+
+    What is buffered then goes nowhere, or Python would fail once more when it ends.
+    """
     try:
         yield
         sys.stdout.flush()
     except OSError as problem:
-        if problem.errno == errno.EPIPE:  # click ends quietly
+        if problem.errno == errno.EPIPE or problem.filename is not None:  # click ends quietly; another file's
             raise
-        discard_stdout()
-        raise unwritable(STDOUT_NAME, problem) from None
-
-
-def discard_stdout() -> None:
-    """Let what is buffered for the standard output, and cannot be written, go nowhere when the process ends."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise unwritable("the standard output", problem) from None

@@ -8,14 +8,17 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-import click
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hloom.cli.output import write_text
+from hloom.cli.output import write_note, write_text
+from hloom.cli.streams import writing_stdout
+from hloom.text import visible
 
 WIDTH = 120
 """The width, in characters, of tables that are not written to a terminal."""
@@ -25,7 +28,7 @@ RIGHT = ">"
 
 def new_table(title: str | None, *columns: str) -> Table:
     """An empty table; a column whose name begins with `>` is aligned to the right, as numbers are."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _ProgramTable(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         justify = "right" if column.startswith(RIGHT) else "left"
         table.add_column(column.removeprefix(RIGHT), justify=justify, overflow="fold")
@@ -39,22 +42,44 @@ def add_rest(table: Table, total: int, limit: int, hint: str = "; --top shows th
         table.add_row(Text(f"{total - limit:,} more{hint}"), style="dim")
 
 
+class _ProgramTable(Table):
+    """A table that shows a program's strings: terminals see escapes, for which its columns have room."""
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        super().add_row(*map(_shown, cells), **options)
+
+
+def _shown(cell: RenderableType | None) -> RenderableType | None:
+    if isinstance(cell, Text):
+        return cell if visible(cell.plain) == cell.plain else Text(visible(cell.plain), cell.style)
+    return Text(visible(cell)) if isinstance(cell, str) else cell
+
+
+class _Console(Console):
+    """A console whose own escapes for colours are all that a terminal gets."""
+
+    def render(self, renderable: ConsoleRenderable | Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
 def write_tables(parts: Iterable[RenderableType], output: Path | None) -> None:
     """Write tables and lines of text: coloured on a terminal, plain elsewhere."""
-    console = Console(highlight=False)
+    console = _Console(highlight=False)
     if output is None and console.is_terminal:
-        _show(parts, console)
+        with writing_stdout():
+            _show(parts, console)
     else:
         write_text(_plain(parts), output)
 
 
 def note_tables(parts: Iterable[RenderableType]) -> None:
     """Write tables and lines of text to the standard error, where the standard output is for something else."""
-    console = Console(highlight=False, stderr=True)
+    console = _Console(highlight=False, stderr=True)
     if console.is_terminal:
         _show(parts, console)
     else:
-        click.echo(_plain(parts), err=True, nl=False)
+        write_note(_plain(parts).removesuffix("\n"))
 
 
 def _show(parts: Iterable[RenderableType], console: Console) -> None:
@@ -64,9 +89,9 @@ def _show(parts: Iterable[RenderableType], console: Console) -> None:
 
 def _plain(parts: Iterable[RenderableType]) -> str:
     plain = io.StringIO()
-    _show(parts, Console(file=plain, width=WIDTH, highlight=False, no_color=True, force_terminal=False))
-    lines = (line.rstrip() for line in plain.getvalue().splitlines())
-    return "\n".join(lines) + "\n"
+    _show(parts, _Console(file=plain, width=WIDTH, highlight=False, no_color=True, force_terminal=False))
+    lines = (line.rstrip() for line in plain.getvalue().split("\n"))
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def byte_text(count: int) -> str:

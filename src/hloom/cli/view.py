@@ -7,6 +7,7 @@ from collections.abc import Callable
 import click
 
 from hloom.cli.options import ModuleSource, file_argument
+from hloom.cli.output import write_text
 from hloom.cli.page import page_options
 from hloom.page import open_page
 from hloom.text import HloomError
@@ -27,7 +28,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
       hloom view old.hlo new.hlo
     """
     written = open_page(make_page(), source.file if after is None else after)
-    click.echo(str(written.path))
+    write_text(f"{written.path}\n", None)
     if not written.is_opened:
         hint = f"open {written.path}, or write it elsewhere with hloom page -o"
         raise HloomError("there is no browser here", hint=hint)

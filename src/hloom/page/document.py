@@ -27,6 +27,7 @@ from hloom.page.panels import panels
 from hloom.page.source_links import SourceLinks
 from hloom.page.viewer import VIEWER_HINT, viewer_parts
 from hloom.profile import measurement
+from hloom.text import visible
 
 DEVICE = "h100"
 """The device whose roofline is shown, unless told otherwise."""
@@ -167,7 +168,7 @@ def _document(name: str, blocks: list[str], scripts: list[str]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<link rel="icon" href="data:,">',
-        f"<title>{html.escape(name)} - hloom</title>",
+        f"<title>{html.escape(visible(name))} - hloom</title>",
         "<style>body { margin: 0 } #graph { position: fixed; inset: 40px 0 0 0; overflow: hidden } "
         "app-root { display: block; height: 100% }</style>",
         "</head><body>",

@@ -1,7 +1,8 @@
 """Source text, places in it, errors that point at them, a cursor over tokens, and what notebooks show.
 
 This package knows nothing of HLO. To change how an error looks, edit `source.py`; to change what counts as white
-space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`; to add to what patterns
+space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`; which
+characters are shown as escapes says `strings.py`; to add to what patterns
 may say, edit `regular_expression.py`.
 """
 
@@ -28,3 +29,5 @@ from hloom.text.source import Source as Source
 from hloom.text.source import Unsupported as Unsupported
 from hloom.text.strings import escape as escape
 from hloom.text.strings import unescape as unescape
+from hloom.text.strings import visible as visible
+from hloom.text.strings import visible_json as visible_json

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hloom.text.strings import visible
+
 WINDOW = 160
 """How many characters of a source line an error shows; longer lines are cut around the column."""
 
@@ -44,10 +46,10 @@ class Location:
 
     def show(self) -> str:
         """The excerpt with a caret below the character."""
-        visible = "".join(
+        shown = "".join(
             c if c.isprintable() else " " if c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in self.excerpt
         )
-        return f"  {visible}\n  {' ' * self.caret}^"
+        return f"  {shown}\n  {' ' * self.caret}^"
 
 
 class HloomError(Exception):
@@ -65,7 +67,7 @@ class HloomError(Exception):
             lines.append(self.location.show())
         if self.hint:
             lines.append(f"  {self.hint}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
 
 class ParseError(HloomError):
@@ -78,3 +80,6 @@ class Unsupported(HloomError):
 
 class HloomWarning(UserWarning):
     """Something was kept that hloom does not understand."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())

@@ -1,7 +1,8 @@
-r"""Quoted strings with C escapes, as Abseil's CEscape writes them and CUnescape reads them."""
+r"""Quoted strings with C escapes, as Abseil's CEscape writes them and CUnescape reads them; texts that can be shown."""
 
 from __future__ import annotations
 
+import json
 import re
 
 _NAMED = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "?": 63, "'": 39, '"': 34}
@@ -59,3 +60,43 @@ def escape(text: str) -> str:
         return text
     data = text.encode("utf-8", "surrogateescape")
     return "".join(_PRINTED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data)
+
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, with which terminals are told to do things
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # unseen; they turn text
+    "\ud800-\udfff\ufffe\uffff]"  # bytes that are not UTF-8, and what XML cannot hold
+)
+"""What must not reach a terminal, a picture or a page out of a program's strings; tabs and line breaks may."""
+
+
+def visible(text: str) -> str:
+    r"""The text with C escapes in the place of characters that are not seen, or that terminals obey.
+
+    Inside a quoted string of HLO that is the same string.
+
+    >>> visible("a\x1b[2J\n")
+    'a\\033[2J\n'
+    """
+    return text if text.isprintable() else HIDDEN.sub(_octal, text)
+
+
+def visible_json(text: str) -> str:
+    r"""JSON with its own escapes in the place of these characters: it holds the same strings.
+
+    >>> visible_json('["\x7f"]')
+    '["\\u007f"]'
+    """
+    return text if text.isprintable() else HIDDEN.sub(_json_escape, text)
+
+
+def _octal(match: re.Match[str]) -> str:
+    try:
+        data = match[0].encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a character, which stands for no byte
+        data = match[0].encode("utf-8", "surrogatepass")
+    return "".join(_PRINTED.get(byte) or f"\\{byte:03o}" for byte in data)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"

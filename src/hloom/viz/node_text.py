@@ -20,7 +20,7 @@ from hloom.ir import (
     format_literal,
     without_layout,
 )
-from hloom.text import unescape
+from hloom.text import unescape, visible
 from hloom.viz.drawing import DrawnNode
 from hloom.viz.opcode_families import family
 
@@ -43,19 +43,18 @@ HIDDEN = {
 }
 """The attributes that a label leaves out or, of sharding, shows on a line of its own."""
 
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FIELD = re.compile(
     r"""\s*+([a-z_]++)=(?:"((?:[^"\\]++|\\.)*+)"|'((?:[^'\\]++|\\.)*+)'|(-?[0-9]++)|(\{[^}]*+\}))[\s,]*+""", re.DOTALL
 )
 
 
 def clean(text: str) -> str:
-    r"""Put a replacement character for what no text format can hold: control characters and lone surrogates.
+    r"""Put escapes for what no text format can hold, or what turns the text around it: control characters and the like.
 
     >>> clean("a\0b")
-    'a\ufffdb'
+    'a\\000b'
     """
-    return text if text.isprintable() else _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return visible(text)
 
 
 def shorten(text: str, limit: int) -> str:

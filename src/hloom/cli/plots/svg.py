@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from hloom.text import visible
+
 INK = "#333333"
 """The colour of text and axes."""
 
@@ -20,7 +22,7 @@ def picture(width: int, height: int, parts: Iterable[str]) -> str:
 
 def text(x: float, y: float, content: str, colour: str = INK, anchor: str = "start") -> str:
     """Text whose baseline is at y; the anchor is start, middle or end."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{escape(content)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{escape(visible(content))}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str = INK, dashes: str = "") -> str:
