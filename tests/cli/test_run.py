@@ -84,7 +84,7 @@ def test_inputs_that_do_not_fit(call: Call, step: Path, tmp_path: Path):
     assert result.stderr == "error: input 1 (w) is f32[4,8], the program takes f32[8,2]\n"
     result = call("run", step, "--inputs", tmp_path / "none.npz")
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {tmp_path / 'none.npz'} is not a readable .npz file: ")
+    assert result.stderr.startswith(f"error: cannot read {tmp_path / 'none.npz'}: no such file or directory\n  near: ")
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"w": GOOD}, b"1234", "but its data are bytes 0 to 8 of 4"),
         ({"w": {**GOOD, "shape": [1 << 62, 4]}}, b"12345678", "but its data are bytes 0 to 8 of 8"),
         ({"w": {**GOOD, "data_offsets": [8, 0]}}, b"12345678", "but its data are bytes 8 to 0 of 8"),
+        ({"w": GOOD, "v": GOOD}, b"12345678", "array v shares its data with others, or they overlap"),
         ({"__metadata__": {"hloom.packed": "{"}}, b"", "what hloom.packed says in the header is no JSON object"),
         ({"__metadata__": {"hloom.packed": '{"v": {}}'}}, b"", "there is no array v, which is said to be packed"),
         ({"__metadata__": {"hloom.packed": '{"w": {"type": "s8", "shape": [2]}}'}, "w": GOOD}, b"12345678", "what the packed array w is"),

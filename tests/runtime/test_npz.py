@@ -1,10 +1,17 @@
 """Arrays of every HLO type in .npz files."""
 
+import io
+import struct
+import tracemalloc
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from hloom import evaluate, parse, run
 from hloom.ir import DTYPES
-from hloom.runtime import load_arrays, save_arrays
+from hloom.runtime import load_arrays, open_arrays, save_arrays
 from hloom.text import HloomError
 
 
@@ -42,9 +49,9 @@ def test_npz_refusals(tmp_path):
     np.savez(tmp_path / "tag.npz", a=np.ones(2), __hlo_types__=np.frombuffer(b'{"a": "f99"}', np.uint8))
     np.savez(tmp_path / "width.npz", a=np.ones(2), __hlo_types__=np.frombuffer(b'{"a": "bf16"}', np.uint8))
     assert message(load_arrays, tmp_path / "text.npz").startswith("/text.npz is not a readable .npz file: ")
-    assert message(load_arrays, tmp_path / "absent.npz").startswith("/absent.npz is not a readable .npz file: ")
+    assert message(load_arrays, tmp_path / "absent.npz").startswith("cannot read /absent.npz: no such file")
     assert message(load_arrays, tmp_path / "objects.npz").startswith("/objects.npz is not a readable .npz file: Object arrays")
-    assert message(load_arrays, tmp_path / "one.npy") == "/one.npy holds one array, not an .npz archive"
+    assert message(load_arrays, tmp_path / "one.npy") == "/one.npy holds one array, not an .npz archive\n  np.savez writes one"
     assert message(load_arrays, tmp_path / "tag.npz") == "/tag.npz: its entry __hlo_types__ does not name HLO types"
     assert message(load_arrays, tmp_path / "width.npz") == "/width.npz: array a is said to be bf16 but has 8 bytes per element"
     assert message(save_arrays, tmp_path / "z.npz", {"a": np.array(["x"])}) == "array a of <U1 has no HLO type"
@@ -57,3 +64,61 @@ def test_a_header_that_is_no_python_is_refused(tmp_path):
     (tmp_path / "y.npz").write_bytes(data)
     with pytest.raises(HloomError, match="is not a readable"):
         load_arrays(tmp_path / "y.npz")
+
+
+def claiming(path: Path, shape: tuple[int, ...], data: bytes, **options: int) -> Path:
+    """A file whose array `x` is said to be of a shape, with other data behind that."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        archive.writestr("x.npy", header.getvalue() + data)
+    return path
+
+
+def bomb(path: Path, size: int) -> Path:
+    """A file whose directory says that an array of so many bytes is inside, in a thousandth of them."""
+    claiming(path, (size // 4,), bytes(1 << 20), compression=zipfile.ZIP_DEFLATED)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"PK\x01\x02")
+    data[at + 24 : at + 28] = struct.pack("<I", size + 128)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: claiming(path, (1 << 40,), b""),
+        lambda path: claiming(path, (1 << 30,), bytes(64)),
+        lambda path: claiming(path, (3,), bytes(64)),
+        lambda path: claiming(path, (1 << 30, 1 << 30), bytes(64)),
+        lambda path: bomb(path, 1 << 31),
+        lambda path: claiming(path, (16,), bytes(64), compression=zipfile.ZIP_LZMA),
+    ],
+    ids=["nothing", "gigabytes", "less", "more than numbers", "unpacked", "another packing"],
+)
+def test_what_arrays_claim_is_compared_with_their_data(tmp_path: Path, write):
+    path = write(tmp_path / "x.npz")
+    tracemalloc.start()
+    with pytest.raises(HloomError, match="is not a readable .npz file: x.npy is "):
+        load_arrays(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("call", [run, evaluate])
+def test_types_are_compared_before_arrays_are_read(tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch):
+    path = claiming(tmp_path / "x.npz", (1 << 24,), bytes(1 << 26), compression=zipfile.ZIP_DEFLATED)
+    module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
+    arrays = open_arrays(path)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *arguments, **options: pytest.fail("it is read"))
+    with pytest.raises(HloomError, match=r"is f32\[16777216\], the program takes f32\[2\]"):
+        call(module, arrays)
+
+
+def test_more_than_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_arrays(tmp_path / "x.npz", {"x": np.zeros(1000, np.float32)})
+    monkeypatch.setattr("os.sysconf", lambda name: 32)
+    with pytest.raises(HloomError, match="array x takes 4,128 bytes: more than the 1,024 of this machine's memory"):
+        load_arrays(tmp_path / "x.npz")

@@ -23,7 +23,7 @@ from hloom.cli.run import (
 from hloom.cli.tables import note_tables, write_tables
 from hloom.evaluate import MOST_BYTES, MOST_STEPS, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
-from hloom.runtime import input_domains, load_arrays, output_rows, random_inputs
+from hloom.runtime import input_domains, open_arrays, output_rows, random_inputs
 from hloom.text import HloomError, Unsupported
 
 DRAWING_BYTES = 16
@@ -76,7 +76,7 @@ def command(
     check_output(output, json_output)
     program = read_program(source)
     verify(program)
-    arrays = drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(load_arrays(inputs))
+    arrays = drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(open_arrays(inputs))
     with progress(f"evaluating {source.file}"):
         outputs = evaluate(program, arrays, steps=steps, memory=most_bytes)
     if output is not None:

@@ -38,7 +38,7 @@ from hloom.minimize import (
     minimize,
 )
 from hloom.passes import Pass
-from hloom.runtime import load_arrays, save_arrays
+from hloom.runtime import open_arrays, save_arrays
 from hloom.timeline import changing_passes
 
 PREDICATES = (
@@ -201,7 +201,7 @@ def _xla_passes(module: Module, predicate: FaultPredicate) -> XlaPassFault:
 
 def _numbers(options: dict[str, Any]) -> dict[str, Any]:
     """The options that say how numbers are compared."""
-    arrays = None if options["inputs"] is None else load_arrays(options["inputs"])
+    arrays = None if options["inputs"] is None else open_arrays(options["inputs"])
     return {**{name: options[name] for name in ("seed", "rtol", "atol", "timeout")}, "inputs": arrays}
 
 

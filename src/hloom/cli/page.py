@@ -22,7 +22,7 @@ from hloom.cli.run import arrays_in_order
 from hloom.evaluate import MOST_BYTES
 from hloom.ir import Module
 from hloom.page import VIEWER_HINT, has_viewer, page_text
-from hloom.runtime import load_arrays
+from hloom.runtime import open_arrays
 
 RANDOM = "random"
 """What stands for random inputs, in place of a file."""
@@ -126,7 +126,7 @@ def _arrays(program: Module, numerics: str) -> Sequence[np.ndarray]:
     return (
         drawn(program, 0, MOST_BYTES, NUMPY_HINT)
         if numerics == RANDOM
-        else arrays_in_order(load_arrays(Path(numerics)))
+        else arrays_in_order(open_arrays(Path(numerics)))
     )
 
 

@@ -21,7 +21,7 @@ from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.evaluate import NotFinite, first_not_finite
 from hloom.hlo import replacing
 from hloom.ir import Module
-from hloom.runtime import Difference, OutputRow, RunResult, compare, load_arrays, run, save_arrays
+from hloom.runtime import Difference, OutputRow, RunResult, compare, open_arrays, run, save_arrays
 from hloom.text import HloomError
 
 MOST_OUTPUTS = 40
@@ -78,7 +78,7 @@ def command(
     check_output(output, json_output)
     program = read_program(source)
     other = None if check is None else read_program(ModuleSource(check, source.strict))
-    arrays = None if inputs is None else load_arrays(inputs)
+    arrays = None if inputs is None else open_arrays(inputs)
     with progress(f"running {source.file}"):
         result = run(program, arrays_in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
     differences = None

@@ -86,10 +86,11 @@ def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
 def _checked(name: str, type_: Type, value: Any) -> np.ndarray:
     if not isinstance(type_, TensorType):
         raise Unsupported(f"parameter {name} of type {type_} cannot be given from outside")
-    array = np.asarray(value)
+    is_stored = all(hasattr(value, attribute) for attribute in ("dtype", "shape", "ndim"))
+    array = value if is_stored else np.asarray(value)  # what is in a file is compared before it is read
     if not fits(array, type_):
         raise HloomError(f"input {name} is {_type_text(array)}, the program takes {type_}")
-    return array
+    return np.asarray(array)
 
 
 def fits(array: np.ndarray, array_type: TensorType) -> bool:

@@ -44,7 +44,13 @@ def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
         raise HloomError(f"cannot read {path}: {problem}") from None
     header, start = _header(data, path)
     metadata = header.pop(METADATA, {})
-    arrays = {name: _array(data[start:], name, entry, path) for name, entry in header.items()}
+    arrays: dict[str, np.ndarray] = {}
+    left = len(data) - start
+    for name, entry in header.items():
+        arrays[name] = _array(data[start:], name, entry, path)
+        left -= arrays[name].nbytes
+        if left < 0:  # each has a copy of its own, with which a small file could fill the memory
+            raise HloomError(f"{path}: array {name} shares its data with others, or they overlap")
     for name, described in _packed(metadata, path).items():
         if name not in arrays:
             raise HloomError(f"{path}: there is no array {name}, which is said to be packed")

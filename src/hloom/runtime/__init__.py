@@ -58,7 +58,9 @@ from hloom.runtime.legalization import text_for_xla as text_for_xla
 from hloom.runtime.library_calls import JaxTracing as JaxTracing
 from hloom.runtime.library_calls import callable_of as callable_of
 from hloom.runtime.library_calls import compiled as compiled
+from hloom.runtime.npz import StoredArray as StoredArray
 from hloom.runtime.npz import load_arrays as load_arrays
+from hloom.runtime.npz import open_arrays as open_arrays
 from hloom.runtime.npz import save_arrays as save_arrays
 from hloom.runtime.program_trees import ProgramTrees as ProgramTrees
 from hloom.runtime.program_trees import checked_argument as checked_argument

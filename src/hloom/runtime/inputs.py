@@ -10,6 +10,7 @@ import numpy as np
 
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.runtime.input_domains import ANY, InputDomain
+from hloom.runtime.npz import StoredArray
 from hloom.text import HloomError, Unsupported
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -93,6 +94,8 @@ def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[st
 
 def _converted(value: Any, array_type: TensorType, subject: str) -> np.ndarray:
     """The array of a parameter's type: of nested lists, or of an element type that converts without loss."""
+    if isinstance(value, StoredArray) and not _is_given(value, array_type):  # before it is read
+        raise HloomError(f"{subject} is {_type_text(value)}, the program takes {array_type}")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -101,9 +104,14 @@ def _converted(value: Any, array_type: TensorType, subject: str) -> np.ndarray:
         return array
     target = array_type.dtype.numpy
     is_listed = not hasattr(value, "dtype") and _keeps(array, array_type.dtype)
-    if array.shape == array_type.dims and (is_listed or np.can_cast(array.dtype, target, "safe")):
+    if (is_listed and array.shape == array_type.dims) or _is_given(array, array_type):
         return array.astype(target)
     raise HloomError(f"{subject} is {_type_text(array)}, the program takes {array_type}")
+
+
+def _is_given(array: np.ndarray | StoredArray, array_type: TensorType) -> bool:
+    """Whether an array has a parameter's shape, and an element type that converts without loss."""
+    return array.shape == array_type.dims and np.can_cast(array.dtype, array_type.dtype.numpy, "safe")
 
 
 def _keeps(array: np.ndarray, dtype: DType) -> bool:
@@ -129,7 +137,7 @@ def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     return [given[name] for name in names]
 
 
-def _type_text(array: np.ndarray) -> str:
+def _type_text(array: np.ndarray | StoredArray) -> str:
     try:
         return f"{dtype_of(array.dtype)}[{','.join(map(str, array.shape))}]"
     except KeyError:
