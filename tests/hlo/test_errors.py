@@ -304,7 +304,7 @@ STRICT_INSTRUCTIONS = [
         "5:14: async-start must have a type ((operands), outputs, ...), not f32[4]",
     ),
     ("b = f32[4] async-done(x)", "5:3: x is neither async-start nor async-update"),
-    ("b = f32[4] infeed(x)", "5:3: this must yield a tuple, not f32[4]"),
+    ("b = f32[4] infeed(x)", "5:3: this must yield a tuple that is not empty, not f32[4]"),
     ("b = f32[4] recv-done(x)", "5:3: x must be a tuple, not f32[4]"),
     (
         "b = (f32[4]) scan(x), dimensions={0}, num_carries=2, to_apply={ a = f32[4] parameter(0) }",
@@ -431,6 +431,26 @@ STRICT_MODULES = [
     ),
     ("HloModule m, debug_attributes={}\n", "1:14: no header attribute is called 'debug_attributes'"),
     ("\ufeffHloModule m\n", "1:1: expected an opcode and '(', found '\\357\\273\\277'"),
+    (
+        "HloModule m, origin_recovery_table={ {\"a\"} {\"b\"} }\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n",
+        "1:1: origin_recovery_table must be { {\"old\"} : {\"new\"}, \"HloModule ..\" .. }",
+    ),
+    (
+        "HloModule m, origin_recovery_table={ {\"a\"} : {\"b\"}, \"HloModule q\" }\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n",
+        "1:1: a module of origin_recovery_table does not read: expected a computation, found the end of the text",
+    ),
+    (
+        "HloModule m\n\nFileNames\nFunctionNames\nFileLocations\n1 {file_name_id=1}\nStackFrames\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n",
+        "6:1: a row of FileLocations lacks 'function_name_id'",
+    ),
+    (
+        "HloModule m\n\nFileNames\nFunctionNames\nFileLocations\nStackFrames\n1 {file_location_id=4294967296 parent_frame_id=1}\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n",
+        "7:1: file_location_id=4294967296 of StackFrames does not fit into 32 bits",
+    ),
+    (
+        "HloModule m\n\nf {\n  a = f32[4] parameter(0)\n}\n\nENTRY e {\n  x = f32[4] parameter(0)\n  a = ((f32[4]), f32[4]) call-start(x), to_apply=f\n  ROOT b = f32[4] call-done(a), to_apply=f\n}\n",
+        "10:19: 'to_apply' is said by call-start, and call-done has no such attribute",
+    ),
 ]
 """Whole texts in strict mode."""
 

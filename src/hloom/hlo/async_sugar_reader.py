@@ -8,17 +8,10 @@ from functools import cache
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
 from hloom.hlo.reader_state import ComputationState
+from hloom.hlo.strict_checks import chain_start, check_call
 from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType, Type
 from hloom.ops import OPS
 from hloom.text import Cursor
-
-
-def chain_start(inputs: Sequence[Node]) -> Apply | None:
-    """The async-start that an async-update or async-done goes back to; None where it goes back to none."""
-    node = inputs[0] if inputs else None
-    while isinstance(node, Apply) and node.opcode == "async-update" and node.inputs:
-        node = node.inputs[0]
-    return node if isinstance(node, Apply) and node.opcode == "async-start" else None
 
 
 def wrapped_opcode(inputs: Sequence[Node]) -> str | None:
@@ -57,6 +50,8 @@ def read_sugar(
             raise cursor.error(
                 f"{opcode} ends {'nothing asynchronous' if wrapped is None else wrapped + '-start'}", start
             )
+        if body.reader.strict and (said := [name for name in attributes if name in own_attributes(op)]):
+            raise cursor.error(f"'{said[0]}' is said by {op}-start, and {opcode} has no such attribute", start)
         kept = {key: value for key, value in attributes.items() if key in async_op.attributes}
         return Apply(name, type_, async_op, inputs, arranged(async_op, kept), metadata, body.graph)
     if not isinstance(type_, TupleType) or len(type_.elements) < 2:
@@ -64,6 +59,8 @@ def read_sugar(
     outer = {key: attributes[key] for key in OF_THE_PAIR if key in attributes}
     own = own_attributes(op) - set(OF_THE_PAIR)
     inner = Attributes({key: value for key, value in attributes.items() if key in own})
+    if body.reader.strict:
+        check_call(cursor, op, type_.elements[1], inputs, inner, start)
     carried = {key: value for key, value in attributes.items() if key not in outer and key not in inner}
     outer["calls"] = _wrap(body, op, type_, inputs, inner)
     outer["calls"].execution_thread = outer.get("async_execution_thread")

@@ -40,6 +40,7 @@ LINE = re.compile(
 
 _METADATA_OPENS = ", metadata={"
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"|\'(?:[^\'\\]++|\\.)*+\'')
 _BEFORE_METADATA = re.compile(r'(?:[^"\',\n]++|,(?! metadata=\{)|"(?:[^"\\\n]++|\\.)*+")*+(?=, metadata=\{)')
 _REFERENCE = re.compile(r", (to_apply|calls|condition|body)=%?([A-Za-z_][A-Za-z0-9_.-]*+)")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
@@ -345,6 +346,9 @@ def _split_metadata(text: str) -> tuple[str, str | None] | None:
         if before is None:
             return None
         start = before.end()
+    outside = _QUOTED.sub("", text[:start])
+    if outside.count("{") != outside.count("}"):  # it stands inside another attribute, as shardings have their own
+        return None
     match = _METADATA.match(text, start)
     if match is None or _METADATA_OPENS in text[match.end() :]:
         return None

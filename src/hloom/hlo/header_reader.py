@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from dataclasses import fields as dataclass_fields
 from functools import lru_cache
 from typing import Any
 
@@ -109,10 +110,25 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
     for title, (name, read) in _SECTIONS.items():
         if cursor.at(title) and IDENTIFIER.match(cursor.text, cursor.position)[0] == title:  # type: ignore[index]
             cursor.accept(title)
+            position = cursor.skip()
             tables[name] = read(cursor)
+            if strict:
+                _check_rows(cursor, title, tables[name], position)
         elif strict and tables:
             raise cursor.error(f"the stack tables that begin here lack '{title}'", start)
     return StackTables(**tables) if tables else None
+
+
+def _check_rows(cursor: Cursor, title: str, rows: Mapping[int, Any], position: int) -> None:
+    """Refuse rows of numbers that lack one (its text has fewer names than the rows have fields) or have a wide one."""
+    numbered = [row for row in rows.values() if not isinstance(row, str)]
+    names = [field.name for field in dataclass_fields(numbered[0])] if numbered else []
+    text = cursor.text[position : cursor.position]
+    for name in names:
+        if len(re.findall(rf"\b{name}=", text)) != len(numbered):
+            raise cursor.error(f"a row of {title} lacks '{name}'", position)
+        if wide := [row for row in numbered if not -(1 << 31) <= getattr(row, name) < 1 << 31]:
+            raise cursor.error(f"{name}={getattr(wide[0], name)} of {title} does not fit into 32 bits", position)
 
 
 @lru_cache(maxsize=8)

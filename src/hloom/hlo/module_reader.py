@@ -11,7 +11,7 @@ from hloom.hlo.header_reader import read_header, read_stack_tables
 from hloom.hlo.instruction_reader import read_expression, read_instruction
 from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import check_word
-from hloom.hlo.strict_checks import check_aliases, check_graph
+from hloom.hlo.strict_checks import check_aliases, check_async_computations, check_graph, check_recovery_table
 from hloom.hlo.tokens import NAME
 from hloom.ir import Attributes, Graph, Module, Type
 from hloom.text import Cursor, HloomWarning, Source, report
@@ -86,6 +86,8 @@ class ModuleReader(ModuleState):
         self.module.entry = self._entry or self.module.graphs[-1]
         if self.strict:
             check_aliases(self, cursor)
+            check_async_computations(self)
+            check_recovery_table(self, cursor, lambda text: parse(text, strict=True))
         if not first:
             self.module.name = f"module_{self.module.entry.name}"
         return self.module

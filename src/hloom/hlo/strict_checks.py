@@ -5,26 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
-from hloom.hlo.async_sugar_reader import chain_start
 from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import RESERVED, name_problem
 from hloom.ir import (
+    METADATA_FIELDS,
     UNBOUNDED,
     Apply,
     Attributes,
     Graph,
+    Layout,
     MeshSharding,
     Node,
     Op,
+    Parameter,
     TensorType,
     TupleSharding,
     TupleType,
     Type,
     compatible,
+    default_layout,
     element_at,
 )
-from hloom.text import Cursor, HloomError, ParseError
+from hloom.text import Cursor, HloomError, ParseError, unescape
 
 NOT_TODAY = frozenset(
     (
@@ -35,8 +39,25 @@ NOT_TODAY = frozenset(
     )
 )
 """Opcodes, and opcodes with attributes, of 2020 and July 2026."""
+LARGEST_F32 = 3.4028234663852886e38
+"""`std::numeric_limits<float>::max()`: XLA compares the doubles that it reads with it."""
+INT32 = range(-(1 << 31), 1 << 31)
+PROFILE_TYPES = range(4)
+"""The numbers of ProfileType in xla_data.proto."""
 _Check = Callable[[Type | None, Sequence[Node], Attributes], str | None]
 """Why an application is refused, or None: from its written type, its inputs and its attributes."""
+
+
+_ORIGIN_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{[0-9,\s]*\}|[(),]')
+"""The strings and indices of an `origin=`, whose commas are their own, and what nests."""
+
+
+def chain_start(inputs: Sequence[Node]) -> Apply | None:
+    """The async-start that an async-update or async-done goes back to; None where it goes back to none."""
+    node = inputs[0] if inputs else None
+    while isinstance(node, Apply) and node.opcode == "async-update" and node.inputs:
+        node = node.inputs[0]
+    return node if isinstance(node, Apply) and node.opcode == "async-start" else None
 
 
 def check_call(
@@ -64,8 +85,11 @@ def call_problem(op: Op, type_: Type | None, inputs: Sequence[Node], attributes:
         return f"{op} needs the attribute '{lacking}'"
     if op.name in NOT_TODAY or any((op.name, name) in NOT_TODAY for name in attributes):
         return f"{op} with these attributes is of another year: XLA's parser of today does not read it"
-    check = _CHECKS.get(op.name)
-    return check(type_, inputs, attributes) if check else None
+    for name, value in attributes.items():
+        if isinstance(value, float) and abs(value) > LARGEST_F32:
+            return f"{name}={value} does not fit into 32 bits"
+    problems = (check(type_, inputs, attributes) for check in _CHECKS.get(op.name, ()))
+    return next(filter(None, problems), None)
 
 
 def _count(op: Op) -> str:
@@ -149,20 +173,79 @@ def _async_start(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> s
     return None
 
 
+def _same_as_start(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    """Layouts count, those that are left out as the default ones (hlo_parser.cc compares shapes whole)."""
+    before = inputs[0].type
+    if type_ is None or before is None or (compatible(type_, before) and _layouts(type_) == _layouts(before)):
+        return None
+    return f"async-update must have the type of {inputs[0].name}, {before}, not {type_}"
+
+
+def _layouts(type_: Type) -> list[Layout | None]:
+    leaves = type_.leaves() if isinstance(type_, TupleType) else [type_]
+    return [leaf.layout or default_layout(leaf.rank) if isinstance(leaf, TensorType) else None for leaf in leaves]
+
+
 def _async_chain(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
     start = chain_start(inputs)
     if start is None:
         return f"{inputs[0].name} is neither async-start nor async-update"
     if len(inputs) > 1:
         return "async-update takes 1 operand: XLA's parser of today reads no more"
-    for name in ("calls", "async_execution_thread"):
-        if name in attributes and attributes[name] != start.attributes.get(name):
+    for name, default in (("calls", None), ("async_execution_thread", "main")):
+        if name in attributes and attributes[name] != start.attributes.get(name, default):
             return f"'{name}' differs from that of {start.name}"
     return None
 
 
 def _yields_tuple(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
-    return None if isinstance(type_, TupleType) else f"this must yield a tuple, not {type_}"
+    if isinstance(type_, TupleType) and type_.elements:
+        return None
+    return f"this must yield a tuple that is not empty, not {type_}"
+
+
+def _same_channel(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    """What ends a transfer is on the channel of its operand, where that is an op with channels."""
+    operand = inputs[0]
+    if not isinstance(operand, Apply) or not isinstance(operand.function, Op):
+        return None
+    if "channel_id" not in operand.function.attributes or operand.opcode in _NO_CHANNELS:
+        return None
+    own, other = attributes.get("channel_id"), operand.attributes.get("channel_id")
+    return None if own == other else f"channel_id={own} is not that of {operand.name}, {other}"
+
+
+def _group_mode(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    if attributes.get("use_global_device_ids") and not ("channel_id" in attributes or "mode" in attributes):
+        return "use_global_device_ids=true needs a channel_id"
+    return None
+
+
+def _api_version(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    version = attributes.get("api_version")
+    return f"api_version={version} says nothing" if version == "API_VERSION_UNSPECIFIED" else None
+
+
+def _map_dimensions(type_: Type | None, _: Sequence[Node], attributes: Attributes) -> str | None:
+    if type_ is None and "dimensions" not in attributes:
+        return "map needs its type, or the attribute 'dimensions'"
+    return None
+
+
+def _sizes(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    if isinstance(type_, TensorType) and len(inputs) == type_.rank + 1:
+        return None
+    return f"dynamic-reshape to {type_} takes its sizes, one by one, as operands, not {len(inputs) - 1}"
+
+
+def _device_number(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
+    is_number = isinstance(type_, TensorType) and type_.dtype.name == "u32" and type_.rank == 0
+    return None if type_ is None or is_number else f"the number of a device is u32[], not {type_}"
+
+
+def _prefetch_index(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    index = attributes.get("cross_program_prefetch_index", 0)
+    return None if index in INT32 else f"cross_program_prefetch_index={index} does not fit into 32 bits"
 
 
 def _takes_tuple(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
@@ -180,6 +263,9 @@ def _element(type_: Type | None, inputs: Sequence[Node], attributes: Attributes)
 
 
 def _scan(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    step = attributes["to_apply"]
+    if isinstance(step, Graph) and len(step.parameters) != len(inputs):
+        return f"scan has {len(inputs)} operands, and {step.name} takes {len(step.parameters)}"
     if 0 <= attributes["num_carries"] <= len(inputs):
         return None
     return f"num_carries={attributes['num_carries']} does not fit {len(inputs)} operands"
@@ -211,34 +297,44 @@ def _permute(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> 
     return _pairs(attributes)
 
 
-_CHECKS: dict[str, _Check] = {
-    "all-gather": _single_dimension,
-    "all-gather-start": _single_dimension,
-    "all-to-all": _single_dimension,
-    "async-done": _async_chain,
-    "async-start": _async_start,
-    "async-update": _async_chain,
-    "concatenate": _single_dimension,
-    "custom-call": _layout_constraints,
-    "domain": _domain,
-    "dynamic-reshape": _same_size,
-    "dynamic-slice": _start_indices(1),
-    "dynamic-update-slice": _start_indices(2),
-    "get-dimension-size": _single_dimension,
-    "get-tuple-element": _element,
-    "infeed": _yields_tuple,
-    "recv": _yields_tuple,
-    "recv-done": _takes_tuple,
-    "reduce-scatter": _single_dimension,
-    "scan": _scan,
-    "set-dimension-size": _single_dimension,
-    "sort": _single_dimension,
-    "reshape": _same_size,
-    "tuple": _same_arity,
-    "conditional": _branches,
-    "broadcast": _needs_dimensions,
-    "collective-permute": _permute,
-    "collective-permute-start": _permute,
+_NO_CHANNELS = frozenset(("custom-call",))
+"""Opcodes whose rows have a channel, and which are not HloChannelInstruction."""
+_CHECKS: dict[str, tuple[_Check, ...]] = {
+    "all-gather": (_single_dimension,),
+    "all-gather-start": (_single_dimension,),
+    "all-reduce": (_group_mode,),
+    "all-reduce-start": (_group_mode,),
+    "all-to-all": (_single_dimension,),
+    "async-done": (_async_chain,),
+    "async-start": (_async_start,),
+    "async-update": (_async_chain, _same_as_start),
+    "broadcast": (_needs_dimensions,),
+    "collective-permute": (_permute,),
+    "collective-permute-start": (_permute,),
+    "concatenate": (_single_dimension,),
+    "conditional": (_branches,),
+    "copy-start": (_prefetch_index,),
+    "custom-call": (_layout_constraints, _api_version),
+    "domain": (_domain,),
+    "dynamic-reshape": (_sizes, _same_size),
+    "dynamic-slice": (_start_indices(1),),
+    "dynamic-update-slice": (_start_indices(2),),
+    "get-dimension-size": (_single_dimension,),
+    "get-tuple-element": (_element,),
+    "infeed": (_yields_tuple,),
+    "map": (_map_dimensions,),
+    "partition-id": (_device_number,),
+    "ragged-all-to-all": (_single_dimension,),
+    "recv": (_yields_tuple,),
+    "recv-done": (_takes_tuple, _same_channel),
+    "reduce-scatter": (_single_dimension, _group_mode),
+    "replica-id": (_device_number,),
+    "reshape": (_same_size,),
+    "scan": (_scan, _single_dimension),
+    "send-done": (_same_channel,),
+    "set-dimension-size": (_single_dimension,),
+    "sort": (_single_dimension,),
+    "tuple": (_same_arity,),
 }
 
 
@@ -247,6 +343,8 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
     for node in graph.nodes:
         if node.raw_metadata is not None:
             _check_metadata(reader, node, start, end)
+        if "origin" in node.attributes and not _nests(node.attributes["origin"]):
+            raise _error_at(reader, node.name, start, end, "origin= has a comma outside a tuple")
         if "sharding" in node.attributes:
             _check_sharding(reader, node, start, end)
         if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
@@ -270,9 +368,31 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
 def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> None:
     """Read what is otherwise left unread, and point at the instruction where it is malformed."""
     try:
-        _ = node.metadata
+        metadata = node.metadata
     except HloomError as problem:
         raise _error_at(reader, node.name, start, end, f"in its metadata: {problem.message}") from None
+    if metadata is None:
+        return
+    problem = None
+    numbers = {name: getattr(metadata, name) for name, default in METADATA_FIELDS.items() if isinstance(default, int)}
+    if wide := [name for name, value in numbers.items() if value not in INT32]:
+        problem = f"{wide[0]}={numbers[wide[0]]} does not fit into 32 bits"
+    elif unknown := [number for number in metadata.profile_type if number not in PROFILE_TYPES]:
+        problem = f"no profile type is called {unknown[0]}"
+    elif node.raw_metadata is not None and node.raw_metadata.rstrip().endswith(","):
+        problem = "nothing follows the last comma"
+    if problem:
+        raise _error_at(reader, node.name, start, end, f"in its metadata: {problem}")
+
+
+def _nests(origin: Any) -> bool:
+    """Whether every comma of an `origin=` stands in a tuple: XLA dies of others."""
+    depth = 0
+    for match in _ORIGIN_TOKEN.finditer(str(origin)[1:-1]):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if match[0] == "," and depth <= 0:
+            return False
+    return True
 
 
 def _check_sharding(reader: ModuleState, node: Node, start: int, end: int) -> None:
@@ -286,10 +406,17 @@ def _check_sharding(reader: ModuleState, node: Node, start: int, end: int) -> No
 def _check_leaf_counts(reader: ModuleState, node: Node, start: int, end: int) -> None:
     if "outer_dimension_partitions" in node.attributes:
         raise _error_at(reader, node.name, start, end, "outer_dimension_partitions was read in 2020 only")
+    if not isinstance(node, Parameter):
+        raise _error_at(reader, node.name, start, end, "parameter_replication is for parameters")
     given = len(node.attributes["parameter_replication"])
     leaves = sum(1 for _ in node.type.leaves()) if node.type else given
     if given != leaves:
         raise _error_at(reader, node.name, start, end, f"parameter_replication needs {leaves} values, not {given}")
+
+
+_ORIGINAL_ARRAY = r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*(?:\{[0-9,\s]*\})?\s*)?\}\s*'
+_RECOVERY = re.compile(rf"{_ORIGINAL_ARRAY}:{_ORIGINAL_ARRAY}(?:,\s*(\"(?:[^\"\\]|\\.)*\")\s*)?", re.DOTALL)
+"""An entry of the header's origin_recovery_table, with the text of a module perhaps."""
 
 
 def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
@@ -300,6 +427,35 @@ def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
         outputs = element_at(entry.root.type, alias.output_index)
         if outputs is None or element_at(parameter, alias.parameter_index) is None:
             raise cursor.error(f"the header's {alias} names an output or a parameter that {entry.name} has not", 0)
+
+
+def check_async_computations(reader: ModuleState) -> None:
+    """Check that each computation is started asynchronously in one place."""
+    started: dict[Graph, Node] = {}
+    for graph in reader.module.graphs:
+        for node in graph.nodes:
+            called = node.attributes.get("calls") if node.opcode == "async-start" else None
+            if isinstance(called, Graph) and started.setdefault(called, node) is not node:
+                problem = f"{called.name} is started by {started[called].name} already: each needs its own computation"
+                raise _error_at(reader, node.name, 0, len(reader.text), problem)
+
+
+def check_recovery_table(reader: ModuleState, cursor: Cursor, read: Callable[[str], object]) -> None:
+    """Check the header's origin_recovery_table, whose texts of modules `read` reads."""
+    table = reader.module.attributes.get("origin_recovery_table")
+    if table is None:
+        return
+    text, position = str(table), 1
+    while match := _RECOVERY.match(text, position):
+        position = match.end()
+        if match[1] is not None:
+            try:
+                read(unescape(match[1][1:-1]))
+            except (HloomError, ValueError) as problem:
+                words = problem.message if isinstance(problem, HloomError) else str(problem)
+                raise cursor.error(f"a module of origin_recovery_table does not read: {words}", 0) from None
+    if text[position:].strip() != "}":
+        raise cursor.error('origin_recovery_table must be { {"old"} : {"new"}, "HloModule .." .. }', 0)
 
 
 def _parameter_error(reader: ModuleState, graph: Graph, numbers: list[int], start: int, end: int) -> ParseError:
