@@ -20,6 +20,8 @@ from hloom.text import Cursor, HloomError, ParseError
 HEADER = "HloModule m\n\nENTRY e {\n  x = f32[4] parameter(0)\n"
 
 INSTRUCTIONS = [
+    ("b = f32[4] all-to-all-done()", "5:14: all-to-all-done: async-done takes 1 operand, not 0"),
+    ("b = ((f32[4]), f32[4]) add-start(x)", "5:26: add-start: add takes 2 operands, not 1"),
     ("b = f32[2] constant(1, 2)", "5:24: expected ')', found ','"),
     ("b = f32[2,2] constant({1, 2})", "5:26: expected '{': f32[2,2] has rank 2"),
     ("b = f32[2] constant({1, 2", "7:1: expected ')', found the end of the text"),

@@ -1,11 +1,12 @@
 """XLA's optimised text, before and after legalising, and the numbers through XLA.
 
-Covers `op_expanders.py`, `bitcast_expander.py`.
+Covers `op_expanders.py`, `bitcast_expander.py`, `constant_division.py`.
 """
 
 import numpy as np
 import pytest
 
+from hloom.evaluate import evaluate
 from hloom.hlo import PrintOptions, parse, print_module
 from hloom.ir import DTYPES
 from hloom.runtime import compare, legalize, run
@@ -290,3 +291,15 @@ def test_names_of_types_are_changed_on_the_way_to_xla():
     assert print_module(module) == before
     with pytest.raises(HloomError, match="pred"):
         run(module, {"u1": x})
+
+
+@pytest.mark.parametrize("name", ["s32", "u8", "s64"])
+@pytest.mark.parametrize(("opcode", "expected"), [("divide", [-1, 3]), ("remainder", [5, 0])])
+@pytest.mark.parametrize("divisor", ["constant({0, 2})", "subtract(constant({3, 4}), constant({3, 2}))"])
+def test_constant_divisions_by_zero(name: str, opcode: str, expected: list[int], divisor: str):
+    """XLA folds these when it compiles, and dies of them."""
+    divisor = divisor.replace("constant({3", f"{name}[2] constant({{3")
+    text = f"ENTRY e {{ a = {name}[2] constant({{5, 6}}) b = {name}[2] {divisor} ROOT r = {name}[2] {opcode}(a, b) }}"
+    wanted = np.array(expected).astype(DTYPES[name].numpy)
+    assert run(parse(text)).outputs[0].tolist() == wanted.tolist()
+    assert evaluate(parse(text))[0].tolist() == wanted.tolist()

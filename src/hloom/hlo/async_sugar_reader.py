@@ -8,7 +8,7 @@ from functools import cache
 
 from hloom.hlo.attribute_reader import arranged, read_attributes
 from hloom.hlo.reader_state import ComputationState
-from hloom.hlo.strict_checks import chain_start, check_call
+from hloom.hlo.strict_checks import chain_start, check_call, count_problem
 from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType, Type
 from hloom.ops import OPS
 from hloom.text import Cursor
@@ -44,6 +44,8 @@ def read_sugar(
     if step is None or op is None or op.name in OWN_OPCODES:
         return None
     async_op = OPS["async" + step]
+    if problem := count_problem(op if step == "-start" else async_op, len(inputs)):
+        raise cursor.error(f"{opcode}: {problem}", start)
     attributes, metadata = read_attributes(cursor, row_of(op, step), body)
     if step != "-start":
         if body.reader.strict and opcode.removesuffix(step) != (wrapped := wrapped_opcode(inputs)):

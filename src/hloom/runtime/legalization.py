@@ -37,6 +37,7 @@ from hloom.ir import (
 )
 from hloom.ops import OPS
 from hloom.runtime.bitcast_expander import expand_bitcast
+from hloom.runtime.constant_division import shield_constant_divisions
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type
 from hloom.runtime.op_expanders import (
     FORMULAS,
@@ -90,6 +91,7 @@ def legalize(module: Module, partitions: int = 1) -> Module:
         more = f"\n  and {len(problems) - MOST_NAMED} more" if len(problems) > MOST_NAMED else ""
         named = "\n  ".join(problems[:MOST_NAMED])
         raise Unsupported(f"cannot be made legal for XLA's CPU client:\n  {named}{more}")
+    shield_constant_divisions(copy)
     _drop_token_parameters(copy.entry)
     for graph in copy.graphs:
         graph.execution_thread = None

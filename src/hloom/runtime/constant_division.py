@@ -1,0 +1,38 @@
+"""Integer divisions of constants, which XLA's client folds when it compiles, and dies of where the divisor has a zero.
+
+    r = divide(constant, constant)  ->  r = divide(opt-barrier(constant), constant)
+
+HLO says what they give: -1, and the dividend as remainder (elemental_ir_emitter.cc, EmitIntegerDivide), as they do
+where the program runs.
+"""
+
+from __future__ import annotations
+
+from hloom.ir import Apply, Constant, Graph, Module, Node, Op, TensorType
+from hloom.ops import OPS
+
+_DIVISIONS = ("divide", "remainder")
+_BARRIER = OPS["opt-barrier"]
+
+
+def shield_constant_divisions(module: Module) -> None:
+    """Put a barrier before the dividend wherever an integer division could be folded."""
+    for graph in module.graphs:
+        if any(node.opcode in _DIVISIONS for node in graph.nodes):
+            _shield(graph)
+
+
+def _shield(graph: Graph) -> None:
+    folded: set[Node] = set()
+    for node in list(graph.nodes):
+        if isinstance(node, Constant):
+            folded.add(node)
+            continue
+        if not (isinstance(node, Apply) and isinstance(node.function, Op) and folded.issuperset(node.inputs)):
+            continue
+        if node.opcode in _DIVISIONS and isinstance(node.type, TensorType) and node.type.dtype.is_integer:
+            dividend, divisor = node.inputs
+            barrier = graph.add_apply(_BARRIER, (dividend,), dividend.type, {}, before=node)
+            graph.set_inputs(node, (barrier, divisor))
+        elif node.inputs:
+            folded.add(node)
