@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.hlo import parse, print_module
 from hloom.text import HloomError, ParseError
 from tests.corpus import aborts, handwritten, lowered, refused
 from tests.helpers.properties import is_long
@@ -208,3 +208,24 @@ def test_strict_mode_agrees_with_xla_about_texts_that_are_nearly_right(seed: int
     unexplained = [problem for problem in problems if not any(re.search(accident, problem) for accident in ACCIDENTS)]
     assert unexplained == []
     assert len(problems) < 12
+
+
+LYING = (
+    "ROOT r = f32[9] outfeed(x, t)",
+    "ROOT r = f32[9] send(x, t), channel_id=1",
+    "s = f32[2] send(x, t), channel_id=1\n  ROOT r = f32[9] send-done(s), channel_id=1",
+    "ROOT r = (f32[9]) recv(t), channel_id=1",
+    "s = (f32[9]) recv(t), channel_id=1\n  ROOT r = f32[2] recv-done(s), channel_id=1",
+    "ROOT r = (f32[9], s8[]) infeed(t)",
+    "ROOT r = f32[9] after-all(t)",
+    "ROOT r = f32[9] add-dependency(x, t)",
+)
+"""Instructions whose written type XLA does not believe: it takes another, also for the computation's signature."""
+
+
+@pytest.mark.parametrize("line", LYING)
+def test_what_is_printed_of_types_that_lie_is_accepted_as_the_text_was(line: str):
+    text = f"{HEADER}  x = f32[2] parameter(0)\n  t = token[] after-all()\n  {line}\n}}\n"
+    printed = print_module(parse(text))
+    assert xla(text).verdict == xla(printed).verdict == "accepted"
+    assert print_module(parse(printed, strict=True)) == printed

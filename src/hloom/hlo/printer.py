@@ -10,6 +10,7 @@ from typing import Any
 from hloom.hlo.async_sugar_printer import ShortForms, short_forms
 from hloom.hlo.async_sugar_reader import WRAPPED
 from hloom.hlo.attribute_printer import write_attributes, write_boolean, write_booleans, write_frontend, write_string
+from hloom.hlo.implied_types import IMPLYING, type_for_xla
 from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.reserved_words import RESERVED, TYPE_NAMES
 from hloom.ir import (
@@ -271,7 +272,8 @@ class _Printer:
             if output is not None and (not parameters or parameters[-1].number == len(parameters) - 1):
                 try:
                     parts = ", ".join([f"{parameter.name}: {types[parameter.type]}" for parameter in parameters])
-                    signature = f"({parts}) -> {types[output.type]} "
+                    result = type_for_xla(output) if output.opcode in IMPLYING else output.type
+                    signature = f"({parts}) -> {types[result]} "
                 except KeyError:
                     signature = ""
             add(f"{'ENTRY ' if self.module.is_entry(graph) else ''}%{graph.name} {signature}{{")
@@ -376,7 +378,7 @@ class _Printer:
                 parts = [f"{names[parameter]}: {texts[parameter.type]}" for parameter in parameters]
             else:
                 parts = [f"{parameter.name}: {texts[parameter.type]}" for parameter in parameters]
-            return f"({', '.join(parts)}) -> {texts[graph.root.type]} "
+            return f"({', '.join(parts)}) -> {texts[type_for_xla(graph.root)]} "
         except KeyError:
             return ""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from hloom.hlo.implied_types import type_for_xla
 from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import RESERVED, name_problem
 from hloom.ir import (
@@ -360,8 +361,8 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
     if numbers != list(range(len(numbers))):
         raise _parameter_error(reader, graph, numbers, start, end)
     root = graph.root
-    if result is not None and not compatible(result, root.type):
-        problem = f"{graph.name} is said to yield {result}, but its root {root.name} is {root.type}"
+    if result is not None and not compatible(result, type_for_xla(root)):
+        problem = f"{graph.name} is said to yield {result}, but its root {root.name} is {type_for_xla(root)}"
         raise _error_at(reader, root.name, start, end, problem)
 
 
