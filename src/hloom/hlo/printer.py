@@ -352,7 +352,7 @@ class _Printer:
     def _operand(self, node: Node) -> str:
         name = self._name(node) if self.options.operand_names else ""
         if node.type is not None and (self.options.operand_types or isinstance(node, Missing)):
-            return f"{self._type_text(node.type)} {name}".rstrip()
+            return f"{self._type_text(type_for_xla(node) or node.type)} {name}".rstrip()
         return name
 
     def _name(self, item: Graph | Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -350,6 +351,8 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
             _check_sharding(reader, node, start, end)
         if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
             _check_leaf_counts(reader, node, start, end)
+        if isinstance(node.type, TupleType) and (vast := _vast_leaf(node.type)):
+            raise _error_at(reader, node.name, start, end, f"{vast} in a tuple has more bytes than 63 bits count")
         problem = name_problem(node.name, True)
         if node.name in RESERVED and not _is_written_with_percent(reader, node.name, start, end):
             problem = name_problem(node.name, False)
@@ -364,6 +367,13 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
     if result is not None and not compatible(result, type_for_xla(root)):
         problem = f"{graph.name} is said to yield {result}, but its root {root.name} is {type_for_xla(root)}"
         raise _error_at(reader, root.name, start, end, problem)
+
+
+@lru_cache(maxsize=4096)
+def _vast_leaf(type_: TupleType) -> TensorType | None:
+    """An array of a tuple whose size overflows: XLA validates tuples, and no arrays that stand alone."""
+    arrays = (leaf for leaf in type_.leaves() if isinstance(leaf, TensorType))
+    return next((leaf for leaf in arrays if prod(leaf.dims) * max(1, leaf.dtype.bits // 8) >= 1 << 63), None)
 
 
 def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> None:
