@@ -115,3 +115,13 @@ def test_subcommands_read_it(tmp_path: Path, arguments: tuple[str, ...], is_pipe
     result = CliRunner().invoke(main, [name, "-" if is_piped else str(path), *options], input=given)
     assert result.exit_code == 0, result.stderr
     assert "f32[4,4]" in result.stdout or "jit_function" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [("inspect",), ("opt", "-p", "simplify")])
+@pytest.mark.parametrize("name", ["f.mlirbc", "f.mlir"])
+def test_subcommands_read_bytecode(tmp_path: Path, arguments: tuple[str, ...], name: str):
+    (tmp_path / name).write_bytes(EXPORTED.mlir_module_serialized)
+    subcommand, *options = arguments
+    result = CliRunner().invoke(main, [subcommand, str(tmp_path / name), *options])
+    assert result.exit_code == 0, result.stderr
+    assert "f32[4,4]" in result.stdout

@@ -69,6 +69,12 @@ def test_more_devices_than_the_worker_has():
     assert len(run_text(wide).per_device) == 12
 
 
+def test_more_devices_than_any_worker_has():
+    vast = "HloModule m, replica_count=1000000000\n ENTRY e { ROOT i = u32[] replica-id() }"
+    message = "the program is for 1,000,000,000 devices, and 4,096 are the most that are simulated here"
+    assert refused(run_text, vast).message == message
+
+
 def test_flags_have_a_worker_of_their_own():
     run_text(DOUBLE)
     with worker_client.xla_flags("--xla_backend_optimization_level=0"):

@@ -15,7 +15,7 @@ import click
 from hloom.cli.input import is_mindir, read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
-from hloom.hlo import LIMITS, STDIN, decompress, read_bytes, save, to_text
+from hloom.hlo import LIMITS, MLIR_BYTECODE, STDIN, decompress, read_bytes, save, to_text
 from hloom.ir import Module, Op
 from hloom.text import HloomError, Source
 
@@ -128,6 +128,8 @@ def _is_mlir(path: Path) -> bool:
 def _is_ours(data: bytes, is_named: bool = False) -> bool:
     """Whether a text is MLIR in the dialects of this package; StableHLO, which jax writes, is read as HLO."""
     head = data[:_HEAD]
+    if head.startswith(MLIR_BYTECODE):  # XLA alone reads it
+        return False
     return (is_named or _MLIR.match(head) is not None) and _STABLEHLO.search(head) is None
 
 

@@ -29,6 +29,8 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HEAD = 4096
 """How many bytes of a file say in which format it is: what tells formats apart stands at the very beginning, behind
 comments at most."""
+MLIR_BYTECODE = b"ML\xefR"
+"""What MLIR's bytecode begins with."""
 _FOREIGN = (
     (
         re.compile(
@@ -197,6 +199,9 @@ def _from_bytes(data: bytes, name: str, strict: bool, limits: Limits, formats: S
         return file_format.read(data, name)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _from_text(data.decode("utf-16", "replace"), name, strict)
+    if data.startswith(MLIR_BYTECODE):
+        text = data.decode("utf-8", "surrogateescape")
+        raise ForeignText("MLIR", text, Source("", name).location(0), _FOREIGN[0][2])
     head = data[:_HEAD]
     if _CONTROL.search(head) and not head.lstrip().startswith(b"HloModule"):
         return _from_proto(data, name)

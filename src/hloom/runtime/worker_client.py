@@ -27,6 +27,8 @@ SPARE_DEVICES = 8
 """A worker has at least so many virtual devices; they cost nothing until a program uses them."""
 START_SECONDS = 120.0
 """How long importing jax may take before the first answer, on top of a request's own time."""
+MOST_DEVICES = 4096
+"""How many virtual devices a worker may have: a thousand take 10 s to start, and XLA runs no program on 8192."""
 MOST_WORKERS = 4
 """How many workers are kept, each for its flags: another one ends the one that was used longest ago."""
 TAIL_LINES = 12
@@ -182,6 +184,11 @@ def ask(
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Put one request to the warm worker, starting it if need be; see `Worker.ask` for what is raised."""
     where = placement or xla.Placement()
+    if where.devices > MOST_DEVICES:
+        raise HloomError(
+            f"the program is for {where.devices:,} devices, and {MOST_DEVICES:,} are the most that are simulated here",
+            hint="look at replica_count and num_partitions",
+        )
     header = {
         "request": request,
         "replicas": where.replicas,
