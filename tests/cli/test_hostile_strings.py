@@ -192,5 +192,5 @@ WRITERS = {"output.py", "tables.py", "input.py", "completion.py", "interrupt.py"
 def test_one_layer_writes():
     writing = re.compile(r"click\.(echo|secho)\(|\bprint\(|sys\.(stdout|stderr)\.(write|buffer)|\bConsole\(|os\.write\(")
     folder = Path(hloom.__file__).parent / "cli"
-    found = {path.name for path in folder.glob("*.py") if writing.search(path.read_text())}
-    assert found <= WRITERS
+    writers = {path.name for path in folder.glob("*.py") if writing.search(path.read_text())}
+    assert writers <= WRITERS

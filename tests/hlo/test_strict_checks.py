@@ -1,4 +1,7 @@
-"""Strict mode refuses what XLA's parser refuses and accepts what it accepts, but for a list that says why."""
+"""Strict mode refuses what XLA's parser refuses and accepts what it accepts, but for a list that says why.
+
+Covers `strict_checks.py`, `implied_types.py`.
+"""
 
 from __future__ import annotations
 
@@ -210,7 +213,7 @@ def test_strict_mode_agrees_with_xla_about_texts_that_are_nearly_right(seed: int
     assert len(problems) < 12
 
 
-LYING = (
+OVERRULED = (
     "ROOT r = f32[9] outfeed(x, t)",
     "ROOT r = f32[9] send(x, t), channel_id=1",
     "s = f32[2] send(x, t), channel_id=1\n  ROOT r = f32[9] send-done(s), channel_id=1",
@@ -223,8 +226,8 @@ LYING = (
 """Instructions whose written type XLA does not believe: it takes another, also for the computation's signature."""
 
 
-@pytest.mark.parametrize("line", LYING)
-def test_what_is_printed_of_types_that_lie_is_accepted_as_the_text_was(line: str):
+@pytest.mark.parametrize("line", OVERRULED)
+def test_what_is_printed_of_types_that_xla_overrules_is_accepted_as_the_text_was(line: str):
     text = f"{HEADER}  x = f32[2] parameter(0)\n  t = token[] after-all()\n  {line}\n}}\n"
     printed = print_module(parse(text))
     assert xla(text).verdict == xla(printed).verdict == "accepted"

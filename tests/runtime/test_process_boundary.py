@@ -1,4 +1,4 @@
-"""Bytes that may make jaxlib die are handed to it by the worker alone, and by what runs jax's own programs.
+"""Bytes that may make jaxlib die reach it in the worker alone, and where jax's own programs run.
 
 Covers `xla.py`, `worker.py`, `stablehlo_reader.py`, `shardy.py`; `pyproject.toml` says who may import the last two.
 """
@@ -59,14 +59,14 @@ IN_PROCESS = {
 
 def test_jaxlib_has_no_further_entry():
     """A function of jaxlib that takes bytes is among those that the next test looks for."""
-    found = set(_functions_of_bytes(_hlo)) | set(_functions_of_bytes(_jax)) | set(_functions_of_bytes(_jax.mlir))
-    assert len(found) > 5
-    assert found <= ENTRIES | NOT_PROGRAMS
+    entries = set(_functions_of_bytes(_hlo)) | set(_functions_of_bytes(_jax)) | set(_functions_of_bytes(_jax.mlir))
+    assert len(entries) > 5
+    assert entries <= ENTRIES | NOT_PROGRAMS
 
 
 def test_who_hands_bytes_to_jaxlib():
     handing = set(_handing())
-    outside = {place for place in handing if place[0] not in WORKER_FILES | SHARED_FILES}
+    outside = {(file, name) for file, name in handing if file not in WORKER_FILES | SHARED_FILES}
     assert outside == set(IN_PROCESS)
     assert {file for file, _ in handing} >= WORKER_FILES - {"runtime/worker.py"}
 
@@ -81,7 +81,7 @@ def test_the_worker_alone_loads_its_files(file: str):
 def _functions_of_bytes(owner: object, depth: int = 0) -> Iterator[str]:
     for name in dir(owner):
         member = getattr(owner, name, None)
-        signatures = [str(each[0]) for each in getattr(member, "__nb_signature__", None) or ()]
+        signatures = [str(signature[0]) for signature in getattr(member, "__nb_signature__", None) or ()]
         if not name.startswith("__") and any("bytes" in text.partition("->")[0].partition("(")[2] for text in signatures):
             yield name
         if isinstance(member, type) and depth == 0 and not name.startswith("__"):
@@ -109,11 +109,11 @@ def _handing() -> Iterator[tuple[str, str]]:
     names: set[str] = set()
     while True:  # until no further function of the shared files is found
         places = {(file, name) for file, tree in trees.items() for name in _users(tree, names, file in SHARED_FILES)}
-        found = {name for file, name in places if file in SHARED_FILES}
-        if found <= names:
+        shared = {name for file, name in places if file in SHARED_FILES}
+        if shared <= names:
             yield from places
             return
-        names |= found
+        names |= shared
 
 
 def _users(tree: ast.Module, names: set[str], is_shared: bool) -> Iterator[str]:

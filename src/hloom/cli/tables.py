@@ -43,7 +43,7 @@ def add_rest(table: Table, total: int, limit: int, hint: str = "; --top shows th
 
 
 class _ProgramTable(Table):
-    """A table that shows a program's strings: terminals see escapes, for which its columns have room."""
+    """A table that shows a program's strings: terminals see escapes, for which its columns are wide enough."""
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_shown, cells), **options)

@@ -41,6 +41,6 @@ IMPLYING = frozenset(_IMPLIED)
 
 
 def type_for_xla(node: Node) -> Type | None:
-    """The type that XLA takes a node to have: the written one, but where that lies and the operands say another."""
+    """The type that XLA takes a node to have: the written one, unless the operands say another."""
     implied = _IMPLIED[node.opcode](node) if node.opcode in IMPLYING else None
     return node.type if implied is None or compatible(implied, node.type) else implied

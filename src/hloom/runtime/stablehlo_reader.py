@@ -52,7 +52,8 @@ def _parsed(program: bytes, context: Any) -> Any:
 
 def _name_main(program: Any) -> None:
     """Call the only public function `main`, where none is called so: other frontends use the names of their users."""
-    functions = [each.operation for each in program.body.operations if each.operation.name == "func.func"]
+    operations = [operation.operation for operation in program.body.operations]
+    functions = [operation for operation in operations if operation.name == "func.func"]
     names = [function.attributes["sym_name"].value for function in functions]
     if MAIN in names or not names:
         return
@@ -62,8 +63,8 @@ def _name_main(program: Any) -> None:
         if "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
     ]
     if len(public) != 1:
-        found = ", ".join(name for _, name in public) or "none"
-        raise HloomError(f"no function is called main, and not one alone is public: {found}", hint="call it @main")
+        listed = ", ".join(name for _, name in public) or "none"
+        raise HloomError(f"no function is called main, and not one alone is public: {listed}", hint="call it @main")
     (function, name), symbols = public[0], jax_internals().ir.SymbolTable(program.operation)
     symbols.replace_all_symbol_uses(name, MAIN, program.operation)
     symbols.set_symbol_name(function, MAIN)
@@ -90,9 +91,9 @@ def _operations(program: Any, name: str) -> list[Any]:
     pending = list(program.operation.regions)
     while pending:
         for block in pending.pop().blocks:
-            for each in block.operations:
-                pending += each.operation.regions
-                result += [each.operation] if each.operation.name == name else []
+            for operation in block.operations:
+                pending += operation.operation.regions
+                result += [operation.operation] if operation.operation.name == name else []
     return result
 
 
