@@ -81,6 +81,12 @@ class Calls:
         self, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         """`function(*arguments, **keywords)`"""
+        return self.interpreter.iterators.owned(self.temporary(function, arguments, keywords))
+
+    def temporary(
+        self, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """The same for what is gone over at once: what `zip()` and the like give is a series, not yet an object."""
         interpreter = self.interpreter
         interpreter.step()
         if isinstance(function, FunctionClosure):

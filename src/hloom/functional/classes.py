@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.container_classes import plain_class
+from hloom.functional.iterators import CLASSES, is_iterator
 from hloom.functional.library import is_library
 from hloom.functional.values import (
     AbstractValue,
@@ -159,10 +160,12 @@ class Classes:
             return type(value.value)
         if isinstance(value, Tuple):
             return value.cls
+        if is_iterator(value):
+            return self.interpreter.iterators.class_of(value)
         if isinstance(value, Ref):
             return plain_class(value.cell.cls)
         if isinstance(value, Series):
-            return {"range": range, "zip": zip, "enumerate": enumerate, "map": map}.get(value.rule, reversed)
+            return CLASSES[value.rule]
         if isinstance(value, PartialCall):
             return functools.partial
         return FunctionType

@@ -84,8 +84,7 @@ class Comprehensions:
         return interpreter.new_list(collected)
 
     def generator(self, node: ast.GeneratorExp) -> AbstractValue:
-        made = self.list_comprehension(node)
-        return self.interpreter.new_iterator(list(self.interpreter.members.items(made)))
+        return self.interpreter.iterators.generator(node, self.interpreter.consumed(node.generators[0].iter))
 
     def dict_comprehension(self, node: ast.DictComp) -> AbstractValue:
         interpreter = self.interpreter
@@ -115,7 +114,7 @@ class Comprehensions:
         names = {
             part.id for generator in generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)
         }
-        first = interpreter.evaluate(generators[0].iter)
+        first = interpreter.consumed(generators[0].iter)
         scope = Scope(frame.code, frame.scope, names)
         for variable in scope.variables.values():
             interpreter.store.set(variable, UNBOUND)
@@ -130,16 +129,16 @@ class Comprehensions:
     ) -> None:
         interpreter = self.interpreter
         generator = generators[depth]
-        for item in interpreter.members.items(source):
+        for item in interpreter.iterators.items(source):
             interpreter.assign(generator.target, item)
             if not all(self._keeps(condition) for condition in generator.ifs):
                 continue
             if depth + 1 == len(generators):
                 emit()
             else:
-                self._rounds(generators, depth + 1, interpreter.evaluate(generators[depth + 1].iter), emit)
+                self._rounds(generators, depth + 1, interpreter.consumed(generators[depth + 1].iter), emit)
 
-    def fold(self, node: ast.GeneratorExp, rounds: str, *further: AbstractValue) -> AbstractValue:
+    def fold(self, node: ast.GeneratorExp, rounds: str, further: Sequence[ast.expr]) -> AbstractValue:
         """`sum`, `any`, `next` and the like over a generator expression, as the loop that they are."""
         interpreter = self.interpreter
         template = ast.parse(rounds).body[0]
@@ -162,13 +161,13 @@ class Comprehensions:
         assigned = sorted({part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)})
         if assigned:  # they are variables of the function around
             template.body.insert(0, ast.copy_location(ast.Nonlocal(assigned), node))
-        source_value = interpreter.evaluate(node.generators[0].iter)
+        arguments = [interpreter.consumed(node.generators[0].iter), *interpreter.starred(further)]
         frame = interpreter.frame
         assert frame is not None
         held = self._folds.get(node)
         if held is None:
             held = self._folds[node] = nested_code(template, frame.code.filename)
-        return interpreter.calls.call(FunctionClosure(held, frame.scope, (), {}), [source_value, *further], {})
+        return interpreter.calls.call(FunctionClosure(held, frame.scope, (), {}), arguments, {})
 
     def _keeps(self, condition: ast.expr) -> bool:
         interpreter = self.interpreter

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import functools
+import math
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.frontend import nested_code
 from hloom.functional.comprehensions import FIRST, FOLDS, Comprehensions
 from hloom.functional.container_classes import is_mapping, is_sequence
+from hloom.functional.iterators import is_iterator, is_view
 from hloom.functional.values import (
-    ITERATOR,
     NONE,
     AbstractValue,
     Array,
@@ -36,6 +39,17 @@ _COMPARISONS: dict[type[ast.AST], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+CONSUMERS = frozenset({
+    list, tuple, set, frozenset, dict, sum, min, max, any, all, sorted, zip, enumerate, map, filter, iter, next,
+    math.prod, math.fsum, functools.reduce, Counter, OrderedDict, deque,
+})  # fmt: skip
+"""The functions, besides those of itertools, that go over their arguments."""
+
+
+def _is_consumer(function: Any) -> bool:
+    return isinstance(function, Hashable) and (
+        function in CONSUMERS or getattr(function, "__module__", None) == "itertools"
+    )
 
 
 class Expressions:
@@ -79,11 +93,18 @@ class Expressions:
         if handler is None:
             frame.part = node
             interpreter.refuse(f"{type(node).__name__} cannot be compiled")
+        value = self._located(node, handler)
+        return interpreter.current(value) if isinstance(value, Array) else value
+
+    def _located(self, node: ast.expr, handler: Callable[[Any], AbstractValue]) -> AbstractValue:
+        """What a handler makes of a node, which errors meanwhile point at."""
+        frame = self.interpreter.frame
+        assert frame is not None
         before = frame.part
         frame.part = node
         value = handler(node)
         frame.part = before
-        return interpreter.current(value) if isinstance(value, Array) else value
+        return value
 
     def _constant(self, node: ast.Constant) -> AbstractValue:
         return Const(node.value)
@@ -110,7 +131,7 @@ class Expressions:
         values: list[AbstractValue] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                values.extend(self.interpreter.members.items(self.evaluate(node.value)))
+                values.extend(self.interpreter.iterators.items(self.consumed(node.value)))
             else:
                 values.append(self.evaluate(node))
         return values
@@ -148,9 +169,13 @@ class Expressions:
             known = value.literal
             if known is not None:
                 return known.item() if not known.shape else known
-        is_listed = isinstance(value, Ref) and (is_sequence(value.cell.cls) or value.cell.cls is ITERATOR)
+        if isinstance(value, Series) and value.rule == "keys":
+            return dict.fromkeys(self.static(item, what) for item in interpreter.iterators.items(value)).keys()
+        if isinstance(value, Series) and is_view(value):
+            return getattr(self.static(value.parts[0], what), value.rule)()
+        is_listed = isinstance(value, Ref) and (is_sequence(value.cell.cls) or is_iterator(value))
         if isinstance(value, Series) or is_listed:
-            return [self.static(item, what) for item in interpreter.members.items(value)]
+            return [self.static(item, what) for item in interpreter.iterators.items(value)]
         if isinstance(value, Ref) and is_mapping(value.cell.cls):
             fields = interpreter.contents(value)
             return {key: self.static(item, what) for key, item in zip(fields.keys or (), fields.items, strict=True)}
@@ -229,16 +254,24 @@ class Expressions:
 
         return control.choose(truth, lambda: arm(node.body, True), lambda: arm(node.orelse, False))
 
+    def consumed(self, node: ast.expr) -> AbstractValue:
+        """The value of an expression that is gone over at once, and has no other name."""
+        return self._located(node, self._called) if isinstance(node, ast.Call) else self.evaluate(node)
+
     def _call(self, node: ast.Call) -> AbstractValue:
+        return self.interpreter.iterators.owned(self._called(node))
+
+    def _called(self, node: ast.Call) -> AbstractValue:
         interpreter = self.interpreter
         function = self.evaluate(node.func)
-        if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and isinstance(function, Const):
-            rounds = FOLDS.get(function.value) if isinstance(function.value, type(sum)) else None
-            if rounds is not None and not node.keywords:
-                return self.comprehensions.fold(node.args[0], rounds)
-        if isinstance(function, Const) and function.value is next and isinstance(node.args[0], ast.GeneratorExp):
-            return self.comprehensions.fold(node.args[0], FIRST[len(node.args)], *self.starred(node.args[1:]))
-        arguments = self.starred(node.args)
+        held = function.value if isinstance(function, Const) else None
+        if node.args and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords:
+            rounds = FOLDS.get(held) if len(node.args) == 1 and isinstance(held, type(sum)) else None
+            if held is next and len(node.args) in FIRST:
+                rounds = FIRST[len(node.args)]
+            if rounds is not None:
+                return self.comprehensions.fold(node.args[0], rounds, node.args[1:])
+        arguments = self._consumed_arguments(node.args) if _is_consumer(held) else self.starred(node.args)
         keywords: dict[str, AbstractValue] = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value)
@@ -254,7 +287,15 @@ class Expressions:
                     keywords[name] = item
             else:
                 interpreter.refuse(f"** takes a dict, not {described(value)}", TypeError)
-        return interpreter.calls.call(function, arguments, keywords)
+        return interpreter.calls.temporary(function, arguments, keywords)
+
+    def _consumed_arguments(self, nodes: Sequence[ast.expr]) -> list[AbstractValue]:
+        """The arguments of a function that goes over them."""
+        return [
+            value
+            for node in nodes
+            for value in (self.starred([node]) if isinstance(node, ast.Starred) else [self.consumed(node)])
+        ]
 
     def _attribute(self, node: ast.Attribute) -> AbstractValue:
         return self.interpreter.members.attribute(self.evaluate(node.value), node.attr)

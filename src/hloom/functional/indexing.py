@@ -87,6 +87,9 @@ class Indexing:
                 return interpreter.embed(held[key])
             except Exception as error:
                 interpreter.raise_error(type(error), str(error))
+        if isinstance(owner, Series) and owner.rule != "range":
+            name = interpreter.classes.class_of(owner).__name__
+            interpreter.raise_error(TypeError, f"'{name}' object is not subscriptable")
         if isinstance(owner, Series):
             if owner.rule == "range" and not (isinstance(index, Tuple) and index.cls is slice):
                 return interpreter.members.item(owner, self._in_bounds(index, interpreter.members.length(owner)))

@@ -27,6 +27,7 @@ from hloom.functional.container_classes import class_of_container, is_container
 from hloom.functional.control_flow import Control
 from hloom.functional.expressions import Expressions
 from hloom.functional.indexing import Indexing
+from hloom.functional.iterators import Iterators
 from hloom.functional.library import Library, is_library, is_single_dispatch
 from hloom.functional.library_protocols import LibraryTracing
 from hloom.functional.loops import Loops
@@ -40,7 +41,6 @@ from hloom.functional.state import CallFrame, PathEnds, Refusal
 from hloom.functional.statements import Statements
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
-    ITERATOR,
     UNBOUND,
     AbstractValue,
     Array,
@@ -113,6 +113,7 @@ class Interpreter:
         self.library = Library(self, settings.tracing)
         self.operators = Operators(self)
         self.indexing = Indexing(self)
+        self.iterators = Iterators(self)
         self.members = Members(self)
         self.control = Control(self)
         self.loops = Loops(self)
@@ -123,6 +124,7 @@ class Interpreter:
         self.printing = Printing(self)
         expressions, statements = Expressions(self), Statements(self)
         self.evaluate, self.starred = expressions.evaluate, expressions.starred
+        self.consumed = expressions.consumed
         self.static, self.define = expressions.static, expressions.define
         self.execute, self.assign = statements.execute, statements.assign
 
@@ -287,10 +289,6 @@ class Interpreter:
     def new_list(self, items: Sequence[AbstractValue]) -> Ref:
         """A new list."""
         return self.new_object(list, Fields(None, tuple(items)))
-
-    def new_iterator(self, items: Sequence[AbstractValue]) -> Ref:
-        """A new iterator, which yields these items."""
-        return self.new_object(ITERATOR, Fields(None, tuple(items)))
 
     def settled(self, value: AbstractValue, name: str) -> AbstractValue:
         """A variable's value as it may be used: bound, and of one type."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hloom.frontend import stored_names
-from hloom.functional.container_classes import is_sequence
 from hloom.functional.control_flow import Arm
 from hloom.functional.equality import same
 from hloom.functional.join_specs import (
@@ -29,13 +28,14 @@ from hloom.functional.joins import Join
 from hloom.functional.state import NORMAL, Completion, PathEnds, Refusal
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
-    ITERATOR,
     UNBOUND,
     AbstractValue,
     Array,
     ConflictingValue,
     Const,
     Ref,
+    Series,
+    Tuple,
     ValueChoice,
     Variable,
 )
@@ -68,6 +68,39 @@ class Round:
     lifted: dict[Any, Any] = field(default_factory=dict)
 
 
+class _Place:
+    """How far a loop has gone: a variable of its own, or that of the iterator object that it goes over."""
+
+    def __init__(
+        self, interpreter: Interpreter, holder: AbstractValue | Variable, series: AbstractValue, first: AbstractValue
+    ) -> None:
+        self.interpreter = interpreter
+        self.holder = holder
+        self.series = series
+        if isinstance(holder, Variable):
+            interpreter.store.set(holder, first)
+
+    @property
+    def keys(self) -> list[Any]:
+        """The variables that vary from round to round."""
+        return [self.holder] if isinstance(self.holder, Variable) else []
+
+    def number(self) -> AbstractValue:
+        """The number of the next item."""
+        if isinstance(self.holder, Variable):
+            return self.interpreter.store.get(self.holder)
+        held = self.interpreter.iterators.series(self.holder)
+        assert held is not None
+        return held[0]
+
+    def set(self, number: AbstractValue) -> None:
+        if isinstance(self.holder, Variable):
+            self.interpreter.store.set(self.holder, number)
+        else:
+            assert isinstance(self.holder, Ref)
+            self.interpreter.iterators.save(self.holder, number, self.series)
+
+
 class Loops:
     """The loops of one program."""
 
@@ -98,22 +131,23 @@ class Loops:
         members = interpreter.members
         frame = interpreter.frame
         assert frame is not None
-        source = interpreter.evaluate(statement.iter)
-        if isinstance(source, ValueChoice):
-            self._for_choice(statement, source)
+        source = interpreter.iterators.begun(interpreter.consumed(statement.iter))
+        held = interpreter.iterators.series(source)
+        first, series = held or (Const(0), source)
+        can_roll = members.is_indexable(series)
+        if not can_roll and not (held is None and interpreter.iterators.is_numbered(source)):
+            self._unrolled(statement, source, None)
             return
-        length = members.length(source)
-        known = length if isinstance(length, int) else None
+        length = members.length(series)
+        known = length - first.value if isinstance(length, int) and isinstance(first, Const) else None
         work = sum(1 for part in statement.body for _ in ast.walk(part))
-        can_roll = members.is_indexable(source)
         leaves = any(isinstance(part, (ast.Break, ast.Return)) for body in statement.body for part in ast.walk(body))
         if known is not None and (
             not can_roll or (known <= UNROLLED_ROUNDS and known * work <= UNROLLED_WORK and not (leaves and known > 2))
         ):
             self._unrolled(statement, source, known)
             return
-        index = Variable("for index")
-        interpreter.store.set(index, Const(0))
+        place = _Place(interpreter, source if held is not None else Variable("for index"), series, first)
         element = interpreter.numbers.of_python[int]
         count = interpreter.numbers.array(length if isinstance(length, Array) else Const(length))
         error = interpreter.store.get(interpreter.error)
@@ -123,17 +157,16 @@ class Loops:
             count = Array(emitter.select(is_clear, count.node, emitter.like(0, count.node)), True)
 
         def test() -> Node:
-            now = interpreter.numbers.array(interpreter.store.get(index), element)
+            now = interpreter.numbers.array(place.number(), element)
             return interpreter.emitter.compare("LT", now.node, interpreter.numbers.convert(count.node, element))
 
         def begin() -> None:
-            now = interpreter.numbers.array(interpreter.store.get(index), element)
-            interpreter.assign(statement.target, members.item(source, now))
-            following = interpreter.emitter.add(now.node, interpreter.emitter.constant(1, element))
-            interpreter.store.set(index, Array(following, True))
+            now = interpreter.numbers.array(place.number(), element)
+            place.set(Array(interpreter.emitter.add(now.node, interpreter.emitter.constant(1, element)), True))
+            interpreter.assign(statement.target, interpreter.current(members.item(series, now)))
 
         attempt = self._attempt(
-            lambda: self._rolled(statement, test, begin, least=known or 0, is_counted=True, predicted=[index])
+            lambda: self._rolled(statement, test, begin, least=known or 0, is_counted=True, predicted=place.keys)
         )
         if isinstance(attempt, HloomError):
             if known is None or known > MAX_UNROLLED:
@@ -144,9 +177,6 @@ class Loops:
                 raise (attempt if isinstance(attempt, Refusal) and not isinstance(error, Refusal) else error) from None
             return
         self._finish(statement.orelse)
-
-    def _for_choice(self, statement: ast.For, source: ValueChoice) -> None:
-        self.interpreter.refuse("which of several containers a loop goes over must be known when it is compiled")
 
     def _attempt(self, body: Callable[[], None]) -> HloomError | None:
         """Try on a layer of the store of its own; the refusal where there is one, and nothing is changed then."""
@@ -188,32 +218,35 @@ class Loops:
                 tag = interpreter.store.get(frame.tag)
         interpreter.store.set(frame.tag, _replaced(tag, Completion.BREAK))
 
-    def _unrolled(self, statement: ast.For, source: AbstractValue, count: int) -> None:
-        """A loop of known length, round by round."""
+    def _unrolled(self, statement: ast.For, source: AbstractValue, count: int | None) -> None:
+        """A loop round by round; with the number of its rounds where nothing can change that."""
         interpreter = self.interpreter
-        is_list = isinstance(source, Ref) and is_sequence(source.cell.cls)  # which may change in the loop
-        is_iterator = isinstance(source, Ref) and source.cell.cls is ITERATOR  # from which each round takes an item
-        is_fixed = not (is_list or is_iterator or isinstance(source, Array))
-        values = list(interpreter.members.items(source)) if is_fixed else None
+        iterators = interpreter.iterators
+        is_object = not iterators.is_numbered(source)
+        is_fixed = isinstance(source, (Array, Tuple, Const)) or (isinstance(source, Series) and source.rule == "range")
+        last = count if is_fixed else None
 
         def run(number: int) -> None:
             frame = interpreter.frame
             assert frame is not None
-            while number < (len(interpreter.contents(source).items) if is_list else count):  # type: ignore[arg-type]
+            while True:
                 frame.part = statement
                 if number > MAX_UNROLLED:
-                    interpreter.refuse(f"a list with more than {MAX_UNROLLED} items is gone over")
-                if is_iterator:
-                    item = interpreter.members.next_item(source)
+                    interpreter.refuse(f"a loop over what has more than {MAX_UNROLLED} items is gone through by round")
+                if is_object:
+                    item = iterators.next(source)
                 else:
-                    item = values[number] if values is not None else interpreter.members.item(source, Const(number))
+                    there = iterators.has(source, number)
+                    item = interpreter.current(interpreter.members.item(source, Const(number))) if there else None
+                if item is None:
+                    return
                 interpreter.assign(statement.target, item)
                 interpreter.execute(statement.body)
                 number += 1
                 tag = _replaced(interpreter.store.get(frame.tag), Completion.CONTINUE)
                 interpreter.store.set(frame.tag, tag)
                 if isinstance(tag, ValueChoice):
-                    if number < count or is_list:
+                    if last is None or number < last:
                         interpreter.control.if_normal(tag, lambda number=number: run(number))
                     return
                 if tag.value is not Completion.NORMAL:

@@ -15,12 +15,13 @@ from hloom.functional.builtin_functions import (
     SEQUENCE_OPERATORS,
     SPECIAL_METHODS,
     TUPLE_METHODS,
+    VIEW_METHODS,
     methods_of,
 )
 from hloom.functional.captured import Captured, is_of_users
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, option_of
+from hloom.functional.iterators import VIEWS, is_iterator, is_view
 from hloom.functional.values import (
-    ITERATOR,
     AbstractValue,
     Array,
     Const,
@@ -85,6 +86,8 @@ class Members:
             return owner.parts[("start", "stop", "step").index(name)]
         if isinstance(owner, Series) and owner.rule == "range" and name in RANGE_METHODS:
             return Method(owner, name)
+        if is_view(owner) and name in VIEW_METHODS:
+            return Method(owner, name)
         interpreter.raise_error(AttributeError, f"{described(owner)} has no attribute '{name}'")
 
     def _special(self, owner: AbstractValue, name: str) -> AbstractValue | None:
@@ -96,7 +99,7 @@ class Members:
         function = SPECIAL_METHODS.get(name)
         if function is None and is_sequence_or_mapping:
             function = SEQUENCE_OPERATORS.get(name)
-        is_built_in = is_sequence_or_mapping or isinstance(owner, (Array, Series))
+        is_built_in = is_sequence_or_mapping or isinstance(owner, (Array, Series)) or is_iterator(owner)
         if function is None or not is_built_in or isinstance(getattr(cls, name, None), (FunctionType, type(None))):
             return None
         return PartialCall(Const(function), (owner,), {})
@@ -283,8 +286,11 @@ class Members:
         if isinstance(source, Tuple):
             return len(source.items)
         if isinstance(source, Ref):
-            if is_container(source.cell.cls) or source.cell.cls is ITERATOR:
+            if is_container(source.cell.cls):
                 return len(interpreter.contents(source).items)
+            if is_iterator(source):
+                name = interpreter.iterators.class_of(source).__name__
+                interpreter.raise_error(TypeError, f"object of type '{name}' has no len()")
             method = self.class_attribute(source, "__len__")
             if method is not None:
                 made = interpreter.calls.call(method, [], {})
@@ -318,12 +324,17 @@ class Members:
             made = interpreter.numbers.array(span)
             zero = interpreter.emitter.like(0, made.node)
             return Array(interpreter.emitter.elementwise("maximum", made.node, zero), True)
-        if source.rule in ("enumerate", "reversed"):
+        if source.rule == "reversed":
+            size = source.parts[1]
+            return size.value if isinstance(size, Const) else interpreter.numbers.array(size)
+        if source.rule in ("enumerate", "iter", "watched", *VIEWS):
             return self.length(source.parts[0])
         lengths = [self.length(part) for part in (source.parts[1:] if source.rule == "map" else source.parts)]
         known = [length for length in lengths if isinstance(length, int)]
         if len(known) == len(lengths):
             return min(known, default=0)
+        if source.rule == "strict zip":
+            interpreter.refuse("zip(strict=True) needs lengths that are known when the program is compiled")
         nodes = [
             interpreter.numbers.array(Const(length) if isinstance(length, int) else length).node for length in lengths
         ]
@@ -352,9 +363,10 @@ class Members:
         if isinstance(source, Array):
             return True
         if isinstance(source, Series):
-            if source.rule == "map":
+            if source.rule in ("watched", "strict zip", *VIEWS):
                 return False
-            parts = source.parts[:1] if source.rule == "enumerate" else source.parts
+            parts = source.parts[1:] if source.rule == "map" else source.parts
+            parts = parts[:1] if source.rule in ("enumerate", "reversed") else parts
             return source.rule == "range" or all(map(self.is_indexable, parts))
         return False
 
@@ -373,67 +385,42 @@ class Members:
                 if not (isinstance(source.parts[1], Const) and source.parts[1].value == 0):
                     count = binary("+", source.parts[1], number)
                 return Tuple((count, self.item(source.parts[0], number)))
-            if source.rule == "zip":
+            if source.rule in ("zip", "strict zip"):
                 return Tuple(tuple(self.item(part, number) for part in source.parts))
             if source.rule == "reversed":
-                length = self.length(source.parts[0])
-                last = Const(length - 1) if isinstance(length, int) else binary("-", length, Const(1))
+                last = binary("-", source.parts[1], Const(1))
                 return self.item(source.parts[0], binary("-", last, number))
+            if source.rule in ("iter", "watched"):
+                return self.item(source.parts[0], number)
+            if source.rule in VIEWS:
+                return self._item_of_view(source, number)
             if source.rule == "map":
                 return interpreter.calls.call(
                     source.parts[0], [self.item(part, number) for part in source.parts[1:]], {}
                 )
-        is_instance = isinstance(source, Ref) and not is_container(source.cell.cls)
-        if isinstance(number, Const) and not isinstance(source, Array) and not is_instance:
-            return list(self.items(source))[number.value]
-        return interpreter.indexing.get(source, number, is_checked=False)
+        if isinstance(source, Ref) and is_mapping(source.cell.cls):
+            return self._item_of_view(Series("keys", (source,)), number)
+        if isinstance(number, Const) and isinstance(source, Tuple):
+            return source.items[number.value]
+        if isinstance(number, Const) and isinstance(source, Ref) and is_sequence(source.cell.cls):
+            return interpreter.contents(source).items[number.value]
+        return interpreter.indexing.get(interpreter.current(source), number, is_checked=False)
 
-    def next_item(self, source: AbstractValue) -> AbstractValue:
-        """Take the next item of an iterator that has one."""
+    def _item_of_view(self, view: Series, number: AbstractValue) -> AbstractValue:
+        """A key, a value, or both, of a dict by its number."""
         interpreter = self.interpreter
-        assert isinstance(source, Ref)
-        first, *rest = interpreter.contents(source).items
-        interpreter.change(source, Fields(None, tuple(rest)))
-        return interpreter.current(first)
+        owner = view.parts[0]
+        assert isinstance(owner, Ref)
+        fields = interpreter.contents(owner)
+        position = interpreter.static(number, "which item of a dict is meant")
+        key, item = (fields.keys or ())[position], fields.items[position]
+        if view.rule == "values":
+            return item
+        return interpreter.embed(key) if view.rule == "keys" else Tuple((interpreter.embed(key), item))
 
     def items(self, source: AbstractValue) -> Iterator[AbstractValue]:
-        """The items of a value whose length is known now; arrays as they are now."""
-        return map(self.interpreter.current, self._items(source))
-
-    def _items(self, source: AbstractValue) -> Iterator[AbstractValue]:
-        interpreter = self.interpreter
-        if isinstance(source, ValueChoice):
-            interpreter.refuse("which of several containers is meant must be known when the program is compiled")
-        if isinstance(source, Tuple):
-            yield from source.items
-        elif isinstance(source, Ref) and is_sequence(source.cell.cls):
-            yield from interpreter.contents(source).items
-        elif isinstance(source, Ref) and source.cell.cls is ITERATOR:
-            items = interpreter.contents(source).items
-            interpreter.change(source, Fields(None, ()))
-            yield from items
-        elif isinstance(source, Ref) and is_mapping(source.cell.cls):
-            yield from map(interpreter.embed, interpreter.contents(source).keys or ())
-        elif isinstance(source, Const):
-            try:
-                held = iter(interpreter.static(source, "what is gone over"))
-            except TypeError as error:
-                interpreter.raise_error(TypeError, str(error))
-            for item in held:
-                interpreter.step()
-                yield interpreter.embed(item)
-        elif isinstance(source, Ref) and (method := self.class_attribute(source, "__iter__")) is not None:
-            yield from self.items(interpreter.calls.call(method, [], {}))
-        else:
-            length = self.length(source)
-            if not isinstance(length, int):
-                interpreter.refuse(
-                    "how many items there are must be known when the program is compiled",
-                    hint="write a for loop, which may run as often as data say",
-                )
-            for number in range(length):
-                interpreter.step()
-                yield self.item(source, Const(number))
+        """The items of a value, whose number is known now, each as it is when it is asked for."""
+        return self.interpreter.iterators.items(source)
 
 
 def _nothing(*_arguments: Any, **_keywords: Any) -> None:

@@ -13,13 +13,14 @@ import numpy as np
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
 from hloom.functional.equality import same
 from hloom.functional.exact_comparison import COMPARISONS, REFLECTED
+from hloom.functional.iterators import is_iterator, is_view
+from hloom.functional.prelude import is_among
 from hloom.functional.values import (
     FALSE,
     TRUE,
     AbstractValue,
     Array,
     Const,
-    Fields,
     MessageText,
     Ref,
     Series,
@@ -68,6 +69,8 @@ class Operators:
             return self._known(BINARY[symbol], symbol, left.value, right.value)
         if symbol == "%" and isinstance(left, Const) and isinstance(left.value, str):
             return self._formatted(left.value, right)
+        if is_view(left) or is_view(right):
+            return self._known(BINARY[symbol], symbol, self._set(left), self._set(right))
         made = self._of_class(symbol, left, right)
         if made is not None:
             return made
@@ -90,8 +93,7 @@ class Operators:
         """`left symbol= right`: lists are changed where they are."""
         interpreter = self.interpreter
         if isinstance(left, Ref) and is_sequence(left.cell.cls) and symbol == "+":
-            fields = interpreter.contents(left)
-            interpreter.change(left, Fields(None, (*fields.items, *interpreter.members.items(right))))
+            interpreter.calls.call(interpreter.members.attribute(left, "extend"), [right], {})
             return left
         if (_is_dict(left) and _is_dict(right) and symbol == "|") or (_is_list(left) and symbol == "*"):
             assert isinstance(left, Ref)
@@ -202,6 +204,14 @@ class Operators:
             TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
         )
 
+    def _set(self, value: AbstractValue) -> Any:
+        """The set that a view of a dict is to an operator of sets, which must be known now; else what it is."""
+        if isinstance(value, Series) and value.rule == "keys":
+            return frozenset(item.value for item in self.interpreter.iterators.items(value))  # type: ignore[attr-defined]
+        if isinstance(value, Series) and value.rule == "items":
+            return frozenset(self.interpreter.static(value, "what a set of items holds"))
+        return self.interpreter.static(value, "what a set is combined with")
+
     def _formatted(self, text: str, right: AbstractValue) -> AbstractValue:
         """`text % right`: a message's text where it holds numbers that only the run knows."""
         given = right.items if isinstance(right, Tuple) else (right,)
@@ -284,6 +294,8 @@ class Operators:
             return self._inverted(collected)
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(COMPARISONS[symbol], symbol, left.value, right.value)
+        if is_view(left) or is_view(right):
+            return self._compared_views(symbol, left, right)
         made = self._compared_by_methods(symbol, left, right)
         if made is not None:
             return made
@@ -309,6 +321,21 @@ class Operators:
         if rows[0] is not None and rows[1] is not None and same_class(left, right):
             return self._ordered(symbol, rows[0], rows[1])
         interpreter.raise_error(
+            TypeError, f"{symbol} is not supported between {described(left)} and {described(right)}"
+        )
+
+    def _compared_views(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
+        """A comparison of views of dicts: those of keys and of items are sets."""
+        are_items = all(isinstance(value, Series) and value.rule == "items" for value in (left, right))
+        if are_items and symbol in ("==", "!="):
+            return self._equality(symbol == "==", left.parts[0], right.parts[0])  # type: ignore[attr-defined]
+        views = [value for value in (left, right) if isinstance(value, Series) and value.rule != "values"]
+        sets = [value for value in (left, right) if isinstance(value, Const) and isinstance(value.value, frozenset)]
+        if len(views) + len(sets) == 2:
+            return self._known(COMPARISONS[symbol], symbol, self._set(left), self._set(right))
+        if symbol in ("==", "!="):
+            return Const((left is right) is (symbol == "=="))
+        self.interpreter.raise_error(
             TypeError, f"{symbol} is not supported between {described(left)} and {described(right)}"
         )
 
@@ -454,6 +481,10 @@ class Operators:
                 return self._contains(Tuple(tuple(map(Const, keys))), item)
             key = interpreter.static(item, "a key of a dict")
             return Const(any(key == name for name in keys))
+        if isinstance(container, Series) and container.rule == "keys":
+            return self._contains(container.parts[0], item)
+        if is_iterator(container):  # it is used up as far as the item
+            return interpreter.calls.call(interpreter.embed(is_among), [container, item], {})
         if isinstance(container, Const) and isinstance(container.value, (str, bytes)):
             cls = type(container.value).__name__
             interpreter.raise_error(TypeError, f"'in <{cls}>' requires a {cls} as left operand, not {described(item)}")

@@ -218,6 +218,29 @@ def called(function: Any, x: Any, args: Any, kwargs: Any) -> Any:
     return function(x, *args, **kwargs) if callable(function) else function
 
 
+def sum_from(source: Any, start: Any) -> Any:
+    """sum, of as many items as the run says"""
+    total = start
+    for item in source:
+        total = total + item
+    return total
+
+
+def any_true(source: Any) -> Any:
+    """any, of an iterator"""
+    return any(item for item in source)
+
+
+def all_true(source: Any) -> Any:
+    """all, of an iterator"""
+    return all(item for item in source)
+
+
+def is_among(source: Any, item: Any) -> Any:
+    """`item in source`, of an iterator"""
+    return any(other == item for other in source)
+
+
 def gcd(*numbers: Any) -> Any:
     """math.gcd"""
     result = 0

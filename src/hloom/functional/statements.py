@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.expressions import SYMBOLS
@@ -177,17 +178,19 @@ class Statements:
 
     def _unpack(self, targets: Sequence[ast.expr], value: AbstractValue) -> None:
         interpreter = self.interpreter
-        items = list(interpreter.members.items(value))
         star = next((number for number, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
         if star is None:
-            if len(items) != len(targets):
-                problem = "too many" if len(items) > len(targets) else "not enough"
+            items = list(islice(interpreter.iterators.items(value), len(targets) + 1))
+            if len(items) > len(targets):
+                interpreter.raise_error(ValueError, f"too many values to unpack (expected {len(targets)})")
+            if len(items) < len(targets):
                 interpreter.raise_error(
-                    ValueError, f"{problem} values to unpack (expected {len(targets)}, got {len(items)})"
+                    ValueError, f"not enough values to unpack (expected {len(targets)}, got {len(items)})"
                 )
             for target, item in zip(targets, items, strict=True):
                 self.assign(target, item)
             return
+        items = list(interpreter.iterators.items(value))
         after = len(targets) - star - 1
         if len(items) < star + after:
             interpreter.raise_error(

@@ -9,6 +9,7 @@ from hloom.functional.builtin_functions import attributes as _attributes  # noqa
 from hloom.functional.builtin_functions import cmath_module as _cmath_module  # noqa: F401
 from hloom.functional.builtin_functions import collections_module as _collections_module  # noqa: F401
 from hloom.functional.builtin_functions import containers as _containers  # noqa: F401
+from hloom.functional.builtin_functions import iteration as _iteration  # noqa: F401
 from hloom.functional.builtin_functions import math_module as _math_module  # noqa: F401
 from hloom.functional.builtin_functions import operator_module as _operator_module  # noqa: F401
 from hloom.functional.builtin_functions.collections_module import missing_item as missing_item
@@ -16,6 +17,7 @@ from hloom.functional.builtin_functions.methods import RANGE_METHODS as RANGE_ME
 from hloom.functional.builtin_functions.methods import SEQUENCE_OPERATORS as SEQUENCE_OPERATORS
 from hloom.functional.builtin_functions.methods import SPECIAL_METHODS as SPECIAL_METHODS
 from hloom.functional.builtin_functions.methods import TUPLE_METHODS as TUPLE_METHODS
+from hloom.functional.builtin_functions.methods import VIEW_METHODS as VIEW_METHODS
 from hloom.functional.builtin_functions.methods import call_method as call_method
 from hloom.functional.builtin_functions.methods import methods_of as methods_of
 from hloom.functional.builtin_functions.table import BUILTINS as BUILTINS

@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functional.iterators import is_iterator
 from hloom.functional.library_arguments import is_number
-from hloom.functional.prelude import power_modulo, round_beyond, round_integer
-from hloom.functional.values import FALSE, NONE, TRUE, AbstractValue, Array, Const, Ref, Tuple, ValueChoice, described
+from hloom.functional.prelude import all_true, any_true, power_modulo, round_beyond, round_integer, sum_from
+from hloom.functional.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    AbstractValue,
+    Array,
+    Const,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    described,
+)
 from hloom.ir import dtype
 
 if TYPE_CHECKING:
@@ -295,13 +308,16 @@ BUILTINS[min], BUILTINS[max] = _extreme("min", "<"), _extreme("max", ">")
 
 @row(sum)
 def total(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 2, "sum")
     source, *rest = arguments
     start = rest[0] if rest else keywords.get("start", Const(0))
     if isinstance(source, Array) and source.dims:
         made = _summed(interpreter, source)
         return made if isinstance(start, Const) and start.value == 0 else interpreter.operators.binary("+", start, made)
+    if isinstance(source, Series) and isinstance(interpreter.members.length(source), Array):
+        return interpreter.calls.call(interpreter.embed(sum_from), [source, start], {})
     result = start
-    for item in interpreter.members.items(source):
+    for item in interpreter.iterators.items(source):
         result = interpreter.operators.binary("+", result, item)
     return result
 
@@ -316,7 +332,10 @@ def _summed(interpreter: Interpreter, source: Array) -> AbstractValue:
 
 def _quantified(is_all: bool) -> Handler:
     def quantified(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        check_count(interpreter, arguments, 1, 1, "all" if is_all else "any")
         source = arguments[0]
+        if is_iterator(source) or isinstance(source, Series):  # it is used up as far as the item that decides
+            return interpreter.calls.call(interpreter.embed(all_true if is_all else any_true), [source], {})
         if isinstance(source, Array) and source.type.rank == 1:
             made = interpreter.library.call(np.all if is_all else np.any, [source], {})
             return Array(made.node, True) if isinstance(made, Array) else made

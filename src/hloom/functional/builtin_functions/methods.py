@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hloom.functional.builtin_functions.containers import make_dict, sort
+from hloom.functional.builtin_functions.containers import pairs_of, sort
 from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count
 from hloom.functional.container_classes import option_of, plain_class
+from hloom.functional.iterators import is_iterator
 from hloom.functional.values import (
     NONE,
     TRUE,
@@ -37,6 +39,7 @@ DEQUE_METHODS: MethodTable = {}
 ORDERED_DICT_METHODS: MethodTable = {}
 COUNTER_METHODS: MethodTable = {}
 RANGE_METHODS: MethodTable = {}
+VIEW_METHODS: MethodTable = {}
 
 
 def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, keywords: Keywords) -> AbstractValue:
@@ -115,7 +118,7 @@ def _table_of(owner: AbstractValue) -> MethodTable | None:
     if isinstance(owner, Ref):
         return methods_of(owner.cell.cls)
     if isinstance(owner, Series):
-        return RANGE_METHODS
+        return RANGE_METHODS if owner.rule == "range" else VIEW_METHODS
     return None
 
 
@@ -291,12 +294,9 @@ def _list_change(
         def method(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
             items = _items(interpreter, owner)
             result = change(interpreter, items, arguments, keywords)
-            most = option_of(owner.cell.cls)
-            if most is not None and len(items) > most:  # a deque lets go of items at the other end
-                if name == "insert":
-                    interpreter.raise_error(IndexError, "deque already at its maximum size")
-                items[:] = items[:most] if name.endswith("left") else items[len(items) - most :]
-            interpreter.change(owner, Fields(None, tuple(items)))
+            if name == "insert" and len(items) > (option_of(owner.cell.cls) or len(items)):
+                interpreter.raise_error(IndexError, "deque already at its maximum size")
+            _set_items(interpreter, owner, items, is_left=name.endswith("left"))
             return NONE if result is None else result
 
         table[name] = method
@@ -305,14 +305,39 @@ def _list_change(
     return enter
 
 
+def _set_items(interpreter: Interpreter, owner: Ref, items: Sequence[AbstractValue], *, is_left: bool) -> None:
+    """Change the items of a list, or of a deque, which lets go of items at the other end than the one that grew."""
+    most = option_of(owner.cell.cls)
+    if most is not None and len(items) > most:
+        items = items[:most] if is_left else items[len(items) - most :]
+    interpreter.change(owner, Fields(None, tuple(items)))
+
+
 @_list_change("append")
 def _append(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
     items.append(arguments[0])
 
 
-@_list_change("extend")
-def _extend(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
-    items.extend(interpreter.members.items(arguments[0]))
+def _extension(name: str, table: MethodTable) -> None:
+    @_method(table, name)
+    def extend(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        check_count(interpreter, arguments, 1, 1, name)
+        is_left = name == "extendleft"
+        items = interpreter.iterators.items(arguments[0])
+        if not is_iterator(arguments[0]):
+            further = list(items)
+            held = interpreter.contents(owner).items
+            made = (*reversed(further), *held) if is_left else (*held, *further)
+            _set_items(interpreter, owner, made, is_left=is_left)
+            return NONE
+        for item in items:  # what makes the items may read the list meanwhile
+            held = interpreter.contents(owner).items
+            _set_items(interpreter, owner, (item, *held) if is_left else (*held, item), is_left=is_left)
+        return NONE
+
+
+_extension("extend", LIST_METHODS)
+_extension("extendleft", DEQUE_METHODS)
 
 
 @_list_change("insert")
@@ -364,13 +389,6 @@ def _append_left(
     items.insert(0, arguments[0])
 
 
-@_list_change("extendleft", DEQUE_METHODS)
-def _extend_left(
-    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
-) -> None:
-    items[:0] = reversed(list(interpreter.members.items(arguments[0])))
-
-
 @_list_change("popleft", DEQUE_METHODS)
 def _pop_left(
     interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
@@ -391,21 +409,29 @@ def _rotate(interpreter: Interpreter, items: list[AbstractValue], arguments: Arg
 # Dicts
 
 
-@_method(DICT_METHODS, "keys")
-def _keys(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Tuple(tuple(map(interpreter.embed, interpreter.contents(owner).keys or ())))
+def _dict_view(name: str) -> None:
+    @_method(DICT_METHODS, name)
+    def view(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        check_count(interpreter, arguments, 0, 0, name)
+        return Series(name, (owner,))
 
 
-@_method(DICT_METHODS, "values")
-def _values(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Tuple(interpreter.contents(owner).items)
+for _name in ("keys", "values", "items"):
+    _dict_view(_name)
 
 
-@_method(DICT_METHODS, "items")
-def _pairs(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    fields = interpreter.contents(owner)
-    pairs = zip(fields.keys or (), fields.items, strict=True)
-    return Tuple(tuple(Tuple((interpreter.embed(key), item)) for key, item in pairs))
+@_method(VIEW_METHODS, "isdisjoint")
+def _is_disjoint(interpreter: Interpreter, owner: Series, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, "isdisjoint")
+    known = set_of_view(interpreter, owner).isdisjoint(interpreter.static(arguments[0], "what is compared"))
+    return Const(known)
+
+
+def set_of_view(interpreter: Interpreter, view: Series) -> frozenset[Any]:
+    """The set that the keys or the items of a dict are, which must be known now."""
+    if view.rule == "values":
+        interpreter.raise_error(TypeError, "the values of a dict are no set")
+    return frozenset(interpreter.static(view, "what a set of keys and items holds"))
 
 
 @_method(DICT_METHODS, "copy")
@@ -415,13 +441,11 @@ def _copy_dict(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywo
 
 @_method(DICT_METHODS, "update")
 def _update(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    fields = interpreter.contents(owner)
+    check_count(interpreter, arguments, 0, 1, "update")
     for source in arguments:
-        made = make_dict(interpreter, [source], {})
-        assert isinstance(made, Ref)
-        other = interpreter.contents(made)
-        for key, item in zip(other.keys or (), other.items, strict=True):
-            fields = fields.changed(key, item)
+        for key, item in pairs_of(interpreter, source):
+            interpreter.change(owner, interpreter.contents(owner).changed(key, item))
+    fields = interpreter.contents(owner)
     for key, item in keywords.items():
         fields = fields.changed(key, item)
     interpreter.change(owner, fields)
@@ -533,7 +557,8 @@ def _elements(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywor
     fields = interpreter.contents(owner)
     counts = [interpreter.static(item, "how often elements() yields a key") for item in fields.items]
     pairs = zip(fields.keys or (), counts, strict=True)
-    return interpreter.new_iterator([interpreter.embed(key) for key, count in pairs for _ in range(count)])
+    items = [interpreter.embed(key) for key, count in pairs for _ in range(count)]
+    return interpreter.iterators.new(itertools.chain, "series", Const(0), Tuple(tuple(items)))
 
 
 # Ranges
