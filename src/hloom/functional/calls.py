@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 MAX_DEPTH = 120
-"""How many calls may nest while a program is compiled: each takes a dozen or two frames of Python's stack."""
+"""How many calls of one function may nest while a program is compiled. Calls of distinct functions end by themselves:
+they may nest as deep as Python's stack reaches (`program.RECURSION_LIMIT`), about 1,500 calls."""
 UNROLLED_DEPTH = 24
 """How deep a function may call itself with numbers that are known, before it becomes a graph that calls itself."""
 UNROLLED_CALLS = 128
@@ -310,9 +311,10 @@ class Calls:
         if shared is not None:
             return shared
         outermost: CallFrame | None = None
-        depth = 0
+        depth = nested = 0
         frame = interpreter.frame
         while frame is not None:
+            nested += frame.code is closure.code
             if frame.code is closure.code and frame.arguments is not None and frame.arguments[1] == exact[1]:
                 if frame.arguments == exact:
                     raise RecursionMet(frame, broaden=False)
@@ -333,9 +335,9 @@ class Calls:
                         "recursion", hint="keep the types of the arguments from call to call",
                     )  # fmt: skip
                 raise RecursionMet(outermost, broaden=True)
-        if interpreter.frame is not None and interpreter.frame.depth >= MAX_DEPTH:
+        if nested >= MAX_DEPTH:
             interpreter.refuse(
-                f"calls nest deeper than {MAX_DEPTH} while the program is compiled",
+                f"calls of {closure.code.name}() nest deeper than {MAX_DEPTH} while the program is compiled",
                 hint="a recursion whose arguments differ in type or function from call to call does not end",
             )
         if self.specialisations.is_due(row):

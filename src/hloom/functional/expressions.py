@@ -13,6 +13,7 @@ from hloom.frontend import nested_code
 from hloom.functional.comprehensions import FIRST, FOLDS, Comprehensions
 from hloom.functional.container_classes import is_mapping, is_sequence
 from hloom.functional.iterators import is_iterator, is_view
+from hloom.functional.state import PYTHON_ERRORS
 from hloom.functional.values import (
     NONE,
     AbstractValue,
@@ -102,7 +103,10 @@ class Expressions:
         assert frame is not None
         before = frame.part
         frame.part = node
-        value = handler(node)
+        try:
+            value = handler(node)
+        except PYTHON_ERRORS as error:
+            self.interpreter.raise_python(error)
         frame.part = before
         return value
 

@@ -109,6 +109,12 @@ class Indexing:
         interpreter = self.interpreter
         operators, emitter = interpreter.operators, interpreter.emitter
         size: AbstractValue = length if isinstance(length, Array) else Const(length)
+        if isinstance(index, Array):
+            if index.dims or not (index.dtype.is_integer or index.dtype is PREDICATE):
+                interpreter.raise_error(TypeError, f"an index must be an integer or a slice, not {described(index)}")
+            index = Array(interpreter.numbers.convert(index.node, interpreter.numbers.of_python[int]), True)
+        if isinstance(index, Const):
+            operator.index(index.value)
         if isinstance(index, Const) and isinstance(size, Const):
             number = operator.index(index.value)
             if not -size.value <= number < size.value:

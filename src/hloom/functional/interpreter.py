@@ -186,6 +186,13 @@ class Interpreter:
         self.merge_error(self.emitter.constant(self._site(exception, message), S32))
         raise PathEnds
 
+    def raise_python(self, error: BaseException) -> NoReturn:
+        """Raise, where the program runs, what Python raised for values that were known now."""
+        if isinstance(error, AssertionError):
+            self.refuse(f"this cannot be compiled: {error}" if str(error) else "this cannot be compiled")
+        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        self.raise_error(type(error), message)
+
     def _site(self, exception: type[BaseException], message: str) -> int:
         site = ErrorSite(exception, message, self.location(), self.chain())
         if site in self.errors:

@@ -18,6 +18,7 @@ from hloom.functional.exact_comparison import (
     compared_with_integer,
     is_beyond_exact,
 )
+from hloom.functional.integer_bounds import check_bounds, compared_integers
 from hloom.functional.powers import PREDICATE, Powers, does_not_fit
 from hloom.functional.values import AbstractValue, Array, Const, described
 from hloom.ir import DType, Node, TensorType, dtype, dtype_of, literal_of
@@ -187,6 +188,8 @@ class Numbers:
             element = self._true_division(element, weak)
         if (symbol in BITWISE or symbol in SHIFTS) and (element.is_float or element.is_complex):
             interpreter.refuse(f"{symbol} takes integers, not {described(left)} and {described(right)}", TypeError)
+        if element.is_integer and not weak:
+            check_bounds(interpreter, [left, right], element)
         if symbol in ("//", "%") and element.is_complex:
             interpreter.refuse(f"{symbol} is not defined for complex numbers", TypeError)
         (a, b), _ = self.operands([left, right], element)
@@ -309,8 +312,10 @@ class Numbers:
         return self.emitter.elementwise("and", one, other)
 
     def compare(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
-        """A comparison of numbers or arrays; of Python's own integers and floats it is exact."""
+        """A comparison of numbers or arrays; of Python integers and floats, and of integers of two types, it is exact."""
         exact = self._compared_exactly(symbol, left, right)
+        if exact is None:
+            exact = compared_integers(self.interpreter, symbol, left, right)
         if exact is not None:
             return exact
         (a, b), weak = self.operands([left, right])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.autodiff import Emitter
+from hloom.functional.integer_bounds import check_bounds
 from hloom.functional.values import AbstractValue, Array, Const
 from hloom.ir import DType, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
@@ -37,6 +38,8 @@ class Powers:
         element, weak = self.numbers.promoted([self.numbers.known(base), self.numbers.known(exponent)])
         if element is PREDICATE:
             element = self.numbers.of_python[int] if weak else dtype("s8")
+        if element.is_integer and not weak:
+            check_bounds(interpreter, [base, exponent], element)
         known = exponent.value if isinstance(exponent, Const) else None
         if isinstance(known, (int, np.integer)) and not isinstance(known, bool):
             count = int(known)

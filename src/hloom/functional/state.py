@@ -25,6 +25,10 @@ NORMAL, RETURN = Const(Completion.NORMAL), Const(Completion.RETURN)
 BREAK, CONTINUE = Const(Completion.BREAK), Const(Completion.CONTINUE)
 
 
+PYTHON_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, ImportError)
+"""What Python's own functions raise for values that they do not take, when they are called while compiling."""
+
+
 class PathEnds(Exception):
     """Control flow does not go on from here: an error was raised, or an endless recursion is looked into."""
 

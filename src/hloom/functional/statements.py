@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.expressions import SYMBOLS
-from hloom.functional.state import BREAK, CONTINUE, RETURN, Completion
+from hloom.functional.state import BREAK, CONTINUE, PYTHON_ERRORS, RETURN, Completion
 from hloom.functional.values import NONE, UNBOUND, AbstractValue, Array, Const, MessageText, PartialCall, described
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Statements:
             ast.Global: self._pass,
             ast.While: self._while,
             ast.For: self._for,
+            ast.Match: self._match,
             ast.FunctionDef: self._function,
             ast.Assert: self._assert,
             ast.Raise: self._raise,
@@ -55,13 +56,8 @@ class Statements:
             if isinstance(statement, ast.If):
                 if self._if(statement, rest):
                     return
-            elif isinstance(statement, ast.Match):
-                interpreter.patterns.match(statement)
             else:
-                handler = self._handlers.get(type(statement))
-                if handler is None:
-                    interpreter.refuse(f"{type(statement).__name__} cannot be compiled")
-                handler(statement)
+                self._handle(statement)
             tag = interpreter.store.get(frame.tag)
             if isinstance(tag, Const):
                 if tag.value is not Completion.NORMAL:
@@ -69,6 +65,16 @@ class Statements:
             elif rest:
                 interpreter.control.if_normal(tag, lambda rest=rest: self.execute(rest))
                 return
+
+    def _handle(self, statement: ast.stmt) -> None:
+        interpreter = self.interpreter
+        handler = self._handlers.get(type(statement))
+        if handler is None:
+            interpreter.refuse(f"{type(statement).__name__} cannot be compiled")
+        try:
+            handler(statement)
+        except PYTHON_ERRORS as error:
+            interpreter.raise_python(error)
 
     def _go_on(self, rest: Sequence[ast.stmt]) -> None:
         """Run what follows a statement, where it was not left by `break`, `continue` or `return`."""
@@ -233,6 +239,9 @@ class Statements:
     def _for(self, statement: ast.For) -> None:
         self.interpreter.loops.for_loop(statement)
 
+    def _match(self, statement: ast.Match) -> None:
+        self.interpreter.patterns.match(statement)
+
     def _function(self, statement: ast.FunctionDef) -> None:
         interpreter = self.interpreter
         function: AbstractValue = interpreter.define(statement)
@@ -316,6 +325,8 @@ class Statements:
                         "relative imports inside compiled functions are not taken", hint="import at the top"
                     )
                 held: Any = importlib.import_module(statement.module)
+                if not hasattr(held, alias.name):
+                    interpreter.raise_error(ImportError, f"cannot import name '{alias.name}' from '{statement.module}'")
                 held = getattr(held, alias.name)
                 name = alias.asname or alias.name
             else:

@@ -143,8 +143,9 @@ class Fields:
         return None
 
     def changed(self, key: Any, item: AbstractValue) -> Fields:
-        """The same with another item, added last where the key is new."""
+        """The same with another item, added last where the key is new; raises TypeError for what is no key."""
         assert self.keys is not None
+        hash(key)
         for number, name in enumerate(self.keys):
             if name is key or name == key:
                 return Fields(self.keys, (*self.items[:number], item, *self.items[number + 1 :]))

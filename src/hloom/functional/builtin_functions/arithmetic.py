@@ -55,6 +55,9 @@ def _conversion(cls: type) -> Handler:
         if not arguments:
             return Const(cls())
         (value, *rest) = arguments
+        check_count(interpreter, arguments, 0, 1 if cls in (bool, float) else 2, cls.__name__)
+        if cls is int and rest and isinstance(value, Array):
+            interpreter.raise_error(TypeError, "int() can't convert non-string with explicit base")
         if isinstance(value, ValueChoice):
             return interpreter.control.choices(value, lambda option: convert(interpreter, [option, *rest], keywords))
         if cls is bool:

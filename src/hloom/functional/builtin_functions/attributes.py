@@ -19,6 +19,7 @@ from hloom.functional.values import (
     Ref,
     Tuple,
     ValueChoice,
+    described,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ def get_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 
 @row(setattr)
 def set_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 3, 3, "setattr")
     name = interpreter.static(arguments[1], "the name of an attribute")
+    if not isinstance(name, str):
+        interpreter.raise_error(TypeError, f"attribute name must be string, not '{type(name).__name__}'")
     interpreter.members.set_attribute(arguments[0], name, arguments[2])
     return NONE
 
@@ -85,7 +89,8 @@ def set_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 @row(object.__setattr__)
 def set_plainly(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     owner, name, value = arguments
-    assert isinstance(owner, Ref)
+    if not isinstance(owner, Ref):
+        interpreter.raise_error(AttributeError, f"{described(owner)} has no attributes that can be set")
     interpreter.change(owner, interpreter.contents(owner).changed(interpreter.static(name, "a name"), value))
     return NONE
 
@@ -102,8 +107,9 @@ def _refused(name: str, hint: str) -> Handler:
     return refuse
 
 
-for _function in (eval, exec, open, input, id, globals, locals, vars, compile, __import__):
+for _function in (eval, exec, open, input, id, globals, locals, compile, __import__):
     BUILTINS[_function] = _refused(_function.__name__, "call it outside the function and pass its result")
+BUILTINS[vars] = _refused("vars", "read attributes by their names, or use dataclasses.asdict()")
 
 
 @row(repr)

@@ -80,14 +80,22 @@ def _as_plain(interpreter: Interpreter, value: AbstractValue, as_dict: bool) -> 
     return value
 
 
+def _instance(interpreter: Interpreter, arguments: Arguments, name: str) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 1, name)
+    owner = arguments[0]
+    if not isinstance(owner, Ref) or not dataclasses.is_dataclass(owner.cell.cls):
+        interpreter.raise_error(TypeError, f"{name}() should be called on dataclass instances")
+    return owner
+
+
 @row(dataclasses.asdict)
 def as_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return _as_plain(interpreter, arguments[0], True)
+    return _as_plain(interpreter, _instance(interpreter, arguments, "asdict"), True)
 
 
 @row(dataclasses.astuple)
 def as_tuple(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return _as_plain(interpreter, arguments[0], False)
+    return _as_plain(interpreter, _instance(interpreter, arguments, "astuple"), False)
 
 
 @row(list)
@@ -161,11 +169,13 @@ def sort(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> 
 
 @row(functools.reduce)
 def reduce(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 2, 3, "reduce")
     function, source, *rest = arguments
-    items = list(interpreter.members.items(source))
-    if not rest and not items:
+    items = interpreter.iterators.items(source)
+    first = rest[0] if rest else next(items, None)
+    if first is None:
         interpreter.raise_error(TypeError, "reduce() of empty iterable with no initial value")
-    result = rest[0] if rest else items.pop(0)
+    result = first
     for item in items:
         result = interpreter.calls.call(function, [result, item], {})
     return result

@@ -6,7 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.builtin_functions.arithmetic import absolute
-from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Keywords, row
+from hloom.functional.builtin_functions.table import BUILTINS, Arguments, Keywords, check_count, row
 from hloom.functional.prelude import attribute_of, called_method, item_of
 from hloom.functional.values import NONE, AbstractValue, Array, Const, Fields, PartialCall, Tuple, described
 from hloom.ir import dtype
@@ -121,6 +121,7 @@ for _cls, _taken in ((operator.itemgetter, item_of), (operator.attrgetter, attri
     def _getter(
         interpreter: Interpreter, arguments: Arguments, keywords: Keywords, taken: Any = _taken
     ) -> AbstractValue:
+        check_count(interpreter, arguments, 1, max(1, len(arguments)), taken.__name__)
         return PartialCall(interpreter.embed(taken), (Tuple(tuple(arguments)),), {})
 
     BUILTINS[_cls] = _getter
@@ -134,5 +135,6 @@ def method_caller(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 
 @row(slice)
 def make_slice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    check_count(interpreter, arguments, 1, 3, "slice")
     bounds = [NONE, *arguments, NONE] if len(arguments) == 1 else [*arguments, NONE][:3]
     return Tuple(tuple(bounds), slice)
