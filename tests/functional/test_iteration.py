@@ -91,7 +91,7 @@ def problem_of(text: str, *arguments: Any) -> str | None:
     try:
         given = hloom.function(function)(*copy.deepcopy(arguments))
     except hloom.HloomError as error:
-        is_same = isinstance(error, hloom.Unsupported) or isinstance(error, type(wanted))
+        is_same = isinstance(error, (hloom.Unsupported, type(wanted)))
         return None if is_same else f"{text}\n{wanted!r}\n{error}"
     is_same = not isinstance(wanted, Exception) and is_equal(wanted, given)
     return None if is_same else f"{text}\n{wanted!r}\n{given!r}"
@@ -140,7 +140,7 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([*lines, "    return r, list(a), list(b)", ""])
 
 
-CHECK = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+CHECK: dict[str, Any] = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
 @settings(max_examples=4, **CHECK)

@@ -340,6 +340,7 @@ class Expressions:
                 continue
             assert isinstance(part, ast.FormattedValue)
             value = self.evaluate(part.value)
+            self.interpreter.iterators.refuse_text(value)
             if isinstance(value, Array):
                 pieces.append(f"<{ast.unparse(part.value)}>")
                 is_message = True

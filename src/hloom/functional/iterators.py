@@ -20,6 +20,7 @@ from hloom.functional.values import (
     UNBOUND,
     AbstractValue,
     Array,
+    ConflictingValue,
     Const,
     Fields,
     Ref,
@@ -43,6 +44,8 @@ CLASSES: dict[str, type] = {
 """Python's class of each series."""
 TEMPORARY = frozenset({"zip", "strict zip", "map", "enumerate", "reversed", "iter"})
 """The series that are iterators in Python: once they have a name, how far they have gone belongs to an object."""
+BEYOND = 1 << 62
+"""The number of the next item of an iterator that is used up: no list ever has that many."""
 VIEWS = frozenset({"keys", "values", "items"})
 """The series that show what a dict holds."""
 
@@ -229,8 +232,19 @@ class Iterators:
         """The number of the next item, and the source, of an iterator whose items have numbers."""
         if not isinstance(iterator, Ref) or not is_iterator(iterator):
             return None
-        _, rule, *state = self.interpreter.contents(iterator).items
+        _, rule, *state = self._held(iterator)
         return (state[0], state[1]) if isinstance(rule, Const) and rule.value == "series" else None
+
+    def _held(self, iterator: Ref) -> Sequence[AbstractValue]:
+        """What an iterator object holds, where one path has not taken more from it than another."""
+        if isinstance(self.interpreter.store.get(iterator.cell), ConflictingValue):
+            self._refuse_unknown()
+        return self.interpreter.contents(iterator).items
+
+    def refuse_text(self, value: AbstractValue) -> None:
+        """Refuse the text of an iterator, which is its address."""
+        if is_iterator(value):
+            self.interpreter.refuse("the text of an iterator is its address", hint="make a list of it first")
 
     def state(self, iterator: Ref) -> Sequence[AbstractValue]:
         """The state of an iterator object."""
@@ -243,15 +257,18 @@ class Iterators:
 
     def finish(self, iterator: Ref) -> None:
         """An iterator that has no more items never has any again."""
-        interpreter = self.interpreter
-        interpreter.change(iterator, Fields(None, (interpreter.contents(iterator).items[0], Const("finished"))))
+        held, cls = self.series(iterator), self.interpreter.contents(iterator).items[0]
+        if held is None or _is_watched(held[1]):
+            self.interpreter.change(iterator, Fields(None, (cls, Const("finished"))))
+        elif _may_grow(held[1]):
+            self.save(iterator, Const(BEYOND), held[1])
 
     def next(self, iterator: AbstractValue) -> AbstractValue | None:
         """Take the next item; None, and it is used up, where there is none."""
         interpreter = self.interpreter
         assert isinstance(iterator, Ref)
         interpreter.step()
-        rule = interpreter.contents(iterator).items[1]
+        rule = self._held(iterator)[1]
         if not isinstance(rule, Const):
             self._refuse_unknown()
         if rule.value == "finished":
@@ -265,8 +282,7 @@ class Iterators:
             item = STEPS[rule.value](interpreter, iterator, state)
         if item is not None:
             return interpreter.current(item)
-        if rule.value != "series" or _may_grow(self.state(iterator)[1]):
-            self.finish(iterator)
+        self.finish(iterator)
         return None
 
     def _next_of_series(self, iterator: Ref) -> AbstractValue | None:
@@ -335,9 +351,12 @@ def _sources(series: Series) -> Sequence[AbstractValue]:
 
 def _may_grow(source: AbstractValue) -> bool:
     """Whether a source may have more items later than now."""
-    if isinstance(source, Series):
-        return source.rule == "watched" or any(map(_may_grow, _sources(source)))
-    return isinstance(source, Ref)
+    return any(map(_may_grow, _sources(source))) if isinstance(source, Series) else isinstance(source, Ref)
+
+
+def _is_watched(source: AbstractValue) -> bool:
+    """Whether going over a source further raises where it has changed."""
+    return isinstance(source, Series) and (source.rule == "watched" or any(map(_is_watched, _sources(source))))
 
 
 def _class_of(source: AbstractValue) -> type:

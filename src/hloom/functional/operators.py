@@ -215,6 +215,8 @@ class Operators:
     def _formatted(self, text: str, right: AbstractValue) -> AbstractValue:
         """`text % right`: a message's text where it holds numbers that only the run knows."""
         given = right.items if isinstance(right, Tuple) else (right,)
+        for item in given:
+            self.interpreter.iterators.refuse_text(item)
         if any(isinstance(item, Array) for item in given):
             return Const(MessageText(text))
         return self._known(operator.mod, "%", text, self.interpreter.static(right, "what is formatted"))

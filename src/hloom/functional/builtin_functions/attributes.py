@@ -116,6 +116,7 @@ BUILTINS[vars] = _refused("vars", "read attributes by their names, or use datacl
 def representation(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 1, 1, "repr")
     (value,) = arguments
+    interpreter.iterators.refuse_text(value)
     if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, MessageText)):
         return Const(MessageText("<value>"))
     return Const(repr(interpreter.static(value, "what becomes a text")))
@@ -125,7 +126,9 @@ def representation(interpreter: Interpreter, arguments: Arguments, keywords: Key
 def text(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     if not arguments:
         return Const("")
+    check_count(interpreter, arguments, 1, 1, "str")
     (value,) = arguments
+    interpreter.iterators.refuse_text(value)
     if isinstance(value, Array):
         return Const(MessageText("<value>"))
     if isinstance(value, Const) and isinstance(value.value, MessageText):

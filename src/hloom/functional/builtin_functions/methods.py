@@ -184,6 +184,9 @@ def _known_method(
         interpreter.refuse("a text that holds numbers of the run is only fit for a message")
     if name == "format" and any(isinstance(item, Array) for item in (*arguments, *keywords.values())):
         return Const(MessageText(owner.value))
+    if name == "format":
+        for item in (*arguments, *keywords.values()):
+            interpreter.iterators.refuse_text(item)
     plain = [interpreter.static(item, "an argument") for item in arguments]
     named = {key: interpreter.static(item, key) for key, item in keywords.items()}
     try:
