@@ -11,7 +11,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import GeneratorType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.functional.container_classes import is_container, is_mapping, plain_class
 from hloom.functional.iterator_rules import STEPS, GeneratorCode, unequal_lengths
@@ -246,7 +246,7 @@ class Iterators:
         if is_iterator(value):
             self.interpreter.refuse("the text of an iterator is its address", hint="make a list of it first")
 
-    def state(self, iterator: Ref) -> Sequence[AbstractValue]:
+    def state(self, iterator: Ref) -> Sequence[Any]:
         """The state of an iterator object."""
         return self.interpreter.contents(iterator).items[2:]
 

@@ -111,8 +111,10 @@ def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
     check_count(interpreter, arguments, 1, 1, "reversed")
     source = arguments[0]
     is_object = isinstance(source, Ref) and not (is_iterator(source) or is_container(source.cell.cls))
-    if is_object and (method := interpreter.members.class_attribute(source, "__reversed__")) is not None:
-        return interpreter.calls.call(method, [], {})
+    if isinstance(source, Ref) and is_object:
+        method = interpreter.members.class_attribute(source, "__reversed__")
+        if method is not None:
+            return interpreter.calls.call(method, [], {})
     if not _is_reversible(interpreter, source):
         name = interpreter.classes.class_of(source).__name__
         interpreter.raise_error(TypeError, f"'{name}' object is not reversible")

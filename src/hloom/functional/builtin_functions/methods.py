@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.builtin_functions.containers import pairs_of, sort
-from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count
+from hloom.functional.builtin_functions.table import Arguments, Keywords, check_count, check_signature
 from hloom.functional.container_classes import option_of, plain_class
 from hloom.functional.iterators import is_iterator
 from hloom.functional.values import (
@@ -64,42 +62,8 @@ def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, 
     if handler is None:
         interpreter.refuse(f"method {name} of {_owner_name(owner)} cannot be compiled")
     if isinstance(owner, Ref):
-        _check_signature(interpreter, plain_class(owner.cell.cls), name, arguments, keywords)
+        check_signature(interpreter, plain_class(owner.cell.cls), name, arguments, keywords)
     return handler(interpreter, owner, arguments, keywords)
-
-
-def _check_signature(
-    interpreter: Interpreter, cls: type, name: str, arguments: Arguments, keywords: Keywords
-) -> None:
-    """Raise TypeError, as Python does, for arguments that a method of a container does not take."""
-    signature = _signature_of(cls, name)
-    if signature is None:
-        least, most = COUNTS.get(name, (0, len(arguments)))
-        if not least <= len(arguments) <= most:
-            given = f"{len(arguments)} are given"
-            interpreter.raise_error(TypeError, f"{name}() takes {least} to {most} arguments, {given}")
-        return
-    try:
-        signature.bind(None, *arguments, **keywords)
-    except TypeError as error:
-        interpreter.raise_error(TypeError, f"{name}(): {error}")
-
-
-@cache
-def _signature_of(cls: type, name: str) -> inspect.Signature | None:
-    """The parameters of a method; None where they are not written down."""
-    try:
-        return inspect.signature(getattr(cls, name))
-    except (TypeError, ValueError, AttributeError):
-        return None
-
-
-COUNTS = {
-    "append": (1, 1), "appendleft": (1, 1), "extend": (1, 1), "extendleft": (1, 1), "insert": (2, 2), "remove": (1, 1),
-    "pop": (0, 2), "popleft": (0, 0), "index": (1, 3), "count": (1, 1), "get": (1, 2), "setdefault": (1, 2),
-    "keys": (0, 0), "values": (0, 0), "items": (0, 0), "copy": (0, 0), "clear": (0, 0), "rotate": (0, 1),
-}  # fmt: skip
-"""How many arguments methods take of which Python does not write down the parameters."""
 
 
 def _operator_method(
