@@ -312,7 +312,7 @@ class Numbers:
         return self.emitter.elementwise("and", one, other)
 
     def compare(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
-        """A comparison of numbers or arrays; of integers with floats, and with integers of another type, it is exact."""
+        """A comparison of numbers or arrays; exact for integers of two types and floats."""
         exact = self._compared_exactly(symbol, left, right)
         if exact is None:
             exact = compared_integers(self.interpreter, symbol, left, right)
