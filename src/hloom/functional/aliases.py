@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hloom.functional.values import Array, ConflictingValue
+from hloom.functional.views import is_row_major
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -25,7 +26,7 @@ class Aliases:
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
-        self._origins: dict[Array, tuple[int, Join, dict[int, Array]]] = {}
+        self._origins: dict[Array, tuple[int, Join | None, dict[int, Array]]] = {}
         self._neighbours: dict[Array, list[Array]] = {}
 
     def joined(self, array: Array, join: Join, origins: Origins) -> Array:
@@ -36,14 +37,28 @@ class Aliases:
             return known
         join.arrays[key] = array
         self._origins[array] = len(self._origins), join, dict(origins)
+        array.is_boxed = not array.dims
+        array.is_fixed = all(origin.identity.is_fixed for _, origin in origins)
+        array.is_row_major = all(is_row_major(origin) for _, origin in origins)
         protected = self.interpreter.protected
         for _, origin in origins:
-            memory = _memory(origin)
-            self._neighbours.setdefault(memory, []).append(array)
-            self._neighbours.setdefault(array, []).append(memory)
+            memory = origin.memory
+            self._connect(memory, array)
             if memory in protected:
                 protected[array] = f"on one of the paths that met, {protected[memory]}"
         return array
+
+    def may_share(self, array: Array, memory: Array) -> None:
+        """Note that a new array may be a view of another or a copy: NumPy decides by how the other is laid out."""
+        number, join, origins = self._origins.get(array, (len(self._origins), None, {}))
+        self._origins[array] = number, join, {**origins, -1 - len(origins): memory}
+        self._connect(memory, array)
+        if memory in self.interpreter.protected:
+            self.interpreter.protected[array] = f"it may be a view, and {self.interpreter.protected[memory]}"
+
+    def _connect(self, memory: Array, array: Array) -> None:
+        self._neighbours.setdefault(memory, []).append(array)
+        self._neighbours.setdefault(array, []).append(memory)
 
     def changed(self, root: Array) -> None:
         """Elements of an array were changed: others that may share them are unreadable from here on."""
@@ -62,7 +77,7 @@ class Aliases:
                 self.interpreter.store.set(other, ConflictingValue(reason))
 
     def _may_share(self, left: Array, right: Array, known: dict[tuple[int, int], bool]) -> bool:
-        left, right = _memory(left), _memory(right)
+        left, right = left.memory, right.memory
         if left is right:
             return True
         key = id(left), id(right)
@@ -73,7 +88,7 @@ class Aliases:
 
     def _origins_may_share(self, left: Array, right: Array, known: dict[tuple[int, int], bool]) -> bool:
         a, b = self._origins.get(left), self._origins.get(right)
-        if a is not None and b is not None and a[1] is b[1]:
+        if a is not None and b is not None and a[1] is b[1] is not None:
             return any(
                 self._may_share(origin, other, known)
                 for path, origin in a[2].items()
@@ -86,13 +101,6 @@ class Aliases:
 
 def origins_of(values: Any, stores: Any) -> Origins:
     """The arrays of paths that meet, where there are elements that may be changed."""
-    if not all(isinstance(value, Array) and value.dims and not value.weak for value in values):
+    if not all(isinstance(value, Array) and value.has_elements for value in values):
         return ()
-    return tuple((id(store), value.root or value) for value, store in zip(values, stores, strict=True))
-
-
-def _memory(array: Array) -> Array:
-    """The array that holds the elements: that of which it is a view, or itself."""
-    if array.base is not None:
-        return array.base[0].root or array.base[0]
-    return array.root or array
+    return tuple((id(store), value.identity) for value, store in zip(values, stores, strict=True))

@@ -28,8 +28,8 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, Array):
-        if a.dims and not a.weak:  # copies that have one node may be changed apart
-            return (a.root or a) is (b.root or b) and a.node is b.node
+        if a.has_elements or b.has_elements:  # copies that have one node may be changed apart
+            return a.identity is b.identity and a.node is b.node
         return a.node is b.node and a.weak == b.weak
     if isinstance(a, Const):
         return same_object(a.value, b.value)

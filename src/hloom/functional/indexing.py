@@ -60,6 +60,7 @@ class Indexing:
             return interpreter.control.choices(owner, lambda value: self.get(value, index))
         if isinstance(index, ValueChoice):
             return interpreter.control.choices(index, lambda value: self.get(owner, value))
+        owner, index = interpreter.current(owner), interpreter.current(index)
         if isinstance(owner, Array):
             return self._of_array(owner, index, is_checked)
         if isinstance(owner, Method) and owner.name == "at":
@@ -195,23 +196,16 @@ class Indexing:
             )
         window = window_of(interpreter, owner, index) if self._has_moving_bounds(index) else None
         if window is not None:
-            made = self._of_array(window.part, window.index, is_checked)
-            if isinstance(made, Array) and made.base is not None:
-                made.base = owner.base or (owner.root or owner, owner)
-            return made
+            return self._of_array(window.part, window.index, is_checked)
         parts = self._parts(owner, index)
         if is_checked:
             self._check(owner, parts)
-        known = [part for part in parts if not isinstance(part, Array)]
         if any(isinstance(part, Array) and part.dtype is PREDICATE and part.literal is None for part in parts):
             interpreter.refuse(
                 "the shape would depend on data: how many elements a mask selects only the run knows",
                 hint="use numpy.where(mask, x, 0), or assign through the mask",
             )
-        value = interpreter.library.subscript(owner, parts)
-        if len(known) == len(parts) and not any(isinstance(part, (list, np.ndarray)) for part in parts) and value.dims:
-            value.base = owner.base or (owner.root or owner, owner)
-        return value
+        return interpreter.views.indexed(interpreter.library.subscript(owner, parts), owner, parts)
 
     def _parts(self, owner: Array, index: AbstractValue) -> list[Any]:
         """The parts of an index: Python objects, and arrays that the run knows."""
@@ -226,7 +220,8 @@ class Indexing:
                 if part.dtype.is_float or part.dtype.is_complex:
                     interpreter.raise_error(IndexError, "arrays used as indices must be of integer (or boolean) type")
                 known = part.literal
-                parts.append(part if known is None else known if known.shape else known.item())
+                is_number = known is not None and not known.shape and not part.identity.is_boxed
+                parts.append(known.item() if is_number else part if known is None else known)
             elif isinstance(part, Tuple):
                 parts.append(self._slice(owner, part))
             elif isinstance(part, Const) and (
@@ -304,6 +299,7 @@ class Indexing:
     def set(self, owner: AbstractValue, index: AbstractValue, value: AbstractValue) -> None:
         """`owner[index] = value`"""
         interpreter = self.interpreter
+        owner, index, value = (interpreter.current(given) for given in (owner, index, value))
         if isinstance(owner, Array):
             self._set_array(owner, index, value)
             return
@@ -346,26 +342,14 @@ class Indexing:
         interpreter = self.interpreter
         if owner.weak:
             interpreter.raise_error(TypeError, f"{described(owner)} does not support item assignment")
-        root = owner.root or owner
-        reason = interpreter.protected.get(root)
-        if reason is not None:
-            interpreter.refuse(f"the elements of this array cannot be assigned: {reason}", hint="copy() it first")
-        if owner.base is not None and interpreter.is_bound(owner.base[0]):
-            interpreter.refuse(
-                "this is a view of another array, whose elements would change too",
-                hint="copy() it first, or index once",
-            )
+        interpreter.views.check_changeable(owner, "the elements of this array cannot be assigned")
         if self._has_moving_bounds(index):
             has_elements = _has_elements(value)
             window = window_of(interpreter, owner, index) if has_elements else None
             if window is None:
-                self._set_within(root, owner, index, value)
+                self._set_within(owner, index, value)
             else:
-                parts = self._parts(window.part, window.index)
-                self._check(window.part, parts)
-                changed = interpreter.library.update(window.part, parts, self._given(window.part, value))
-                made = interpreter.emitter.op("dynamic-update-slice", owner.node, changed.node, *window.starts)
-                interpreter.change_array(root, Array(made))
+                self._set_array(window.part, window.index, value)
             return
         parts = self._parts(owner, index)
         self._check(owner, parts)
@@ -373,10 +357,10 @@ class Indexing:
         if masks:
             if len(parts) > 1:
                 interpreter.refuse("a mask beside other indices cannot be assigned through", hint="use numpy.where")
-            self._set_masked(root, owner, masks[0], value)
+            self._set_masked(owner, masks[0], value)
             return
         made = interpreter.library.update(owner, parts, self._given(owner, value))
-        interpreter.change_array(root, made)
+        interpreter.change_array(owner, made)
 
     def _given(self, owner: Array, value: AbstractValue) -> Array:
         """What is assigned to elements of an array, in its type."""
@@ -388,19 +372,29 @@ class Indexing:
             interpreter.raise_error(TypeError, "a complex number cannot be assigned to an element of a real array")
         return Array(interpreter.numbers.convert(given.node, owner.dtype))
 
-    def augment(
-        self, owner: Array, index: AbstractValue, right: AbstractValue,
-        change: Callable[[AbstractValue], AbstractValue],
-    ) -> None:  # fmt: skip
-        """`owner[index] op= right`, which changes what is there"""
+    def augment(self, owner: Array, index: AbstractValue, symbol: str, operand: Callable[[], AbstractValue]) -> None:
+        """`owner[index] op= operand`: elements and copies are read before the operand is computed, views after it."""
+        interpreter = self.interpreter
         is_moving = self._has_moving_bounds(index)
-        if is_moving and _has_elements(right):
-            self.set(owner, index, change(self.get(owner, index)))
-            return
         if is_moving or (isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None):
-            self.set(owner, index, _Whole(change(owner)))
+            before = owner if is_moving else Array(owner.node)
+            right = operand()
+            if is_moving and _has_elements(right):
+                self._augment_part(owner, index, self.get(owner, index), symbol, right)
+                return
+            self.set(owner, index, _Whole(interpreter.operators.binary(symbol, before, right)))
             return
-        self.set(owner, index, change(self.get(owner, index)))
+        left = self.get(owner, index)
+        self._augment_part(owner, index, left, symbol, operand())
+
+    def _augment_part(
+        self, owner: Array, index: AbstractValue, left: AbstractValue, symbol: str, right: AbstractValue
+    ) -> None:
+        operators = self.interpreter.operators
+        if isinstance(left, Array) and left.identity.view is not None:
+            operators.augmented(symbol, left, right)
+            return
+        self.set(owner, index, operators.binary(symbol, left, right))
 
     def _has_moving_bounds(self, index: AbstractValue) -> bool:
         parts = index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
@@ -410,7 +404,7 @@ class Indexing:
             for part in parts
         )  # fmt: skip
 
-    def _set_masked(self, root: Array, owner: Array, mask: Array, value: AbstractValue) -> None:
+    def _set_masked(self, owner: Array, mask: Array, value: AbstractValue) -> None:
         """Assign where a mask holds: one number, or what a whole array of the owner's shape has there."""
         interpreter = self.interpreter
         whole = value.value if isinstance(value, _Whole) else None
@@ -426,9 +420,9 @@ class Indexing:
             )
         spread = interpreter.emitter.broadcast(mask.node, owner.dims, tuple(range(mask.type.rank)))
         element = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
-        interpreter.change_array(root, Array(interpreter.emitter.select(spread, element, owner.node)))
+        interpreter.change_array(owner, Array(interpreter.emitter.select(spread, element, owner.node)))
 
-    def _set_within(self, root: Array, owner: Array, index: AbstractValue, value: AbstractValue) -> None:
+    def _set_within(self, owner: Array, index: AbstractValue, value: AbstractValue) -> None:
         """Assign to slices whose bounds only the run knows: a number, where positions are within the bounds."""
         interpreter = self.interpreter
         emitter, operators = interpreter.emitter, interpreter.operators
@@ -470,7 +464,7 @@ class Indexing:
                     "an array cannot be assigned to a slice whose length only the run knows", hint="assign a number"
                 )
         made = interpreter.numbers.as_type(interpreter.numbers.array(whole, owner.dtype), owner.type)
-        interpreter.change_array(root, Array(made if mask is None else emitter.select(mask, made, owner.node)))
+        interpreter.change_array(owner, Array(made if mask is None else emitter.select(mask, made, owner.node)))
 
     def delete(self, owner: AbstractValue, index: AbstractValue) -> None:
         """`del owner[index]`"""

@@ -57,6 +57,7 @@ from hloom.functional.values import (
     Variable,
     walk,
 )
+from hloom.functional.views import Views
 from hloom.ir import DType, Graph, Module, Node, dtype, dtype_of
 from hloom.text import HloomError, Location
 
@@ -120,6 +121,7 @@ class Interpreter:
         self.classes = Classes(self)
         self.recursive_calls = RecursiveCalls(self)
         self.calls = Calls(self)
+        self.views = Views(self)
         self.patterns = Patterns(self)
         self.printing = Printing(self)
         expressions, statements = Expressions(self), Statements(self)
@@ -257,17 +259,6 @@ class Interpreter:
             layer = layer.parent
         return count
 
-    def is_bound(self, array: Array) -> bool:
-        """Whether a variable or an object holds an array, or the program was given it."""
-        if array in self.protected:
-            return True
-        layer: Store | None = self.store
-        while layer is not None:
-            if any(part is array for value in layer.entries.values() for part in walk(value)):
-                return True
-            layer = layer.parent
-        return False
-
     def contents(self, ref: Ref) -> Fields:
         """What a mutable object holds."""
         held = self.store.get(ref.cell)
@@ -282,10 +273,9 @@ class Interpreter:
             self.refuse(f"{ref!r} cannot be changed here: {ref.cell.frozen}", hint="copy it first")
         self.store.set(ref.cell, fields)
 
-    def change_array(self, root: Array, array: Array) -> None:
-        """Change the elements of an array, which all of its names see."""
-        self.store.set(root, array)
-        self.aliases.changed(root)
+    def change_array(self, array: Array, elements: Array) -> None:
+        """Change the elements of an array, which all of its names and views see."""
+        self.views.change(array.identity, elements)
 
     def new_object(self, cls: type, fields: Fields) -> Ref:
         """A new mutable object."""
@@ -314,11 +304,9 @@ class Interpreter:
         """An array as it is now, after changes of its elements."""
         if not isinstance(value, Array):
             return value
-        if value.base is not None:
-            root, version = value.base
-            if self.current(root) is not version:
-                self.refuse("this is a view of an array whose elements were changed since", hint="copy() it first")
-        root = value.root or value
+        root = value.identity
+        if root.view is not None:
+            return self.views.reading(root)
         changed = self.store.get(root)
         if isinstance(changed, ConflictingValue):
             self.refuse(changed.reason)

@@ -18,11 +18,14 @@ from hloom.functional.values import (
     AbstractValue,
     Array,
     Cell,
+    Const,
     Maybe,
     Ref,
     ValueChoice,
     described,
 )
+from hloom.functional.view_maps import ViewMap
+from hloom.functional.views import View
 from hloom.ir import Node, TensorType, dtype
 
 if TYPE_CHECKING:
@@ -99,12 +102,58 @@ class LeafSpec(JoinSpec):
 
     def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
         if isinstance(value, Array):
-            value = store.array(value)
+            value = join.interpreter.views.unchecked(value) if value.identity.view is not None else store.array(value)
         yield join.interpreter.numbers.as_type(value, self.type)
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         array = Array(next(nodes), self.weak)
         return join.interpreter.aliases.joined(array, join, self.origins) if self.origins else array
+
+
+@dataclass(frozen=True)
+class ViewSpec(JoinSpec):
+    """A view of one array on all paths: the numbers of its map that differ are carried, its elements are not."""
+
+    owner: Array
+    maps: tuple[ViewMap, ...]
+    """From the array that holds the elements on."""
+    strides: tuple[tuple[int, ...], ...]
+    types: tuple[TensorType, ...]
+
+    def leaves(self) -> Iterator[LeafSpec]:
+        for element in self.types:
+            yield LeafSpec(element, True)
+
+    def lower(self, join: Join, value: Any, store: Store) -> Iterator[Node]:
+        elements = iter(self.types)
+        for view, way in zip(chain_of(value), self.maps, strict=True):
+            for number in view.map.numbers(way):
+                held = number if isinstance(number, Array) else Const(int(number))
+                yield join.interpreter.numbers.as_type(held, next(elements))
+
+    def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
+        array = self.owner
+        numbers = (Array(next(nodes), True) for _ in self.types)
+        for way, strides in zip(self.maps, self.strides, strict=True):
+            array = join.interpreter.views.remade(array, way.moved(numbers), strides)
+        return array
+
+    def is_like(self, other: ViewSpec) -> bool:
+        """Whether both carry the numbers of one map."""
+        if self.owner is not other.owner or len(self.maps) != len(other.maps) or self.types != other.types:
+            return False
+        joined = [a.joined(b) for a, b in zip(self.maps, other.maps, strict=True)]
+        return all(made is not None and made.moving() == way.moving() for made, way in zip(joined, self.maps, strict=True))
+
+
+def chain_of(array: Array) -> list[View]:
+    """The views that lead from the array that holds the elements to a view of it."""
+    views: list[View] = []
+    one = array.identity
+    while one.view is not None:
+        views.append(one.view)
+        one = one.view.owner.identity
+    return views[::-1]
 
 
 @dataclass(frozen=True)
@@ -240,6 +289,8 @@ def same_shape(a: JoinSpec | None, b: JoinSpec | None) -> bool:
         return False
     if isinstance(a, LeafSpec) and isinstance(b, LeafSpec):
         return a.type == b.type and a.weak == b.weak
+    if isinstance(a, ViewSpec) and isinstance(b, ViewSpec):
+        return a.is_like(b)
     if isinstance(a, SameSpec) and isinstance(b, SameSpec):
         return same(a.value, b.value) or (isinstance(a.value, Ref) and isinstance(b.value, Ref))
     left, right = _inner_specs(a), _inner_specs(b)

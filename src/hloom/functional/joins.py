@@ -20,6 +20,8 @@ from hloom.functional.join_specs import (
     NoCommonType,
     PartsSpec,
     SameSpec,
+    ViewSpec,
+    chain_of,
 )
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
@@ -43,6 +45,7 @@ from hloom.functional.values import (
     Variable,
     described,
 )
+from hloom.functional.view_maps import ViewMap
 from hloom.ir import TensorType
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ class Join:
             return SameSpec(UNBOUND)
         values, stores = [value for value, _ in given], [store for _, store in given]
         first = values[0]
-        conflict = next((value for value in values if isinstance(value, ConflictingValue)), None)
+        conflict = next(filter(None, map(_conflict, values, stores)), None)
         if conflict is not None:
             return SameSpec(conflict)
         if any(value is UNBOUND or isinstance(value, Maybe) for value in values):
@@ -80,7 +83,7 @@ class Join:
         if all(same(first, value) for value in values[1:]) and not (widen and _is_number(first)) and self._stays(first):
             return SameSpec(first)
         if all(isinstance(value, Array) or _is_number(value) for value in values):
-            return self._leaf(values, stores)
+            return self._view(values) or self._leaf(values, stores)
         if all(isinstance(value, Tuple) for value in values):
             return self._tuple(values, stores, widen)
         is_object = all(isinstance(value, Ref) for value in values)
@@ -181,6 +184,33 @@ class Join:
         if not inner:
             return SameSpec(UNBOUND)
         return MaybeSpec(self.unify(inner, inner_stores, widen=widen))
+
+    def _view(self, values: Sequence[Any]) -> JoinSpec | None:
+        """What views of one array, which lives on after the join, have in common; None where they are unlike."""
+        if not all(isinstance(value, Array) and value.identity.view is not None for value in values):
+            return None
+        memory = values[0].memory
+        chains = [chain_of(value) for value in values]
+        is_one = all(value.memory is memory and value.dims == values[0].dims for value in values)
+        if not is_one or len(set(map(len, chains))) > 1 or not self.interpreter.is_made_outside(memory):
+            return None
+        maps: list[ViewMap] = []
+        for row in zip(*chains, strict=True):
+            common: ViewMap | None = row[0].map.opened(self.interpreter)
+            for view in row[1:]:
+                common = None if common is None else common.joined(view.map)
+            if common is None:
+                return None
+            maps.append(common)
+        numbers = [
+            [number for view, way in zip(chain, maps, strict=True) for number in view.map.numbers(way)]
+            for chain in chains
+        ]
+        whole = self.interpreter.numbers.of_python[int]
+        strides = tuple(view.strides for view in chains[0])
+        if any(tuple(view.strides for view in chain) != strides for chain in chains):
+            return None
+        return ViewSpec(memory, tuple(maps), strides, (TensorType(whole),) * len(numbers[0]))
 
     def _leaf(self, values: Sequence[Any], stores: Sequence[Store]) -> JoinSpec:
         numbers = self.interpreter.numbers
@@ -393,6 +423,13 @@ class Join:
         if isinstance(a, ValueChoice):
             return True
         return same(a, b) or (bool(pending - {key}) and _is_function(a) and _is_function(b))
+
+
+def _conflict(value: Any, store: Store) -> ConflictingValue | None:
+    """Why a value cannot be used: itself, or what became of the elements of an array."""
+    if isinstance(value, Array) and value.has_elements:
+        value = store.get(value.memory)
+    return value if isinstance(value, ConflictingValue) else None
 
 
 def _is_function(value: Any) -> bool:

@@ -6,7 +6,7 @@ What traces is given from outside (`LibraryTracing`), for this package knows not
 from __future__ import annotations
 
 import functools
-import warnings
+import operator
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from hloom.functional.library_arguments import (
     without_lists,
 )
 from hloom.functional.library_protocols import DerivativeRules, LibraryTracing, Placeholder, Traced, rule_attributes
+from hloom.functional.numpy_examples import VIEW_FUNCTIONS, NumpyExample
 from hloom.functional.values import (
     ITERATOR,
     NONE,
@@ -41,6 +42,7 @@ from hloom.functional.values import (
     Series,
     Tuple,
     described,
+    walk,
 )
 from hloom.ir import Graph, Module, Node, TupleType, dtype
 from hloom.ops import OPS
@@ -54,13 +56,6 @@ LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "scipy", "ml_dtypes"})
 RANDOM = ("numpy.random",)
 IN_PLACE = frozenset({"sort", "fill", "resize", "put", "partition", "itemset", "setfield", "byteswap", "setflags"})
 IDENTITIES = (np.asarray, np.asanyarray, np.ascontiguousarray)
-VIEW_FUNCTIONS = (
-    np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze, np.expand_dims, np.flip,
-    np.flipud, np.fliplr, np.rot90, np.diagonal, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit,
-    np.atleast_1d, np.atleast_2d, np.atleast_3d, np.real,
-)  # fmt: skip
-"""NumPy's functions whose results are views of their first argument."""
-VIEWS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "view", "diagonal"})
 NUMPY_KEYWORDS: dict[str, dict[str, Any]] = {
     "cholesky": {"symmetrize_input": False}, "eigh": {"symmetrize_input": False},
     "eigvalsh": {"symmetrize_input": False},
@@ -70,8 +65,6 @@ SINGULAR: dict[Any, str] = {
     np.linalg.solve: "Singular matrix", np.linalg.inv: "Singular matrix",
     np.linalg.cholesky: "Matrix is not positive definite",
 }  # fmt: skip
-LARGEST_EXAMPLE = 1 << 16
-"""How many elements the arrays of a call may have for which NumPy is asked what it gives."""
 SINGLE_DISPATCH = getattr(functools.singledispatch(lambda value: value), "__code__", None)
 """The code of all functions of `functools.singledispatch`."""
 SMALL = 24
@@ -127,9 +120,9 @@ class Library:
             if known is not None:
                 return known
         made = function if has_own_rules(function) else self.tracing.counterpart(function)
-        if made is None:
-            interpreter.refuse(f"{name_of(function)} has no counterpart that can be compiled")
         arrays: list[Array] = []
+        if made is None:
+            return self._without_counterpart(function, arguments, keywords)
         plain_arguments = [self._plain(value, arrays) for value in arguments]
         plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
         plain_given = plain_keywords
@@ -144,22 +137,20 @@ class Library:
             is_same = all(row is value for row, value in zip(rows, arguments, strict=True))
             return None if is_same else self.call(function, rows, keywords)
 
-        example = (lambda: self._example(function, plain_arguments, plain_given, arrays)) if is_numpy else None
-        result = self._traced(made, plain_arguments, plain_keywords, arrays, name_of(function), with_arrays, example)
-        if is_numpy and arguments and isinstance(arguments[0], Array) and arguments[0].dims:
-            owner = interpreter.current(arguments[0])
-            assert isinstance(owner, Array)
-            if function in IDENTITIES and isinstance(result, Array) and result.node is owner.node:
-                return arguments[0]
-            if function in VIEW_FUNCTIONS:
-                for part in interpreter.members.items(result) if isinstance(result, (Tuple, Ref)) else (result,):
-                    if isinstance(part, Array) and part.dims:
-                        part.base = owner.base or (owner.root or owner, owner)
-        if is_numpy and function in SINGULAR:
+        name = name_of(function)
+        example = self._example(function, name, plain_arguments, plain_given, arrays) if is_numpy else None
+        result = self._traced(made, plain_arguments, plain_keywords, arrays, name, with_arrays, example)
+        if example is None:
+            return _fixed(result)
+        noted = example.noted(
+            interpreter, result, lambda given: self._traced(made, plain_arguments, plain_keywords, given, name)
+        )
+        result = self._changed_in_place(function, result, noted, [*arguments, NONE][0])
+        if function in SINGULAR:
             self._check_finite(result, arrays, SINGULAR[function])
-        if is_numpy and isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
+        if isinstance(result, Array) and result.dtype is S32 and "dtype" not in keywords:
             is_given = any(array.dtype is S32 and not array.weak for array in arrays)
-            if not is_given:
+            if not is_given and result.view is None:
                 return Array(interpreter.numbers.convert(result.node, interpreter.numbers.of_python[int]))
         return result
 
@@ -213,12 +204,38 @@ class Library:
                 made = function(*plain, **named)
         except Exception as error:
             interpreter.raise_error(type(error), str(error))
-        return self._embedded(made)
+        result = self._embedded(made)
+        is_view = name_of(function) in VIEW_FUNCTIONS and any(isinstance(value, Array) for value in arguments)
+        return self._known_view(function, result, arguments, keywords) if is_view else result
+
+    def _known_view(
+        self,
+        function: Any,
+        result: AbstractValue,
+        arguments: Sequence[AbstractValue],
+        keywords: dict[str, AbstractValue],
+    ) -> AbstractValue:
+        """A result that is known, and that may be a view of an argument, whose elements may change."""
+        arrays: list[Array] = []
+        name, counterpart = name_of(function), self.tracing.counterpart(function)
+        plain = [self._plain(value, arrays) for value in arguments]
+        named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+        taken = {} if counterpart is None else for_counterpart(function, counterpart, named)
+
+        def again(given: Sequence[Array]) -> AbstractValue:
+            return self._traced(counterpart, plain, taken, given, name)
+
+        example = self._example(function, name, plain, named, arrays)
+        noted = example.noted(self.interpreter, result, None if counterpart is None else again)
+        return self._changed_in_place(function, result, noted, arguments[0])
 
     def _embedded(self, made: Any) -> AbstractValue:
         interpreter = self.interpreter
         if isinstance(made, np.ndarray):
-            return interpreter.numbers.literal(made)
+            array = interpreter.numbers.literal(made)
+            array.is_boxed = not made.shape
+            array.is_row_major = made.flags.c_contiguous
+            return array
         if isinstance(made, tuple):
             return Tuple(tuple(map(self._embedded, made)))
         if isinstance(made, list):
@@ -232,7 +249,7 @@ class Library:
             value = interpreter.current(value)
             assert isinstance(value, Array)
             for number, known in enumerate(arrays):
-                if known.node is value.node and known.weak == value.weak:
+                if known.node is value.node and known.weak == value.weak and known.memory is value.memory:
                     return Placeholder(number)
             arrays.append(value)
             return Placeholder(len(arrays) - 1)
@@ -267,7 +284,7 @@ class Library:
         arrays: Sequence[Array],
         name: str,
         with_arrays: Callable[[], AbstractValue | None] = lambda: None,
-        example: Callable[[], Any] | None = None,
+        example: NumpyExample | None = None,
     ) -> AbstractValue:
         types = [(array.dims, array.dtype.numpy, array.weak) for array in arrays]
         try:
@@ -290,7 +307,7 @@ class Library:
         result = self.embed(traced, [array.node for array in arrays], name)
         if example is None:
             return result
-        numpys = example()
+        numpys = example.of_types
         if isinstance(result, Array) and isinstance(numpys, (np.ndarray, np.generic)) and is_wider(numpys, result):
             numbers, element = self.interpreter.numbers, self.interpreter.settings.element_of(numpys.dtype)
             wide = [array if array.dtype.is_float else Array(numbers.convert(array.node, element)) for array in arrays]
@@ -298,21 +315,42 @@ class Library:
                 return self._as_numpys(self._traced(function, arguments, keywords, wide, name), numpys)
         return self._as_numpys(result, numpys)
 
-    def _example(self, function: Any, arguments: Any, keywords: Any, arrays: Sequence[Array]) -> Any:
-        """What NumPy gives for ones in place of the arrays, or the error that it raises; None where it is not asked."""
-        if self.interpreter.settings.precision != 64 or not callable(function):
-            return None
-        if sum(array.type.element_count for array in arrays) > LARGEST_EXAMPLE:
-            return None
-        ones = [np.ones(array.dims, array.dtype.numpy) for array in arrays]
-        table = {number: one if one.shape or array.weak else one[()]
-                 for number, (one, array) in enumerate(zip(ones, arrays, strict=True))}  # fmt: skip
-        try:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return function(*filled(arguments, table), **filled(keywords, table))
-        except Exception as error:
-            return error
+    def _example(
+        self, function: Any, name: str, arguments: Any, keywords: Any, arrays: Sequence[Array]
+    ) -> NumpyExample:
+        return NumpyExample(function, name, arguments, keywords, arrays, self.interpreter.settings.precision == 64)
+
+    def _without_counterpart(
+        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
+    ) -> AbstractValue:
+        """A function that jax does not have: of those that give views NumPy says which elements they have."""
+        interpreter = self.interpreter
+        name = name_of(function)
+        arrays: list[Array] = []
+        if name in VIEW_FUNCTIONS and name not in IN_PLACE:
+            plain = [self._plain(value, arrays) for value in arguments]
+            named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+            example = self._example(function, name, plain, named, arrays)
+            if isinstance(example.result, Exception):
+                interpreter.raise_error(type(example.result), str(example.result))
+            made = example.gathered(interpreter)
+            if made is not None:
+                return made
+        interpreter.refuse(f"{name} has no counterpart that can be compiled")
+
+    def _changed_in_place(
+        self, function: Any, made: AbstractValue, result: AbstractValue, argument: AbstractValue
+    ) -> AbstractValue:
+        """The result of a function that may change its argument and give it, as `nan_to_num(x, copy=False)` does."""
+        if function is not np.nan_to_num or not isinstance(made, Array) or not isinstance(argument, Array):
+            return result
+        assert isinstance(result, Array)
+        owner = argument.identity
+        if result.identity is not owner and (result.view is None or result.view.owner is not owner):
+            return result
+        self.interpreter.views.check_changeable(owner, "this array cannot be changed in place")
+        self.interpreter.change_array(owner, Array(made.node))
+        return self._now(owner)
 
     def _as_numpys(self, result: AbstractValue, example: Any) -> AbstractValue:
         """A result with the element types that NumPy gives."""
@@ -328,14 +366,14 @@ class Library:
             return Tuple(tuple(self._as_numpys(item, own) for item, own in rows), result.cls)
         return result
 
-    def _problem(self, error: HloomError, name: str, example: Callable[[], Any] | None = None) -> Any:
+    def _problem(self, error: HloomError, name: str, example: NumpyExample | None = None) -> Any:
         cause = error.__cause__
         if needs_known_values(error):
             self.interpreter.refuse(
                 f"{name}: the shape of its result, or an option, would depend on data",
                 hint="give what decides the shape as a constant, such as minlength= or size=, or as a static argument",
             )
-        numpys = example() if example is not None else None
+        numpys = example.of_types if example is not None else None
         if isinstance(numpys, Exception):
             self.interpreter.raise_error(type(numpys), str(numpys))
         if numpys is not None:
@@ -410,10 +448,13 @@ class Library:
 
     def property(self, owner: Array, name: str) -> Array:
         """A property of an array that is an array."""
-        made = self._traced(self.tracing.method(name), [Placeholder(0)], {}, [owner], name)
+        function = self.tracing.method(name)
+        made = self._traced(function, [Placeholder(0)], {}, [owner], name)
+        example = self._example(operator.attrgetter(name), name, [Placeholder(0)], {}, [owner])
+        made = example.noted(
+            self.interpreter, made, lambda given: self._traced(function, [Placeholder(0)], {}, given, name)
+        )
         assert isinstance(made, Array)
-        if made.dims:
-            made.base = owner.base or (owner.root or owner, owner)
         return made
 
     def subscript(self, owner: Array, parts: Sequence[Any]) -> Array:
@@ -438,6 +479,7 @@ class Library:
     ) -> AbstractValue:
         """`owner.name(...)`"""
         interpreter = self.interpreter
+        owner = self._now(owner)
         if name == "copy":
             return owner.copied(interpreter.emitter.graph)
         if name == "item":
@@ -453,8 +495,7 @@ class Library:
         if name == "tolist":
             return self._listed(owner)
         if name in ("fill", "sort"):
-            if (owner.root or owner) in interpreter.protected or owner.base is not None:
-                interpreter.refuse(f"{name}() changes an array that is an argument or a view", hint="copy() it first")
+            interpreter.views.check_changeable(owner, f"{name}() changes an array")
             if name == "fill":
                 made = Array(
                     interpreter.numbers.as_type(interpreter.numbers.array(arguments[0], owner.dtype), owner.type)
@@ -462,7 +503,7 @@ class Library:
             else:
                 made = self.call(np.sort, [owner, *arguments], keywords)
             assert isinstance(made, Array)
-            interpreter.change_array(owner.root or owner, made)
+            interpreter.change_array(owner, made)
             return NONE
         if name in IN_PLACE:
             interpreter.refuse(f"{name}() changes an array in place and cannot be compiled", hint=f"use numpy.{name}")
@@ -474,11 +515,20 @@ class Library:
         plain = [self._plain(value, arrays) for value in arguments]
         named = {key: self._plain(value, arrays) for key, value in keywords.items()}
         numpys = getattr(np.ndarray, name, None)
-        example = (lambda: self._example(numpys, [Placeholder(0), *plain], named, arrays)) if owner.dims else None
+        example = self._example(numpys, name, [Placeholder(0), *plain], named, arrays) if owner.dims else None
         made = self._traced(function, [Placeholder(0), *plain], named, arrays, name, example=example)
-        if name in VIEWS and isinstance(made, Array) and made.dims:
-            made.base = owner.base or (owner.root or owner, owner)
-        return made
+        if owner.identity.is_fixed:
+            return _fixed(made)
+        if example is None:
+            return made
+        return example.noted(
+            interpreter, made, lambda given: self._traced(function, [Placeholder(0), *plain], named, given, name)
+        )
+
+    def _now(self, array: Array) -> Array:
+        now = self.interpreter.current(array)
+        assert isinstance(now, Array)
+        return now
 
     def update_at(
         self, owner: Array, index: AbstractValue, name: str, arguments: Sequence[AbstractValue]
@@ -489,7 +539,7 @@ class Library:
         given = [self._plain(value, arrays) for value in arguments]
         plain = [self._plain(part, arrays) if isinstance(part, Array) else part for part in parts]
         function = self.tracing.update_at(name)
-        return self._traced(function, [Placeholder(0), tuple(given), *plain], {}, arrays, f"at[...].{name}")
+        return _fixed(self._traced(function, [Placeholder(0), tuple(given), *plain], {}, arrays, f"at[...].{name}"))
 
     def unbuffered(self, function: np.ufunc, arguments: Sequence[AbstractValue]) -> AbstractValue:
         """`numpy.add.at(x, i, v)` and the like: every index counts, repeated ones too."""
@@ -499,15 +549,14 @@ class Library:
         owner, index, *values = arguments
         if name is None or not isinstance(owner, Array) or len(values) != 1:
             interpreter.refuse(f"numpy.{function.__name__}.at cannot be compiled")
-        root = owner.root or owner
-        if root in interpreter.protected or owner.base is not None:
-            interpreter.refuse("at() changes an array that is an argument or a view", hint="copy() it first")
+        owner = self._now(owner)
+        interpreter.views.check_changeable(owner, "at() changes an array")
         value = values[0] if isinstance(values[0], (Array, Const)) else self.as_array(values[0])
         if function.__name__ == "subtract":
             value = interpreter.operators.unary("-", value)
         made = self.update_at(owner, index, name, [value])
         assert isinstance(made, Array)
-        interpreter.change_array(root, made)
+        interpreter.change_array(owner, Array(made.node))
         return NONE
 
     def _listed(self, owner: Array) -> AbstractValue:
@@ -515,6 +564,22 @@ class Library:
             return Array(owner.node, True)
         rows = [self.subscript(owner, [number]) for number in range(owner.dims[0])]
         return self.interpreter.new_list([self._listed(row) for row in rows])
+
+
+def _fixed(value: AbstractValue) -> AbstractValue:
+    """A result of jax's, whose arrays do not change."""
+    for part in walk(value):
+        if isinstance(part, Array):
+            part.is_fixed = True
+    return value
+
+
+def changeable(value: AbstractValue) -> AbstractValue:
+    """A result of a function that does NumPy's work by jax's: its arrays are new ones of NumPy's."""
+    for part in walk(value):
+        if isinstance(part, Array):
+            part.identity.is_fixed = False
+    return value
 
 
 def import_graphs(target: Module, module: Module, name: str) -> Graph:

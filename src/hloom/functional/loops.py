@@ -21,6 +21,7 @@ from hloom.functional.join_specs import (
     MaybeSpec,
     NoCommonType,
     SameSpec,
+    ViewSpec,
     count_alternatives,
     same_shape,
 )
@@ -432,6 +433,8 @@ class Loops:
     def _holds(self, spec: JoinSpec, made: JoinSpec) -> bool:
         """Whether what one spec carries goes into another."""
         if isinstance(spec, ChoiceSpec) or isinstance(made, ChoiceSpec):
+            return same_shape(spec, made)
+        if isinstance(spec, ViewSpec) or isinstance(made, ViewSpec):
             return same_shape(spec, made)
         wanted, given = list(spec.leaves()), list(made.leaves())
         if len(wanted) != len(given) or type(made) is not type(spec):

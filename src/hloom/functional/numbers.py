@@ -365,7 +365,7 @@ class Numbers:
         """The size of a number."""
         value = self.as_number(self.array(operand))
         if value.dtype is PREDICATE or value.dtype.name.startswith("u"):
-            return value
+            return value.copied(self.emitter.graph)
         made = self.emitter.op("abs", value.node)
         if value.weak and value.dtype.is_complex:
             made = self._size_of_complex(value.node, made)

@@ -28,6 +28,7 @@ from hloom.functional.values import (
     ValueChoice,
     described,
 )
+from hloom.functional.views import is_row_major
 from hloom.ir import Node, TensorType, dtype
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Operators:
             return interpreter.control.choices(right, lambda value: self.binary(symbol, left, value))
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(BINARY[symbol], symbol, left.value, right.value)
+        left, right = interpreter.current(left), interpreter.current(right)
         if symbol == "%" and isinstance(left, Const) and isinstance(left.value, str):
             return self._formatted(left.value, right)
         if is_view(left) or is_view(right):
@@ -87,7 +89,7 @@ class Operators:
                 interpreter.raise_error(
                     TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
                 )
-        return interpreter.numbers.binary(symbol, left, right)
+        return _laid_out(interpreter.numbers.binary(symbol, left, right), left, right)
 
     def augmented(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """`left symbol= right`: lists are changed where they are."""
@@ -106,24 +108,24 @@ class Operators:
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
         value = self.binary(symbol, left, right)
-        if isinstance(left, Array) and isinstance(value, Array) and left.dims:
-            if value.dims != left.dims:
-                interpreter.raise_error(
-                    ValueError,
-                    f"an array of shape {list(left.dims)} cannot take one of shape {list(value.dims)} in place",
-                )
-            element = left.dtype
-            if element is not value.dtype:
-                kinds = np.can_cast(value.dtype.numpy, element.numpy, "same_kind")
-                if not kinds:
-                    interpreter.raise_error(TypeError, f"cannot cast {value.dtype} to {element} in place")
-                value = Array(interpreter.numbers.convert(value.node, element))
-            root = left.root or left
-            if root in interpreter.protected or left.base is not None:
-                reason = interpreter.protected.get(root, "it is a view of another array")
-                interpreter.refuse(f"this array cannot be changed in place: {reason}", hint="copy() it first")
-            interpreter.change_array(root, value)
-            return value
+        is_changed = isinstance(left, Array) and left.has_elements and not left.identity.is_fixed
+        return self._replaced(left, value) if is_changed and isinstance(value, Array) else value
+
+    def _replaced(self, left: Array, value: Array) -> Array:
+        """An array whose elements were changed where they are."""
+        interpreter = self.interpreter
+        if value.dims != left.dims:
+            interpreter.raise_error(
+                ValueError, f"an array of shape {list(left.dims)} cannot take one of shape {list(value.dims)} in place"
+            )
+        element = left.dtype
+        if element is not value.dtype:
+            kinds = np.can_cast(value.dtype.numpy, element.numpy, "same_kind")
+            if not kinds:
+                interpreter.raise_error(TypeError, f"cannot cast {value.dtype} to {element} in place")
+            value = Array(interpreter.numbers.convert(value.node, element))
+        interpreter.views.check_changeable(left, "this array cannot be changed in place")
+        interpreter.change_array(left, value)
         return value
 
     def _known(self, function: Callable[..., Any], symbol: str, *operands: Any) -> AbstractValue:
@@ -228,6 +230,7 @@ class Operators:
         interpreter = self.interpreter
         if isinstance(operand, ValueChoice):
             return interpreter.control.choices(operand, lambda value: self.unary(symbol, value))
+        operand = interpreter.current(operand)
         if isinstance(operand, Const):
             return self._known(UNARY[symbol], symbol, operand.value)
         if isinstance(operand, Ref):
@@ -238,13 +241,14 @@ class Operators:
             interpreter.raise_error(TypeError, f"bad operand type for unary {symbol}: {described(operand)}")
         if symbol == "+" and operand.dims:
             return operand.copied(interpreter.emitter.graph)
-        return interpreter.numbers.unary(symbol, operand)
+        return _laid_out(interpreter.numbers.unary(symbol, operand), operand)
 
     # Truth
 
     def truth(self, value: AbstractValue) -> bool | Node:
         """Whether a value counts as true: known now, or a node of type pred."""
         interpreter = self.interpreter
+        value = interpreter.current(value)
         if isinstance(value, Array):
             known = value.literal
             if known is not None and known.size == 1:
@@ -286,6 +290,7 @@ class Operators:
             return interpreter.control.choices(left, lambda value: self.compare(symbol, value, right))
         if isinstance(right, ValueChoice):
             return interpreter.control.choices(right, lambda value: self.compare(symbol, left, value))
+        left, right = interpreter.current(left), interpreter.current(right)
         if symbol in ("is", "is not"):
             return self._identity(symbol == "is", left, right)
         if symbol in ("in", "not in"):
@@ -410,7 +415,7 @@ class Operators:
     def _origin(self, value: AbstractValue) -> str | None:
         """Why an object from outside the program may not be changed; None for one that the program made."""
         if isinstance(value, Array):
-            return self.interpreter.protected.get(value.root or value)
+            return self.interpreter.protected.get(value.identity)
         return value.cell.frozen if isinstance(value, Ref) else None
 
     def _equality(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
@@ -525,6 +530,15 @@ class Operators:
             return inside
         on_step = self.compare("==", self.binary("%", self.binary("-", item, start), step), Const(0))
         return self.binary("&", inside, on_step)
+
+
+def _laid_out(made: AbstractValue, *operands: AbstractValue) -> AbstractValue:
+    """A new array that NumPy lays out as its operands, and that is jax's where one of them is."""
+    if isinstance(made, Array):
+        arrays = [value for value in operands if isinstance(value, Array)]
+        made.is_fixed = any(array.identity.is_fixed for array in arrays)
+        made.is_row_major = all(map(is_row_major, arrays))
+    return made
 
 
 def _is_number(value: AbstractValue) -> bool:

@@ -3,7 +3,7 @@ not recurse."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from hloom.functional.join_specs import (
     NoCommonType,
     PartsSpec,
     SameSpec,
+    ViewSpec,
     count_alternatives,
 )
 from hloom.functional.joins import Join
@@ -39,6 +40,7 @@ from hloom.functional.values import (
     Tuple,
     ValueChoice,
     Variable,
+    walk,
 )
 from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype, legal_name
 from hloom.ops import OPS
@@ -247,9 +249,8 @@ class RecursiveCalls:
                 inside = Join(interpreter, arm.store)
                 nodes = self._parameters(graph, one)
                 given = {name: spec.lift(inside, nodes) for name, spec in one.parameters.items()}
-                for value in given.values():
-                    if isinstance(value, Array):
-                        interpreter.protected[value] = "it is an argument of a function that calls itself"
+                for array in self._arrays(given.values()):
+                    interpreter.protected[array] = "it is an argument of a function that calls itself"
                 for key, spec in one.written.items():
                     arm.store.set(key, spec.lift(inside, nodes))
                 one.frame = interpreter.calls.new_frame(closure, one.key)
@@ -338,7 +339,27 @@ class RecursiveCalls:
             store.set(key, spec.lift(join, outputs))
         if value is None:
             raise PathEnds
+        self._note_arguments(value, bound)
         return value
+
+    def _note_arguments(self, value: AbstractValue, bound: dict[str, AbstractValue]) -> None:
+        """Note of the arrays of a result that are an argument, or a view of one, that they may be any of them."""
+        interpreter = self.interpreter
+        for array in self._arrays([value]):
+            if array.memory in interpreter.protected:
+                for argument in self._arrays(bound.values()):
+                    interpreter.aliases.may_share(array, argument.memory)
+
+    def _arrays(self, values: Iterable[AbstractValue]) -> Iterator[Array]:
+        """The arrays in values and in the objects among them."""
+        pending, seen = list(values), set[Cell]()
+        while pending:
+            for part in walk(pending.pop()):
+                if isinstance(part, Array) and part.has_elements:
+                    yield part
+                elif isinstance(part, Ref) and part.cell not in seen:
+                    seen.add(part.cell)
+                    pending.append(self.interpreter.store.get(part.cell))
 
     def recursive_graphs(self) -> dict[Graph, tuple[int, int, int]]:
         """Of the graphs that call themselves: which output and parameter hold the number of an error, and which number
@@ -405,6 +426,8 @@ def _equal(a: JoinSpec | None, b: JoinSpec | None) -> bool:
         return False
     if isinstance(a, SameSpec) and isinstance(b, SameSpec):
         return same(a.value, b.value)
+    if isinstance(a, ViewSpec) and isinstance(b, ViewSpec):
+        return a.is_like(b)
     left, right = list(a.leaves()), list(b.leaves())
     same_leaves = [(leaf.type, leaf.weak) for leaf in left] == [(leaf.type, leaf.weak) for leaf in right]
     return same_leaves and count_alternatives(a) == count_alternatives(b)

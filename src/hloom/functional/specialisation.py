@@ -442,7 +442,7 @@ class _Result:
         if current.dims and (
             current in self.seen
             or value in self.seen
-            or current.base is not None
+            or current.identity.view is not None
             or current.node in self.parameters
             or not self._is_inside(current.node)
         ):

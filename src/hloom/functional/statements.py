@@ -137,14 +137,11 @@ class Statements:
             interpreter.members.set_attribute(owner, target.attr, value)
         else:
             owner, index = interpreter.evaluate(target.value), interpreter.evaluate(target.slice)
-            right = interpreter.evaluate(statement.value)
             if isinstance(owner, Array):
-                interpreter.indexing.augment(
-                    owner, index, right, lambda left: interpreter.operators.binary(symbol, left, right)
-                )
+                interpreter.indexing.augment(owner, index, symbol, lambda: interpreter.evaluate(statement.value))
                 return
             left = interpreter.current(interpreter.indexing.get(owner, index))
-            value = interpreter.operators.augmented(symbol, left, right)
+            value = interpreter.operators.augmented(symbol, left, interpreter.evaluate(statement.value))
             interpreter.indexing.set(owner, index, value)
 
     def assign(self, target: ast.expr, value: AbstractValue) -> None:
@@ -161,26 +158,11 @@ class Statements:
         elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target.elts, value)
         elif isinstance(target, ast.Subscript):
-            self._assign_element(target, value)
+            interpreter.indexing.set(interpreter.evaluate(target.value), interpreter.evaluate(target.slice), value)
         elif isinstance(target, ast.Attribute):
             interpreter.members.set_attribute(interpreter.evaluate(target.value), target.attr, value)
         else:
             interpreter.refuse(f"{type(target).__name__} cannot be assigned to")
-
-    def _assign_element(self, target: ast.Subscript, value: AbstractValue) -> None:
-        """`x[i] = v`, and `x[i][j] = v` of an array, whose row is a view of it."""
-        interpreter = self.interpreter
-        if isinstance(target.value, ast.Subscript):
-            whole, outer = interpreter.evaluate(target.value.value), interpreter.evaluate(target.value.slice)
-            row = interpreter.indexing.get(whole, outer)
-            if isinstance(whole, Array) and isinstance(row, Array) and row.base is not None:
-                copy = Array(row.node)
-                interpreter.indexing.set(copy, interpreter.evaluate(target.slice), value)
-                interpreter.indexing.set(whole, outer, interpreter.current(copy))
-                return
-            interpreter.indexing.set(row, interpreter.evaluate(target.slice), value)
-            return
-        interpreter.indexing.set(interpreter.evaluate(target.value), interpreter.evaluate(target.slice), value)
 
     def _unpack(self, targets: Sequence[ast.expr], value: AbstractValue) -> None:
         interpreter = self.interpreter

@@ -91,7 +91,7 @@ class Store:
 
     def array(self, array: Array) -> Array:
         """An array with its elements as they are at this point."""
-        root = array.root or array
+        root = array.identity
         held = self.get(root)
         return held if isinstance(held, Array) else root if held is MISSING else array
 

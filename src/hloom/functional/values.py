@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from hloom.frontend import Code
 from hloom.functional import prelude
 from hloom.ir import Constant, DType, Graph, Literal, Node, TensorType
 from hloom.text import Location
+
+if TYPE_CHECKING:
+    from hloom.functional.views import View
 
 
 class AbstractValue:
@@ -25,22 +28,48 @@ class AbstractValue:
 
 
 class Array(AbstractValue):
-    """An array, or a number, that the run computes. A weak one is Python's own number, whose type gives way."""
+    """An array, or a number, that the run computes. A weak one is Python's own number, whose type gives way.
 
-    __slots__ = ("base", "home", "node", "root", "weak")
+    An array whose elements may change is a name: what it holds at a point is another `Array`, whose `root` it is.
+    """
 
-    def __init__(self, node: Node, weak: bool = False, base: tuple[Array, Array] | None = None) -> None:
+    __slots__ = ("home", "is_boxed", "is_fixed", "is_row_major", "node", "root", "view", "weak")
+
+    def __init__(self, node: Node, weak: bool = False, view: View | None = None) -> None:
         self.node = node
         self.weak = weak
-        self.base = base  # what it is a view of in NumPy: the array, and that array's elements at the time
+        self.view = view  # where its elements are, if they are another array's
         self.root: Array | None = None  # the array whose elements these are after a change
         self.home: Graph | None = None  # the graph that a copy was made in, whose node is another array's
+        self.is_boxed = False  # an array without dimensions, whose one element may be changed
+        self.is_fixed = False  # an array of jax's, whose elements do not change
+        self.is_row_major = True  # laid out in memory as NumPy's new arrays are; False where that is not known
 
     def copied(self, graph: Graph) -> Array:
         """A copy made in a graph, whose elements may be changed apart."""
         made = Array(self.node, self.weak)
         made.home = graph
+        made.is_boxed, made.is_fixed = self.identity.is_boxed, self.identity.is_fixed
         return made
+
+    @property
+    def identity(self) -> Array:
+        """The array that these are the elements of at some point."""
+        return self.root or self
+
+    @property
+    def memory(self) -> Array:
+        """The array that holds the elements: that of which it is a view, or itself."""
+        array = self.identity
+        while array.view is not None:
+            array = array.view.owner.identity
+        return array
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether its elements may be changed where they are, as those of no number can be."""
+        identity = self.identity
+        return not self.weak and bool(self.dims or identity.is_boxed or identity.view is not None)
 
     @property
     def type(self) -> TensorType:

@@ -20,9 +20,8 @@ MAX_COMPARED = 64
 
 @dataclass(frozen=True, slots=True)
 class SliceWindow:
-    """A part of an array of known size: where it starts, its elements, and what the index means within it."""
+    """A part of an array of known size, which is a view of it, and what the index means within it."""
 
-    starts: tuple[Node, ...]
     part: Array
     index: Tuple
 
@@ -68,8 +67,7 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> S
             )  # fmt: skip
             message = f"a slice of {sizes[axis]} elements reaches beyond axis {axis} with size {owner.dims[axis]}"
             interpreter.check(inside, IndexError, message)
-    piece = emitter.op("dynamic-slice", owner.node, *starts, dynamic_slice_sizes=tuple(sizes))
-    return SliceWindow(tuple(starts), Array(piece), Tuple(tuple(parts)))
+    return SliceWindow(interpreter.views.window(owner, starts, sizes), Tuple(tuple(parts)))
 
 
 def _is_moving(bound: AbstractValue) -> bool:
