@@ -87,7 +87,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "resize": (MATRIX, "np.resize(x, (3, 4))"), "clip": (MATRIX, "np.clip(x, None, None)"), "round": (WHOLE, "np.round(x)"),
     "sort": (MATRIX, "np.sort(x)"), "cumsum": (MATRIX, "x[:1].cumsum(0)"), "sum of nothing": (MATRIX, "x.sum(axis=())"),
     "max of nothing": (MATRIX, "x.max(axis=())"), "pad by nothing": (MATRIX, "np.pad(x, 0)"), "delete nothing": (MATRIX, "np.delete(x, [])"),
-    "tril": (SQUARE, "np.tril(x)"), "block": (MATRIX, "np.block([x])"), "select": (MATRIX, "np.select([True], [x])"),
+    "tril": (SQUARE, "np.tril(x)"), "np.block": (MATRIX, "np.block([x])"), "select": (MATRIX, "np.select([True], [x])"),
     "laid out as columns": (MATRIX, "(x.T + 1.0).T"), "zeros_like": (MATRIX, "np.zeros_like(x)"),
     "deep copy": (MATRIX, "copy.deepcopy(x)"), "shallow copy": (MATRIX, "copy.copy(x)"), "add nothing": (MATRIX, "x + 0.0"),
     "row of a list": (MATRIX, "[x[0], x[i]][1]"), "row of a dict": (MATRIX, "{'row': x[i]}['row']"),
@@ -100,6 +100,13 @@ FORMS: dict[str, tuple[str, str]] = {
     "dunder": (MATRIX, "x.__getitem__(i)"), "walrus": (MATRIX, "(z := x[i])"), "lambda": (MATRIX, "(lambda r: r[i])(x)"),
 }  # fmt: skip
 """By name: what the base `x` is, and the form, whose value is changed through `x` and changed itself."""
+
+
+REFUSED = frozenset({
+    "ravel as laid out", "broadcast_arrays", "meshgrid of views", "imag of reals", "property imag of reals",
+    "view as integers", "writeable windows", "as_strided", "trim_zeros", "delete nothing",
+})  # fmt: skip
+"""The forms that are refused at their line, or where they are changed."""
 
 
 def function_of(text: str, name: str) -> Callable[..., Any]:

@@ -48,13 +48,15 @@ def prune(module: Module) -> None:
         for node in reversed(graph.nodes):
             graph.set_attributes(node, {})
             graph.set_inputs(node, ())
+    idle: list[tuple[Graph, Node]] = []
     for graph, nodes in kept.items():
         needed = set(nodes)
-        for node in reversed(graph.nodes):
-            if node not in needed:
-                graph.set_attributes(node, {})
-                graph.set_inputs(node, ())
-                graph.erase(node)
+        idle += [(graph, node) for node in reversed(graph.nodes) if node not in needed]
+    for graph, node in idle:
+        graph.set_attributes(node, {})
+        graph.set_inputs(node, ())
+    for graph, node in idle:
+        graph.erase(node)
     for graph in dropped:
         module.erase_graph(graph)
 

@@ -205,6 +205,8 @@ class Indexing:
                 "the shape would depend on data: how many elements a mask selects only the run knows",
                 hint="use numpy.where(mask, x, 0), or assign through the mask",
             )
+        if owner.identity is not owner:  # of a view that was changed since, no more than what is needed is read
+            owner, parts = interpreter.views.outermost(owner, parts)
         return interpreter.views.indexed(interpreter.library.subscript(owner, parts), owner, parts)
 
     def _parts(self, owner: Array, index: AbstractValue) -> list[Any]:
@@ -220,8 +222,10 @@ class Indexing:
                 if part.dtype.is_float or part.dtype.is_complex:
                     interpreter.raise_error(IndexError, "arrays used as indices must be of integer (or boolean) type")
                 known = part.literal
-                is_number = known is not None and not known.shape and not part.identity.is_boxed
-                parts.append(known.item() if is_number else part if known is None else known)
+                if known is not None and not known.shape and not part.identity.is_boxed:
+                    parts.append(known.item())
+                else:
+                    parts.append(part if known is None else known)
             elif isinstance(part, Tuple):
                 parts.append(self._slice(owner, part))
             elif isinstance(part, Const) and (
@@ -359,8 +363,9 @@ class Indexing:
                 interpreter.refuse("a mask beside other indices cannot be assigned through", hint="use numpy.where")
             self._set_masked(owner, masks[0], value)
             return
-        made = interpreter.library.update(owner, parts, self._given(owner, value))
-        interpreter.change_array(owner, made)
+        given = self._given(owner, value)
+        target, parts = interpreter.views.outermost(owner, parts)
+        interpreter.change_array(target, interpreter.library.update(target, parts, given))
 
     def _given(self, owner: Array, value: AbstractValue) -> Array:
         """What is assigned to elements of an array, in its type."""

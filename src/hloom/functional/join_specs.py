@@ -142,8 +142,8 @@ class ViewSpec(JoinSpec):
         """Whether both carry the numbers of one map."""
         if self.owner is not other.owner or len(self.maps) != len(other.maps) or self.types != other.types:
             return False
-        joined = [a.joined(b) for a, b in zip(self.maps, other.maps, strict=True)]
-        return all(made is not None and made.moving() == way.moving() for made, way in zip(joined, self.maps, strict=True))
+        rows = [(own, own.joined(given)) for own, given in zip(self.maps, other.maps, strict=True)]
+        return all(common is not None and common.moving() == own.moving() for own, common in rows)
 
 
 def chain_of(array: Array) -> list[View]:

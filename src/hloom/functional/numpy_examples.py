@@ -21,15 +21,19 @@ LARGEST_EXAMPLE = 1 << 16
 """How many elements the arrays of a call may have for which NumPy is asked what it gives."""
 VIEW_FUNCTIONS = frozenset({
     "array", "array_split", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray",
-    "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "conj", "diag", "diagonal",
-    "diff", "dsplit", "einsum", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "imag", "linalg.diagonal",
-    "matrix_power", "matrix_transpose", "meshgrid", "moveaxis", "nan_to_num", "permute_dims", "ravel", "real",
-    "real_if_close", "require", "reshape", "rollaxis", "rot90", "sliding_window_view", "split", "squeeze", "swapaxes",
-    "transpose", "trim_zeros", "unstack", "view", "vsplit", "T", "mT",
+    "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "conj", "conjugate", "diag",
+    "diagonal", "diff", "dsplit", "einsum", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "imag", "ix_",
+    "matrix_power", "matrix_transpose", "meshgrid", "moveaxis", "nan_to_num", "permute_dims", "polyder", "polyint",
+    "ravel", "real", "real_if_close", "require", "reshape", "rollaxis", "rot90", "sliding_window_view", "split",
+    "squeeze", "swapaxes", "transpose", "trim_zeros", "unstack", "view", "vsplit", "T", "mT",
 })  # fmt: skip
 """NumPy's functions, methods and properties that may give views: asked even for arrays of many elements."""
-BY_LAYOUT = frozenset({"reshape", "ravel", "ascontiguousarray", "asfortranarray", "require", "array", "asarray", "view"})
+BY_LAYOUT = frozenset({
+    "array", "asarray", "ascontiguousarray", "asfortranarray", "ravel", "require", "reshape", "view",
+})  # fmt: skip
 """Those that give a view or a copy by how the elements are laid out in memory."""
+BY_OPTION = frozenset({"array", "astype", "nan_to_num", "meshgrid", "diff", "matrix_power", "polyder", "polyint"})
+"""Those that give copies unless an option says otherwise."""
 COPIES = frozenset({"ascontiguousarray", "asfortranarray", "require"})
 """Those whose results have the elements of their argument in any case."""
 NOT_CHANGEABLE = {
@@ -51,8 +55,16 @@ class NumpyExample:
         self.arrays = tuple(arrays)
         size = sum(array.type.element_count for array in arrays)
         self.is_small = size <= LARGEST_EXAMPLE
-        self.is_asked = callable(function) and (self.is_small or name in VIEW_FUNCTIONS)
+        self.is_asked = callable(function) and (self.is_small or self._may_give_views())
         self.has_types = has_types and self.is_small and callable(function)
+
+    def _may_give_views(self) -> bool:
+        """Whether the call may give a view; calls that compute are not made for arrays of many elements."""
+        if self.name in BY_OPTION:
+            return bool(self.keywords) or len(self.arguments) > 1
+        if isinstance(self.function, type):  # a number's type, which gives an array of it as it is
+            return issubclass(self.function, np.generic)
+        return self.name in VIEW_FUNCTIONS and (self.name != "einsum" or len(self.arrays) == 1)
 
     @cached_property
     def ones(self) -> list[np.ndarray]:
@@ -141,7 +153,7 @@ class NumpyExample:
         if number is None:
             made.is_boxed = not made.dims
             made.is_row_major = example.flags.c_contiguous or not example.size
-            if not example.flags.writeable:
+            if not _is_writeable(example):
                 interpreter.protected[made] = READ_ONLY
             if self.name in BY_LAYOUT:
                 self._note_layout(interpreter, made)
@@ -178,7 +190,7 @@ class NumpyExample:
             own, part = Footprint.of(one), Footprint.of(example)
             return ComplexPartMap(own.start == part.start)
         problem = None
-        if not example.flags.writeable:
+        if not _is_writeable(example):
             problem = READ_ONLY
         elif example.dtype != one.dtype:
             problem = NOT_CHANGEABLE["type"]
@@ -200,3 +212,9 @@ class NumpyExample:
         if problem is None and not way.is_one_to_one():
             return CallMap(key, way.call, way.owner, way.part, NOT_CHANGEABLE["overlap"])
         return way
+
+
+def _is_writeable(array: np.ndarray) -> bool:
+    with warnings.catch_warnings():  # NumPy warns of views of broadcast_arrays, which it means to make read-only
+        warnings.simplefilter("ignore")
+        return array.flags.writeable

@@ -108,8 +108,9 @@ class Operators:
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
         value = self.binary(symbol, left, right)
-        is_changed = isinstance(left, Array) and left.has_elements and not left.identity.is_fixed
-        return self._replaced(left, value) if is_changed and isinstance(value, Array) else value
+        if isinstance(left, Array) and isinstance(value, Array) and left.has_elements and not left.identity.is_fixed:
+            return self._replaced(left, value)
+        return value
 
     def _replaced(self, left: Array, value: Array) -> Array:
         """An array whose elements were changed where they are."""

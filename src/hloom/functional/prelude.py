@@ -433,6 +433,8 @@ def called_method(name: Any, arguments: Any, keywords: Any, owner: Any) -> Any:
 
 def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """numpy.choose"""
+    if out is not None:
+        raise TypeError("choose: out= cannot be compiled")
     count = len(choices)
     if mode == "raise" and np.any((np.asarray(a) < 0) | (np.asarray(a) >= count)):
         raise ValueError("invalid entry in choice array")

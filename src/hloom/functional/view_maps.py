@@ -81,6 +81,10 @@ class IndexMap(ViewMap):
                 return None
         return IndexMap(tuple(parts))
 
+    def is_of_numbers(self) -> bool:
+        """Whether it takes a row, or a row of a row."""
+        return all(map(_is_number, self.parts))
+
     def opened(self, interpreter: Interpreter) -> ViewMap:
         return IndexMap(_opened(interpreter, self.parts))
 
@@ -158,6 +162,21 @@ class Footprint:
     def of(cls, array: np.ndarray) -> Footprint:
         return cls(array.shape, array.strides, array.__array_interface__["data"][0])
 
+    def row_major(self) -> tuple[int, ...]:
+        """The strides of a new array with these dimensions, if elements are as large as they are near."""
+        steps = [abs(stride) for size, stride in zip(self.dims, self.strides, strict=True) if size > 1]
+        strides: list[int] = []
+        step = min(steps, default=0)
+        for size in reversed(self.dims):
+            strides.append(step)
+            step *= size
+        return tuple(reversed(strides))
+
+    def is_contiguous(self) -> bool:
+        """Whether elements follow each other row by row."""
+        rows = zip(self.dims, self.strides, self.row_major(), strict=True)
+        return all(size == 1 or stride == wanted for size, stride, wanted in rows)
+
     def addresses(self) -> np.ndarray:
         """The address of each element."""
         made = np.full(self.dims, self.start, np.int64)
@@ -187,17 +206,69 @@ class CallMap(ViewMap):
 
     def write(self, interpreter: Interpreter, owner: Array, value: Array) -> Array:
         emitter = interpreter.emitter
-        places = self.places()
-        inverse = _inverse(places, owner.type.element_count)
+        if owner.type.element_count == value.type.element_count and self.is_reshape():
+            return Array(emitter.reshape(value.node, owner.dims))
+        places: np.ndarray | None = None
+        inverse = self.transposition()
+        if inverse is None:
+            places = self.places()
+            inverse = _inverse(places, owner.type.element_count)
         if inverse is not None:
             flipped, order = inverse
             node = value.node if not flipped else emitter.op("reverse", value.node, dimensions=flipped)
             return Array(emitter.reshape(emitter.transpose(node, order), owner.dims))
+        assert places is not None
         row = places.ravel()
         is_run = bool((np.diff(row) == 1).all())
         part: Any = slice(int(row[0]), int(row[-1]) + 1) if is_run else row
         changed = interpreter.library.update(_flat(interpreter, owner), [part], _flat(interpreter, value))
         return Array(emitter.reshape(changed.node, owner.dims))
+
+    def is_reshape(self) -> bool:
+        """Whether the view has the owner's elements in their order."""
+        is_in_order = self.owner.is_contiguous() and self.part.is_contiguous()
+        steps = [min((abs(step) for step in one.strides if step), default=0) for one in (self.owner, self.part)]
+        return is_in_order and self.owner.start == self.part.start and steps[0] == steps[1]
+
+    def transposition(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The dimensions to reverse, and their order, that give the owner, if it has the same ones."""
+        order: list[int] = []
+        flipped: list[int] = []
+        start = self.owner.start
+        for size, stride in zip(self.owner.dims, self.owner.strides, strict=True):
+            rows = enumerate(zip(self.part.dims, self.part.strides, strict=True))
+            axes = [
+                axis for axis, (length, step) in rows
+                if axis not in order and length == size and (size == 1 or abs(step) == abs(stride) != 0)
+            ]  # fmt: skip
+            if not axes:
+                return None
+            order.append(axes[0])
+            if size > 1 and self.part.strides[axes[0]] != stride:
+                flipped.append(axes[0])
+                start += (size - 1) * stride
+        is_all = len(order) == len(self.part.dims) and start == self.part.start
+        return (tuple(flipped), tuple(order)) if is_all else None
+
+    def pushed(self, interpreter: Interpreter, parts: Sequence[Any]) -> list[Any] | None:
+        """An index of the view as one of the owner, where the view has its dimensions; None where it has not.
+
+        An index of numbers with one slice at most: what it gives has no order of dimensions that would differ.
+        """
+        found = self.transposition()
+        rank = len(self.part.dims)
+        if found is None or any(part is None for part in parts):
+            return None
+        flipped, order = found
+        before = next((number for number, part in enumerate(parts) if part is Ellipsis), len(parts))
+        after = list(parts[before + 1 :])
+        full = [*parts[:before], *[slice(None)] * (rank - before - len(after)), *after]
+        slices = [axis for axis, part in enumerate(full) if isinstance(part, slice)]
+        if len(slices) > 1 or any(axis in flipped for axis in slices):
+            return None
+        for axis in flipped:
+            full[axis] = _from_the_end(interpreter, full[axis])
+        return [full[axis] for axis in order]
 
     def places(self) -> np.ndarray:
         """The number of the owner's element, counted row by row, for each element of the view."""
@@ -207,9 +278,11 @@ class CallMap(ViewMap):
 
     def is_one_to_one(self) -> bool:
         """Whether no two elements of the view are one of the owner's."""
-        steps = [(abs(stride), size) for size, stride in zip(self.part.dims, self.part.strides, strict=True) if size > 1]
+        steps = sorted(zip(map(abs, self.part.strides), self.part.dims, strict=True))
         reach = 0
-        for stride, size in sorted(steps):
+        for stride, size in steps:
+            if size == 1:
+                continue
             if stride <= reach:
                 return False
             reach += stride * (size - 1)
@@ -220,6 +293,14 @@ class CallMap(ViewMap):
             return self
         is_like = isinstance(other, CallMap) and self.key is not None and self.key == other.key
         return self if is_like else None
+
+
+def _from_the_end(interpreter: Interpreter, number: Any) -> Any:
+    """A number of an index along a dimension that is reversed."""
+    if not isinstance(number, Array):
+        return -1 - int(number)
+    emitter = interpreter.emitter
+    return Array(emitter.sub(emitter.like(-1, number.node), number.node), number.weak)
 
 
 def _flat(interpreter: Interpreter, array: Array) -> Array:

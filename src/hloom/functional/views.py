@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functional.values import Array
-from hloom.functional.view_maps import READ_ONLY, IndexMap, ViewMap, WindowMap
+from hloom.functional.view_maps import READ_ONLY, CallMap, IndexMap, ViewMap, WindowMap
 from hloom.ir import Node, dtype
 
 if TYPE_CHECKING:
@@ -73,6 +73,21 @@ class Views:
         """A view that paths had in common, where they have met."""
         now = self.unchecked(owner)
         return self.made(Array(way.read(self.interpreter, now).node), now, way, strides)
+
+    def outermost(self, array: Array, parts: Sequence[Any]) -> tuple[Array, list[Any]]:
+        """The array that an index of a row, or of a transpose, is of, and the index: `x[i][j]` is `x[i, j]`."""
+        found, view = list(parts), array.identity.view
+        while view is not None and view.map.problem is None and all(map(_is_basic, found)):
+            if isinstance(view.map, IndexMap) and view.map.is_of_numbers():
+                pushed: list[Any] | None = [*view.map.parts, *found]
+            else:
+                pushed = view.map.pushed(self.interpreter, found) if isinstance(view.map, CallMap) else None
+            if pushed is None:
+                break
+            owner = self.interpreter.current(view.owner)
+            assert isinstance(owner, Array)
+            array, found, view = owner, pushed, owner.identity.view
+        return array, found
 
     # Reading and writing
 
