@@ -48,6 +48,11 @@ FUNCTIONS = """def bump(r):
     return r.sum() % 7
 
 
+class Holder:
+    def __init__(self, v):
+        self.v = v
+
+
 def row_of(x, k):
     return x[k]
 
@@ -100,6 +105,8 @@ class ProgramWriter:
 
     def statement(self, indent: int) -> None:
         kinds = ["make", "make", "change", "change", "change", "read", "again"]
+        if indent == 1:
+            kinds += ["hold", "closure", "recursion"]
         if indent < 3:
             kinds += ["if", "for", "rows", "while"]
         getattr(self, f"_{self.pick(kinds)}")(indent)
@@ -120,6 +127,33 @@ class ProgramWriter:
         name = f"v{len(self.shapes)}"
         self.shapes[name] = made
         self.add(indent, f"{name} = {text}")
+
+    def _hold(self, indent: int) -> None:
+        """A list or an object that holds an array: what holds it is a name too."""
+        name, number = self._name(), len(self.shapes)
+        kind = self.pick(("list", "object"))
+        self.add(indent, f"h{number} = [{name}, {self._name()}]" if kind == "list" else f"h{number} = Holder({name})")
+        self.shapes[f"h{number}[0]" if kind == "list" else f"h{number}.v"] = self.shapes[name]
+
+    def _closure(self, indent: int) -> None:
+        number = len(self.lines)
+        self.add(indent, f"def f{number}():")
+        self._change(indent + 1)
+        self.add(indent + 1, f"return {self._name()}.sum() % 5")
+        self.add(indent, f"t += f{number}() + f{number}()")
+
+    def _recursion(self, indent: int) -> None:
+        number = len(self.lines)
+        self.add(indent, f"def f{number}(r, left):")
+        self.add(indent + 1, "if left == 0:")
+        self.add(indent + 2, "return r")
+        self._change(indent + 1)
+        self.add(indent + 1, f"return f{number}(r, left - 1)")
+        name = self._name()
+        if name in "xy":
+            self.add(indent, f"f{number}({name}, n)")
+        else:
+            self.add(indent, f"{name} = f{number}({name}, n)")
 
     def _change(self, indent: int) -> None:
         name = self._name()

@@ -60,6 +60,10 @@ class Aliases:
         self._neighbours.setdefault(memory, []).append(array)
         self._neighbours.setdefault(array, []).append(memory)
 
+    def share(self, left: Array, right: Array) -> bool:
+        """Whether two arrays may share elements."""
+        return self._may_share(left, right, {})
+
     def changed(self, root: Array) -> None:
         """Elements of an array were changed: others that may share them are unreadable from here on."""
         if root not in self._neighbours:

@@ -28,7 +28,7 @@ from hloom.frontend import Code
 from hloom.functional.builtin_functions import BUILTINS, Handler, call_derived_outside, call_method
 from hloom.functional.container_classes import is_container, is_sequence
 from hloom.functional.gradients import call_derived
-from hloom.functional.library import changeable, has_own_rules, is_library, is_single_dispatch
+from hloom.functional.library import has_own_rules, is_library, is_single_dispatch
 from hloom.functional.prelude import NUMPY_PRELUDE, PRELUDE
 from hloom.functional.specialisation import Specialisations
 from hloom.functional.state import NORMAL, CallFrame, Completion, PathEnds, RecursionMet
@@ -130,7 +130,7 @@ class Calls:
             return self._builtin(held, handler, arguments, keywords)
         numpys = NUMPY_PRELUDE.get(held) if isinstance(held, (type, FunctionType)) or callable(held) else None
         if numpys is not None:
-            return changeable(self.call(interpreter.embed(numpys), arguments, keywords))
+            return self.call(interpreter.embed(numpys), arguments, keywords)
         if isinstance(held, type):
             return interpreter.classes.construct(held, arguments, keywords)
         derived = getattr(held, "hloom_derived", None)

@@ -44,6 +44,7 @@ from hloom.functional.values import (
     described,
     walk,
 )
+from hloom.functional.views import is_row_major
 from hloom.ir import Graph, Module, Node, TupleType, dtype
 from hloom.ops import OPS
 from hloom.text import HloomError
@@ -112,6 +113,8 @@ class Library:
         interpreter = self.interpreter
         module = str(getattr(function, "__module__", None) or type(function).__module__)
         is_numpy = not (module.startswith("jax") or has_own_rules(function))
+        if function in (np.shares_memory, np.may_share_memory):
+            interpreter.refuse(f"{name_of(function)}: how arrays lie in memory is not part of a compiled function")
         if str(getattr(function, "__module__", "")).startswith(RANDOM):
             interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
         if is_numpy:
@@ -481,7 +484,10 @@ class Library:
         interpreter = self.interpreter
         owner = self._now(owner)
         if name == "copy":
-            return owner.copied(interpreter.emitter.graph)
+            made = owner.copied(interpreter.emitter.graph)
+            orders = [interpreter.static(value, "order") for value in (*arguments, *keywords.values())]
+            made.is_row_major = orders in ([], ["C"]) or is_row_major(owner)
+            return made
         if name == "item":
             if arguments:
                 flat = Array(interpreter.emitter.reshape(owner.node, (owner.type.element_count,)))
@@ -571,14 +577,6 @@ def _fixed(value: AbstractValue) -> AbstractValue:
     for part in walk(value):
         if isinstance(part, Array):
             part.is_fixed = True
-    return value
-
-
-def changeable(value: AbstractValue) -> AbstractValue:
-    """A result of a function that does NumPy's work by jax's: its arrays are new ones of NumPy's."""
-    for part in walk(value):
-        if isinstance(part, Array):
-            part.identity.is_fixed = False
     return value
 
 

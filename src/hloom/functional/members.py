@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 
+IN_MEMORY = frozenset({"base", "flags", "data", "strides", "ctypes", "flat"})
+"""The attributes of an array that say, or use, how its elements lie in memory."""
 SET_CHANGES = frozenset(name for name in vars(set) if not hasattr(frozenset, name))
 """The methods that change a set."""
 
@@ -120,6 +122,8 @@ class Members:
             return Const(np.dtype(owner.dtype.numpy).itemsize)
         if name == "nbytes":
             return Const(np.dtype(owner.dtype.numpy).itemsize * owner.type.element_count)
+        if name in IN_MEMORY:
+            interpreter.refuse(f"{name} of an array cannot be compiled: how arrays lie in memory is not part of it")
         if name in ("T", "mT", "real", "imag"):
             return interpreter.library.property(owner, name)
         if name == "at":

@@ -394,7 +394,7 @@ class Operators:
                 and left.value == right.value
             )
             return Const(is_same is wanted)
-        if left is right:
+        if left is right or (isinstance(left, Array) and left.has_elements and same(left, right)):
             return Const(wanted)
         values = (left, right)
         if any(isinstance(value, Array) and value.weak for value in values):

@@ -10,8 +10,19 @@ import numpy as np
 TOO_LARGE = "the number does not fit the integers of the program, which have 64 bits, or 32 by precision=32"
 
 
+def of_jax(tree: Any) -> Any:
+    """A tree with its arrays as jax has them, whose elements do not change; made by the interpreter itself."""
+    return tree
+
+
+def of_numpy(tree: Any) -> Any:
+    """A tree with its arrays as new ones of NumPy's; made by the interpreter itself."""
+    return tree
+
+
 def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
     """jax.lax.fori_loop"""
+    init_val = of_jax(init_val)
     for i in range(lower, upper):
         init_val = body_fun(i, init_val)
     return init_val
@@ -19,6 +30,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
 
 def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
     """jax.lax.while_loop"""
+    init_val = of_jax(init_val)
     while cond_fun(init_val):
         init_val = body_fun(init_val)
     return init_val
@@ -26,6 +38,7 @@ def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
 
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
     """jax.lax.cond"""
+    operands = of_jax(operands)
     if pred:
         return true_fun(*operands)
     return false_fun(*operands)
@@ -33,12 +46,14 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
 
 def switch(index: Any, branches: Any, *operands: Any) -> Any:
     """jax.lax.switch"""
+    operands = of_jax(operands)
     number = min(max(index, 0), len(branches) - 1)
     return branches[number](*operands)
 
 
 def scan(f: Any, init: Any, xs: Any = None, length: Any = None, reverse: Any = False, **_: Any) -> Any:
     """jax.lax.scan"""
+    init, xs = of_jax(init), of_jax(xs)
     count = length if length is not None else leading(xs)
     last = count - 1
     carry, row = f(init, picked(xs, 0, last if reverse else 0))
@@ -52,12 +67,13 @@ def scan(f: Any, init: Any, xs: Any = None, length: Any = None, reverse: Any = F
 
 def lax_map(f: Any, xs: Any, **_: Any) -> Any:
     """jax.lax.map"""
+    xs = of_jax(xs)
     return stacked(lambda i: f(picked(xs, 0, i)), leading(xs))
 
 
 def associative_scan(fn: Any, elems: Any, reverse: Any = False, axis: Any = 0) -> Any:
     """jax.lax.associative_scan, one element after the other"""
-    moved = tree_map(lambda leaf: np.moveaxis(np.asarray(leaf), axis, 0), elems)
+    moved = tree_map(lambda leaf: np.moveaxis(np.asarray(leaf), axis, 0), of_jax(elems))
     last = leading(moved) - 1
     state = picked(moved, 0, last if reverse else 0)
     rows = tree_map(lambda leaf: allocated(leaf, last + 1, last if reverse else 0), state)
@@ -71,8 +87,8 @@ def associative_scan(fn: Any, elems: Any, reverse: Any = False, axis: Any = 0) -
 def reduce(operands: Any, init_values: Any, computation: Any, dimensions: Any, **_: Any) -> Any:
     """jax.lax.reduce, one element after the other"""
     axes = tuple(dimensions)
-    moved = tree_map(lambda leaf: in_front(np.asarray(leaf), axes), operands)
-    state = tree_map(lambda leaf, init: np.full(leaf.shape[1:], init, leaf.dtype), moved, init_values)
+    moved = tree_map(lambda leaf: in_front(np.asarray(leaf), axes), of_jax(operands))
+    state = of_jax(tree_map(lambda leaf, init: np.full(leaf.shape[1:], init, leaf.dtype), moved, init_values))
     for i in range(leading(moved)):
         state = computation(state, picked(moved, 0, i))
     return state
@@ -89,6 +105,7 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, **_: Any) -> Any:
     """jax.vmap, one element after the other"""
 
     def mapped(*arguments: Any) -> Any:
+        arguments = of_jax(arguments)
         axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(arguments)
         pairs = list(zip(arguments, axes, strict=True))
         sizes = [leading(argument, axis) for argument, axis in pairs if axis is not None]
@@ -165,7 +182,7 @@ def vectorize(pyfunc: Any, otypes: Any = None, **_: Any) -> Any:
         arrays = np.broadcast_arrays(*arguments)
         flat = [np.reshape(array, (-1,)) for array in arrays]
         rows = stacked(lambda i: pyfunc(*[array[i].item() for array in flat]), flat[0].size)
-        made = tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), rows)
+        made = tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), of_numpy(rows))
         if otypes is not None:
             return made.astype(otypes[0])
         if flat[0].size == 0 or all(array.dtype in PYTHON_TYPES for array in flat):
@@ -180,7 +197,7 @@ def jax_vectorize(pyfunc: Any, excluded: Any = (), **_: Any) -> Any:
     """jax.numpy.vectorize"""
 
     def mapped(*arguments: Any) -> Any:
-        arrays = np.broadcast_arrays(*arguments)
+        arrays = np.broadcast_arrays(*of_jax(arguments))
         flat = [np.reshape(array, (-1,)) for array in arrays]
         rows = stacked(lambda i: pyfunc(*[array[i] for array in flat]), flat[0].size)
         return tree_map(lambda leaf: np.reshape(leaf, arrays[0].shape), rows)
@@ -192,7 +209,7 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     """numpy.apply_along_axis"""
     moved = np.moveaxis(arr, axis, -1)
     lines = np.reshape(moved, (-1, moved.shape[-1]))
-    rows = stacked(lambda i: func1d(lines[i], *args, **kwargs), len(lines))
+    rows = of_numpy(stacked(lambda i: func1d(lines[i], *args, **kwargs), len(lines)))
     whole = np.reshape(rows, moved.shape[:-1] + rows.shape[1:])
     return np.moveaxis(whole, -1, axis) if len(rows.shape) == 2 else whole
 

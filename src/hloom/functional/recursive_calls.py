@@ -320,6 +320,7 @@ class RecursiveCalls:
         if one.key in self.active and one.result is None:
             # nothing is known of the result yet: this path does not count, but for the errors that it may meet
             raise PathEnds
+        self._refuse_shared_arguments(one, bound)
         join = Join(interpreter, store)
         nodes: list[Any] = []
         for name, spec in one.parameters.items():
@@ -341,6 +342,15 @@ class RecursiveCalls:
             raise PathEnds
         self._note_arguments(value, bound)
         return value
+
+    def _refuse_shared_arguments(self, one: Specialisation, bound: dict[str, AbstractValue]) -> None:
+        """Refuse arguments that share elements with an array that the function changes: they are passed as they are."""
+        for array in self._arrays(bound.values()):
+            if any(isinstance(key, Array) and self.interpreter.aliases.share(key, array) for key in one.written):
+                self.interpreter.refuse(
+                    "an argument shares elements with an array that a function which calls itself changes",
+                    hint="copy() it first",
+                )
 
     def _note_arguments(self, value: AbstractValue, bound: dict[str, AbstractValue]) -> None:
         """Note of the arrays of a result that are an argument, or a view of one, that they may be any of them."""

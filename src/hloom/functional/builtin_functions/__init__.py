@@ -5,6 +5,7 @@ add a method, add a row to the table of its owner in `methods.py`.
 """
 
 from hloom.functional.builtin_functions import arithmetic as _arithmetic  # noqa: F401  rows of the table
+from hloom.functional.builtin_functions import array_kinds as _array_kinds  # noqa: F401
 from hloom.functional.builtin_functions import attributes as _attributes  # noqa: F401
 from hloom.functional.builtin_functions import cmath_module as _cmath_module  # noqa: F401
 from hloom.functional.builtin_functions import collections_module as _collections_module  # noqa: F401
