@@ -302,6 +302,8 @@ class Interpreter:
 
     def current(self, value: AbstractValue) -> AbstractValue:
         """An array as it is now, after changes of its elements."""
+        if isinstance(value, ConflictingValue):
+            self.refuse(value.reason)
         if not isinstance(value, Array):
             return value
         root = value.identity
