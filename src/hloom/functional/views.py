@@ -89,6 +89,12 @@ class Views:
             array, found, view = owner, pushed, owner.identity.view
         return array, found
 
+    def copied(self, array: Array) -> Array:
+        """A copy that is laid out as the array is."""
+        made = array.copied(self.interpreter.emitter.graph)
+        made.is_row_major = is_row_major(array)
+        return made
+
     # Reading and writing
 
     def reading(self, array: Array) -> Array:

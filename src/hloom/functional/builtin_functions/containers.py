@@ -26,7 +26,6 @@ from hloom.functional.values import (
     Tuple,
     ValueChoice,
 )
-from hloom.functional.views import is_row_major
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -253,18 +252,12 @@ def cached_function(function: Any) -> Any:
 BUILTINS[cached_function] = cached
 
 
-def _copied_as_laid_out(interpreter: Interpreter, array: Array) -> Array:
-    made = array.copied(interpreter.emitter.graph)
-    made.is_row_major = is_row_major(array)
-    return made
-
-
 @row(copy.copy)
 def shallow_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     (value,) = arguments
     if isinstance(value, Ref):
         return interpreter.new_object(value.cell.cls, interpreter.contents(value))
-    return _copied_as_laid_out(interpreter, value) if isinstance(value, Array) else value
+    return interpreter.views.copied(value) if isinstance(value, Array) else value
 
 
 @row(copy.deepcopy)
@@ -276,4 +269,4 @@ def deep_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
         return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
     if isinstance(value, Tuple):
         return Tuple(tuple(deep_copy(interpreter, [item], {}) for item in value.items), value.cls)
-    return _copied_as_laid_out(interpreter, value) if isinstance(value, Array) else value
+    return interpreter.views.copied(value) if isinstance(value, Array) else value
