@@ -269,6 +269,9 @@ class Members:
     def set_attribute(self, owner: AbstractValue, name: str, value: AbstractValue) -> None:
         """`owner.name = value`"""
         interpreter = self.interpreter
+        if isinstance(owner, Array) and owner.has_elements and name in ("real", "imag"):
+            interpreter.indexing.set(self._of_array(owner, name), Const(Ellipsis), value)
+            return
         if not isinstance(owner, Ref) or is_container(owner.cell.cls):
             interpreter.refuse(f"an attribute of {described(owner)} cannot be assigned", AttributeError)
         parameters = getattr(owner.cell.cls, "__dataclass_params__", None)

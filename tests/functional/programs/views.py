@@ -293,6 +293,19 @@ def a_box_of_one_element(a, i):
 
 
 @program((M, 1))
+def parts_of_complex_numbers(a, i):
+    x = a + 0j
+    r = x[i]
+    r *= 1j
+    r.real[0] = 4.0
+    x.imag += 1.0
+    x.real = a[::-1]
+    y = a.copy()
+    y.real[0] = 2.0
+    return x, r, y
+
+
+@program((M, 1))
 def rows_that_functions_return(a, i):
     x = a.copy()
 
