@@ -111,7 +111,7 @@ def gives_a_view(call_of: Callable[[np.ndarray], Callable[..., Any]]) -> bool:
 def test_every_function_of_numpys_that_gives_views_is_known():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = {
+        functions = {
             name
             for owner in (np, np.linalg, np.lib.stride_tricks)
             for name, function in vars(owner).items()
@@ -124,7 +124,7 @@ def test_every_function_of_numpys_that_gives_views_is_known():
             if not name.startswith("__") and name not in NOT_TRIED and callable(getattr(np.ndarray, name))
             and gives_a_view(lambda array, name=name: getattr(array, name))
         }  # fmt: skip
-    assert found | methods <= VIEW_FUNCTIONS | NOT_COMPILED
+    assert functions | methods <= VIEW_FUNCTIONS | NOT_COMPILED
     texts = " ".join(form for _, form in FORMS.values())
     assert [name for name in sorted(VIEW_FUNCTIONS) if name not in texts] == []
 

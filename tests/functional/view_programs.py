@@ -104,12 +104,12 @@ class ProgramWriter:
         return "".join(parts)
 
     def statement(self, indent: int) -> None:
-        kinds = ["make", "make", "change", "change", "change", "read", "again"]
+        statements = ["make", "make", "change", "change", "change", "read", "again"]
         if indent == 1:
-            kinds += ["hold", "closure", "recursion"]
+            statements += ["hold", "closure", "recursion"]
         if indent < 3:
-            kinds += ["if", "for", "rows", "while"]
-        getattr(self, f"_{self.pick(kinds)}")(indent)
+            statements += ["if", "for", "rows", "while"]
+        getattr(self, f"_{self.pick(statements)}")(indent)
 
     def _name(self) -> str:
         return self.pick(sorted(self.shapes))
@@ -131,9 +131,9 @@ class ProgramWriter:
     def _hold(self, indent: int) -> None:
         """A list or an object that holds an array: what holds it is a name too."""
         name, number = self._name(), len(self.shapes)
-        kind = self.pick(("list", "object"))
-        self.add(indent, f"h{number} = [{name}, {self._name()}]" if kind == "list" else f"h{number} = Holder({name})")
-        self.shapes[f"h{number}[0]" if kind == "list" else f"h{number}.v"] = self.shapes[name]
+        holder = self.pick(("list", "object"))
+        self.add(indent, f"h{number} = [{name}, {self._name()}]" if holder == "list" else f"h{number} = Holder({name})")
+        self.shapes[f"h{number}[0]" if holder == "list" else f"h{number}.v"] = self.shapes[name]
 
     def _closure(self, indent: int) -> None:
         number = len(self.lines)

@@ -114,7 +114,7 @@ class Library:
         module = str(getattr(function, "__module__", None) or type(function).__module__)
         is_numpy = not (module.startswith("jax") or has_own_rules(function))
         if function in (np.shares_memory, np.may_share_memory):
-            interpreter.refuse(f"{name_of(function)}: how arrays lie in memory is not part of a compiled function")
+            interpreter.refuse(f"{name_of(function)}: how arrays are laid out in memory is not part of it")
         if str(getattr(function, "__module__", "")).startswith(RANDOM):
             interpreter.refuse("numpy.random has a state outside the program", hint="use jax.random with a key")
         if is_numpy:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 IN_MEMORY = frozenset({"base", "flags", "data", "strides", "ctypes", "flat"})
-"""The attributes of an array that say, or use, how its elements lie in memory."""
+"""The attributes of an array that say, or use, how its elements are laid out in memory."""
 SET_CHANGES = frozenset(name for name in vars(set) if not hasattr(frozenset, name))
 """The methods that change a set."""
 
@@ -123,7 +123,7 @@ class Members:
         if name == "nbytes":
             return Const(np.dtype(owner.dtype.numpy).itemsize * owner.type.element_count)
         if name in IN_MEMORY:
-            interpreter.refuse(f"{name} of an array cannot be compiled: how arrays lie in memory is not part of it")
+            interpreter.refuse(f"{name} cannot be compiled: how arrays are laid out in memory is not part of it")
         if name in ("T", "mT", "real", "imag"):
             return interpreter.library.property(owner, name)
         if name == "at":

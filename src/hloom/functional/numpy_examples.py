@@ -11,7 +11,7 @@ import numpy as np
 
 from hloom.functional.library_arguments import filled
 from hloom.functional.values import AbstractValue, Array, Ref, Tuple
-from hloom.functional.view_maps import READ_ONLY, CallMap, ComplexPartMap, Footprint, zeros_like
+from hloom.functional.view_maps import READ_ONLY, CallMap, ComplexPartMap, StridedLayout, zeros_like
 from hloom.functional.views import is_row_major, row_major, strides_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class NumpyExample:
     def _map(self, number: int, example: np.ndarray, path: tuple[int, ...], call: Any) -> Any:
         one = self.ones[number]
         if one.dtype.kind == "c" and example.dtype.itemsize * 2 == one.dtype.itemsize and example.shape == one.shape:
-            own, part = Footprint.of(one), Footprint.of(example)
+            own, part = StridedLayout.of(one), StridedLayout.of(example)
             return ComplexPartMap(own.start == part.start)
         problem = None
         if not _is_writeable(example):
@@ -208,7 +208,7 @@ class NumpyExample:
         key = None
         if len(others) == 1:
             key = self.name, repr(self.arguments), repr(self.keywords), path, others[0].type
-        way = CallMap(key, None if call is None else again, Footprint.of(one), Footprint.of(example), problem)
+        way = CallMap(key, None if call is None else again, StridedLayout.of(one), StridedLayout.of(example), problem)
         if problem is None and not way.is_one_to_one():
             return CallMap(key, way.call, way.owner, way.part, NOT_CHANGEABLE["overlap"])
         return way

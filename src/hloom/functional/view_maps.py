@@ -151,7 +151,7 @@ class WindowMap(ViewMap):
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class StridedLayout:
     """Where in memory the elements of an array of NumPy's are."""
 
     dims: tuple[int, ...]
@@ -159,7 +159,7 @@ class Footprint:
     start: int
 
     @classmethod
-    def of(cls, array: np.ndarray) -> Footprint:
+    def of(cls, array: np.ndarray) -> StridedLayout:
         return cls(array.shape, array.strides, array.__array_interface__["data"][0])
 
     def row_major(self) -> tuple[int, ...]:
@@ -195,8 +195,8 @@ class CallMap(ViewMap):
     """What calls that give the same places have in common; None where nothing is known of it."""
     call: Callable[[Interpreter, Array], Array] | None
     """The call with an owner in place of the first; None where elements are taken one by one."""
-    owner: Footprint
-    part: Footprint
+    owner: StridedLayout
+    part: StridedLayout
     problem: str | None = None
 
     def read(self, interpreter: Interpreter, owner: Array) -> Array:
@@ -255,11 +255,11 @@ class CallMap(ViewMap):
 
         An index of numbers with one slice at most: what it gives has no order of dimensions that would differ.
         """
-        found = self.transposition()
+        inverse = self.transposition()
         rank = len(self.part.dims)
-        if found is None or any(part is None for part in parts):
+        if inverse is None or any(part is None for part in parts):
             return None
-        flipped, order = found
+        flipped, order = inverse
         before = next((number for number, part in enumerate(parts) if part is Ellipsis), len(parts))
         after = list(parts[before + 1 :])
         full = [*parts[:before], *[slice(None)] * (rank - before - len(after)), *after]

@@ -76,18 +76,18 @@ class Views:
 
     def outermost(self, array: Array, parts: Sequence[Any]) -> tuple[Array, list[Any]]:
         """The array that an index of a row, or of a transpose, is of, and the index: `x[i][j]` is `x[i, j]`."""
-        found, view = list(parts), array.identity.view
-        while view is not None and view.map.problem is None and all(map(_is_basic, found)):
+        index, view = list(parts), array.identity.view
+        while view is not None and view.map.problem is None and all(map(_is_basic, index)):
             if isinstance(view.map, IndexMap) and view.map.is_of_numbers():
-                pushed: list[Any] | None = [*view.map.parts, *found]
+                pushed: list[Any] | None = [*view.map.parts, *index]
             else:
-                pushed = view.map.pushed(self.interpreter, found) if isinstance(view.map, CallMap) else None
+                pushed = view.map.pushed(self.interpreter, index) if isinstance(view.map, CallMap) else None
             if pushed is None:
                 break
             owner = self.interpreter.current(view.owner)
             assert isinstance(owner, Array)
-            array, found, view = owner, pushed, owner.identity.view
-        return array, found
+            array, index, view = owner, pushed, owner.identity.view
+        return array, index
 
     def copied(self, array: Array) -> Array:
         """A copy that is laid out as the array is."""
