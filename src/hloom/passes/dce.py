@@ -34,7 +34,7 @@ from hloom.passes.rules.tuple_elements import (
     select_attributes,
     select_origin,
 )
-from hloom.rewrite import Report
+from hloom.rewrite import Report, has_own_derivative
 from hloom.text import HloomError
 
 _TRANSFERS = frozenset(("recv", "recv-done", "send", "send-done"))
@@ -267,6 +267,8 @@ def _is_trimmable(call: Apply) -> bool:
     if inner is None or inner.is_declared or inner.output is None or len(inner.parameters) != len(call.inputs):
         return False
     if call.attributes.get("kind") == "kCustom" or "output_to_operand_aliasing" in call.attributes:
+        return False
+    if has_own_derivative(call):  # the derivative is of all its operands and results
         return False
     return inner.is_called_once
 

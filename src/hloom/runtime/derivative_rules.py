@@ -1,6 +1,6 @@
-"""jax's derivative rules (`jax.custom_vjp`, `jax.custom_jvp`, `jax.lax.stop_gradient`) kept on the way to HLO.
+"""jax's derivative rules (`jax.custom_vjp`, `custom_jvp`, `lax.custom_linear_solve`, `stop_gradient`) kept in HLO.
 
-    b = custom_vjp_call[...] a   ->   b = jit[name=hloom_rule_7] a   ->   b = call(a), to_apply=hloom_rule_7, marked
+    b = custom_vjp_call[...] a   ->   b = rule_call[hloom_rule_7] a   ->   b = call(a), to_apply=hloom_rule_7, marked
 
 HLO knows no such rules: lowered as jax does it, a function is its program, and a stopped gradient nothing. Here each
 equation with a rule becomes a call that is marked as one of a function with a derivative of its own, which `hloom.vjp`
@@ -9,8 +9,10 @@ and `jvp` ask for it (`rewrite/function_calls.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count, pairwise
 from typing import Any
 
@@ -19,7 +21,7 @@ from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
 from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
 
-RULED = ("custom_vjp_call", "custom_jvp_call", "stop_gradient")
+RULED = ("custom_vjp_call", "custom_jvp_call", "custom_linear_solve", "stop_gradient")
 """The primitives that hold rules."""
 SHIFTS = frozenset({"softmax", "_softmax", "_softmax_deprecated", "log_softmax", "logsumexp", "_logsumexp"})
 """jax's own functions whose rules are those of their programs: they stop the gradient of a shift that cancels out."""
@@ -27,6 +29,8 @@ _SHIFT_FILES = ("jax/_src/nn/functions.py", "jax/_src/ops/special.py")
 OWN_RULES = frozenset({"_stop_gradient_batch_rule", "_stop_gradient_jvp_rule"})
 """By which `jax.lax.stop_gradient` calls itself once more."""
 _PREFIX = "hloom_rule_"
+_NAME = re.compile(rf"{_PREFIX}\d+")
+"""How computations of rules are named; jax puts `_0` behind the name of a second one, XLA `.3`."""
 _NUMBERS = count()
 
 
@@ -53,7 +57,8 @@ def lowered_with_rules(jaxpr: Any, without: Iterable[str] = ()) -> Module:
     for node in module.nodes():
         if isinstance(node, Apply) and node.opcode == "call":
             (graph,) = node.called_graphs
-            ruled = rules.functions.get(graph.name.partition(".")[0])
+            named = _NAME.match(graph.name)
+            ruled = rules.functions.get(named[0]) if named is not None else None
             if ruled is not None:
                 mark_call(node, ruled)
     return module
@@ -104,24 +109,39 @@ def _parameter(value: Any, rules: _Rules) -> Any:
 
 
 def _call(equation: Any, rules: _Rules) -> Any:
-    """The equation as one of `jax.jit`, of a function that computes what it does."""
-    internals = jax_internals()
-    jax, core = internals.jax, internals.core
+    """The equation as a call of a function that computes what it does."""
+    core = jax_internals().core
     name = f"{_PREFIX}{next(_NUMBERS)}"
     operands = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, core.Literal)))
     inner = core.Jaxpr([], operands, equation.outvars, [equation], frozenset(), _debug_info(equation))
     if any(isinstance(variable, core.DropVar) for variable in equation.outvars):
         fresh = [core.Var(variable.aval) for variable in equation.outvars]
         inner = inner.replace(outvars=fresh, eqns=[equation.replace(outvars=fresh)])
+    rules.functions[name] = _of_plain_arrays(inner, _where(equation))
+    params = {"name": name, "jaxpr": core.ClosedJaxpr(inner, [])}
+    return equation.replace(primitive=rule_call(), invars=operands, params=params)
+
+
+@lru_cache(1)
+def rule_call() -> Any:
+    """The primitive of a call that keeps all its operands and results: jax drops those of a `jit` that nobody reads."""
+    internals = jax_internals()
+    made = internals.core.Primitive("rule_call")
+    made.multiple_results = True
+    made.def_abstract_eval(lambda *inputs, name, jaxpr: jaxpr.out_avals)
+    internals.mlir.register_lowering(made, _lower_rule)
+    return made
+
+
+def _lower_rule(context: Any, *arguments: Any, name: str, jaxpr: Any) -> Any:
+    internals = jax_internals()
+    function = internals.core.jaxpr_as_fun(jaxpr)
 
     def apply(*arrays: Any) -> list[Any]:
-        return core.eval_jaxpr(inner, [], *arrays)
+        return function(*arrays)
 
     apply.__name__ = apply.__qualname__ = name
-    traced = jax.make_jaxpr(jax.jit(apply))(*[variable.aval for variable in operands])
-    (jitted,) = traced.jaxpr.eqns
-    rules.functions[name] = _of_plain_arrays(inner, _where(equation))
-    return jitted.replace(invars=operands, outvars=equation.outvars, source_info=equation.source_info)
+    return internals.mlir.lower_fun(internals.jax.jit(apply), multiple_results=True)(context, *arguments)
 
 
 def _debug_info(equation: Any) -> Any:
