@@ -9,7 +9,7 @@ Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/
 `functional/equality.py`, `functional/expressions.py`, `functional/gradients.py`, `functional/indexing.py`,
 `functional/interpreter.py`, `functional/join_specs.py`, `functional/joins.py`, `functional/library.py`,
 `functional/library_arguments.py`, `functional/library_protocols.py`, `functional/loops.py`, `functional/members.py`,
-`functional/numbers.py`, `functional/operators.py`, `functional/own_derivatives.py`, `functional/patterns.py`, `functional/powers.py`,
+`functional/numbers.py`, `functional/operators.py`, `functional/patterns.py`, `functional/powers.py`,
 `functional/prelude.py`, `functional/print_log.py`, `functional/program.py`, `functional/recursion.py`,
 `functional/recursive_calls.py`, `functional/shared_calls.py`, `functional/specialisation.py`,
 `functional/stack_machine.py`, `functional/state.py`, `functional/statements.py`, `functional/store.py`,

@@ -11,7 +11,6 @@ from hloom import runtime
 from hloom.api.differentiable import module_derivatives
 from hloom.api.run_errors import error_of
 from hloom.functional import ArgumentArray, ArgumentTree, CompiledFunction, Result, has_choice, printed_lines, rebuilt
-from hloom.ir import Module
 from hloom.text import HloomError, Unsupported
 
 KEPT_CALLS = 256
@@ -83,8 +82,7 @@ class InsideJax:
                 f"the structure of the result of {function.name} depends on data, which jax's functions cannot",
                 hint="give results of the same structure in every case",
             )
-        derivatives = _NoDerivatives(function.name) if program.has_own_derivatives else module_derivatives()
-        return program, runtime.callable_of(program.module, function.name, derivatives)
+        return program, runtime.callable_of(program.module, function.name, module_derivatives())
 
 
 def _in_jax(described: Any, arrays: Iterator[Any], precision: int) -> Any:
@@ -131,18 +129,3 @@ def _raiser(program: CompiledFunction) -> Callable[[Any], None]:
             raise error_of(program, int(number))
 
     return check
-
-
-class _NoDerivatives:
-    """Derivatives of a module whose functions had rules of their own, of which it knows nothing: refused."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def parts(self, module: Module, wrt: Sequence[int]) -> Any:
-        raise Unsupported(
-            f"{self.name} calls functions with derivative rules of their own, such as those of jax.custom_jvp",
-            hint="differentiate it before: hloom.grad(f).as_jax(...)",
-        )
-
-    forward = backward = parts

@@ -18,7 +18,6 @@ from hloom.functional.control_flow import Arm
 from hloom.functional.join_specs import CellSpec, JoinSpec, LeafSpec, PartsSpec
 from hloom.functional.joins import Join
 from hloom.functional.library import import_graphs
-from hloom.functional.own_derivatives import moves, with_rules, without_rules
 from hloom.functional.state import PathEnds
 from hloom.functional.store import MISSING, Store
 from hloom.functional.values import (
@@ -35,6 +34,7 @@ from hloom.functional.values import (
 )
 from hloom.ir import Module, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
+from hloom.rewrite import called_function
 
 if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
@@ -212,17 +212,16 @@ class LinearizedFunction:
         self.slopes: list[Node] = []
         self.residuals: list[Node] = []
         if not part.moving:
-            self.value = part.finish(_call(interpreter, without_rules(part.module), part.operands, "value"))
+            self.value = part.finish(_call(interpreter, part.module, part.operands, "value"))
             return
         if by_slopes and part.is_of_one_number and part.has_forward_mode:
             # forward mode keeps nothing of a loop's rounds
             tangent = interpreter.emitter.constant(1, part.leaves[part.wrt[0]].type)
-            forward = without_rules(autodiff.jvp(part.module, part.wrt))
-            outputs = _call(interpreter, forward, [*part.operands, tangent], "tangent")
+            outputs = _call(interpreter, autodiff.jvp(part.module, part.wrt), [*part.operands, tangent], "tangent")
             self.slopes = outputs[len(part.result_types) :]
             self.value = part.finish(outputs)
             return
-        self.forward, self.backward = map(without_rules, autodiff.vjp_parts(part.module, part.wrt))
+        self.forward, self.backward = autodiff.vjp_parts(part.module, part.wrt)
         outputs = _call(interpreter, self.forward, part.operands, "forward")
         self.residuals = outputs[len(part.result_types) :]
         self.value = part.finish(outputs)
@@ -324,7 +323,6 @@ class _Part:
             module, graph, depth=interpreter.settings.depth, recursive=interpreter.recursive_calls.recursive_graphs()
         )
         self.operands = [*operands, *captured]
-        self.has_forward_mode = with_rules(self.module, interpreter.library)
         self.moving = [number for number, made in enumerate(self.result_types) if moves(made)]
         self.wrt = [number for number, leaf in enumerate(self.leaves) if moves(leaf.type)]
         if not self.wrt:
@@ -332,6 +330,12 @@ class _Part:
                 "there is nothing to differentiate with respect to: the arguments hold no floating-point numbers",
                 TypeError, hint="pass floats, such as 2.0 for 2",
             )  # fmt: skip
+
+    @property
+    def has_forward_mode(self) -> bool:
+        """Whether what it calls with derivatives of their own all have tangents: a `jax.custom_vjp` has none."""
+        called = [called_function(node) for node in self.module.nodes() if node.opcode == "call"]
+        return all(function.has_forward_mode for function in called if function is not None)
 
     @property
     def is_of_one_number(self) -> bool:
@@ -422,6 +426,11 @@ def _call(interpreter: Interpreter, module: Module, operands: Sequence[Node], na
     return [emitter.element(root, number) for number in range(len(root.type.elements))]  # type: ignore[union-attr]
 
 
+def moves(value_type: Any) -> bool:
+    """Whether values of a type have tangents."""
+    return isinstance(value_type, TensorType) and (value_type.dtype.is_float or value_type.dtype.is_complex)
+
+
 def _type_of(node: Node) -> TensorType:
     assert isinstance(node.type, TensorType)
     return node.type
@@ -478,8 +487,7 @@ def jvp(
             nodes.append(interpreter.numbers.as_type(held, leaf.type))
     if next(leaves, None) is not None:
         interpreter.raise_error(TypeError, "there are more tangents than primals")
-    module = without_rules(autodiff.jvp(part.module, part.wrt))
-    outputs = _call(interpreter, module, [*part.operands, *nodes], "tangent")
+    outputs = _call(interpreter, autodiff.jvp(part.module, part.wrt), [*part.operands, *nodes], "tangent")
     value = part.finish(outputs)
     further = dict(zip(part.moving, outputs[len(part.result_types) :], strict=True))
     count = len(list(part.result.leaves()))

@@ -27,7 +27,7 @@ from hloom.functional.library_arguments import (
     without_ignored,
     without_lists,
 )
-from hloom.functional.library_protocols import DerivativeRules, LibraryTracing, Placeholder, Traced, rule_attributes
+from hloom.functional.library_protocols import LibraryTracing, Placeholder, Traced
 from hloom.functional.numpy_examples import VIEW_FUNCTIONS, NumpyExample
 from hloom.functional.values import (
     ITERATOR,
@@ -96,7 +96,6 @@ class Library:
         self.interpreter = interpreter
         self.tracing = tracing
         self._graphs: dict[int, tuple[Module, Graph]] = {}
-        self.rules: list[DerivativeRules] = []
 
     def result_type(self, examples: Sequence[Any]) -> Any:
         return self.tracing.result_type(examples)
@@ -393,10 +392,7 @@ class Library:
         interpreter = self.interpreter
         emitter = interpreter.emitter
         graph = self._graph_of(traced.module, name)
-        if traced.rule is not None:
-            attributes = {"to_apply": graph, **rule_attributes(str(self.number_of(traced.rule)))}
-            root = emitter.graph.add_apply(OPS["call"], nodes, graph.root.type, attributes)
-        elif len(graph.nodes) <= SMALL:
+        if len(graph.nodes) <= SMALL:
             root = emitter.copy_graph(graph, nodes)
         else:
             root = emitter.graph.add_apply(OPS["call"], nodes, graph.root.type, {"to_apply": graph})
@@ -405,12 +401,6 @@ class Library:
         else:
             outputs = [root]
         return self._lifted(traced.structure, outputs)
-
-    def number_of(self, rule: DerivativeRules) -> int:
-        """The number by which calls name a function with rules."""
-        if rule not in self.rules:
-            self.rules.append(rule)
-        return self.rules.index(rule)
 
     def _graph_of(self, module: Module, name: str) -> Graph:
         """The entry of a traced module as a graph of the program's; each is copied once."""

@@ -18,35 +18,14 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A library's function as a module: its results in order, and the structure that holds them."""
+    """A library's function as a module: its results in order, and the structure that holds them.
+
+    What has derivative rules of its own stands in the module as a marked call (`hloom.rewrite.mark_call`).
+    """
 
     module: Module
     structure: Any
     """Nested tuples, lists and dicts whose leaves are numbers of results, or `Const` objects."""
-    rule: DerivativeRules | None = None
-    """The derivatives of a function that has rules of its own for them."""
-
-
-class DerivativeRules(Protocol):
-    """What a library makes of a function's derivative rules: functions of its arrays, then of those that move."""
-
-    def cotangents(self) -> Traced:
-        """Of the cotangents of the results: those of the arrays."""
-        ...
-
-    def tangents(self) -> Traced | None:
-        """Of the tangents of the arrays: those of the results; None where the rules are of reverse mode only."""
-        ...
-
-
-RULE = "hloom_rule"
-"""The attribute of a call that says which function with rules is called."""
-
-
-def rule_attributes(number: str) -> dict[str, Any]:
-    """The attributes of a call of a function with rules; none where the text is empty."""
-    return {"frontend_attributes": ((RULE, number),)} if number else {}
-
 
 class LibraryTracing(Protocol):
     """What makes HLO of calls into jax."""

@@ -65,8 +65,6 @@ class CompiledFunction:
     captured: tuple[Captured | CapturedContents, ...]
     depth: int
     overflow: int
-    has_own_derivatives: bool = False
-    """Whether it calls functions with derivative rules of their own, of which its module knows nothing."""
     printed: tuple[PrintSite, ...] = ()
     """The places that print; where there are any, the first two outputs are the log and its length."""
 
@@ -135,7 +133,7 @@ def compile_program(
         raise HloomError(f"{name}: {captured[0].name} is used outside the graph that computes it")
     return CompiledFunction(
         module, made, template, tuple(interpreter.errors), has_error, tuple(interpreter.captured), depth, overflow,
-        bool(interpreter.library.rules), tuple(interpreter.printing.sites),
+        tuple(interpreter.printing.sites),
     )  # fmt: skip
 
 

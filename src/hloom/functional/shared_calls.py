@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from hloom.functional.recursion import erase_graphs
 from hloom.functional.stack_machine import StackMachine, leaves_of
-from hloom.ir import Graph, Module, TensorType
+from hloom.ir import Graph, Module, Node, TensorType
 from hloom.ops import OPS
 from hloom.passes import callees_first, dce
+from hloom.rewrite import has_own_derivative
 
 LARGEST_INLINED = 8_000
 """How many instructions a program may come to with every call's graph in its place, before calls become a loop."""
@@ -31,11 +32,11 @@ def lower_shared_calls(module: Module) -> None:
         return
     for graph in order:
         for node in list(graph.nodes):
-            if node.opcode == "call" and sizes[next(iter(node.called_graphs))] <= SMALL:
+            if _may_change(node) and sizes[next(iter(node.called_graphs))] <= SMALL:
                 graph.inline(node)
     dce(module)
     order = [graph for graph in callees_first(module) if graph is not module.entry]
-    calls = [node for graph in module.graphs for node in graph.nodes if node.opcode == "call"]
+    calls = [node for graph in module.graphs for node in graph.nodes if _may_change(node)]
     targets = {called for node in calls for called in node.called_graphs}
     leads = set(targets)
     for graph in order:
@@ -58,6 +59,11 @@ def lower_shared_calls(module: Module) -> None:
         members |= dict.fromkeys([*outer, _called_entry(module)])
     StackMachine(module, list(members), {}, depth).replace_calls()
     erase_graphs(module, list(members))
+
+
+def _may_change(node: Node) -> bool:
+    """Whether a node is a call of which nothing else is known: one with a derivative of its own stays."""
+    return node.opcode == "call" and not has_own_derivative(node)
 
 
 def _holds_arrays_only(graph: Graph) -> bool:

@@ -23,6 +23,7 @@ import numpy as np
 from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, TupleType, dtype_of, legal_name
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.registry import REGISTERED, RuleError, register
+from hloom.text import HloomError
 
 PREFIX = "call "
 """What the registered names of builders of calls begin with; the function's own name follows."""
@@ -202,6 +203,15 @@ class CalledFunction:
     def parts(self) -> GradientParts:
         """Its gradient."""
         return _GRADIENTS[-1]().parts(self.function, self.types, self.keywords)
+
+    @property
+    def has_forward_mode(self) -> bool:
+        """Whether it has a derivative in forward mode; where it has none, `forward` raises."""
+        try:
+            self.forward()
+        except HloomError:
+            return False
+        return True
 
     def forward(self) -> Module:
         """Its derivative in forward mode."""

@@ -157,6 +157,7 @@ def _of_plain_arrays(jaxpr: Any, name: str) -> Callable[..., Any]:
         return plain_arrays(jax_internals().core.eval_jaxpr(jaxpr, [], *given))
 
     apply.__name__ = name
+    apply.has_64_bits = jax_internals().jax.config.jax_enable_x64  # pyright: ignore[reportFunctionMemberAccess]
     return apply
 
 

@@ -61,7 +61,7 @@ def _remembered(make: Callable[[Demand], Any], demand: Demand) -> Any:
 def _has_own(demand: Demand) -> bool:
     jax = jax_internals().jax
     function, types, _ = demand
-    with _wide(types):
+    with _as_traced(function, types):
         jaxpr = _asked(function, types, lambda: jax.make_jaxpr(_leaves(demand))(*_arrays(types)))
     return any(equation.primitive.name.startswith(OWN) for equation in _equations(jaxpr.jaxpr))
 
@@ -111,7 +111,7 @@ def _parts(demand: Demand) -> GradientParts:
         )
         return tuple(jax.tree.unflatten(tree, values[:count])(cotangents))
 
-    with _wide(types):
+    with _as_traced(function, types):
         arrays = _arrays(types)
         made = _asked(function, types, lambda: _lowered(forward, arrays))
         _, results, residuals = structure
@@ -136,7 +136,7 @@ def _forward(demand: Demand) -> Module:
         pairs = zip(results, moved, strict=True)
         return (*results, *[tangent for result, tangent in pairs if jax.numpy.issubdtype(result.dtype, np.inexact)])
 
-    with _wide(types):
+    with _as_traced(function, types):
         arrays = _arrays(types)
         return _asked(function, types, lambda: _lowered(forward, [*arrays, *[arrays[number] for number in moving]]))
 
@@ -168,11 +168,11 @@ def _moves(value_type: TensorType) -> bool:
     return value_type.dtype.is_float or value_type.dtype.is_complex
 
 
-def _wide(types: Sequence[TensorType]) -> Any:
-    """Types of 64 bits where the function is given some, as it was lowered."""
+def _as_traced(function: Callable[..., Any], types: Sequence[TensorType]) -> Any:
+    """Types of 64 bits where the function was traced with them, or is given some, as a context."""
     jax = jax_internals().jax
     is_wide = any(np.dtype(value_type.dtype.numpy).itemsize == 8 for value_type in types)
-    return jax.enable_x64(is_wide or jax.config.jax_enable_x64)
+    return jax.enable_x64(getattr(function, "has_64_bits", is_wide or jax.config.jax_enable_x64))
 
 
 provide_gradients(JaxGradients)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from hloom.functional import Placeholder, Traced
 from hloom.hlo import read_proto
 from hloom.ir import Module
+from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, program_call
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.replay import replayed
@@ -26,90 +27,6 @@ KEPT_CALLS = 4096
 """How many traced calls are kept."""
 PROPERTIES = ("T", "mT", "real", "imag")
 
-
-RULES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
-"""Primitives with derivative rules of their own. jax's own functions stop gradients only where it does not matter."""
-
-
-def _holds(jaxpr: Any, names: Sequence[str]) -> bool:
-    """Whether one of these primitives is in a jaxpr or in those within it."""
-    core = jax_internals().core
-    pending = [jaxpr]
-    while pending:
-        part = pending.pop()
-        if any(equation.primitive.name in names for equation in part.eqns):
-            return True
-        pending += core.subjaxprs(part)
-    return False
-
-
-def _has_functions(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(_has_functions, value))
-    return any(map(_has_functions, value.values())) if isinstance(value, dict) else callable(value)
-
-
-class RulesOfFunction:
-    """The derivatives that jax makes of a traced function by its rules, traced when they are first asked for."""
-
-    def __init__(self, tracing: JaxTracing, flat: Callable[..., Any], types: Sequence[Any], traced: Any) -> None:
-        self.tracing = tracing
-        self.flat = flat
-        self.types = list(types)
-        results = [(tuple(aval.shape), np.dtype(aval.dtype), False) for aval in traced.jaxpr.out_avals]
-        self.moving = [number for number, row in enumerate(self.types) if _has_tangents(row)]
-        self.moved = [number for number, row in enumerate(results) if _has_tangents(row)]
-        self.result_types = [results[number] for number in self.moved]
-
-    @cached_property
-    def _cotangents(self) -> Traced:
-        def cotangents(*given: Any) -> Any:
-            count = len(self.types)
-            of_moving, values = self._of_moving(given[:count])
-            _, pull_back = jax_internals().jax.vjp(of_moving, *values)
-            return pull_back(given[count:])
-
-        return self._traced(cotangents, [*self.types, *self.result_types])
-
-    @cached_property
-    def _tangents(self) -> Traced | None:
-        def tangents(*given: Any) -> Any:
-            count = len(self.types)
-            of_moving, values = self._of_moving(given[:count])
-            return jax_internals().jax.jvp(of_moving, values, given[count:])[1]
-
-        moving = [(*self.types[number][:2], False) for number in self.moving]
-        try:
-            return self._traced(tangents, [*self.types, *moving])
-        except HloomError:  # rules of reverse mode only
-            return None
-
-    def cotangents(self) -> Traced:
-        return self._cotangents
-
-    def tangents(self) -> Traced | None:
-        return self._tangents
-
-    def _of_moving(self, primals: Sequence[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function of the arrays that have tangents, to the results that do, and those arrays."""
-
-        def of_moving(*values: Any) -> Any:
-            whole = list(primals)
-            for number, value in zip(self.moving, values, strict=True):
-                whole[number] = value
-            results = self.flat(*whole)
-            return tuple(results[number] for number in self.moved)
-
-        numpy = jax_internals().jax.numpy
-        return of_moving, tuple(numpy.asarray(primals[number], self.types[number][1]) for number in self.moving)
-
-    def _traced(self, function: Any, types: Sequence[Any]) -> Traced:
-        strong = [(dims, element, False) for dims, element, _ in types]
-        return self.tracing.trace(function, [Placeholder(number) for number in range(len(strong))], {}, strong)
-
-
-def _has_tangents(row: Any) -> bool:
-    return np.issubdtype(row[1], np.inexact) or row[1].kind == "V"
 
 
 class JaxTracing:
@@ -149,14 +66,11 @@ class JaxTracing:
             avals = [jax.ShapeDtypeStruct(dims, element, weak_type=weak) for dims, element, weak in types]
             try:
                 traced = jax.jit(flat, keep_unused=True).trace(*avals)
-                proto = traced.lower().compiler_ir("hlo").as_serialized_hlo_module_proto()
+                module = _module_of(traced)
             except Exception as error:
                 text = str(error).strip().partition("\n")[0] or type(error).__name__
                 raise HloomError(text) from error
-        is_own = str(getattr(function, "__module__", "")).startswith("jax") and function is not jax.lax.stop_gradient
-        names = RULES if is_own and not _has_functions((arguments, keywords)) else (*RULES, "stop_gradient")
-        rule = RulesOfFunction(self, flat, types, traced) if _holds(traced.jaxpr.jaxpr, names) else None
-        return Traced(read_proto(proto), structures[-1], rule)
+        return Traced(module, structures[-1])
 
     def counterpart(self, function: Any) -> Any:
         """jax.numpy's function for one of NumPy's; jax's own for itself; None where there is none."""
@@ -218,6 +132,13 @@ def _update_at(name: str) -> Callable[..., Any]:
         return getattr(array.at[tuple(parts)], name)(*values)
 
     return apply
+
+
+def _module_of(traced: Any) -> Module:
+    """The module of a traced function, in which what has derivative rules is a marked call."""
+    if rules_of(traced.jaxpr):
+        return lowered_with_rules(traced.jaxpr)
+    return read_proto(traced.lower().compiler_ir("hlo").as_serialized_hlo_module_proto())
 
 
 def _counterparts() -> dict[int, Any]:
@@ -312,7 +233,8 @@ def callable_of(module: Module, name: str, derivatives: Derivatives) -> Callable
         inputs = avals([parameter.type for parameter in module.entry.parameters])
         root = module.entry.root.type
         outputs = avals(root.elements)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    program = Program(name, inputs, outputs, derivatives, module=module, replay=replayed(module), has_64_bits=True)
+    program = Program(name, inputs, outputs, derivatives, module=module, replay=replayed(module), has_64_bits=True,
+                      keeps_rules=True)  # fmt: skip
 
     def apply(*arrays: Any) -> Any:
         if len(arrays) != len(inputs):
