@@ -448,14 +448,11 @@ def vjp(
     def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:
         (cotangent,) = given
         nodes: list[Node] = []
-        leaves = _leaves(inner, cotangent)
-        count = len(list(linear.part.result.leaves()))
-        wanted = [number for number in linear.part.moving if number < count]
-        kept = [leaf for leaf in leaves if leaf is not None]
-        if len(kept) != len(wanted):
-            inner.raise_error(TypeError, f"the cotangent has {len(kept)} arrays, but the result {len(wanted)}")
-        for leaf, number in zip(kept, wanted, strict=True):
-            nodes.append(inner.numbers.as_type(leaf, linear.part.result_types[number]))
+        pairs = zip(_leaves(inner, linear.value), _counterparts(inner, linear.value, cotangent, "cotangent"), strict=True)
+        held = [other for leaf, other in pairs if isinstance(leaf, Array)]
+        for number in linear.part.moving:
+            if number < len(held):
+                nodes.append(_direction(inner, held[number], linear.part.result_types[number], "cotangent of a result"))
         cotangents = linear.pull_back(nodes)
         return Tuple(tuple(linear.tree(number, cotangents) for number in range(len(primals))))
 
@@ -476,17 +473,15 @@ def jvp(
         interpreter.refuse(
             "a function of jax.custom_vjp has no forward mode", hint="differentiate it with hloom.grad or hloom.vjp"
         )
-    moved = [leaf for leaf in _leaves(interpreter, tangents) if leaf is not None]
-    nodes: list[Node] = []
-    leaves = iter(moved)
-    for number, leaf in enumerate(part.leaves):
-        held = next(leaves, None)
-        if held is None:
-            interpreter.raise_error(TypeError, "there are fewer tangents than primals")
-        if number in part.wrt:
-            nodes.append(interpreter.numbers.as_type(held, leaf.type))
-    if next(leaves, None) is not None:
-        interpreter.raise_error(TypeError, "there are more tangents than primals")
+    moved = list(interpreter.members.items(tangents))
+    if len(moved) != len(given):
+        fewer = "fewer" if len(moved) < len(given) else "more"
+        interpreter.raise_error(TypeError, f"there are {fewer} tangents than primals")
+    pairs = zip(given, moved, strict=True)
+    held = [leaf for primal, tangent in pairs for leaf in _counterparts(interpreter, primal, tangent, "tangent")]
+    nodes = [
+        _direction(interpreter, held[number], part.leaves[number].type, "tangent of a primal") for number in part.wrt
+    ]
     outputs = _call(interpreter, autodiff.jvp(part.module, part.wrt), [*part.operands, *nodes], "tangent")
     value = part.finish(outputs)
     further = dict(zip(part.moving, outputs[len(part.result_types) :], strict=True))
@@ -503,6 +498,37 @@ def _leaves(interpreter: Interpreter, value: AbstractValue) -> list[Any]:
     if isinstance(value, Ref):
         return [leaf for item in interpreter.contents(value).items for leaf in _leaves(interpreter, item)]
     return []
+
+
+def _direction(interpreter: Interpreter, held: Any, wanted: TensorType, what: str) -> Node:
+    """A tangent or cotangent as an array of the type of what it belongs to."""
+    if held is None:
+        interpreter.raise_error(TypeError, f"the {what} of type {wanted} is None: give zeros")
+    return interpreter.numbers.as_type(held, wanted)
+
+
+def _counterparts(interpreter: Interpreter, value: AbstractValue, other: AbstractValue, what: str) -> list[Any]:
+    """For each leaf of a tree that of another one of the same structure, None where the other has None in its place."""
+    leaves = _leaves(interpreter, value)
+    if not leaves or (isinstance(other, Const) and other.value is None):
+        return [None] * len(leaves)
+    own, theirs = _fields(interpreter, value), _fields(interpreter, other)
+    if own is None and theirs is None and (found := _leaves(interpreter, other)):
+        return found
+    items: list[Any] = []
+    if own is not None and theirs is not None and len(own.items) == len(theirs.items):
+        has_keys = own.keys is not None and theirs.keys is not None
+        items = [theirs.get(key) for key in own.keys or ()] if has_keys else list(theirs.items)
+    if own is None or not items or None in items:
+        interpreter.raise_error(TypeError, f"the {what} of {described(value)} is {described(other)}")
+    return [leaf for pair in zip(own.items, items, strict=True) for leaf in _counterparts(interpreter, *pair, what)]
+
+
+def _fields(interpreter: Interpreter, value: AbstractValue) -> Fields | None:
+    """What a tree holds; None for a leaf."""
+    if isinstance(value, Tuple):
+        return Fields(None, value.items)
+    return interpreter.contents(value) if isinstance(value, Ref) else None
 
 
 def _shaped(interpreter: Interpreter, value: AbstractValue, nodes: Any) -> AbstractValue:
