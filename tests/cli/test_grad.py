@@ -82,6 +82,21 @@ def test_check_of_what_is_no_number(call: Call, tmp_path: Path):
     assert result.stderr.startswith("error: the results are not finite at the random inputs of seed 0")
 
 
+def test_check_at_inputs_that_are_given(call: Call, loss: Path, tmp_path: Path):
+    path = tmp_path / "x.npz"
+    np.savez(path, w=np.eye(3, 4, dtype=np.float32), x=np.full(4, 0.3, np.float32), n=np.int32(0))
+    assert call("grad", loss, "--check", "--inputs", path).stderr.count("agrees") == 2
+
+
+def test_check_of_what_is_ill_conditioned(call: Call, tmp_path: Path):
+    path = tmp_path / "steep.hlo"
+    path.write_text("ENTRY e { x = f32[] parameter(0) k = f32[] constant(1e+9) y = f32[] multiply(x, k) ROOT r = f32[] sine(y) }")
+    result = call("grad", path, "--check")
+    assert result.exit_code == 1
+    assert "ill-conditioned" in result.stderr and "DIFFERS" not in result.stderr
+    assert "the comparison is ill-conditioned at the random inputs of seed 0: differences of several steps along x" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [
@@ -90,6 +105,8 @@ def test_check_of_what_is_no_number(call: Call, tmp_path: Path):
         (["--wrt", "¹"], "computation e has no parameter '¹'", 1),
         (["--wrt", "9" * 5000], "computation e has no parameter '999", 1),
         (["--of", "3"], "of=3, but module loss has 1 results", 1),
+        (["--inputs", "x.npz"], "--inputs and --seed are for --check", 2),
+        (["--check", "--seed", "1", "--inputs", "x.npz"], "--seed chooses random inputs, and --inputs gives others", 2),
         (["--vjp", "--jvp"], "two modes", 2),
         (["--jvp", "--checkpoints", "3"], "forward mode keeps no states", 2),
         (["--vjp", "--of", "0"], "--of and --value are for gradients", 2),

@@ -19,6 +19,7 @@ from hloom.cli.user_passes import load_passes
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
+from hloom.runtime import load_arrays
 from hloom.testing import DerivativeCheck, check_derivatives
 from hloom.text import HloomError
 
@@ -42,8 +43,9 @@ MOST_DIGITS = 18
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
 @click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="Of the inputs of --check."
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs of --check.  [default: 0]"
 )
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays for --check.")
 @json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
 def command(
@@ -59,7 +61,8 @@ def command(
     raw: bool,
     check: bool,
     load: tuple[Path, ...],
-    seed: int,
+    seed: int | None,
+    inputs: Path | None,
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -67,8 +70,10 @@ def command(
 
     The gradient module takes the module's parameters and yields a tuple of one array for each of NAMES. Loops whose
     trip count is known only when they run keep N states (128) and compute the others again. The exit status is 1, and
-    nothing is written, where --check finds a derivative that differs; it needs jax. Calls of functions with derivatives
-    of their own, which rules put there, need the files that define them: --load executes these.
+    nothing is written, where --check finds a derivative that differs; it needs jax. Random inputs are made smaller
+    where results explode; a comparison that says nothing, since differences are ill-conditioned, is an error. Calls of
+    functions with derivatives of their own, which rules put there, need the files that define them: --load executes
+    these.
 
     \b
     Examples:
@@ -79,6 +84,10 @@ def command(
     _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
     if json_output and not check:
         raise click.UsageError("--json is for what --check finds")
+    if not check and (inputs is not None or seed is not None):
+        raise click.UsageError("--inputs and --seed are for --check")
+    if inputs is not None and seed is not None:
+        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
     if output is not None:
         check_folder(output)
     for path in load:
@@ -98,19 +107,23 @@ def command(
         if not raw:
             apply_in_place(derivative, CLEAN)
     if check:
+        arrays = None if inputs is None else load_arrays(inputs)
         with progress("checking"):
             checks = check_derivatives(
-                program, chosen, of=of, stop=stop, seed=seed, checkpoints=checkpoints, max_iterations=max_iterations
-            )
+                program, chosen, of=of, stop=stop, seed=seed or 0, inputs=arrays,
+                checkpoints=checkpoints, max_iterations=max_iterations,
+            )  # fmt: skip
+        point = f"the random inputs of seed {seed or 0}" if inputs is None else f"the inputs of {inputs}"
         if checks and not any(math.isfinite(item.difference) for item in checks):
             raise HloomError(
-                f"the results are not finite at the random inputs of seed {seed}: there is nothing to compare with",
-                hint="--seed N takes other inputs; hloom.testing.check_derivatives compares from Python",
+                f"the results are not finite at {point}: there is nothing to compare with",
+                hint="--inputs X.npz gives others, --seed N takes others at random",
             )
         if json_output:
             write_json([asdict(item) for item in checks], None)
         else:
             note_tables(_table(checks))
+        _check_conclusive(checks, point)
         if not all(item.agrees for item in checks):
             click.get_current_context().exit(1)
     if output is not None or not json_output:
@@ -133,11 +146,26 @@ def _names(wrt: str | None) -> list[int | str] | None:
     return [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else part for part in parts]
 
 
+def _check_conclusive(checks: list[DerivativeCheck], point: str) -> None:
+    """Raise HloomError where nothing differs for certain, but differences are themselves as far off as derivatives."""
+    unclear = [item for item in checks if math.isfinite(item.difference) and not item.is_conclusive]
+    if unclear and len(unclear) == sum(not item.agrees for item in checks):
+        item = unclear[0]
+        raise HloomError(
+            f"the comparison is ill-conditioned at {point}: differences of several steps along {item.parameter} are "
+            f"{item.uncertainty:.1e} apart, and the derivative {abs(item.derivative - item.difference):.1e} from one",
+            hint="--inputs X.npz gives inputs of a usual size, --seed N takes others at random",
+        )
+
+
 def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
     columns = "parameter", ">derivative", ">central difference", ">relative error", ""
-    table = new_table("derivatives in random directions, in f64", *columns)
+    scale = checks[0].scale if checks else 1.0
+    scaled = "" if scale == 1.0 else f", random inputs times {scale:g}"
+    table = new_table(f"derivatives in random directions, in f64{scaled}", *columns)
     for check in checks:
-        verdict = "agrees" if check.agrees else "DIFFERS" if math.isfinite(check.difference) else "undefined"
+        verdict = "DIFFERS" if check.is_conclusive else "ill-conditioned"
+        verdict = "agrees" if check.agrees else verdict if math.isfinite(check.difference) else "undefined"
         table.add_row(
             check.parameter, f"{check.derivative:.9g}", f"{check.difference:.9g}", f"{check.error:.1e}", verdict
         )

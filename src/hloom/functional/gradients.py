@@ -447,12 +447,15 @@ def vjp(
 
     def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:
         (cotangent,) = given
-        nodes: list[Node] = []
-        pairs = zip(_leaves(inner, linear.value), _counterparts(inner, linear.value, cotangent, "cotangent"), strict=True)
+        others = _counterparts(inner, linear.value, cotangent, "cotangent")
+        pairs = zip(_leaves(inner, linear.value), others, strict=True)
         held = [other for leaf, other in pairs if isinstance(leaf, Array)]
-        for number in linear.part.moving:
-            if number < len(held):
-                nodes.append(_direction(inner, held[number], linear.part.result_types[number], "cotangent of a result"))
+        types = linear.part.result_types
+        nodes = [
+            _direction(inner, held[number], types[number], "cotangent of a result")
+            for number in linear.part.moving
+            if number < len(held)
+        ]
         cotangents = linear.pull_back(nodes)
         return Tuple(tuple(linear.tree(number, cotangents) for number in range(len(primals))))
 

@@ -13,7 +13,7 @@ from hloom.rewrite import GradientParts, provide_gradients
 from hloom.runtime.derivative_rules import lowered_with_rules
 from hloom.runtime.function_lowering import without_stack_frames
 from hloom.runtime.jax_internals import jax_internals
-from hloom.text import HloomError
+from hloom.text import HloomError, Unsupported
 
 KEPT_PROGRAMS = 256
 """How many gradients are kept."""
@@ -147,7 +147,13 @@ def _leaves(demand: Demand) -> Callable[..., tuple[Any, ...]]:
 
 
 def _lowered(function: Callable[..., Any], arrays: Sequence[Any]) -> Module:
-    return without_stack_frames(lowered_with_rules(jax_internals().jax.make_jaxpr(function)(*arrays)))
+    module = without_stack_frames(lowered_with_rules(jax_internals().jax.make_jaxpr(function)(*arrays)))
+    if len(module.entry.parameters) != len(arrays):  # a tracer that a rule closes over is a further one
+        raise Unsupported(
+            "its rule uses a value of the program around it that is no argument",
+            hint="give the rule all that it uses as arguments, nondiff_argnums only what is known when it is traced",
+        )
+    return module
 
 
 def _asked(function: Callable[..., Any], types: Sequence[TensorType], ask: Callable[[], Any]) -> Any:
