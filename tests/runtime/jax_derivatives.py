@@ -154,7 +154,7 @@ row("jax.scipy.special.bessel_jn", lambda z: jsp.special.bessel_jn(z, v=3, n_ite
 row("jax.scipy.special.expn", lambda x: jsp.special.expn(jnp.array([1, 2, 3]), x), POSITIVE)
 row("jax.scipy.special.hyp2f1", jsp.special.hyp2f1, POSITIVE, POSITIVE[::-1], POSITIVE + 0.7, UNIT * 0.6)
 row("jax.scipy.special.multigammaln", lambda a: jsp.special.multigammaln(a + 2, 3), POSITIVE)
-row("jax.scipy.special.polygamma", lambda x: jsp.special.polygamma(jnp.array([1.0, 2.0, 3.0]), x), POSITIVE)
+row("jax.scipy.special.polygamma", lambda x: jsp.special.polygamma(jnp.array([1, 2, 3]), x), POSITIVE)
 row("jax.scipy.special.sph_harm_y", lambda t, p: jsp.special.sph_harm_y(
     jnp.array([2, 1, 3]), jnp.array([1, 0, 2]), t, p, n_max=3), UNIT, POSITIVE)  # fmt: skip
 row("jax.scipy.special.zeta", lambda q: jsp.special.zeta(2.5, q), POSITIVE)

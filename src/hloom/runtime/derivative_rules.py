@@ -20,9 +20,13 @@ from hloom.hlo import load
 from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
 from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
+from hloom.text import Unsupported
 
-RULED = ("custom_vjp_call", "custom_jvp_call", "custom_linear_solve", "stop_gradient")
-"""The primitives that hold rules."""
+RULED = ("custom_vjp_call", "custom_jvp_call", "custom_linear_solve", "linear_call", "random_gamma", "stop_gradient")
+"""The primitives that hold rules, or whose derivative is not their program's, which rejects samples."""
+SEARCHES = frozenset({"eigh_tridiagonal"})
+"""jax's own functions that search: each step chooses an interval, so their programs' derivatives are the bounds'."""
+_SEARCH_FILES = ("jax/_src/scipy/linalg.py",)
 SHIFTS = frozenset({"softmax", "_softmax", "_softmax_deprecated", "log_softmax", "logsumexp", "_logsumexp"})
 """jax's own functions whose rules are those of their programs: they stop the gradient of a shift that cancels out."""
 _SHIFT_FILES = ("jax/_src/nn/functions.py", "jax/_src/ops/special.py")
@@ -71,7 +75,7 @@ def rules_of(jaxpr: Any) -> list[str]:
     while pending:
         part = pending.pop()
         for equation in part.eqns:
-            if equation.primitive.name in RULED and not _is_shift(equation):
+            if _has_rule(equation) and not _is_shift(equation):
                 places[_where(equation)] = None
         pending += core.subjaxprs(part)
     return list(places)
@@ -90,7 +94,7 @@ def _rewritten(jaxpr: Any, rules: _Rules) -> Any:
 
 
 def _equation(equation: Any, rules: _Rules) -> Any:
-    if equation.primitive.name in RULED and not equation.effects:
+    if _has_rule(equation) and not equation.effects:
         is_open = _is_shift(equation) or _where(equation) in rules.without
         return equation if is_open else _call(equation, rules)
     if equation.primitive.name == "pallas_call":  # a kernel's jaxpr is of references, and is no program
@@ -117,7 +121,8 @@ def _call(equation: Any, rules: _Rules) -> Any:
     if any(isinstance(variable, core.DropVar) for variable in equation.outvars):
         fresh = [core.Var(variable.aval) for variable in equation.outvars]
         inner = inner.replace(outvars=fresh, eqns=[equation.replace(outvars=fresh)])
-    rules.functions[name] = _of_plain_arrays(inner, _where(equation))
+    function = _of_plain_arrays(inner, _where(equation))
+    rules.functions[name] = _refusing(function) if _is_search(equation) else function
     params = {"name": name, "jaxpr": core.ClosedJaxpr(inner, [])}
     return equation.replace(primitive=rule_call(), invars=operands, params=params)
 
@@ -161,6 +166,17 @@ def _of_plain_arrays(jaxpr: Any, name: str) -> Callable[..., Any]:
     return apply
 
 
+def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose derivative is refused."""
+    made = jax_internals().jax.custom_jvp(function)
+
+    @made.defjvp
+    def refuse(primals: Any, tangents: Any) -> Any:
+        raise Unsupported("its program searches by bisection", hint="jnp.linalg.eigh has a derivative")
+
+    return made
+
+
 def plain_arrays(values: Iterable[Any]) -> list[Any]:
     """Values of jax, keys of random numbers as the arrays that they are of."""
     random = jax_internals().jax.random
@@ -191,6 +207,16 @@ def _is_shift(equation: Any) -> bool:
     return name in SHIFTS and file.rpartition(":")[0].endswith(_SHIFT_FILES)
 
 
+def _has_rule(equation: Any) -> bool:
+    return equation.primitive.name in RULED or _is_search(equation)
+
+
+def _is_search(equation: Any) -> bool:
+    if equation.primitive.name != "jit" or equation.params.get("name") not in SEARCHES:
+        return False
+    return _function_of(equation).rpartition(":")[0].endswith(_SEARCH_FILES)
+
+
 def _caller(equation: Any) -> Any:
     """The frame of what called `jax.lax.stop_gradient`, but for its own rules; None where jax says nothing."""
     traceback = equation.source_info.traceback
@@ -203,7 +229,7 @@ def _caller(equation: Any) -> Any:
 
 def _function_of(equation: Any) -> str:
     """The function with a rule, its file and line, as jax says them."""
-    jaxpr = equation.params.get("call_jaxpr")
+    jaxpr = equation.params.get("call_jaxpr", equation.params.get("jaxpr"))
     info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     return getattr(info, "func_src_info", None) or equation.primitive.name
 
