@@ -90,8 +90,7 @@ row("jax.numpy.linalg.tensorsolve", jnp.linalg.tensorsolve, SQUARE, VECTOR)
 
 elementwise("jax.scipy.linalg", jsp.linalg, "det inv expm lu lu_factor sqrtm polar", SQUARE)
 elementwise("jax.scipy.linalg", jsp.linalg, "companion circulant fiedler toeplitz hankel fiedler_companion", POSITIVE)
-elementwise("jax.scipy.linalg", jsp.linalg, "solve qr_multiply expm_frechet".replace(" qr_multiply expm_frechet", ""),
-            SQUARE, VECTOR)  # fmt: skip
+elementwise("jax.scipy.linalg", jsp.linalg, "solve", SQUARE, VECTOR)
 row("jax.scipy.linalg.expm_frechet", jsp.linalg.expm_frechet, SQUARE * 0.3, SYMMETRIC)
 row("jax.scipy.linalg.qr_multiply", lambda a, c: jsp.linalg.qr_multiply(a, c), SQUARE, SYMMETRIC)
 row("jax.scipy.linalg.block_diag", jsp.linalg.block_diag, SQUARE, TALL)
@@ -390,3 +389,23 @@ row("vmap of custom_jvp", lambda x: jax.vmap(sign_and_cube)(x)[1] * x, VECTOR)
 row("cg", lambda a, b: jsp.sparse.linalg.cg(lambda u: a @ (a.T @ u) + u, b)[0], SQUARE, VECTOR)
 row("gmres", lambda a, b: jsp.sparse.linalg.gmres(lambda u: a @ u, b)[0], SQUARE, VECTOR)
 row("bicgstab", lambda a, b: jsp.sparse.linalg.bicgstab(lambda u: a @ u, b)[0], SQUARE, VECTOR)
+
+_WITHOUT = (
+    "jax.numpy.linalg.matrix_rank jax.scipy.linalg.dft jax.scipy.linalg.hadamard jax.scipy.linalg.helmert "
+    "jax.scipy.linalg.hilbert jax.scipy.linalg.invhilbert jax.scipy.linalg.invpascal jax.scipy.linalg.pascal "
+    "jax.scipy.special.bernoulli jax.nn.get_scaled_dot_general_config jax.nn.one_hot jax.nn.scaled_matmul "
+    "jax.random.PRNGKey jax.random.bernoulli jax.random.binomial jax.random.bits jax.random.categorical "
+    "jax.random.choice jax.random.clone jax.random.fold_in jax.random.geometric jax.random.key jax.random.key_data "
+    "jax.random.key_dtype jax.random.key_impl jax.random.multinomial jax.random.permutation jax.random.poisson "
+    "jax.random.rademacher jax.random.randint jax.random.split jax.random.wrap_key_data "
+    "jax.lax.linalg.lu_pivots_to_permutation jax.scipy.stats.mode jax.scipy.stats.rankdata"
+)
+NO_DERIVATIVE = frozenset(_WITHOUT.split())
+"""Public functions of the namespaces that yield whole numbers, keys or constants, or that need an accelerator."""
+QUICK = (
+    "custom_jvp of two results", "custom_jvp with whole numbers", "custom_vjp, one result unused",
+    "jax.numpy.linalg.solve",
+)  # fmt: skip
+"""What `make test` compares; `make test-long` compares all."""
+LESS_EXACT = {"jax.nn.dot_product_attention": 1e-4, "jax.nn.scaled_dot_general": 1e-4}
+"""The tolerance where jax computes parts in 32 bits."""
