@@ -206,7 +206,8 @@ row("jax.random.truncated_normal", lambda a, b: jax.random.truncated_normal(key(
 row("jax.random.uniform", lambda a, b: jax.random.uniform(key(), (3,), minval=-a, maxval=b), POSITIVE, POSITIVE[::-1])
 row("jax.random.wald", lambda m: jax.random.wald(key(), m), POSITIVE)
 row("jax.random.weibull_min", lambda s, c: jax.random.weibull_min(key(), s, c), POSITIVE, POSITIVE[::-1])
-for name in "ball cauchy double_sided_maxwell exponential gumbel laplace logistic maxwell normal orthogonal".split():
+for name in ("ball", "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "maxwell", "normal",
+             "orthogonal"):  # fmt: skip
     further = {"ball": (3,), "double_sided_maxwell": (0.3, 1.2, (3,)), "orthogonal": (3,)}.get(name, ((3,),))
     row(f"jax.random.{name}", lambda s, name=name, further=further: s * getattr(jax.random, name)(key(), *further),
         POSITIVE)  # fmt: skip

@@ -32,7 +32,7 @@ from hloom.functional.values import (
     Tuple,
     described,
 )
-from hloom.ir import Module, Node, TensorType, TupleType, dtype
+from hloom.ir import Apply, Module, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
 from hloom.rewrite import called_function
 
@@ -334,7 +334,8 @@ class _Part:
     @property
     def has_forward_mode(self) -> bool:
         """Whether what it calls with derivatives of their own all have tangents: a `jax.custom_vjp` has none."""
-        called = [called_function(node) for node in self.module.nodes() if node.opcode == "call"]
+        calls = [node for node in self.module.nodes() if isinstance(node, Apply) and node.opcode == "call"]
+        called = map(called_function, calls)
         return all(function.has_forward_mode for function in called if function is not None)
 
     @property
