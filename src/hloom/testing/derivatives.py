@@ -60,7 +60,7 @@ class DerivativeCheck:
         """Whether the difference says if the derivative is right: not where it is itself as far off as that."""
         if self.agrees:
             return True
-        is_steady = self.uncertainty <= max(SPREAD * abs(self.difference), TOLERANCE * self.floor)  # false for NaN
+        is_steady = self.uncertainty <= max(SPREAD * abs(self.difference), TOLERANCE * min(self.floor, 1.0))  # false for NaN
         return is_steady and not abs(self.derivative - self.difference) <= CERTAINTY * self.uncertainty
 
 
