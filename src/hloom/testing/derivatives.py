@@ -60,7 +60,8 @@ class DerivativeCheck:
         """Whether the difference says if the derivative is right: not where it is itself as far off as that."""
         if self.agrees:
             return True
-        is_steady = self.uncertainty <= max(SPREAD * abs(self.difference), TOLERANCE * min(self.floor, 1.0))  # false for NaN
+        steady = max(SPREAD * abs(self.difference), TOLERANCE * min(self.floor, 1.0))
+        is_steady = self.uncertainty <= steady  # false for NaN
         return is_steady and not abs(self.derivative - self.difference) <= CERTAINTY * self.uncertainty
 
 
