@@ -382,7 +382,6 @@ row("linear_call", lambda x, y: jax.custom_derivatives.linear_call(
     lambda s, v: v * s, lambda s, v: v * s, y, x), VECTOR, OTHER)  # fmt: skip
 row("linear_call, another transpose", lambda x, y: jax.custom_derivatives.linear_call(
     lambda s, v: v * s, lambda s, v: 2 * v * s, y, x), VECTOR, OTHER)  # fmt: skip
-row("custom_vmap", lambda x: jax.custom_batching.custom_vmap(jnp.sin)(x), VECTOR)
 row("checkpoint, scan and cond", checkpointed, VECTOR)
 row("fori_loop", in_a_while_loop, POSITIVE)
 row("stop_gradient", lambda x: x * lax.stop_gradient(x**2) + jax.nn.softmax(x), VECTOR)
