@@ -103,4 +103,5 @@ def test_what_differs_is_named_with_its_instructions_and_source_lines():
     assert str(failed.value).splitlines()[2:] == [
         "    <z = f32[5] add(x, x)>  model.py:7",
         "    <z = f32[5] multiply(x, x)>  (unknown)",
+        "  hloom's evaluator, too, finds that the programs differ; XLA agrees with it on the first program and on the second program",
     ]

@@ -9,6 +9,7 @@ cost, `collective_cost.py`.
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE
+from hloom.analysis.alias_info import OVERWRITTEN as OVERWRITTEN
 from hloom.analysis.alias_info import AliasInfo as AliasInfo
 from hloom.analysis.call_graph import MALFORMED as MALFORMED
 from hloom.analysis.call_graph import CallGraph as CallGraph

@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Module, TensorType, Type
-from hloom.runtime import Difference, InputDomain, compare, input_domains, random_inputs, run
+from hloom.runtime import (
+    Arbitration,
+    Difference,
+    Execution,
+    InputDomain,
+    KernelCheck,
+    arbitrate,
+    check_kernels,
+    compare,
+    input_domains,
+    random_inputs,
+    run,
+)
 from hloom.text import HloomError
 
 MOST_DIFFERENCES = 10
@@ -18,31 +30,63 @@ MOST_DIFFERENCES = 10
 
 @dataclass(frozen=True, slots=True)
 class EquivalenceResult:
-    """What a comparison found: the outputs that differ beyond the tolerance, and the worst difference at all."""
+    """What a comparison found: the outputs that differ beyond the tolerance, and the worst difference at all.
+
+    `arbitration` says what hloom's evaluator finds where outputs differ; `kernels` what the fusions that only the
+    second module has compute as they are written, for in the runs they are calls.
+    """
 
     seed: int
     outputs: int
     differences: Sequence[Difference]
     worst: Difference | None
+    arbitration: Arbitration | None
+    kernels: KernelCheck
 
     @property
     def agrees(self) -> bool:
-        return not self.differences
+        return not self.differences and not self.kernels.differing
 
     def lines(self) -> list[str]:
         """The verdict for people."""
-        if self.agrees:
-            worst = f"the worst difference: {self.worst}" if self.worst else "to the last bit"
-            count = f"{self.outputs:,} of {self.outputs:,} outputs"
-            return [f"verified on random inputs of seed {self.seed}: {count} agree, {worst}"]
-        lines = [f"{len(self.differences):,} of {self.outputs:,} outputs differ on random inputs of seed {self.seed}"]
-        lines += [f"  {difference}" for difference in self.differences[:MOST_DIFFERENCES]]
+        return [self._summary(), *self._differences(), *self._wrong_kernels()]
+
+    def _summary(self) -> str:
+        inputs = f"on random inputs of seed {self.seed}"
+        if self.differences:
+            return f"{len(self.differences):,} of {self.outputs:,} outputs differ {inputs}{self._kernels_in_words()}"
+        worst = f"the worst difference: {self.worst}" if self.worst else "to the last bit"
+        verified = "not verified" if self.kernels.differing else "verified"
+        count = f"{self.outputs:,} of {self.outputs:,} outputs agree, {worst}"
+        return f"{verified} {inputs}: {count}{self._kernels_in_words()}"
+
+    def _differences(self) -> list[str]:
+        if not self.differences:
+            return []
+        lines = [f"  {difference}" for difference in self.differences[:MOST_DIFFERENCES]]
         if len(self.differences) > MOST_DIFFERENCES:
             lines.append(f"  and {len(self.differences) - MOST_DIFFERENCES:,} more")
-        return [*lines, f"the worst difference: {self.worst}"]
+        return [*lines, f"the worst difference: {self.worst}", str(self.arbitration)]
+
+    def _kernels_in_words(self) -> str:
+        """Whether fusions ran as they are written: in the runs that are compared they are calls."""
+        kernels = self.kernels
+        if not kernels.count:
+            return ""
+        if not kernels.agreeing and not kernels.differing:
+            return f"; fusions ran as calls, not as written: {kernels.reason}"
+        ran = len(kernels.agreeing) + len(kernels.differing)
+        text = f"; fusions as written: {len(kernels.agreeing):,} of {ran:,} agree"
+        return f"{text}, {len(kernels.skipped):,} ran as calls only: {kernels.reason}" if kernels.skipped else text
+
+    def _wrong_kernels(self) -> list[str]:
+        return [
+            f"  fusion {name}, as XLA's CPU compiler computes it, against the same as a call: {difference.reason}"
+            for name, difference in self.kernels.differing[:MOST_DIFFERENCES]
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        record = {
             "agrees": self.agrees,
             "seed": self.seed,
             "outputs": self.outputs,
@@ -51,6 +95,11 @@ class EquivalenceResult:
             ],
             "worst": None if self.worst is None else _difference_to_json(self.worst),
         }
+        if self.arbitration is not None:
+            record["arbitration"] = self.arbitration.to_json()
+        if self.kernels.count:
+            record["fusions"] = self.kernels.to_json()
+        return record
 
 
 def check_equivalence(before: Module, after: Module, seed: int, rtol: float | None = None) -> EquivalenceResult:
@@ -70,7 +119,16 @@ def check_equivalence(before: Module, after: Module, seed: int, rtol: float | No
         inputs = _inputs_of_two(kinds[0], kinds[1], seed, input_domains(before))
         first, second = run(before, inputs[0]), run(after, inputs[1])
     differences = compare(first.outputs, second.outputs, rtol)
-    return EquivalenceResult(seed, len(first.outputs), differences, _worst(first.outputs, second.outputs))
+    arbitration = None
+    if differences:
+        executions = (
+            Execution("the program before", before, first.inputs, first.outputs),
+            Execution("the program after", after, second.inputs, second.outputs),
+        )
+        arbitration = arbitrate(*executions, rtol)
+    worst = _worst(first.outputs, second.outputs)
+    kernels = check_kernels(after, seed, rtol, known=before)
+    return EquivalenceResult(seed, len(first.outputs), differences, worst, arbitration, kernels)
 
 
 def _worst(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> Difference | None:

@@ -65,6 +65,8 @@ def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
             "not_finite": device_run.not_finite,
             "differences": [str(difference) for difference in device_run.differences],
         }
+        if device_run.arbitration is not None:
+            record["run"]["arbitration"] = device_run.arbitration.to_json()
     return record
 
 
@@ -221,6 +223,8 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     if device_run.not_finite:
         yield f"{device_run.not_finite} of the {device_run.outputs} results hold no finite number on random inputs"
     yield from (str(difference) for difference in device_run.differences)
+    if device_run.arbitration is not None:
+        yield str(device_run.arbitration)
 
 
 def _bounds(planned: PlanResult) -> Iterator[str]:

@@ -21,7 +21,18 @@ from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.evaluate import NotFinite, first_not_finite
 from hloom.hlo import replacing
 from hloom.ir import Module
-from hloom.runtime import Difference, OutputRow, RunResult, compare, open_arrays, run, save_arrays
+from hloom.runtime import (
+    Arbitration,
+    Difference,
+    Execution,
+    OutputRow,
+    RunResult,
+    arbitrate,
+    compare,
+    open_arrays,
+    run,
+    save_arrays,
+)
 from hloom.text import HloomError
 
 MOST_OUTPUTS = 40
@@ -81,20 +92,26 @@ def command(
     arrays = None if inputs is None else open_arrays(inputs)
     with progress(f"running {source.file}"):
         result = run(program, arrays_in_order(arrays), seed=seed or 0, devices=devices, timeout=timeout)
-    differences = None
+    differences = arbitration = None
     if other is not None:
         with progress(f"running {check}"):
             reference = run(other, result.inputs, devices=devices, timeout=timeout)
         differences = compare(result.outputs, reference.outputs, rtol)
+        if differences:
+            arbitration = arbitrate(
+                Execution(str(source.file), program, result.inputs, result.outputs),
+                Execution(str(check), other, reference.inputs, reference.outputs),
+                rtol,
+            )
     if output is not None:
         save_outputs(output, result.outputs)
     origin = not_finite(program, result.inputs, result.rows())
     if json_output:
-        write_json({**_record(result, check, differences), **not_finite_record(origin)}, None)
+        write_json({**_record(result, check, differences, arbitration), **not_finite_record(origin)}, None)
     elif output == STDOUT:
-        note_tables(_tables(result, check, differences, origin))
+        note_tables(_tables(result, check, differences, origin, arbitration))
     else:
-        write_tables(_tables(result, check, differences, origin), None)
+        write_tables(_tables(result, check, differences, origin, arbitration), None)
     if differences:
         click.get_current_context().exit(1)
 
@@ -121,7 +138,9 @@ def save_outputs(output: Path, outputs: Sequence[np.ndarray]) -> None:
         save_arrays(beside, arrays)
 
 
-def _record(result: RunResult, check: str | None, differences: Sequence[Difference] | None) -> dict[str, Any]:
+def _record(
+    result: RunResult, check: str | None, differences: Sequence[Difference] | None, arbitration: Arbitration | None
+) -> dict[str, Any]:
     record: dict[str, Any] = {
         "seconds": result.seconds,
         "compile_seconds": result.compile_seconds,
@@ -133,6 +152,8 @@ def _record(result: RunResult, check: str | None, differences: Sequence[Differen
             "agrees": not differences,
             "differences": [{"output": difference.output, "reason": difference.reason} for difference in differences],
         }
+        if arbitration is not None:
+            record["check"]["arbitration"] = arbitration.to_json()
     return record
 
 
@@ -153,13 +174,19 @@ def _plain(value: float | complex | None) -> object:
 
 
 def _tables(
-    result: RunResult, check: str | None, differences: Sequence[Difference] | None, origin: NotFinite | str | None
+    result: RunResult,
+    check: str | None,
+    differences: Sequence[Difference] | None,
+    origin: NotFinite | str | None,
+    arbitration: Arbitration | None,
 ) -> Iterator[RenderableType]:
     yield from output_tables(result.rows(), origin)
     devices = f" on {len(result.per_device)} devices" if result.per_device else ""
     yield Text(f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}")
     if differences is not None:
         yield _verdict(len(result.outputs), check or "", differences)
+    if arbitration is not None:
+        yield Text(str(arbitration))
 
 
 def not_finite(program: Module, inputs: Sequence[np.ndarray], rows: Sequence[OutputRow]) -> NotFinite | str | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom.analysis import VIEWS
+from hloom.analysis import OVERWRITTEN, VIEWS
 from hloom.fusion.horizontal_fusion import add_slices
+from hloom.fusion.in_place_update import reads_itself
 from hloom.fusion.kernel_model import CARRIED, PRODUCTS, Kernel, KernelModel
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
@@ -67,6 +68,9 @@ class FusionWriter:
             node for node in nodes if len(node.inputs) == WRAPPED[node.opcode] and CARRIED.isdisjoint(node.attributes)
         ]
         for node in nodes:
+            if node.opcode in OVERWRITTEN:
+                self._separate(node)
+        for node in nodes:
             graphs = self.module.graphs
             computation = self.module.add_graph(f"wrapped_{node.opcode}_computation")
             graphs.insert(graphs.index(self.graph), graphs.pop())
@@ -84,6 +88,14 @@ class FusionWriter:
             self.graph.replace_uses(node, fusion)
             self.graph.erase(node)
         return len(nodes)
+
+    def _separate(self, node: Apply) -> None:
+        """Give an instruction that updates an array in place a copy of that array where it reads it besides."""
+        array = node.inputs[0]
+        if not reads_itself(node):
+            return
+        own = self.graph.add_apply(OPS["copy"], [array], array.type, before=node)
+        self.graph.set_inputs(node, [own, *node.inputs[1:]])
 
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes

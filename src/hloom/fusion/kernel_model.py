@@ -28,6 +28,7 @@ from hloom.analysis import (
     first_array,
     leaf_bytes,
 )
+from hloom.fusion.in_place_update import buffer_of, reads_itself, reads_overwritten
 from hloom.fusion.reduction_dimensions import TILE, ReductionDimensions, reduction_dimensions
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUCTIONS, FusionTarget
 from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, TupleType, Type, default_layout
@@ -178,7 +179,7 @@ class KernelModel:
         is_product = self.target.has_output_fusions and node.opcode in PRODUCTS
         if (node.opcode not in FUSED and not is_product) or not CARRIED.isdisjoint(node.attributes):
             return False
-        if _is_plain_copy(node):
+        if _is_plain_copy(node) or (node.opcode == "dynamic-update-slice" and reads_itself(node)):
             return False
         results = [node.type]
         if node.opcode == "reduce" and len(node.inputs) != 2:
@@ -432,19 +433,17 @@ class KernelModel:
         """
         if not self.target.has_several_updates or not all(map(self.is_update, roots)):
             return False
-        arrays = {self.nodes[root].inputs[0] for root in roots}
+        arrays = {buffer_of(self.nodes[root].inputs[0]) for root in roots}
         updates = [first_array(self._type_of(self.nodes[root].inputs[1])) for root in roots]
         types = {(update.dtype, update.dims) for update in updates if isinstance(update, TensorType)}
         return len(arrays) == len(roots) and len(types) == 1
 
     def _reads_what_it_updates(self, kernel: Kernel) -> bool:
-        """Whether a kernel of several updates also reads one of their arrays."""
-        updated = {self.edges[root][0].operand for root in kernel.roots if self.is_update(root)}
-        return any(
-            edge.operand in updated
-            for number in kernel.members
-            for edge in self.edges[number][self.is_update(number) :]
-        )
+        """Whether a kernel reads of an array that it updates in place what may have been overwritten."""
+        updates = [self.nodes[root] for root in kernel.roots if self.is_update(root)]
+        members = [self.nodes[number] for number in kernel.members]
+        is_alone = len(kernel.roots) == 1
+        return any(reads_overwritten(update, members, may_read_slice=is_alone) for update in updates)
 
     def _shortage(self, kernel: Kernel, arrays: int) -> str:
         """Which limit of a backend's kernels one exceeds."""
@@ -460,7 +459,7 @@ class KernelModel:
             return "a thread's registers do not hold so many values"
         if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
             return "several arrays would be read across their rows at once"
-        if len(kernel.roots) > 1 and self._reads_what_it_updates(kernel):
+        if self._reads_what_it_updates(kernel):
             return "an array would be read while it is updated in its place"
         has_reductions = len(kernel.roots) > 1 and any(self.is_input_root(root) for root in kernel.roots)
         if has_reductions and any(self.is_transposing[number] for number in kernel.members):

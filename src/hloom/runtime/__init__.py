@@ -11,6 +11,9 @@ something new, write the call in `xla.py`, the request in `worker.py` and the qu
 another jax version, edit `xla.py` and `jax_internals.py`, the two files that use private names of jaxlib and jax.
 """
 
+from hloom.runtime.arbitration import Arbitration as Arbitration
+from hloom.runtime.arbitration import Execution as Execution
+from hloom.runtime.arbitration import arbitrate as arbitrate
 from hloom.runtime.array_rows import ArrayRows as ArrayRows
 from hloom.runtime.array_rows import join_rows as join_rows
 from hloom.runtime.array_rows import take_rows as take_rows
@@ -35,6 +38,9 @@ from hloom.runtime.differentiation import Derivatives as Derivatives
 from hloom.runtime.differentiation import differentiable as differentiable
 from hloom.runtime.function_gradients import JaxGradients as JaxGradients
 from hloom.runtime.function_lowering import lowered_function as lowered_function
+from hloom.runtime.fused_kernels import KernelCheck as KernelCheck
+from hloom.runtime.fused_kernels import check_kernels as check_kernels
+from hloom.runtime.fused_kernels import run_kernels as run_kernels
 from hloom.runtime.input_domains import InputDomain as InputDomain
 from hloom.runtime.input_domains import input_domains as input_domains
 from hloom.runtime.inputs import Inputs as Inputs

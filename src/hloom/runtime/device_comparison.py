@@ -10,6 +10,7 @@ import numpy as np
 
 from hloom.ir import Module, dtype_of
 from hloom.runtime import xla_queries
+from hloom.runtime.arbitration import Arbitration, Execution, arbitrate
 from hloom.runtime.comparison import Difference, compare, default_tolerance
 from hloom.runtime.legalization import legalize, text_for_xla
 from hloom.runtime.run import run
@@ -27,12 +28,14 @@ class DeviceComparison:
     """Agreement of two runs: outputs that differ beyond tolerance, the greatest error relative to the largest value.
 
     `not_finite` counts outputs of which one device gave no finite number, so that little of them was compared.
+    `arbitration` says what hloom's evaluator finds where outputs differ.
     """
 
     outputs: int
     differences: tuple[Difference, ...]
     worst: float
     not_finite: int
+    arbitration: Arbitration | None = None
 
 
 def compare_with_one_device(
@@ -47,9 +50,15 @@ def compare_with_one_device(
     together = run(sharded_module, alone.inputs, devices=devices, timeout=timeout)
     pairs = list(zip(alone.outputs, together.outputs, strict=True))
     empty = sum(bool(one.size) and not np.isfinite(_wide(one)).any() for one, _ in pairs)
-    return DeviceComparison(
-        len(pairs), tuple(_differences(pairs)), max((_off(one, other) for one, other in pairs), default=0.0), empty
-    )
+    differences = tuple(_differences(pairs))
+    arbitration = None
+    if differences:
+        arbitration = arbitrate(
+            Execution("the program on one device", program, alone.inputs, alone.outputs),
+            Execution(f"the program on {devices} devices", sharded_module, alone.inputs, together.outputs),
+        )
+    worst = max((_off(one, other) for one, other in pairs), default=0.0)
+    return DeviceComparison(len(pairs), differences, worst, empty, arbitration)
 
 
 def _check_memory(program: Module, sharded_module: Module, devices: int, timeout: float | None) -> None:

@@ -143,6 +143,10 @@ def _run_kept(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> An
     return _run_program(_kept_program(text, _named_sharding(header)), header, inputs)
 
 
+def _run_kernels(text: str, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+    return _run_program(xla.compile_in_place_of(text, header["kernels"]), header, inputs)
+
+
 @lru_cache(KEPT_PROGRAMS)
 def _kept_program(text: str, placement: xla.Placement) -> xla.CompiledProgram:
     return xla.compile_text(text, placement)
@@ -176,6 +180,7 @@ REQUESTS: dict[str, Callable[[str, dict[str, Any], list[np.ndarray]], Answer]] =
     "shardy": _shardy,
     "run": _run,
     "run_kept": _run_kept,
+    "run_kernels": _run_kernels,
 }
 
 

@@ -12,10 +12,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -181,8 +182,12 @@ def ask(
     placement: xla.Placement | None = None,
     is_per_device: bool = False,
     timeout: float | None = None,
+    further: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Put one request to the warm worker, starting it if need be; see `Worker.ask` for what is raised."""
+    """Put one request to the warm worker, starting it if need be; see `Worker.ask` for what is raised.
+
+    `further` is what only this request needs in its header.
+    """
     where = placement or xla.Placement()
     if where.devices > MOST_DEVICES:
         raise HloomError(
@@ -190,6 +195,7 @@ def ask(
             hint="look at replica_count and num_partitions",
         )
     header = {
+        **further,
         "request": request,
         "replicas": where.replicas,
         "partitions": where.partitions,

@@ -162,6 +162,27 @@ def compile_text(text: str, placement: Placement) -> CompiledProgram:
     return CompiledProgram(executable, parameters, results, placement, time.perf_counter() - start)
 
 
+def compile_in_place_of(carrier: str, text: str) -> CompiledProgram:
+    """Compile a text that is as XLA's own pipeline leaves it: with fusions, and a layout for each array.
+
+    XLA's client takes no such text, so it compiles the carrier, a program with the same parameters and results, and
+    gets the other at the end of the pipeline (`PipelineStage.PRE_SCHEDULER`), where only scheduling, the assignment of
+    buffers and code are left to do.
+    """
+    from jax.extend import xla as extension
+
+    proto = parse_hlo(text).as_serialized_hlo_module_proto()
+    stage = extension.PipelineStage.PRE_SCHEDULER
+    extension.register_hlo_module_transformation(lambda _: proto, name=_REPLACING, stage=stage, platforms="cpu")
+    try:
+        return compile_text.__wrapped__(carrier, Placement())
+    finally:
+        extension.clear_hlo_module_transformation(_REPLACING, stage=stage, platforms="cpu")
+
+
+_REPLACING = "hloom-in-place-of"
+
+
 def _options(placement: Placement) -> Any:
     client = libraries().client
     options = client.CompileOptions()

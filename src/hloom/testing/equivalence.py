@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.analysis import source_of
 from hloom.hlo import parse
 from hloom.ir import TOKEN, Apply, Module, Node
-from hloom.runtime import Difference, Inputs, compare, run
+from hloom.runtime import Difference, Execution, Inputs, arbitrate, compare, run
 
 SHOWN = 5
 """How many outputs a message names."""
@@ -24,8 +24,9 @@ def assert_equivalent(
     """Assert that two programs, run on XLA's CPU client on the same inputs, yield the same outputs.
 
     Without inputs, random ones of the seed are used. Tolerances are those of `hloom.runtime.comparison`: without them,
-    what rounding in another order may change. Raises AssertionError naming the outputs that differ, where, and the
-    instructions that yield them; errors of running come as `hloom.runtime.run` raises them.
+    what rounding in another order may change. Raises AssertionError naming the outputs that differ, where, the
+    instructions that yield them, and whose results hloom's evaluator confirms; errors of running come as
+    `hloom.runtime.run` raises them.
     """
     one = run(left, inputs, seed=seed, devices=devices)
     other = run(right, one.inputs, devices=devices)
@@ -35,7 +36,15 @@ def assert_equivalent(
     modules = [parse(program) if isinstance(program, str) else program for program in (left, right)]
     lines = "".join(f"\n  {_line(difference, modules)}" for difference in differences[:SHOWN])
     more = f"\n  and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
-    raise AssertionError(f"the programs differ in {len(differences):,} of {len(one.outputs):,} outputs:{lines}{more}")
+    arbitration = arbitrate(
+        Execution("the first program", modules[0], one.inputs, one.outputs),
+        Execution("the second program", modules[1], other.inputs, other.outputs),
+        rtol,
+        atol,
+    )
+    raise AssertionError(
+        f"the programs differ in {len(differences):,} of {len(one.outputs):,} outputs:{lines}{more}\n  {arbitration}"
+    )
 
 
 def _line(difference: Difference, modules: list[Module]) -> str:

@@ -1,0 +1,85 @@
+"""Who is right where XLA computes different numbers for two programs: hloom's own evaluator is asked about both.
+
+XLA may compute a program otherwise than it is written, so that a difference alone says nothing of a rewrite. The
+evaluator (`hloom.evaluate`) computes with numpy, one instruction after the other, and shares no code with XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloom.evaluate import evaluate
+from hloom.ir import Module
+from hloom.runtime.comparison import compare
+from hloom.text import HloomError
+
+MAX_STEPS = 1_000_000
+"""How many instructions the evaluator executes of each program: about ten seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arbitration:
+    """What hloom's evaluator says of two programs whose results XLA gives differ.
+
+    `same` says whether the evaluator finds the same results for both; `xla_agrees` whether XLA's results of the first
+    and of the second program are the evaluator's. `obstacle` is why the evaluator could not tell, else empty.
+    """
+
+    names: tuple[str, str]
+    same: bool = False
+    xla_agrees: tuple[bool, bool] = (False, False)
+    obstacle: str = ""
+
+    def __str__(self) -> str:
+        if self.obstacle:
+            return f"hloom's evaluator cannot tell which is right: {self.obstacle}"
+        one, other = self.names
+        agreement = {
+            (True, True): f"on {one} and on {other}",
+            (True, False): f"on {one}, but not on {other}",
+            (False, True): f"on {other}, but not on {one}",
+            (False, False): f"neither on {one} nor on {other}",
+        }[self.xla_agrees]
+        if not self.same:
+            return f"hloom's evaluator, too, finds that the programs differ; XLA agrees with it {agreement}"
+        blamed = [name for name, agrees in zip(self.names, self.xla_agrees, strict=True) if not agrees]
+        wrong = f": XLA does not compute {' and '.join(blamed)} as written" if blamed else ""
+        return f"hloom's evaluator finds the same results for both; XLA agrees with it {agreement}{wrong}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        if self.obstacle:
+            return {"obstacle": self.obstacle}
+        return {"evaluator_finds_same": self.same, "xla_agrees": dict(zip(self.names, self.xla_agrees, strict=True))}
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A program that XLA ran: what it is called in messages, its inputs, and XLA's outputs."""
+
+    name: str
+    program: Module
+    inputs: Sequence[np.ndarray]
+    outputs: Sequence[np.ndarray]
+
+
+def arbitrate(first: Execution, second: Execution, rtol: float | None = None, atol: float | None = None) -> Arbitration:
+    """Ask the evaluator about two programs for which XLA gives different results."""
+    names = first.name, second.name
+    try:
+        evaluated = [evaluate(run.program, run.inputs, steps=MAX_STEPS) for run in (first, second)]
+    except HloomError as error:
+        return Arbitration(names, obstacle=error.message.partition("\n")[0])
+
+    def agree(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> bool:
+        return not compare(left, right, rtol, atol)
+
+    return Arbitration(
+        names,
+        agree(evaluated[0], evaluated[1]),
+        (agree(first.outputs, evaluated[0]), agree(second.outputs, evaluated[1])),
+    )
