@@ -30,10 +30,12 @@ from hloom.ops.dot_rules import check_dot as check_dot
 from hloom.ops.reducers import COMMUTATIVE as COMMUTATIVE
 from hloom.ops.reducers import reducer_of as reducer_of
 from hloom.ops.rows import COMMON as COMMON
+from hloom.ops.side_effects import CONTROL_PREDECESSORS as CONTROL_PREDECESSORS
 from hloom.ops.side_effects import SideEffects as SideEffects
 from hloom.ops.side_effects import effect_of as effect_of
 from hloom.ops.side_effects import may_drop as may_drop
 from hloom.ops.side_effects import may_merge as may_merge
+from hloom.ops.side_effects import only_yields as only_yields
 
 OPS: dict[str, Op] = {
     **elementwise.ROWS,

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from hloom.ir import Apply, Effect, Graph, Node, Op
 
+CONTROL_PREDECESSORS = "control-predecessors"
+"""The attribute that names what a node waits for."""
 _STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
 """What calls of several graphs do is the first of these that one of them does."""
 
@@ -20,7 +22,16 @@ def effect_of(node: Node) -> Effect | None:
 
 
 def may_drop(node: Node) -> bool:
-    """Whether an unused node may go: its value is all there is to it, or an order that nothing waits for."""
+    """Whether an unused node may go: its value is all there is to it, or an order that nothing waits for.
+
+    A node that waits for others by control dependencies stays, as in XLA (`HloComputation::IsSafelyRemovable`,
+    xla/hlo/ir/hlo_computation.cc); one that others wait for is used.
+    """
+    return not node.attributes.get(CONTROL_PREDECESSORS) and only_yields(node)
+
+
+def only_yields(node: Node) -> bool:
+    """Whether a node's value is all there is to it, or an order that nothing waits for, whatever it waits for."""
     return effect_of(node) in (None, Effect.ORDER)
 
 
@@ -56,7 +67,7 @@ class SideEffects:
 
     def may_drop(self, node: Node) -> bool:
         """As the function `may_drop`."""
-        return self._effect_of(node) in (None, Effect.ORDER)
+        return not node.attributes.get(CONTROL_PREDECESSORS) and self._effect_of(node) in (None, Effect.ORDER)
 
     def _effect_of(self, node: Node) -> Effect | None:
         effect = _own_effect(node)

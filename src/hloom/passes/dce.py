@@ -24,8 +24,8 @@ from hloom.ir import (
     TupleSharding,
     TupleType,
 )
-from hloom.ops import OPS, may_drop
-from hloom.passes.computation_order import callees_first, control_predecessors
+from hloom.ops import CONTROL_PREDECESSORS, OPS, may_drop
+from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.tuple_elements import (
     element_origin,
@@ -45,7 +45,7 @@ _PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
 def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -> Report:
     """Erase nodes without users and side effects, and graphs that the entry does not reach.
 
-    A node whose only users are control successors is erased too; they inherit its control predecessors and operands.
+    A node that waits for others by control dependencies, or that others wait for, stays.
     Calls and fusions lose unused results, and operands that their graphs do not use, if no other call shares the
     graph; asynchronous calls lose such operands. With `collectives=1`, unused collectives are erased as well, except
     those with `constrain_layout`, and so are unused calls whose only effect is collectives. With `parameters=1`,
@@ -147,48 +147,16 @@ def _erase_dead(graph: Graph, touched: set[Node], may_go: Callable[[Node], bool]
     Their operands, and what else calls the graphs that they call, are touched.
     """
     erased = 0
-    awaited = control_predecessors(graph)
     for node in reversed(graph.nodes):
-        if isinstance(node, Parameter) or (node.is_used and not (node in awaited and _is_only_awaited(node))):
+        if isinstance(node, Parameter) or node.is_used or node.attributes.get(CONTROL_PREDECESSORS):
             continue
         if _may_yield_nothing(node, graph) and may_go(node):
             called = node.called_graphs
-            awaited |= _relay_control_dependencies(node)
             graph.erase(node)
             erased += 1
             touched.update(node.inputs)
             touched.update(caller for inner in called for caller in inner.callers)
     return erased
-
-
-def _is_only_awaited(node: Node) -> bool:
-    """Whether nothing needs a node's value, but others in its graph wait for it by control dependencies."""
-    return not node.is_output and all(
-        user.graph is node.graph
-        and node not in user.inputs
-        and node in (user.attributes.get("control-predecessors") or ())
-        and not (isinstance(user, Apply) and user.function is node)
-        for user in node.users
-    )
-
-
-def _relay_control_dependencies(node: Node) -> set[Node]:
-    """Let what waits for a node wait for what the node waited for and was made of, as XLA does; what that is.
-
-    Parameters and constants that wait for nothing are there from the start.
-    """
-    if not node.is_used:
-        return set()
-    before = [
-        other
-        for other in (*(node.attributes.get("control-predecessors") or ()), *node.inputs)
-        if isinstance(other, Apply) or "control-predecessors" in other.attributes
-    ]
-    for user in node.users:
-        kept = [other for other in user.attributes["control-predecessors"] if other is not node]
-        awaited = tuple(dict.fromkeys([*kept, *(other for other in before if other not in user.inputs)]))
-        user.graph.set_attributes(user, user.attributes.changed({"control-predecessors": awaited or None}))
-    return set(before)
 
 
 def _may_go(node: Node) -> bool:
@@ -290,12 +258,16 @@ def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Nod
 
 def _drop_unused_operands(call: Apply, inner: Graph) -> int:
     """Take operands away from a call whose graph does not use them; how many."""
-    unused = {number for number, parameter in enumerate(inner.parameters) if not parameter.is_used}
+    unused = {number for number, parameter in enumerate(inner.parameters) if _is_unused(parameter)}
     if unused:
         call.graph.set_inputs(call, [operand for number, operand in enumerate(call.inputs) if number not in unused])
         for parameter in [inner.parameters[number] for number in sorted(unused)]:
             inner.erase(parameter)
     return len(unused)
+
+
+def _is_unused(parameter: Parameter) -> bool:
+    return not parameter.is_used and not parameter.attributes.get(CONTROL_PREDECESSORS)
 
 
 def _trim_start(start: Node) -> int:
@@ -309,7 +281,7 @@ def _trim_start(start: Node) -> int:
         return 0
     if any(caller not in chain and caller not in ends for caller in inner.callers) or any(map(_says_more, chain)):
         return 0
-    used = [parameter.is_used for parameter in inner.parameters]
+    used = [not _is_unused(parameter) for parameter in inner.parameters]
     count = _drop_unused_operands(start, inner)
     for node in chain if count else ():
         assert isinstance(node.type, TupleType) and operand_types is not None, f"{node!r} yields no operands"
@@ -368,6 +340,8 @@ def _yield_one(fusion: Apply, inner: Graph) -> None:
     graph, (part,) = fusion.graph, inner.root.inputs
     if not isinstance(part, Apply) or not isinstance(part.type, TensorType):
         return
+    if any(user.attributes.get(CONTROL_PREDECESSORS) for user in fusion.users):
+        return  # what takes the element waits for others, which the fusion need not
     element = next(iter(elements_of(fusion.type) or ()))
     root = inner.root
     inner.set_output(part)
@@ -427,7 +401,7 @@ def _erase_parameters(module: Module) -> int:
     aliases = header.get("input_output_alias") or ()
     shared = {alias.parameter for alias in aliases}
     former = list(entry.parameters)
-    kept = [parameter.number for parameter in former if parameter.is_used or parameter.number in shared]
+    kept = [parameter.number for parameter in former if not _is_unused(parameter) or parameter.number in shared]
     if len(kept) == len(former):
         return 0
     position = {number: index for index, number in enumerate(kept)}

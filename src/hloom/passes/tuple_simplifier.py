@@ -101,6 +101,8 @@ def _replace(node: Apply, source: Node) -> None:
             may_go = user.opcode in (_GET, "tuple")  # and what uses it wait for what it waits for, not for its operands
             left = tuple(other for other in awaited if may_go or other not in user.inputs)
             user.graph.set_attributes(user, user.attributes.changed({_WAITS: left or None}))
+    if before:  # what used it waits now
+        node.graph.set_attributes(node, node.attributes.changed({_WAITS: None}))
 
 
 register_pass(

@@ -29,7 +29,7 @@ from hloom.ir import (
     compatible,
     same_shape,
 )
-from hloom.ops import effect_of, may_drop
+from hloom.ops import CONTROL_PREDECESSORS, effect_of, may_drop
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.cycle_detection import CycleDetector
 from hloom.rewrite.expression_compiler import NativeFailure
@@ -449,8 +449,11 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
     """Why a replacement must not be carried out; empty where it may."""
     if rule.native and not rule.effects and effect_of(root) is not None:
         return "the root has an effect beside its value"
-    if root.attributes.get("control-predecessors"):
-        return "the root has control predecessors"
+    for old in (*replacement, *build.consumed):
+        if old.attributes.get(CONTROL_PREDECESSORS):
+            return f"{'the root' if old is root else old.name} has control predecessors"
+        if _is_awaited(old):
+            return f"{'the root' if old is root else old.name} has control successors"
     made = set(build.made)
     for old, fresh in replacement.items():
         if old is fresh:
@@ -464,6 +467,13 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
     if rule.cost is not None and not is_profitable(rule.cost, replacement, build.made):
         return "the module would not get cheaper"
     return ""
+
+
+def _is_awaited(node: Node) -> bool:
+    """Whether others wait for a node by control dependencies, and so for all that it is made of."""
+    return any(
+        user.attributes.refers and node in (user.attributes.get(CONTROL_PREDECESSORS) or ()) for user in node.users
+    )
 
 
 def _carry_attributes(old: Node, fresh: Node, build: Builder) -> None:

@@ -122,6 +122,5 @@ class EGraph:
             isinstance(node, Apply)
             and node.opcode not in OPAQUE
             and "sharding" not in node.attributes
-            and "control-predecessors" not in node.attributes
             and self.effects.may_merge(node)
         )

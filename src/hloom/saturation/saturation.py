@@ -3,7 +3,8 @@
 Equality saturation (Tate et al. 2009; egg, Willsey et al. 2021; for tensor programs Tensat, Yang et al. 2021). It
 starts from what `simplify-xla` makes of the program, which so is one of the forms: the result never costs more. Loops,
 calls and branches are single values in the graph around them, and their own graphs are saturated apart. Graphs of
-fragments, in which names or types are missing, stay as `simplify-xla` leaves them.
+fragments, in which names or types are missing, and graphs with control dependencies, which say when instructions run and
+not only what they yield, stay as `simplify-xla` leaves them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from hloom.passes import (
     ValueNumbering,
     apply_in_place,
     callees_first,
+    control_predecessors,
     cse,
     dce,
     register_pass,
@@ -168,7 +170,7 @@ def _run(
     known: dict[Graph, Cost] = {}
     numbering, effects = ValueNumbering(), SideEffects()
     for graph in callees_first(module):
-        if _is_small(graph) or _is_fused(graph) or not _is_complete(graph):
+        if _is_small(graph) or _is_fused(graph) or control_predecessors(graph) or not _is_complete(graph):
             continue
         costs = _Costs(graph, cost, device_of_costs, known)
         egraph = EGraph(graph, numbering, effects)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 from hloom.analysis import derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType
-from hloom.ops import may_drop
+from hloom.ops import may_drop, only_yields
 from hloom.passes.computation_order import has_control_dependencies, tracer
 from hloom.passes.rules.loop_state import (
     MAX_CONSTANT_ELEMENTS,
@@ -287,4 +287,4 @@ def _constant_or_node(node: Node) -> Hashable:
 
 
 def _has_no_effects(graph: Graph) -> bool:
-    return all(may_drop(node) for node in graph.nodes)
+    return all(map(only_yields, graph.nodes))
