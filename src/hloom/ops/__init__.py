@@ -27,6 +27,10 @@ from hloom.ops import (
 from hloom.ops.convolution_rules import check_convolution as check_convolution
 from hloom.ops.dot_rules import DotNumbers as DotNumbers
 from hloom.ops.dot_rules import check_dot as check_dot
+from hloom.ops.fused_computations import FUSIBLE as FUSIBLE
+from hloom.ops.fused_computations import SIMPLE_IN_FUSIONS as SIMPLE_IN_FUSIONS
+from hloom.ops.fused_computations import fixed_form as fixed_form
+from hloom.ops.fused_computations import is_fused as is_fused
 from hloom.ops.reducers import COMMUTATIVE as COMMUTATIVE
 from hloom.ops.reducers import reducer_of as reducer_of
 from hloom.ops.rows import COMMON as COMMON

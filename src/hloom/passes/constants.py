@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.ir import Apply, Attributes, Constant, Graph, Literal, Module, Node, TensorType, Type, infer_type
-from hloom.ops import OPS
+from hloom.ops import OPS, fixed_form
 from hloom.rewrite import Report, array_value, literal_value
 
 
@@ -23,6 +23,8 @@ def canonicalize_constants(module: Module) -> Report:
     touched = report.touched = set[Node]()
     module.index_users()
     for graph in module.graphs:
+        if fixed_form(graph):
+            continue
         for node in list(graph.nodes):
             if isinstance(node, Constant) and node.is_used and not node.attributes:
                 made = _canonicalize(graph, node)

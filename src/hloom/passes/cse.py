@@ -26,7 +26,7 @@ from hloom.ir import (
     Referent,
     TensorType,
 )
-from hloom.ops import SideEffects
+from hloom.ops import SideEffects, fixed_form
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
@@ -53,7 +53,8 @@ def cse(module: Module) -> Report:
     graphs = 0 if module.has_closures else _merge_graphs(module, numbering)
     called = [graph for graph in module.graphs if graph.callers]
     for graph in module.graphs:
-        report.erased += _merge_nodes(graph, numbering, effects)
+        if not fixed_form(graph):
+            report.erased += _merge_nodes(graph, numbering, effects)
     report.changes = graphs
     if report.erased:
         graphs += _erase_uncalled(module, called)

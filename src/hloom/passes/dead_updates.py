@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.ir import Apply, Graph, Module, Node
+from hloom.ops import fixed_form
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass
@@ -34,7 +35,8 @@ def eliminate_dead_updates(module: Module) -> Report:
         return report
     module.index_users()
     for graph in module.graphs:
-        report.changes += _eliminate(graph, report.touched)
+        if not fixed_form(graph):
+            report.changes += _eliminate(graph, report.touched)
     return report
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from hloom.analysis import is_plain_call
-from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter
+from hloom.ir import Apply, Attributes, Graph, Missing, Module, Node, Parameter
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
@@ -18,6 +18,9 @@ from hloom.text import HloomError
 
 MAX_NODES = 4_000_000
 """How many instructions a module may grow to: calls of calls may multiply without end."""
+MANUAL_BODY = "xla.sdy.manual_computation_body"
+"""What the names of bodies of manual computations begin with (`kManualComputationBodyFuncName`,
+xla/service/spmd/shardy/constants.h)."""
 COPIES_FOR_A_NODE = 100
 """How many instructions may be copied for each that a module has, unless MAX_NODES are fewer."""
 LEAST_COPIES = 20_000
@@ -27,10 +30,11 @@ LEAST_COPIES = 20_000
 def inline(module: Module, limit: int | str | None = None, once: int | str = 0) -> Report:
     """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
 
-    Calls stay that control dependencies name, that say `inlineable="false"` among their frontend attributes, that have
-    a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and those that
-    are left when `limit` instructions are copied (`copy_limit` unless it is said). With `once=1`, graphs stay that
-    are called more than once: no instruction is copied.
+    Calls stay that control dependencies name, that say `inlineable` with another value than "true" among their frontend
+    attributes ("false", or "xla_late": once the compiler has simplified), that run a manual computation of Shardy's,
+    that have a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and
+    those that are left when `limit` instructions are copied (`copy_limit` unless it is said). With `once=1`, graphs
+    stay that are called more than once: no instruction is copied.
     """
     if once not in (0, 1):
         raise HloomError(f"inline: once is 0 or 1, not '{once}'")
@@ -135,8 +139,23 @@ def _is_open_fusion(node: Node) -> bool:
 
 
 def _is_kept(node: Node) -> bool:
-    frontend = node.attributes.get("frontend_attributes") or ()
-    return "backend_config" in node.attributes or ("inlineable", "false") in frontend
+    if "backend_config" in node.attributes or _frontend(node.attributes).get("inlineable", "true") != "true":
+        return True
+    return any(_is_manual(graph, node) for graph in node.called_graphs)
+
+
+def _is_manual(called: Graph, call: Node) -> bool:
+    """Whether a call runs the body of a manual computation, which Shardy takes for what a shard computes.
+
+    As `InlineUnderShardy` (xla/service/call_inliner.cc); GSPMD's bodies stand between instructions that say so.
+    """
+    if MANUAL_BODY in called.name or "xla.sdy.manual_axes" in _frontend(call.attributes):
+        return True
+    return "shmap_body" in called.name and "xla.sdy.meshes" in _frontend(call.graph.module.attributes)
+
+
+def _frontend(attributes: Attributes) -> dict[str, str]:
+    return dict(attributes.get("frontend_attributes") or ())
 
 
 def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any, Any]:

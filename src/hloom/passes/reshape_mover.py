@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, default_layout
-from hloom.ops import OPS
+from hloom.ops import OPS, fixed_form
 from hloom.passes.dce import erase_dead
 from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass, until_settled
@@ -44,6 +44,8 @@ def move_reshapes(module: Module) -> Report:
     touched = report.touched = set[Node]()
     module.index_users()
     for graph in [] if module.has_closures else module.graphs:
+        if fixed_form(graph):
+            continue
         for members in _connected(graph):
             region = _Region.of(members)
             form = _better_form(region)

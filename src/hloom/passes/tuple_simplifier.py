@@ -14,6 +14,7 @@ RelayControlDependenciesSafely).
 from __future__ import annotations
 
 from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.ops import fixed_form
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.dimensions import lost_in_replacement
@@ -38,7 +39,7 @@ def simplify_tuples(module: Module, entry: int | str = 1, thread: str | None = N
     module.index_users()
     for graph in module.graphs:
         is_left = not entry and module.is_entry(graph)
-        if not is_left and thread in (None, graph.execution_thread or "main"):
+        if not is_left and not fixed_form(graph) and thread in (None, graph.execution_thread or "main"):
             report.changes += _simplify(graph)
     return report
 

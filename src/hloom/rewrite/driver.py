@@ -29,7 +29,7 @@ from hloom.ir import (
     compatible,
     same_shape,
 )
-from hloom.ops import CONTROL_PREDECESSORS, effect_of, may_drop
+from hloom.ops import CONTROL_PREDECESSORS, SIMPLE_IN_FUSIONS, effect_of, fixed_form, is_fused, may_drop
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.cycle_detection import CycleDetector
 from hloom.rewrite.expression_compiler import NativeFailure
@@ -129,7 +129,7 @@ def _reason_at(candidate: Candidate, node: Apply) -> str:
         if replacement is None:
             reason = build.reason or _NO_MATCH
             return f"{reason}: {build.culprit!r}" if build.culprit is not None else reason
-        return _obstacle(candidate.rule, node, replacement, build)
+        return _obstacle(candidate.rule, node, replacement, build, {})
     except TypeProblem as problem:
         return problem.message
     finally:
@@ -154,6 +154,7 @@ class _Driver:
         self.passed_over: dict[PassedOver, int] = {}
         self.checked: set[Node] | None = None
         """What `check` need not look at any more, where that is done at the first visit; None where it was done."""
+        self.fixed: dict[Graph, str] = {}
         self.inference = Inference()
         self.cycles = CycleDetector(module.node_count)
         self.most = _MAX_REWRITES_PER_NODE * module.node_count + _MIN_MAX_REWRITES
@@ -289,7 +290,7 @@ class _Driver:
                 replacement, obstacle = None, build.reason or _NO_MATCH
             else:
                 replacement = replacement_of(result, node)
-                obstacle = _obstacle(candidate.rule, node, replacement, build)
+                obstacle = _obstacle(candidate.rule, node, replacement, build, self.fixed)
         except TypeProblem as problem:
             replacement, obstacle = None, problem.message
         except HloomError as error:
@@ -445,8 +446,8 @@ def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:
     return users
 
 
-def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder) -> str:
-    """Why a replacement must not be carried out; empty where it may."""
+def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder, fixed: dict[Graph, str]) -> str:
+    """Why a replacement must not be carried out; empty where it may. `fixed` remembers what `fixed_form` says."""
     if rule.native and not rule.effects and effect_of(root) is not None:
         return "the root has an effect beside its value"
     for old in (*replacement, *build.consumed):
@@ -454,6 +455,9 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
             return f"{'the root' if old is root else old.name} has control predecessors"
         if _is_awaited(old):
             return f"{'the root' if old is root else old.name} has control successors"
+    obstacle = _fusion_obstacle(root.graph, build.made, fixed)
+    if obstacle:
+        return obstacle
     made = set(build.made)
     for old, fresh in replacement.items():
         if old is fresh:
@@ -467,6 +471,16 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder)
     if rule.cost is not None and not is_profitable(rule.cost, replacement, build.made):
         return "the module would not get cheaper"
     return ""
+
+
+def _fusion_obstacle(graph: Graph, made: Sequence[Node], fixed: dict[Graph, str]) -> str:
+    """Why nothing may be replaced in a computation, or not by this, because of the fusion that calls it."""
+    if not is_fused(graph):
+        return ""
+    if graph not in fixed:
+        fixed[graph] = fixed_form(graph)
+    foreign = next((node.opcode for node in made if node.opcode not in SIMPLE_IN_FUSIONS), "")
+    return fixed[graph] or (f"a rule puts no {foreign} into a kLoop fusion" if foreign else "")
 
 
 def _is_awaited(node: Node) -> bool:

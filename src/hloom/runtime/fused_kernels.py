@@ -15,11 +15,11 @@ import numpy as np
 
 from hloom.hlo import print_module
 from hloom.ir import Apply, Graph, Literal, Module, Node, TensorType, TupleType, Type, default_layout, equal
-from hloom.ops import OPS
+from hloom.ops import FUSIBLE, OPS
 from hloom.runtime import worker_client, xla_queries
 from hloom.runtime.comparison import Difference, first_difference
 from hloom.runtime.inputs import random_inputs
-from hloom.runtime.inside_jit import FUSIBLE, fill_layouts
+from hloom.runtime.inside_jit import fill_layouts
 from hloom.runtime.legalization import text_for_xla
 from hloom.runtime.run import run
 from hloom.text import HloomError

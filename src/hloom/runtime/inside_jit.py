@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from hloom.hlo import read_proto, write_proto
 from hloom.ir import Graph, Layout, Module, Node, TensorType, Type, default_layout, map_leaves
-from hloom.ops import elementwise
+from hloom.ops import FUSIBLE
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation, failure
 from hloom.text import HloomError, Unsupported
@@ -145,35 +145,6 @@ def _switch_cache(is_enabled: bool) -> None:
     """Turn the persistent cache on or off; jax asks for the switch only once, until the cache is reset."""
     jax_internals().jax.config.update(_CACHE, is_enabled)
     jax_internals().cache.reset_cache()
-
-
-_NOT_FUSIBLE = {"add-dependency", "opt-barrier", "stochastic-convert", "tuple-select"}
-FUSIBLE = (frozenset(elementwise.ROWS) - _NOT_FUSIBLE) | {
-    "bitcast",
-    "bitcast-convert",
-    "broadcast",
-    "concatenate",
-    "constant",
-    "convert",
-    "copy",
-    "dynamic-slice",
-    "dynamic-update-slice",
-    "gather",
-    "get-tuple-element",
-    "iota",
-    "map",
-    "pad",
-    "parameter",
-    "reduce",
-    "reduce-precision",
-    "reduce-window",
-    "reshape",
-    "reverse",
-    "slice",
-    "transpose",
-    "tuple",
-}
-"""Opcodes that fusion emitters take (xla/service/elemental_ir_emitter.cc); a module's own fusions may hold more."""
 
 
 def fused_opcodes(module: Module) -> Set[str]:

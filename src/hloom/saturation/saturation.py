@@ -3,8 +3,8 @@
 Equality saturation (Tate et al. 2009; egg, Willsey et al. 2021; for tensor programs Tensat, Yang et al. 2021). It
 starts from what `simplify-xla` makes of the program, which so is one of the forms: the result never costs more. Loops,
 calls and branches are single values in the graph around them, and their own graphs are saturated apart. Graphs of
-fragments, in which names or types are missing, and graphs with control dependencies, which say when instructions run and
-not only what they yield, stay as `simplify-xla` leaves them.
+fragments, in which names or types are missing, and graphs with control dependencies, which say when instructions run
+and not only what they yield, stay as `simplify-xla` leaves them.
 """
 
 from __future__ import annotations
