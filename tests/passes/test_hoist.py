@@ -327,3 +327,39 @@ def test_constant_tuples_sink():
     for name in ("condition", "body"):
         taken = [node for node in loop.attributes[name].nodes if node.opcode == "get-tuple-element"]
         assert sorted(node.inputs[0].opcode for node in taken) == ["constant", "parameter"]
+
+
+CALLED = "called {{ v = f32[2,2] parameter(0) {inner} ROOT d = f32[2,2] sine(v) }}\n"
+CALL = "  d = f32[2,2] call(m), to_apply=called\n  y = f32[2,2] add(x, d)"
+
+
+def test_calls_of_what_does_not_change_come_out():
+    before = CALLED.format(inner="") + text(CALL)
+    result, report = hoisted(before)
+    assert report.changes == 1
+    [loop_node] = [node for node in result.entry.nodes if node.opcode == "while"]
+    assert "call" in [node.opcode for node in result.entry.nodes]
+    assert "call" not in [node.opcode for node in loop_node.attributes["body"].nodes]
+    assert_same_outputs(module_of(before), result)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        'q = f32[2,2] custom-call(v), custom_call_target="f"',
+        'q = f32[2,2] custom-call(v), custom_call_target="f", custom_call_has_side_effect=true',
+        "q = f32[2,2] while(v), condition=forever, body=same",
+        "p = pred[] constant(true) q = f32[2,2] conditional(p, v, v), true_computation=same, false_computation=same",
+        "q = f32[2,2] call(v), to_apply=deeper",
+    ],
+    ids=["an opaque call", "an effect", "a loop", "a branch", "a loop in what is called"],
+)
+def test_calls_of_what_may_never_end_stay(inner: str):
+    """The loop may not run at all."""
+    functions = (
+        "same { v = f32[2,2] parameter(0) ROOT n = f32[2,2] negate(v) }\n"
+        "forever { v = f32[2,2] parameter(0) ROOT t = pred[] constant(true) }\n"
+        "deeper { v = f32[2,2] parameter(0) ROOT w = f32[2,2] while(v), condition=forever, body=same }\n"
+    )
+    _, report = hoisted(functions + CALLED.format(inner=inner) + text(CALL))
+    assert report.changes == 0

@@ -33,6 +33,8 @@ def test_calls_of_calls_are_put_in_place():
 def test_calls_that_ask_to_stay_do():
     for more in (
         ', frontend_attributes={inlineable="false"}',
+        ', frontend_attributes={inlineable="xla_late"}',
+        ', frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\\"x\\"}>"}',
         ', backend_config={"a":1}',
         ", control-predecessors={x}",
     ):
@@ -146,3 +148,32 @@ def test_only_what_is_called_once_on_demand():
     assert not apply(result, "inline(once=1)")[1].changed
     with pytest.raises(HloomError, match="inline: once is 0 or 1, not 'twice'"):
         inlined(CALLED.format(more=""), "inline(once=twice)")
+
+
+MANUAL = """
+HloModule m{header}
+{name} {{ x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }}
+ENTRY e {{ x = f32[4] parameter(0) ROOT r = f32[4] call(x), to_apply={name} }}
+"""
+SHARDY = ", frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2]>}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "opcode"),
+    [
+        ("xla.sdy.manual_computation_body.3", "", "call"),
+        ("xla.sdy.inlinable_manual_computation_body", "", "negate"),
+        ("shmap_body.2", "", "negate"),
+        ("shmap_body.2", SHARDY, "call"),
+        ("f", SHARDY, "negate"),
+    ],
+)
+def test_bodies_of_manual_computations_stay_for_shardy(name: str, header: str, opcode: str):
+    """As InlineUnderShardy in XLA's call_inliner.cc: Shardy takes them for what a shard computes."""
+    result, _ = inlined(MANUAL.format(name=name, header=header))
+    assert result.entry.root.opcode == opcode
+
+
+def test_what_says_that_it_may_go_goes():
+    result, _ = inlined(CALLED.format(more=', frontend_attributes={inlineable="true"}'))
+    assert "call" not in [node.opcode for node in result.nodes()]

@@ -40,8 +40,8 @@ CHEAP = frozenset(
     )
 )  # fmt: skip
 """What is not worth a further element of the state by itself."""
-STAYING = frozenset(("call", "conditional", "custom-call", "while"))
-"""What may cost anything, or never end, where the loop would not run at all."""
+STAYING = frozenset(("conditional", "custom-call", "while"))
+"""What may cost anything, or never end, where the loop would not run at all; so may a call of a graph that has some."""
 _GET = "get-tuple-element"
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
@@ -222,7 +222,7 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
     """Whether a node may be computed before the loop: all that goes in is there, and it has no effect."""
     if not isinstance(node, Apply) or not node.has_row or any(operand not in invariant for operand in node.inputs):
         return False
-    if node.type is None or node.opcode in STAYING or not may_merge(node):
+    if node.type is None or _may_never_end(node) or not may_merge(node):
         return False
     if any(not referent.is_graph for referent in node.attributes.referents()):
         return False
@@ -230,6 +230,22 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
         return True
     only_taken_apart = not node.is_output and all(user.opcode == _GET for user in node.users)
     return isinstance(node.type, TupleType) and ((node.opcode == "tuple" and not node.is_output) or only_taken_apart)
+
+
+def _may_never_end(node: Node) -> bool:
+    """Whether a node, or what it calls, is of the opcodes that stay, or is a call that nothing is known of."""
+    pending, seen = [node], set[Graph]()
+    while pending:
+        current = pending.pop()
+        if current.opcode in STAYING:
+            return True
+        for graph in current.called_graphs if current.opcode == "call" else ():
+            if graph.is_declared or graph.output is None or graph.missing:
+                return True
+            if graph not in seen:
+                seen.add(graph)
+                pending += graph.nodes
+    return False
 
 
 def _values_that_go_in(

@@ -95,7 +95,7 @@ def legalize(module: Module, partitions: int = 1) -> Module:
     _drop_token_parameters(copy.entry)
     for graph in copy.graphs:
         graph.execution_thread = None
-        _drop_layouts(graph)
+        drop_layouts(graph)
     if module.is_scheduled and partitions > 1:
         partitions_to_replicas(copy, partitions)
     _trim_header(copy, module.is_scheduled)
@@ -322,7 +322,8 @@ def _drop_token_parameters(entry: Graph) -> None:
             emitter.finish(emitter.apply("after-all", (), TOKEN))
 
 
-def _drop_layouts(graph: Graph) -> None:
+def drop_layouts(graph: Graph) -> None:
+    """Let XLA choose the layouts of values again, but for those that a custom call asks for."""
     for node in graph.nodes:
         if isinstance(node.type, BufferType):
             raise Unsupported(f"{node.name} in {graph.name}: a buffer, {node.type}, cannot be run")

@@ -20,6 +20,7 @@ from hloom.ir import Module
 from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, program_call
 from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.legalization import drop_layouts
 from hloom.runtime.replay import replayed
 from hloom.text import HloomError, Unsupported
 
@@ -70,6 +71,8 @@ class JaxTracing:
             except Exception as error:
                 text = str(error).strip().partition("\n")[0] or type(error).__name__
                 raise HloomError(text) from error
+        for graph in module.graphs:  # a lone transpose has the layout that moves nothing, which is in no one's way yet
+            drop_layouts(graph)
         return Traced(module, structures[-1])
 
     def counterpart(self, function: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import rustworkx
@@ -29,18 +29,24 @@ BRANCHING: Mapping[str, bool | float | int] = {
     "mip_heuristic_run_rins": False,
 }
 """How HiGHS searches: sums regrouped in many ways have weak bounds, and many cheap branches close them soonest."""
+SLACK = 1e-9
+"""By how much equal costs may differ, relative to the most that a node costs: the solver adds up in doubles."""
 ROUNDS = 4
 """How often options are left out: each time, classes that nothing else needs go, and more becomes known of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionModel:
-    """The nodes that may be chosen of each class, the classes that each needs, what it costs, the classes wanted."""
+    """The nodes that may be chosen of each class, the classes that each needs, what it costs, the classes wanted.
+
+    `seconds_of` decides among programs of equal costs, where it is not empty.
+    """
 
     options: Mapping[int, Sequence[Node]]
     operands: Mapping[Node, tuple[int, ...]]
     cost_of: Mapping[Node, float]
     roots: Sequence[int]
+    seconds_of: Mapping[Node, float] = field(default_factory=dict)
 
     def solve(self) -> tuple[dict[int, Node], float] | None:
         """A node of each class that may be needed, those of the cheapest program found, and what none costs less than.
@@ -92,7 +98,8 @@ class ExtractionModel:
         parts: list[ExtractionModel] = []
         for members in rustworkx.connected_components(graph):
             own = {numbers[member]: self.options[numbers[member]] for member in sorted(members)}
-            parts.append(ExtractionModel(own, operands, self.cost_of, [number for number in own if number in always]))
+            wanted = [number for number in own if number in always]
+            parts.append(ExtractionModel(own, operands, self.cost_of, wanted, self.seconds_of))
         return parts
 
     def _least(self) -> float:
@@ -129,6 +136,8 @@ class ExtractionModel:
         if solved is None:
             return None
         values, bound = solved
+        if self.seconds_of:
+            values = self._fastest(list(columns), values, costs, upper, rows, len(levels))
         choice = {
             number: max(options, key=lambda option: (values[columns[option]] > 0.5, -self.cost_of[option]))
             for number, options in self.options.items()
@@ -136,13 +145,31 @@ class ExtractionModel:
         }
         return choice, bound * scale
 
+    def _fastest(
+        self,
+        columns: Sequence[Node],
+        values: np.ndarray,
+        costs: np.ndarray,
+        upper: np.ndarray,
+        rows: Sequence[Constraint],
+        continuous: int,
+    ) -> np.ndarray:
+        """Of the solutions that cost no more than one, that of the fewest seconds that is found."""
+        own = costs[: len(columns)]
+        budget = Constraint(np.arange(len(columns)), own, float(own @ np.round(values[: len(columns)])) + SLACK)
+        seconds = np.zeros(len(costs))
+        seconds[: len(columns)] = [self.seconds_of[option] for option in columns]
+        scale = seconds.max() or 1.0
+        solved = minimize(seconds / scale, np.zeros(len(costs)), upper, [*rows, budget], continuous, BRANCHING)
+        return values if solved is None else solved[0]
+
     def reduced(self) -> ExtractionModel:
         """The model without nodes that a cheapest program can do without."""
         model = self
         for _ in range(ROUNDS):
             bits, required = model._required()
             kept = {number: model._worth_choosing(number, bits, required) for number in model.options}
-            smaller = ExtractionModel(kept, self.operands, self.cost_of, self.roots)._reachable()
+            smaller = ExtractionModel(kept, self.operands, self.cost_of, self.roots, self.seconds_of)._reachable()
             if sum(map(len, smaller.options.values())) == sum(map(len, model.options.values())):
                 break
             model = smaller
@@ -209,7 +236,7 @@ class ExtractionModel:
                         seen[operand] = None
                         pending.append(operand)
         options = {number: own for number, own in self.options.items() if number in seen}
-        return ExtractionModel(options, self.operands, self.cost_of, self.roots)
+        return ExtractionModel(options, self.operands, self.cost_of, self.roots, self.seconds_of)
 
     def _all(self) -> Iterable[Node]:
         return (option for options in self.options.values() for option in options)

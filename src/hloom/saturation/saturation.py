@@ -9,6 +9,7 @@ and not only what they yield, stay as `simplify-xla` leaves them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ MAX_RUNS = 6
 """Bounds how often a module is saturated again from its cheaper form; usually the second run finds nothing."""
 COST_ROUNDING = 1e-9
 """Relative difference below which two costs are equal: sums of the same numbers in another order."""
+TIE = 1e-3
+"""What the time of the whole program counts for beside FLOPs or bytes."""
 SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
 NOT_HERE = frozenset(("while", "conditional", "call", "fusion", "tuple", "get-tuple-element", "custom-call"))
@@ -83,9 +86,10 @@ def saturate(
 
     `rules` are those of `simplify-xla` and `EXPLORATION`, unless given. `cost` is one of COSTS: of all instructions'
     bytes accessed or FLOPs and transcendentals, as `hloom cost` counts them, or their seconds by the roofline of the
-    device `on`; or a function of an instruction. At most `nodes` are made for a graph in `rounds`; after `seconds` no
-    round begins, and the result depends on how fast the machine is. Raises HloomError for another cost, and as `cost`
-    does.
+    device `on`; or a function of an instruction. Of forms that cost the same, the seconds decide. FLOPs leave out what
+    moves data (reshapes, transposes, slices, concatenations), bytes what computes: by either, the form may take longer.
+    At most `nodes` are made for a graph in `rounds`; after `seconds` no round begins, and the result depends on how
+    fast the machine is. Raises HloomError for another cost, and as `cost` does.
     """
     copy = module.clone()
     _, done = _saturate_in_place(copy, rules, cost, on, nodes, rounds, seconds)
@@ -181,23 +185,29 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a module costs, each graph counted once, and how many nodes it has."""
+    """What a module costs and how many seconds it takes, each graph counted once, and how many nodes it has."""
 
     cost: float
+    seconds: float
     nodes: int
 
     def is_below(self, other: _Size) -> bool:
-        """Whether the cost is lower, or equal but for rounding with fewer nodes: no chain of modules falls forever."""
-        slack = COST_ROUNDING * abs(other.cost)
-        return self.cost < other.cost - slack or (self.cost <= other.cost + slack and self.nodes < other.nodes)
+        """Whether the cost, of equal ones the seconds, of equal ones the nodes are fewer: no chain falls forever."""
+        for own, before in ((self.cost, other.cost), (self.seconds, other.seconds)):
+            slack = COST_ROUNDING * abs(before)
+            if abs(own - before) > slack:
+                return own < before
+        return self.nodes < other.nodes
 
 
 def _size(module: Module, cost: str | Callable[[Node], float], on: Device) -> _Size:
-    total, known = 0.0, dict[Graph, Cost]()
+    total, seconds, known = 0.0, 0.0, dict[Graph, Cost]()
     for graph in callees_first(module):
         if not _is_fused(graph) and _is_complete(graph):
-            total += sum(map(_Costs(graph, cost, on, known), graph.nodes))
-    return _Size(total, module.node_count)
+            costs = _Costs(graph, cost, on, known)
+            total += sum(map(costs.amount, graph.nodes))
+            seconds += costs.whole
+    return _Size(total, seconds, module.node_count)
 
 
 def _joined(before: Sequence[SaturatedGraph], after: Sequence[SaturatedGraph]) -> list[SaturatedGraph]:
@@ -227,7 +237,8 @@ def _saturate_graph(
         if not work.run_round():
             is_saturated = not work.is_exhausted
             break
-    chosen = extract(egraph, roots, costs.renewed(), program)
+    costs = costs.renewed()
+    chosen = extract(egraph, roots, costs, program, costs.seconds if costs.measure == "flops" else None)
     _write(graph, egraph, chosen.choice)
     return SaturatedGraph(
         graph.name, egraph.size, rounds_done, is_saturated, before, chosen.cost, chosen.bound, work.fired
@@ -250,17 +261,24 @@ def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
 
 
 class _Costs:
-    """What nodes of a graph cost by one measure; among equals another one decides.
+    """What nodes of a graph cost by one measure; among equals their time decides.
 
     What called graphs cost is `known` as far as it was asked for: callees no longer change when a caller is counted.
+    `whole` are the seconds that the graph took at first: as many more count for less than one FLOP or byte.
     """
 
     def __init__(
-        self, graph: Graph, measure: str | Callable[[Node], float], on: Device, known: dict[Graph, Cost]
+        self,
+        graph: Graph,
+        measure: str | Callable[[Node], float],
+        on: Device,
+        known: dict[Graph, Cost],
+        whole: float | None = None,
     ) -> None:
         self.graph, self.measure, self.on, self.known = graph, measure, on, known
         self.analysis = CostAnalysis(call_graph_of(graph, graph.callees(), known), LOOPED, {}, known)
         self._compute = ComputeTime(on, self.analysis)
+        self.whole = math.fsum(map(self.seconds, graph.nodes)) or 1.0 if whole is None else whole
 
     @property
     def are_given(self) -> bool:
@@ -269,9 +287,16 @@ class _Costs:
 
     def renewed(self) -> _Costs:
         """The same for the graph as it is now, with the graphs that were added."""
-        return _Costs(self.graph, self.measure, self.on, self.known)
+        return _Costs(self.graph, self.measure, self.on, self.known, self.whole)
 
-    def __call__(self, node: Node) -> float:
+    def seconds(self, node: Node) -> float:
+        """The time of a node by the device's roofline."""
+        if not isinstance(node, Apply) or node.opcode in NOT_HERE:
+            return 0.0
+        return max(self._compute.seconds(node)[0], self.analysis.own(node).bytes_accessed / self.on.memory_bandwidth)
+
+    def amount(self, node: Node) -> float:
+        """What a node costs by the measure alone."""
         if not isinstance(node, Apply):
             return 0.0
         if not isinstance(self.measure, str):
@@ -279,13 +304,13 @@ class _Costs:
         if node.opcode in NOT_HERE:
             return 0.0
         cost = self.analysis.own(node)
-        operations = cost.flops + cost.transcendentals
-        if self.measure == "bytes":
-            return cost.bytes_accessed + 1e-9 * operations
-        if self.measure == "flops":
-            return operations + 1e-9 * cost.bytes_accessed
-        seconds, _ = self._compute.seconds(node)
-        return max(seconds, cost.bytes_accessed / self.on.memory_bandwidth) + 1e-21 * cost.bytes_accessed
+        if self.measure == "seconds":
+            return self.seconds(node) + 1e-21 * cost.bytes_accessed
+        return cost.bytes_accessed if self.measure == "bytes" else cost.flops + cost.transcendentals
+
+    def __call__(self, node: Node) -> float:
+        decides = self.measure in ("bytes", "flops") and isinstance(node, Apply) and node.opcode not in NOT_HERE
+        return self.amount(node) + (TIE * self.seconds(node) / self.whole if decides else 0.0)
 
 
 def _default_rules() -> list[Rule]:
