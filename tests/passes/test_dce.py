@@ -384,3 +384,27 @@ def test_asynchronous_calls_that_keep_their_operands(text: str):
     assert all(len(start.inputs) == len(start.called_graphs[0].parameters) for start in starts)
     before = [node for node in hloom.parse(text).entry.nodes if node.opcode == "async-start"]
     assert [start.type for start in starts] == [start.type for start in before]
+
+
+def test_results_of_a_called_loop_that_nothing_needs_go():
+    """The call yields the loop's state as it is: its elements are taken apart, and the loop stores no array any more."""
+    state = "(s32[], f32[8], f32[10,8])"
+    text = f"""
+    b {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8] get-tuple-element(s), index=1
+      a = f32[10,8] get-tuple-element(s), index=2 o = s32[] constant(1) z = s32[] constant(0) j = s32[] add(i, o)
+      y = f32[8] tanh(x) v = f32[1,8] reshape(y) u = f32[10,8] dynamic-update-slice(a, v, i, z)
+      ROOT r = {state} tuple(j, y, u) }}
+    c {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(10)
+      ROOT p = pred[] compare(i, n), direction=LT }}
+    f {{ x = f32[8] parameter(0) a = f32[10,8] parameter(1) z = s32[] constant(0) t = {state} tuple(z, x, a)
+      ROOT w = {state} while(t), condition=c, body=b }}
+    ENTRY e {{ x = f32[8] parameter(0) a = f32[10,8] parameter(1) q = {state} call(x, a), to_apply=f
+      ROOT g = f32[8] get-tuple-element(q), index=1 }}"""
+    before = module_of(text)
+    after, _ = apply(before, "dce")
+    verify(after)
+    assert str(after.entry["q"].type) == "(f32[8])"
+    assert_same_outputs(before, after)
+    simple, _ = apply(before, "simplify")
+    assert "dynamic-update-slice" not in [node.opcode for node in simple.nodes()]
+    assert not apply(after, "dce")[1].changed

@@ -6,7 +6,7 @@ xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from hloom.ir import (
@@ -23,6 +23,7 @@ from hloom.ir import (
     TensorType,
     TupleSharding,
     TupleType,
+    Type,
 )
 from hloom.ops import CONTROL_PREDECESSORS, OPS, may_drop
 from hloom.passes.computation_order import callees_first
@@ -246,7 +247,9 @@ def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Nod
     inner = next(iter(call.called_graphs))
     types, used, root = elements_of(call.type), only_elements(call), inner.root
     count = 0
-    if types and used and len(used) < len(types) and root.opcode == "tuple":
+    if types and used and len(used) < len(types) and (root.opcode == "tuple" or call.opcode == "call"):
+        if root.opcode != "tuple":
+            _take_apart(inner, types)
         kept = sorted(used)
         count = len(types) - len(kept)
         _yield_some(call, inner, kept)
@@ -308,6 +311,14 @@ def _async_chain(start: Node) -> tuple[set[Node], set[Node]]:
 def _says_more(node: Node) -> bool:
     """Whether an attribute says something of each operand of an asynchronous call."""
     return any(name in node.attributes for name in ("origin", "output_to_operand_aliasing", "sharding"))
+
+
+def _take_apart(inner: Graph, types: Sequence[Type]) -> None:
+    """Let a graph that yields a tuple as it is made, by a loop or a call, yield a tuple of its elements."""
+    root = inner.root
+    get = OPS["get-tuple-element"]
+    parts = [inner.add_apply(get, [root], part, {"index": number}) for number, part in enumerate(types)]
+    inner.set_output(inner.add_apply(OPS["tuple"], parts, root.type))
 
 
 def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:

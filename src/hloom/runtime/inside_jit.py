@@ -18,6 +18,7 @@ from typing import Any, Literal
 from hloom.hlo import read_proto, write_proto
 from hloom.ir import Graph, Layout, Module, Node, TensorType, Type, default_layout, map_leaves
 from hloom.ops import FUSIBLE
+from hloom.runtime.in_place_copies import insert_copies
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation, failure
 from hloom.text import HloomError, Unsupported
@@ -77,6 +78,7 @@ class _Callback:
             if not apply_transformation(self.transformation, module, subject):
                 return None
             check_fusions(module, known)
+            insert_copies(module)
             fill_layouts(module)
             return write_proto(module, "hlo_module")
         except Exception as error:
