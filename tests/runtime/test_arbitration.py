@@ -17,7 +17,7 @@ ENTRY e { x = f32[] parameter(0) z = s32[] constant(0) t = (s32[], f32[]) tuple(
 """XLA's CPU compiler takes this loop, which runs once, for one that never runs."""
 NEGATION = "ENTRY e { x = f32[] parameter(0) ROOT y = f32[] negate(x) }"
 IDENTITY = "ENTRY e { x = f32[] parameter(0) ROOT y = f32[] copy(x) }"
-X = [np.float32(3)]
+X = [np.array(3, np.float32)]
 
 
 def said(first: str, second: str, outputs: tuple[float, float] | None = None) -> str:
@@ -25,9 +25,10 @@ def said(first: str, second: str, outputs: tuple[float, float] | None = None) ->
     executions: list[Execution] = []
     for number, (name, text) in enumerate((("A", first), ("B", second))):
         program = hloom.parse(text)
-        results = run(program, X).outputs if outputs is None else [np.float32(outputs[number])]
+        results = run(program, X).outputs if outputs is None else [np.array(outputs[number], np.float32)]
         executions.append(Execution(name, program, X, results))
-    return str(arbitrate(*executions))
+    one, other = executions
+    return str(arbitrate(one, other))
 
 
 def test_xla_is_wrong_about_one_of_two_programs_that_are_alike():
@@ -54,5 +55,5 @@ def test_what_the_evaluator_cannot_compute():
     opaque = 'ENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="mine" }'
     assert said(opaque, NEGATION, (0, 1)).startswith("hloom's evaluator cannot tell which is right: ")
     program = hloom.parse(NEGATION)
-    record = arbitrate(Execution("A", program, X, [np.float32(-3)]), Execution("B", program, X, [np.float32(0)])).to_json()
+    record = arbitrate(Execution("A", program, X, [np.array(-3, np.float32)]), Execution("B", program, X, [np.array(0, np.float32)])).to_json()
     assert record == {"evaluator_finds_same": True, "xla_agrees": {"A": True, "B": False}}
