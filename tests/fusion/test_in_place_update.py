@@ -87,15 +87,15 @@ def updating_kernel(module: Module) -> list[str]:
 
 def reads_of_updated_array(module: Module) -> set[str]:
     """The opcodes that read the array that an update overwrites, in the update's fusion."""
-    found = set[str]()
+    result = set[str]()
     for node in module.entry.nodes:
         graph = node.called_graphs[0] if node.opcode == "fusion" else None
         if graph is not None and graph.root.opcode == "dynamic-update-slice":
             [array, *_] = graph.root.inputs
             assert array.opcode == "parameter"
-            found |= {user.opcode for user in array.users if user is not graph.root}
-            found |= {"itself" for operand in graph.root.inputs[1:] if operand is array}
-    return found
+            result |= {user.opcode for user in array.users if user is not graph.root}
+            result |= {"itself" for operand in graph.root.inputs[1:] if operand is array}
+    return result
 
 
 @pytest.mark.parametrize("lines", ONE_KERNEL.values(), ids=ONE_KERNEL)
@@ -129,8 +129,8 @@ def test_a_scatter_that_adds_what_it_updates(updates: str):
     assert "scatter" in updating_kernel(after)
     assert ("copy" in [node.opcode for node in after.entry.nodes]) == (updates != "c")
     with xla_flags("--xla_cpu_use_fusion_emitters=true"):  # tests do without, where nothing needs them
-        found = check_kernels(after)
-    assert len(found.agreeing) >= 2 and not found.differing and not found.skipped
+        result = check_kernels(after)
+    assert len(result.agreeing) >= 2 and not result.differing and not result.skipped
 
 
 def drawn(seed: int) -> Module:
@@ -164,6 +164,6 @@ def test_random_updates_as_kernels(seeds: range):
     """Each kernel computes what its instructions compute one by one."""
     for seed in seeds:
         after, _ = hloom.apply(drawn(seed), f"cluster(least={1 + seed % 2})")
-        found = check_kernels(after, seed)
-        assert not found.skipped, found.reason
-        assert not found.differing, (seed, found.differing)
+        result = check_kernels(after, seed)
+        assert not result.skipped, result.reason
+        assert not result.differing, (seed, result.differing)

@@ -90,7 +90,7 @@ def target(node: Node) -> str:
 
 def ordered_before(module: Module) -> dict[str, set[str]]:
     """For each opaque call, those that some instance of it runs after, called computations included."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for graph in module.graphs:
         before: dict[Node, set[str]] = {}
         for node in graph.nodes:
@@ -99,8 +99,8 @@ def ordered_before(module: Module) -> dict[str, set[str]]:
                 names |= before[other] | held(other)
             before[node] = names
             if node.opcode == "custom-call":
-                found.setdefault(target(node), set()).update(names)
-    return found
+                result.setdefault(target(node), set()).update(names)
+    return result
 
 
 def held(node: Node) -> set[str]:

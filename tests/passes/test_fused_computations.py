@@ -1,6 +1,7 @@
 """What passes leave of fused computations: the form that a fusion's kind or configuration promises.
 
 Every pass that can be named is tried on fusions of every kind, each of which holds what rules would change elsewhere.
+Covers `ops/fused_computations.py`.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ FUSED = {
 """The lines of a computation, its operands' types and its result's, and the fusion's kind."""
 
 
-def module_of(name: str, configuration: str = "", kind: str | None = None) -> Module:
+def module_of(name: str, configuration: str = "", fusion_kind: str | None = None) -> Module:
     lines, operands, result, own_kind = FUSED[name]
     parameters = " ".join(f"p{number} = {operand} parameter({number})" for number, operand in enumerate(operands))
     names = ", ".join(f"p{number}" for number in range(len(operands)))
     return hloom.parse(
         f"{ADD}fused {{ {lines} }}\nENTRY e {{ {parameters}\n"
-        f"f = {result} fusion({names}), kind={kind or own_kind}, calls=fused{configuration}\n ROOT n = {result} tanh(f) }}"
+        f"f = {result} fusion({names}), kind={fusion_kind or own_kind}, calls=fused{configuration}\n ROOT n = {result} tanh(f) }}"
     )
 
 
@@ -78,8 +79,8 @@ def test_the_form_that_a_kind_promises_stays(name: str):
 def test_what_a_backend_has_configured_stays(name: str, configuration: str):
     if name == "inline-fusions":
         return
-    for kind in ("kLoop", "kInput", "kCustom"):
-        stays(module_of("a sum of a broadcast", f", backend_config={configuration}", kind), name)
+    for fusion_kind in ("kLoop", "kInput", "kCustom"):
+        stays(module_of("a sum of a broadcast", f", backend_config={configuration}", fusion_kind), name)
 
 
 def test_loops_of_elementwise_work_are_simplified():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.runtime import Execution, arbitrate, run
+from hloom.runtime import ProgramRun, arbitrate, run
 
 STEP_OF_TWO = """
 c { p = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(1)
@@ -22,11 +22,11 @@ X = [np.array(3, np.float32)]
 
 def said(first: str, second: str, outputs: tuple[float, float] | None = None) -> str:
     """What the evaluator says of two programs that XLA ran, or that gave these numbers."""
-    executions: list[Execution] = []
+    executions: list[ProgramRun] = []
     for number, (name, text) in enumerate((("A", first), ("B", second))):
         program = hloom.parse(text)
         results = run(program, X).outputs if outputs is None else [np.array(outputs[number], np.float32)]
-        executions.append(Execution(name, program, X, results))
+        executions.append(ProgramRun(name, program, X, results))
     one, other = executions
     return str(arbitrate(one, other))
 
@@ -55,5 +55,5 @@ def test_what_the_evaluator_cannot_compute():
     opaque = 'ENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="mine" }'
     assert said(opaque, NEGATION, (0, 1)).startswith("hloom's evaluator cannot tell which is right: ")
     program = hloom.parse(NEGATION)
-    record = arbitrate(Execution("A", program, X, [np.array(-3, np.float32)]), Execution("B", program, X, [np.array(0, np.float32)])).to_json()
+    record = arbitrate(ProgramRun("A", program, X, [np.array(-3, np.float32)]), ProgramRun("B", program, X, [np.array(0, np.float32)])).to_json()
     assert record == {"evaluator_finds_same": True, "xla_agrees": {"A": True, "B": False}}

@@ -15,10 +15,10 @@ ENTRY e { p = f32[8] parameter(0) k = (f32[8], f32[8]) fusion(p), kind=kLoop, ca
 def test_an_update_in_place_of_what_is_read_differs():
     """What the slice reads has been overwritten: XLA gives the result the buffer of the updated array."""
     module = hloom.parse(IN_PLACE)
-    found = check_kernels(module)
-    assert (found.agreeing, [name for name, _ in found.differing], found.skipped) == (("k",), ["f"], ())
-    assert "f32[8]" in found.differing[0][1].reason
-    assert found.to_json()["differing"][0]["fusion"] == "f"
+    result = check_kernels(module)
+    assert (result.agreeing, [name for name, _ in result.differing], result.skipped) == (("k",), ["f"], ())
+    assert "f32[8]" in result.differing[0][1].reason
+    assert result.to_json()["differing"][0]["fusion"] == "f"
     assert check_kernels(module, known=module.clone()).count == 0
 
 
@@ -35,11 +35,11 @@ def test_fusions_that_the_cpu_has_no_kernels_for_are_skipped():
     text = """
     product {{ a = f32[4,4] parameter(0) d = f32[4,4] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
       ROOT s = f32[4,4] add(d, a) }}
-    ENTRY e {{ p = f32[4,4] parameter(0) ROOT f = f32[4,4] fusion(p), kind={kind}, calls=product }}"""
-    for kind in ("kOutput", "kCustom", "kLoop"):  # the last holds a dot, of which no loop is emitted
-        found = check_kernels(hloom.parse(text.format(kind=kind)))
-        assert (found.agreeing, found.differing, found.skipped) == ((), (), ("f",))
-        assert "no such kernels" in found.reason
+    ENTRY e {{ p = f32[4,4] parameter(0) ROOT f = f32[4,4] fusion(p), kind={}, calls=product }}"""
+    for fusion_kind in ("kOutput", "kCustom", "kLoop"):  # the last holds a dot, of which no loop is emitted
+        result = check_kernels(hloom.parse(text.format(fusion_kind)))
+        assert (result.agreeing, result.differing, result.skipped) == ((), (), ("f",))
+        assert "no such kernels" in result.reason
 
 
 def test_a_module_without_fusions():
@@ -57,6 +57,6 @@ def test_what_xla_refuses_is_found_among_the_others():
         index_vector_dim=1, to_apply=add }
     ENTRY e { p = f32[4] parameter(0) k = s32[4,1] parameter(1) n = f32[4] fusion(p), kind=kLoop, calls=negated
       s = f32[4] fusion(p, k, n), kind=kLoop, calls=added ROOT d = f32[4] fusion(s), kind=kLoop, calls=doubled }""")
-    found = check_kernels(module)
-    assert (set(found.agreeing), found.differing, found.skipped) == ({"n", "d"}, (), ("s",))
-    assert "scatter" in found.reason
+    result = check_kernels(module)
+    assert (set(result.agreeing), result.differing, result.skipped) == ({"n", "d"}, (), ("s",))
+    assert "scatter" in result.reason

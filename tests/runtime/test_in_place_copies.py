@@ -80,6 +80,6 @@ def test_kernels_made_at_the_end_of_the_pipeline_read_what_they_should(seeds: ra
         arguments = x, jnp.int32(seed % 9), jnp.int32((seed * 5 + 2) % 11)
         wanted = jax.tree.leaves(jax.jit(drawn(seed))(*arguments))
         with hloom.inside_jit(clustered):
-            found = jax.tree.leaves(jax.jit(drawn(seed))(*arguments))
-        for one, other in zip(wanted, found, strict=True):
+            result = jax.tree.leaves(jax.jit(drawn(seed))(*arguments))
+        for one, other in zip(wanted, result, strict=True):
             np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5, atol=1e-6)

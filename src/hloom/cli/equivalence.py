@@ -12,9 +12,9 @@ from hloom.ir import Module, TensorType, Type
 from hloom.runtime import (
     Arbitration,
     Difference,
-    Execution,
     InputDomain,
     KernelCheck,
+    ProgramRun,
     arbitrate,
     check_kernels,
     compare,
@@ -122,8 +122,8 @@ def check_equivalence(before: Module, after: Module, seed: int, rtol: float | No
     arbitration = None
     if differences:
         executions = (
-            Execution("the program before", before, first.inputs, first.outputs),
-            Execution("the program after", after, second.inputs, second.outputs),
+            ProgramRun("the program before", before, first.inputs, first.outputs),
+            ProgramRun("the program after", after, second.inputs, second.outputs),
         )
         arbitration = arbitrate(*executions, rtol)
     worst = _worst(first.outputs, second.outputs)

@@ -24,8 +24,8 @@ from hloom.ir import Module
 from hloom.runtime import (
     Arbitration,
     Difference,
-    Execution,
     OutputRow,
+    ProgramRun,
     RunResult,
     arbitrate,
     compare,
@@ -99,8 +99,8 @@ def command(
         differences = compare(result.outputs, reference.outputs, rtol)
         if differences:
             arbitration = arbitrate(
-                Execution(str(source.file), program, result.inputs, result.outputs),
-                Execution(str(check), other, reference.inputs, reference.outputs),
+                ProgramRun(str(source.file), program, result.inputs, result.outputs),
+                ProgramRun(str(check), other, reference.inputs, reference.outputs),
                 rtol,
             )
     if output is not None:

@@ -20,7 +20,7 @@ from hloom.microbatch.batch_state import WHOLE, PartialResult, Sliced, State, Wh
 from hloom.microbatch.linearity import is_neutral
 from hloom.microbatch.local_program import local_attributes, local_literal, local_type_of, localize
 from hloom.microbatch.phases import Phase, phases_of
-from hloom.ops import OPS, may_drop
+from hloom.ops import OPS, only_yields
 from hloom.text import HloomError
 
 _PREDECESSORS = "control-predecessors"
@@ -105,7 +105,7 @@ class _Writing:
 
     def _check_effects(self) -> None:
         for node in self.nodes:
-            if self.phases.is_in_loop(node) and not may_drop(node):
+            if self.phases.is_in_loop(node) and not only_yields(node):
                 raise HloomError(
                     f"{node.name} ({node.opcode}) would run {self.count} times: it works on a slice of the batch, and "
                     "has an effect beyond its result",

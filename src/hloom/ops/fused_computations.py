@@ -65,9 +65,9 @@ def is_fused(graph: Graph) -> bool:
 
 
 def _promise(fusion: Node, graph: Graph) -> str:
-    kind = fusion.attributes.get("kind")
-    if kind != "kLoop":
-        return f"it is in {fusion.name}, a fusion of kind {kind}, whose form the kind promises"
+    fusion_kind = fusion.attributes.get("kind")
+    if fusion_kind != "kLoop":
+        return f"it is in {fusion.name}, a fusion of kind {fusion_kind}, whose form that promises"
     if fusion.attributes.get("backend_config"):
         return f"it is in {fusion.name}, a fusion that a backend has configured"
     if any(node.opcode in _IN_PLACE for node in graph.nodes):

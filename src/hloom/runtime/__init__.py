@@ -12,7 +12,7 @@ another jax version, edit `xla.py` and `jax_internals.py`, the two files that us
 """
 
 from hloom.runtime.arbitration import Arbitration as Arbitration
-from hloom.runtime.arbitration import Execution as Execution
+from hloom.runtime.arbitration import ProgramRun as ProgramRun
 from hloom.runtime.arbitration import arbitrate as arbitrate
 from hloom.runtime.array_rows import ArrayRows as ArrayRows
 from hloom.runtime.array_rows import join_rows as join_rows

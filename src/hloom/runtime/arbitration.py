@@ -58,7 +58,7 @@ class Arbitration:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class ProgramRun:
     """A program that XLA ran: what it is called in messages, its inputs, and XLA's outputs."""
 
     name: str
@@ -67,7 +67,9 @@ class Execution:
     outputs: Sequence[np.ndarray]
 
 
-def arbitrate(first: Execution, second: Execution, rtol: float | None = None, atol: float | None = None) -> Arbitration:
+def arbitrate(
+    first: ProgramRun, second: ProgramRun, rtol: float | None = None, atol: float | None = None
+) -> Arbitration:
     """Ask the evaluator about two programs for which XLA gives different results."""
     names = first.name, second.name
     try:

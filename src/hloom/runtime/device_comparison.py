@@ -10,7 +10,7 @@ import numpy as np
 
 from hloom.ir import Module, dtype_of
 from hloom.runtime import xla_queries
-from hloom.runtime.arbitration import Arbitration, Execution, arbitrate
+from hloom.runtime.arbitration import Arbitration, ProgramRun, arbitrate
 from hloom.runtime.comparison import Difference, compare, default_tolerance
 from hloom.runtime.legalization import legalize, text_for_xla
 from hloom.runtime.run import run
@@ -54,8 +54,8 @@ def compare_with_one_device(
     arbitration = None
     if differences:
         arbitration = arbitrate(
-            Execution("the program on one device", program, alone.inputs, alone.outputs),
-            Execution(f"the program on {devices} devices", sharded_module, alone.inputs, together.outputs),
+            ProgramRun("the program on one device", program, alone.inputs, alone.outputs),
+            ProgramRun(f"the program on {devices} devices", sharded_module, alone.inputs, together.outputs),
         )
     worst = max((_off(one, other) for one, other in pairs), default=0.0)
     return DeviceComparison(len(pairs), differences, worst, empty, arbitration)

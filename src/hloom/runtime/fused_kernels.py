@@ -81,15 +81,18 @@ def check_kernels(
             break
         part = pending.pop()
         try:
-            found = _differences(part, seed, rtol) if part else []
+            differences = _differences(part, seed, rtol) if part else []
         except HloomError as error:
             reason = reason or error.message.partition("\n")[0]
             half = len(part) // 2
             pending += [part[half:], part[:half]] if half else []
             continue
         ran.update(part)
-        differing += [(fusion.name, difference) for fusion, difference in zip(part, found, strict=True) if difference]
-        agreeing += [fusion.name for fusion, difference in zip(part, found, strict=True) if not difference]
+        for fusion, difference in zip(part, differences, strict=True):
+            if difference:
+                differing.append((fusion.name, difference))
+            else:
+                agreeing.append(fusion.name)
     skipped = tuple(fusion.name for fusion in fusions if fusion not in ran)
     return KernelCheck(tuple(agreeing), tuple(differing), skipped, (reason or _REASON) if skipped else "")
 

@@ -206,7 +206,7 @@ def _size(module: Module, cost: str | Callable[[Node], float], on: Device) -> _S
         if not _is_fused(graph) and _is_complete(graph):
             costs = _Costs(graph, cost, on, known)
             total += sum(map(costs.amount, graph.nodes))
-            seconds += costs.whole
+            seconds += math.fsum(map(costs.seconds, graph.nodes))
     return _Size(total, seconds, module.node_count)
 
 
@@ -278,7 +278,7 @@ class _Costs:
         self.graph, self.measure, self.on, self.known = graph, measure, on, known
         self.analysis = CostAnalysis(call_graph_of(graph, graph.callees(), known), LOOPED, {}, known)
         self._compute = ComputeTime(on, self.analysis)
-        self.whole = math.fsum(map(self.seconds, graph.nodes)) or 1.0 if whole is None else whole
+        self._whole = math.fsum(map(self.seconds, graph.nodes)) or 1.0 if whole is None else whole
 
     @property
     def are_given(self) -> bool:
@@ -287,7 +287,7 @@ class _Costs:
 
     def renewed(self) -> _Costs:
         """The same for the graph as it is now, with the graphs that were added."""
-        return _Costs(self.graph, self.measure, self.on, self.known, self.whole)
+        return _Costs(self.graph, self.measure, self.on, self.known, self._whole)
 
     def seconds(self, node: Node) -> float:
         """The time of a node by the device's roofline."""
@@ -310,7 +310,7 @@ class _Costs:
 
     def __call__(self, node: Node) -> float:
         decides = self.measure in ("bytes", "flops") and isinstance(node, Apply) and node.opcode not in NOT_HERE
-        return self.amount(node) + (TIE * self.seconds(node) / self.whole if decides else 0.0)
+        return self.amount(node) + (TIE * self.seconds(node) / self._whole if decides else 0.0)
 
 
 def _default_rules() -> list[Rule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.analysis import source_of
 from hloom.hlo import parse
 from hloom.ir import TOKEN, Apply, Module, Node
-from hloom.runtime import Difference, Execution, Inputs, arbitrate, compare, run
+from hloom.runtime import Difference, Inputs, ProgramRun, arbitrate, compare, run
 
 SHOWN = 5
 """How many outputs a message names."""
@@ -37,8 +37,8 @@ def assert_equivalent(
     lines = "".join(f"\n  {_line(difference, modules)}" for difference in differences[:SHOWN])
     more = f"\n  and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
     arbitration = arbitrate(
-        Execution("the first program", modules[0], one.inputs, one.outputs),
-        Execution("the second program", modules[1], other.inputs, other.outputs),
+        ProgramRun("the first program", modules[0], one.inputs, one.outputs),
+        ProgramRun("the second program", modules[1], other.inputs, other.outputs),
         rtol,
         atol,
     )
