@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import hloom
+from hloom.cli import main
 
 TWICE = hloom.parse("ENTRY e { x = f32[8] parameter(0) a = f32[8] negate(x) ROOT b = f32[8] negate(a) }")
 
@@ -29,11 +33,14 @@ def test_passes_of_other_packages_are_known_at_once():
 @pytest.mark.parametrize(
     ("passes", "message"),
     [
-        ("remats(budget=1)", "there is no pass named 'remats'\n  near: remat"),
+        ("remats(budget=1)", "passes:1:1: there is no pass named 'remats'\n  remats(budget=1)\n  ^\n  near: remat"),
         ("remat(limit=1)", "passes:1:7: limit is none of its options\n  remat(limit=1)\n        ^\n  remat takes budget, backend"),
-        ("cse(1)", "passes:1:4: 'cse' takes no options\n  cse(1)\n     ^"),
+        ("cse(1)", "passes:1:1: 'cse' takes no passes and no options, fixpoint takes passes\n  cse(1)\n  ^"),
         ("remat(budget=1", "passes:1:15: expected ',' or ')', found the end of the text\n  remat(budget=1\n                ^"),
-        ("cse,dce", "expected the end, found ','\n  cse,dce\n     ^\n  give several passes as a list"),
+        ("cse dce", "passes:1:5: expected ',' or the end, found 'dce'\n  cse dce\n      ^"),
+        ("fixpoint(cse", "passes:1:13: expected ',' or ')', found the end of the text"),
+        ("fixpoint", "fixpoint takes passes: fixpoint(simplify,cse)"),
+        ("fixpoint(" * 21 + "cse" + ")" * 21, "more than 20 fixpoints, one in another"),
         ("", "expected a pass"),
     ],
 )  # fmt: skip
@@ -41,6 +48,28 @@ def test_bad_names_and_options(passes: str, message: str):
     with pytest.raises(hloom.HloomError) as caught:
         hloom.apply(TWICE, [passes])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["simplify,cse", "fixpoint(simplify,cse)", "fixpoint(fold, fixpoint(simplify, dce)),cse", "microbatch(n=1),dce"]
+)
+def test_texts_are_those_of_the_command_line(text: str, tmp_path: Path):
+    path = hloom.save(TWICE, tmp_path / "twice.hlo")
+    result = CliRunner().invoke(main, ["opt", str(path), "-p", text])
+    assert result.output == hloom.print(hloom.apply(path, text)[0])
+
+
+def test_a_file_of_rules(tmp_path: Path):
+    rules = tmp_path / "none.json"
+    rules.write_text('{"rules": []}')
+    with pytest.raises(hloom.HloomError, match=r"none\.json"):
+        hloom.apply(TWICE, f"simplify,{rules}")
+
+
+@pytest.mark.parametrize("passes", [None, 3, object(), [None]])
+def test_what_is_no_pass(passes: Any):
+    with pytest.raises(hloom.HloomError, match="is no pass: give a name, a rule, a list of rules, or a function"):
+        hloom.apply(TWICE, passes)
 
 
 def test_an_iterator_of_passes_is_read_once():

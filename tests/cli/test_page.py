@@ -27,7 +27,7 @@ def test_beside_where_it_is_called(call: Call, step: Path, tmp_path: Path, monke
 
 
 def test_into_a_file_and_the_standard_output(call: Call, step: Path, tmp_path: Path):
-    text = page_text(load(step), on="a100-80", source_url="https://example.com{path}")
+    text = page_text(load(step), device="a100-80", source_url="https://example.com{path}")
     options = ("--device", "a100-80", "--source-url", "https://example.com{path}")
     assert call("page", step, *options, "-o", tmp_path / "x.html").exit_code == 0
     assert (tmp_path / "x.html").read_text() == text

@@ -205,7 +205,7 @@ def test_a_module_that_is_too_large_for_a_graph(monkeypatch: pytest.MonkeyPatch)
 def test_errors():
     module = parse(STEP)
     with pytest.raises(HloomError, match="no device is called 'abacus'"):
-        page_text(module, on="abacus")
+        page_text(module, device="abacus")
     with pytest.raises(HloomError, match=r"while\.9"):
         page_text(module, trip_counts={"while.9": 3})
 
@@ -215,7 +215,7 @@ def test_whole_or_not_at_all(tmp_path: Path):
     hloom.page(parse(STEP), target)
     assert target.read_text() == page_text(parse(STEP))
     with pytest.raises(HloomError):
-        hloom.page(parse(STEP), target, on="abacus")
+        hloom.page(parse(STEP), target, device="abacus")
     assert target.read_text() == page_text(parse(STEP))
 
 

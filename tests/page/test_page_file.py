@@ -36,9 +36,9 @@ def test_a_temporary_file(opened: list[str]):
 
 def test_beside_the_notebook_the_link_is_relative(opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    written = hloom.view(hloom.parse(MODULE), "a step.html", on="a100-80")
+    written = hloom.view(hloom.parse(MODULE), "a step.html", device="a100-80")
     assert 'href="./a%20step.html"' in written._repr_html_()
-    assert written.path.read_text() == page_text(hloom.parse(MODULE), on="a100-80")
+    assert written.path.read_text() == page_text(hloom.parse(MODULE), device="a100-80")
 
 
 def test_a_folder_that_is_not_there(opened: list[str], tmp_path: Path):

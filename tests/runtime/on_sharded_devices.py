@@ -202,7 +202,7 @@ def sine_times(x, w):
 
 
 def a_gpt_trains_as_on_one_device():
-    step = hloom.auto_shard(train_step, MESH, planner=megatron, donate_argnums=0)(beginning(), batch(0))
+    step = hloom.auto_shard(train_step, MESH, planner=megatron, donate_argnums=0).planned(beginning(), batch(0))
     (alone, expected), (state, losses) = train(jax.jit(train_step)), train(step)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     assert losses[-1] < 0.9 * losses[0], losses
@@ -221,7 +221,7 @@ def a_gpt_trains_as_our_planner_says():
         specs = problem.specs(PLANNERS["ilp"](problem).strategies)
         return plan_of(problem, mesh, specs, module)
 
-    step = hloom.auto_shard(train_step, MESH, planner=planner, donate_argnums=0)(beginning(), batch(0))
+    step = hloom.auto_shard(train_step, MESH, planner=planner, donate_argnums=0).planned(beginning(), batch(0))
     assert sum(bool(spec.axes) for spec in step.plan.parameters.values()) > 20
     (_, expected), (_, losses) = train(jax.jit(train_step)), train(step)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
@@ -254,7 +254,7 @@ def a_loop_over_layers_sends_what_its_plan_does():
         return planned[0].plan
 
     arguments = weights, jax.ShapeDtypeStruct((16, length, width), np.float32)
-    sharded = hloom.auto_shard(step, "x=8", planner=planner)(*arguments)
+    sharded = hloom.auto_shard(step, "x=8", planner=planner).planned(*arguments)
     with tempfile.TemporaryDirectory() as folder:
         dumped = {"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning", "xla_dump_hlo_as_text": True}
         sharded.lower(*arguments).compile(compiler_options=dumped)
@@ -265,7 +265,7 @@ def a_loop_over_layers_sends_what_its_plan_does():
 
 
 def parameters_and_results_are_placed():
-    sharded = hloom.auto_shard(sine_times, MESH, planner=split_parameters(["data", None], [None, "model"]))(
+    sharded = hloom.auto_shard(sine_times, MESH, planner=split_parameters(["data", None], [None, "model"])).planned(
         VALUES, VALUES
     )
     result = sharded(VALUES, VALUES)
@@ -277,14 +277,14 @@ def parameters_and_results_are_placed():
     def planner(module, mesh):
         return Plan(mesh, outputs={0: spec_of(["model", "data"])})
 
-    assert hloom.auto_shard(sine_times, MESH, planner=planner)(VALUES, VALUES)(VALUES, VALUES).sharding.shard_shape(
+    assert hloom.auto_shard(sine_times, MESH, planner=planner)(VALUES, VALUES).sharding.shard_shape(
         (8, 8)
     ) == (2, 4)
 
 
 def shardings_of_instructions_decide():
     plans = [split_parameters(["data", None]), split_parameters(["data", None], sine=[None, "model"])]
-    apart, inside = (hloom.auto_shard(sine_times, MESH, planner=plan)(VALUES, VALUES) for plan in plans)
+    apart, inside = (hloom.auto_shard(sine_times, MESH, planner=plan).planned(VALUES, VALUES) for plan in plans)
     assert local_dims("sine", apart.lower(VALUES, VALUES)) == {"4,8"}
     assert local_dims("sine", inside.lower(VALUES, VALUES)) == {"8,2"}
     assert_close(inside(VALUES, VALUES), np.sin(VALUES) @ VALUES)
@@ -292,7 +292,7 @@ def shardings_of_instructions_decide():
 
 def the_partitioner_is_the_one_that_is_set():
     plan = split_parameters(["data", None], sine=[None, "model"])
-    text = hloom.auto_shard(sine_times, MESH, planner=plan)(VALUES, VALUES).lower(VALUES, VALUES).as_text()
+    text = hloom.auto_shard(sine_times, MESH, planner=plan).planned(VALUES, VALUES).lower(VALUES, VALUES).as_text()
     is_shardy = jax.config.jax_use_shardy_partitioner  # pyright: ignore[reportAttributeAccessIssue]
     assert ("sdy.mesh" in text) == ("@Sharding" in text) == is_shardy
     assert ('sine %arg0 {mhlo.sharding = "{devices=[1,4,2]' in text) == (not is_shardy)
@@ -306,8 +306,9 @@ def planned_once_for_each_signature():
         return Plan(mesh)
 
     maker = hloom.auto_shard(sine_times, MESH, planner=planner)
-    sharded = maker(VALUES, VALUES)
-    assert maker(jax.ShapeDtypeStruct((8, 8), np.float32), VALUES + 1) is sharded
+    sharded = maker.planned(VALUES, VALUES)
+    assert maker.planned(jax.ShapeDtypeStruct((8, 8), np.float32), VALUES + 1) is sharded
+    assert_refuses("computed for arrays, not for shapes", maker, jax.ShapeDtypeStruct((8, 8), np.float32), VALUES)
     first = sharded(VALUES, VALUES)
     assert_close(sharded(first, VALUES), np.sin(np.sin(VALUES) @ VALUES) @ VALUES)
     assert len(modules) == 1
@@ -325,7 +326,7 @@ def planners_see_whole_programs():
         seen.append(module)
         return Plan(mesh)
 
-    hloom.auto_shard(function, MESH, planner=planner, donate_argnums=0)({"w": VALUES}, VALUES)
+    hloom.auto_shard(function, MESH, planner=planner, donate_argnums=0).planned({"w": VALUES}, VALUES)
     (module,) = seen
     assert not [node for node in module.nodes() if node.opcode == "call"]
     assert [node.metadata.op_name for node in module.entry.parameters] == ["state['w']", "x"]
@@ -336,7 +337,7 @@ def planners_see_whole_programs():
 
 def donated_arguments():
     plan = split_parameters(["data", "model"])
-    sharded = hloom.auto_shard(lambda x, y: x + y, MESH, planner=plan, donate_argnames="x")(VALUES, VALUES)
+    sharded = hloom.auto_shard(lambda x, y: x + y, MESH, planner=plan, donate_argnames="x").planned(VALUES, VALUES)
     x = jax.device_put(VALUES, sharded.in_shardings[0][0])
     assert_close(sharded(x, VALUES), VALUES * 2)
     assert x.is_deleted()
@@ -349,7 +350,7 @@ def static_and_named_arguments():
     maker = hloom.auto_shard(
         function, MESH, planner=split_parameters(["data", None]), static_argnums=1, static_argnames="operation"
     )
-    sharded = maker(VALUES, 3, VALUES, shift={"by": VALUES}, operation="subtract")
+    sharded = maker.planned(VALUES, 3, VALUES, shift={"by": VALUES}, operation="subtract")
     assert_close(sharded(VALUES, 3, VALUES * 2, shift={"by": VALUES}, operation="subtract"), -2 * VALUES)
     assert_close(sharded(VALUES, 2, VALUES, shift={"by": VALUES}), 5 * VALUES)
     assert sharded.in_shardings[1]["shift"]["by"].spec == P(None, None)
@@ -360,7 +361,7 @@ def uneven_dimensions():
     """jax has no uneven arrays: what cannot be placed as planned is split inside."""
     x = np.arange(48, dtype=np.float32).reshape(6, 8) / 48
     plan = split_parameters([["data", "model"], None], sine=["model", None])
-    sharded = hloom.auto_shard(sine_times, MESH, planner=plan)(x, VALUES)
+    sharded = hloom.auto_shard(sine_times, MESH, planner=plan).planned(x, VALUES)
     assert sharded.in_shardings[0][0].spec == P("data", None)
     assert_close(sharded(x, VALUES), np.sin(x) @ VALUES)
 
@@ -373,14 +374,14 @@ def meshes_of_every_kind():
         jax.make_mesh((2, 4), ("data", "model")),
         jax.sharding.Mesh(order, ("data", "model")),
     ):
-        sharded = hloom.auto_shard(sine_times, mesh, planner=plan)(VALUES, VALUES)
+        sharded = hloom.auto_shard(sine_times, mesh, planner=plan).planned(VALUES, VALUES)
         assert_close(sharded(VALUES, VALUES), np.sin(VALUES) @ VALUES)
     devices = sharded.in_shardings[0][0].mesh.devices
     assert [device.id for device in devices.flat] == [7, 3, 5, 1, 6, 2, 4, 0]
 
 
 def arrays_with_other_shardings():
-    sharded = hloom.auto_shard(sine_times, MESH, planner=split_parameters(["data", None]))(VALUES, VALUES)
+    sharded = hloom.auto_shard(sine_times, MESH, planner=split_parameters(["data", None])).planned(VALUES, VALUES)
     one = jax.device_put(VALUES, jax.devices()[3])
     other = jax.device_put(VALUES, NamedSharding(jax.make_mesh((8,), ("z",)), P(None, "z")))
     assert_close(sharded(one, other), np.sin(VALUES) @ VALUES)
@@ -399,7 +400,7 @@ def random_keys_loops_and_constants():
 
     plan = split_parameters(["model"], [None, "data"])
     key = jax.random.key(1)
-    sharded = hloom.auto_shard(function, MESH, planner=plan)(key, VALUES)
+    sharded = hloom.auto_shard(function, MESH, planner=plan).planned(key, VALUES)
     actual, expected = sharded(key, VALUES), jax.jit(function)(key, VALUES)
     jax.tree.map(assert_close, actual[:2], expected[:2])
     assert_close(jax.random.key_data(actual[2]), jax.random.key_data(expected[2]))
@@ -407,7 +408,7 @@ def random_keys_loops_and_constants():
 
 def inside_other_transformations():
     plan = split_parameters(["data", None], sine=[None, "model"])
-    sharded = hloom.auto_shard(sine_times, MESH, planner=plan)(VALUES, VALUES)
+    sharded = hloom.auto_shard(sine_times, MESH, planner=plan).planned(VALUES, VALUES)
     assert_close(jax.jit(lambda x: sharded(x, VALUES) * 2)(VALUES), np.sin(VALUES) @ VALUES * 2)
     gradient = jax.grad(lambda x: sharded(x, VALUES).sum())(VALUES)  # another program: the plan is not for it
     assert_close(gradient, np.cos(VALUES) * VALUES.sum(1))
@@ -422,7 +423,7 @@ def constraints_and_per_device_code_inside():
         total = jax.shard_map(lambda part: jax.lax.psum(part, "data"), mesh=mesh, in_specs=P("data"), out_specs=P())
         return total(x) + jnp.cos(x)[:4]
 
-    sharded = hloom.auto_shard(function, mesh, planner=split_parameters(["data", None], cosine=["data", "model"]))(
+    sharded = hloom.auto_shard(function, mesh, planner=split_parameters(["data", None], cosine=["data", "model"])).planned(
         VALUES
     )
     expected = np.sin(VALUES).reshape(2, 4, 8).sum(0) + np.cos(np.sin(VALUES))[:4]
@@ -434,7 +435,7 @@ def captured_values():
     plan = split_parameters(["data", None])
 
     def outer(y):
-        return hloom.auto_shard(lambda x: x + y, MESH, planner=plan)(VALUES)(VALUES)
+        return hloom.auto_shard(lambda x: x + y, MESH, planner=plan)(VALUES)
 
     assert_refuses("must be arguments, not be captured", jax.jit(outer), VALUES)
 
@@ -465,9 +466,9 @@ def our_own_planner():
 
     large = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((8192, 1024), (1024, 4096), (4096, 1024))]
     maker = hloom.auto_shard(layers, MESH)
-    assert any(spec.axes for spec in maker(*large).plan.parameters.values())
+    assert any(spec.axes for spec in maker.planned(*large).plan.parameters.values())
     small = VALUES @ VALUES, VALUES, VALUES.T
-    assert_close(maker(*small)(*small), layers(*small))
+    assert_close(maker(*small), layers(*small))
     assert_refuses("there is no planner 'oracle'", hloom.auto_shard, layers, MESH, planner="oracle")
 
 
@@ -475,6 +476,7 @@ def refused_options():
     assert_refuses("in_shardings is for the plan to say", hloom.auto_shard, sine_times, MESH, in_shardings=None)
     assert_refuses("a int cannot be sharded", hloom.auto_shard, 3, MESH)
     assert_refuses("'data' is no mesh", hloom.auto_shard, sine_times, "data")
+    assert_refuses("a function is sharded over a mesh", hloom.auto_shard, sine_times)
 
 
 def effects():
@@ -486,7 +488,7 @@ def effects():
 
     maker = hloom.auto_shard(tells, MESH, planner=split_parameters(["data", None]), static_argnums=1)
     assert_refuses("has ordered effects", maker, VALUES, True)
-    assert_close(maker(VALUES, False)(VALUES, False), VALUES + 1)
+    assert_close(maker(VALUES, False), VALUES + 1)
     jax.effects_barrier()
     assert said and set(said) == {float(VALUES.sum())}
 

@@ -63,6 +63,7 @@ from hloom.analysis.device_files import check_devices as check_devices
 from hloom.analysis.devices import DEFAULT_DEVICE as DEFAULT_DEVICE
 from hloom.analysis.devices import Device as Device
 from hloom.analysis.devices import Interconnect as Interconnect
+from hloom.analysis.devices import as_device as as_device
 from hloom.analysis.devices import device as device
 from hloom.analysis.devices import devices as devices
 from hloom.analysis.fusion import BROADCASTS as BROADCASTS

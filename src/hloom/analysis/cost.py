@@ -17,7 +17,7 @@ from hloom.analysis.rules import cost_rule
 from hloom.analysis.size_note import SizeNote, size_note
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
-from hloom.ir import Apply, Graph, Module
+from hloom.ir import Apply, Graph, Module, ModuleLike, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 
@@ -282,7 +282,7 @@ class CostReport(Displayed):
                         contexts[inside] = after
 
 
-def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknown_trips: int = 1) -> CostReport:
+def cost(module: ModuleLike, *, trip_counts: Mapping[str, int] | None = None, unknown_trips: int = 1) -> CostReport:
     """Work out what a module costs.
 
     `trip_counts` say how often loops run, by the names of their whiles (`while.6`, or `computation/while.6`), before
@@ -290,6 +290,7 @@ def cost(module: Module, *, trip_counts: Mapping[str, int] | None = None, unknow
     Raises HloomError where there is no entry, where graphs call each other in a circle, and for a name that no loop
     has.
     """
+    module = as_module(module)
     return CostReport(module, trip_counts or {}, unknown_trips)
 
 

@@ -125,6 +125,16 @@ def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
     raise HloomError(f"no device is called '{name}'", hint=hint)
 
 
+def as_device(device_or_name: Device | str) -> Device:
+    """A device as it is, or the one of a name; raises HloomError for anything else."""
+    if isinstance(device_or_name, Device):
+        return device_or_name
+    if isinstance(device_or_name, str):
+        return device(device_or_name)
+    hint = "give a Device or the name of one: hloom.analysis.devices() has all"
+    raise HloomError(f"a {type(device_or_name).__name__} is no device", hint=hint)
+
+
 def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:
     """All devices by name; those of later files replace earlier ones of the same name."""
     named = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]

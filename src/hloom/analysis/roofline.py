@@ -13,11 +13,11 @@ from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.devices import Device, device
+from hloom.analysis.devices import Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
-from hloom.ir import Apply, DType, Graph, Module, Node, TensorType, TupleType, Type, Window, dtype
+from hloom.ir import Apply, DType, Graph, ModuleLike, Node, TensorType, TupleType, Type, Window, as_module, dtype
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
@@ -252,8 +252,8 @@ class Roofline(Displayed):
 
 
 def roofline(
-    module: Module,
-    on: Device | str,
+    module: ModuleLike,
+    device: Device | str,
     *,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
@@ -263,7 +263,8 @@ def roofline(
     A text before optimisation is taken to be fused by a simple model (`fusion.py`); after it, as it is. Loops count as
     `cost` counts them. Raises HloomError for a device that nobody knows, and as `cost` does.
     """
-    on_device = device(on) if isinstance(on, str) else on
+    module = as_module(module)
+    on_device = as_device(device)
     return Roofline(cost(module, trip_counts=trip_counts, unknown_trips=unknown_trips), on_device)
 
 

@@ -9,7 +9,7 @@ from heapq import nlargest
 from typing import Any
 
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
-from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter, TensorType, Type, without_layout
+from hloom.ir import Constant, Graph, Literal, ModuleLike, Node, Parameter, TensorType, Type, as_module, without_layout
 from hloom.ops import collective
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
@@ -119,8 +119,9 @@ class Summary(Displayed):
         )
 
 
-def summary(module: Module) -> Summary:
+def summary(module: ModuleLike) -> Summary:
     """Account for a module; raises HloomError where it has no entry."""
+    module = as_module(module)
     entry = module.entry
     nodes = list(module.nodes())
     sizes: dict[Type | None, int] = {}

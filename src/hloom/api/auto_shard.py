@@ -4,52 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from hloom import runtime
 from hloom.analysis import Device
-from hloom.api.jax_specs import mesh_of
+from hloom.api.jax_specs import MeshLike, mesh_of
 from hloom.api.plan import plan
+from hloom.api.plan_like import PlanLike, as_plan
 from hloom.ir import Module
 from hloom.planner import Plan, annotation, solver_of
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
-PlanLike = Plan | str | Callable[[Module, Mesh], Plan]
-"""A plan, what makes one for a module and a mesh, or the name of one of our planners."""
+PlannerLike: TypeAlias = PlanLike | Callable[[Module, Mesh], Plan]
+"""The name of one of our planners, a plan (its JSON, a file of that), or what makes one for a module and a mesh."""
+PLAN_FILE = ".json"
+"""How the name of a plan's file ends: any other text names a planner."""
 
 
 def auto_shard(
-    function: Callable[..., Any],
-    mesh: Mesh | str | Any,
+    function: Callable[..., Any] | None = None,
+    mesh: MeshLike | None = None,
     *,
-    planner: PlanLike = "ilp",
+    planner: PlannerLike = "ilp",
     memory: float | str | None = None,
     measure: int = 0,
     pins: Mapping[str, Spec | str] | None = None,
     device: Device | str | None = None,
     **options: Any,
-) -> runtime.AutoShard:
-    """What plans a function for arguments and returns it jitted and sharded: `auto_shard(f, mesh)(*args)`.
+) -> Any:
+    """A function as `jax.jit` makes it, sharded over a mesh by the planner: `step = auto_shard(f, mesh="data=8")`.
 
-    The mesh is a `Mesh`, its text (`data=2,model=4`), or a `jax.sharding.Mesh`; a named planner gets `memory`,
-    `measure`, `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but for the shardings. The
-    program is planned as one device would run it, and nothing is computed: what comes back is called as `f` is, and
-    keeps the plan in `plan`. It runs under GSPMD or Shardy, whichever `jax_use_shardy_partitioner` says.
+    `step(*args)` plans, compiles and runs when it is called with arguments of these types for the first time, and runs
+    what it has after that. `step.planned(*args)` gives the plan, also for `jax.ShapeDtypeStruct`s, and computes
+    nothing. Without a function, a decorator: `@auto_shard(mesh="data=8")`.
+
+    The mesh is a `Mesh`, its axes as a dict or a text (`data=2,model=4`, or `2x4`), or a `jax.sharding.Mesh`; a named
+    planner gets `memory`, `measure`, `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but
+    for the shardings. The program is planned as one device would run it. It runs under GSPMD or Shardy, whichever
+    `jax_use_shardy_partitioner` says.
     """
+    if mesh is None:
+        raise HloomError("a function is sharded over a mesh", hint='mesh="data=2,model=4"')
     space = mesh_of(mesh)
     demands = {"memory": memory, "measure": measure, "pins": pins, "device": device}
-    unused = [name for name, value in demands.items() if value and not isinstance(planner, str)]
+    named = planner if isinstance(planner, str) and not planner.endswith(PLAN_FILE) else None
+    unused = [name for name, value in demands.items() if value and named is None]
     if unused:
         raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
 
-    if isinstance(planner, str):
-        solver_of(planner)
+    if function is None:
+        return partial(auto_shard, mesh=space, planner=planner, **demands, **options)
+    if named is not None:
+        solver_of(named)
+    elif not callable(planner):
+        as_plan(planner)
 
     def planned(module: Module) -> Plan:
-        if isinstance(planner, str):
-            return plan(module, space, planner=planner, **demands).plan
-        return planner if isinstance(planner, Plan) else planner(module, space)
+        if named is not None:
+            return plan(module, space, planner=named, **demands).plan
+        return planner(module, space) if callable(planner) else as_plan(planner, module)
 
     def shardings(module: Module) -> runtime.ProgramShardings:
         plan = planned(module)

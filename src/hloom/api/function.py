@@ -37,7 +37,8 @@ from hloom.functional import (
     printed_lines,
     rebuilt,
 )
-from hloom.ir import Module, dump
+from hloom.hlo import is_lowering
+from hloom.ir import Module, as_module, dump
 from hloom.passes import apply as apply_passes
 from hloom.text import HloomError, unwritable
 from hloom.viz import to_dot
@@ -281,7 +282,7 @@ def value_and_grad(target: Any, wrt: Any = None, **options: Any) -> Any:
 
 def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
     if not _is_function(target):
-        return getattr(autodiff, name)(target, wrt, **options)
+        return _of_module(name, target, wrt, **options)
     original, how = _original(target)
     chosen = {
         "wrt": 0 if wrt is None else tuple(wrt) if isinstance(wrt, list) else wrt,
@@ -304,7 +305,7 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
 def jvp(target: Any, *args: Any, **options: Any) -> Any:
     """`jvp(function, primals, tangents)`: the value and its derivative along the tangents; of a module, a module."""
     if not _is_function(target):
-        return autodiff.jvp(target, *args, **options)
+        return _of_module("jvp", target, *args, **options)
     original, how = _original(target)
     unknown = next((name for name in options if name not in ("primals", "tangents")), None)
     given = [*args, *(options[name] for name in ("primals", "tangents") if name in options)]
@@ -326,7 +327,7 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     Of a module, a module: see `hloom.autodiff.vjp`.
     """
     if not _is_function(target):
-        return autodiff.vjp(target, *primals, **options)
+        return _of_module("vjp", target, *primals, **options)
     original, how = _original(target)
 
     def forward(
@@ -397,7 +398,21 @@ def _cached(name: str, original: Any, entry: Entry, how: FunctionOptions) -> Fun
 
 
 def _is_function(target: Any) -> bool:
-    return callable(target) and not isinstance(target, Module)
+    return callable(target) and not isinstance(target, Module) and not is_lowering(target)
+
+
+def _of_module(name: str, target: Any, *args: Any, **options: Any) -> Module:
+    """The derivative of a module; raises HloomError for options that are not those of modules."""
+    derive = getattr(autodiff, name)
+    parameters = inspect.signature(derive).parameters
+    unknown = next((option for option in options if option not in parameters), None)
+    if unknown is not None:
+        known = ", ".join(list(parameters)[1:])
+        raise HloomError(f"{name} of a module has no option '{unknown}'", hint=f"it has {known}")
+    if len(args) > 1:
+        hint = "it yields a module, which takes the rest"
+        raise HloomError(f"{name} of a module takes the module and wrt", hint=hint)
+    return derive(as_module(target), *args, **options)
 
 
 def _original(target: Any) -> tuple[Any, FunctionOptions]:
@@ -405,8 +420,11 @@ def _original(target: Any) -> tuple[Any, FunctionOptions]:
     if isinstance(target, Function):
         original = target if target.hloom_derived is not None else target.hloom_function
         return original, target.options
-    if not callable(target):
-        raise HloomError(f"a {type(target).__name__} cannot be differentiated: a function or a module can")
+    if not _is_function(target):
+        raise HloomError(
+            f"a {type(target).__name__} is no function, of which this is",
+            hint="of a module: grad, value_and_grad, vjp and jvp; jvp(grad(module)) gives products with its Hessian",
+        )
     return target, DEFAULT_OPTIONS
 
 

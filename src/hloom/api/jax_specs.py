@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from hloom import runtime
-from hloom.ir import Module
-from hloom.planner import Plan, annotation
+from hloom.api.plan_like import PlanLike, as_plan
+from hloom.ir import ModuleLike, as_module
+from hloom.planner import annotation
 from hloom.runtime import hlo_mesh
-from hloom.sharding import Mesh, Spec, from_hlo_mesh, to_mesh_sharding
+from hloom.sharding import Mesh, Spec, as_mesh, from_hlo_mesh, to_mesh_sharding
 from hloom.text import HloomError
 
 
-def partition_specs(plan: Plan, tree: Any) -> Any:
+@runtime_checkable
+class JaxMesh(Protocol):
+    """A `jax.sharding.Mesh` or `AbstractMesh`."""
+
+    @property
+    def axis_names(self) -> Any: ...
+
+    @property
+    def shape(self) -> Any: ...
+
+
+MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | JaxMesh
+"""A mesh, the sizes of its axes by name, its text (`data=2,model=4`, `2x4`), or jax's."""
+
+
+def partition_specs(plan: PlanLike, tree: Any) -> Any:
     """A tree of arguments with jax's `PartitionSpec`s as leaves, for `in_shardings`: the leaves are the parameters.
 
     So the program must have been lowered with `keep_unused=True` where it leaves arguments unused. Axes that do not
     divide an argument's dimension are left out, which jax would refuse.
     """
+    plan = as_plan(plan)
     leaves = runtime.leaves(tree)
     missing = [number for number in plan.parameters if number >= len(leaves)]
     if missing:
@@ -31,17 +49,20 @@ def partition_specs(plan: Plan, tree: Any) -> Any:
     return runtime.partition_specs(tree, [to_mesh_sharding(spec, plan.mesh) for spec in placed_specs])
 
 
-def result_partition_specs(plan: Plan, module: Module, tree: Any) -> Any:
+def result_partition_specs(plan: PlanLike, module: ModuleLike, tree: Any) -> Any:
     """The same of a tree of results, for `out_shardings`: of the module that is planned."""
-    return runtime.partition_specs(tree, annotation.result_shardings(plan, module))
+    module = as_module(module)
+    return runtime.partition_specs(tree, annotation.result_shardings(as_plan(plan, module), module))
 
 
-def shardy_stablehlo(plan: Plan, module: Module) -> str:
+def shardy_stablehlo(plan: PlanLike, module: ModuleLike) -> str:
     """StableHLO that says what `plan.annotate(module)` says, in Shardy's own words: `sdy.sharding` and its like."""
-    return runtime.shardy_text(annotation.annotate_for_shardy(plan, module))
+    module = as_module(module)
+    return runtime.shardy_text(annotation.annotate_for_shardy(as_plan(plan, module), module))
 
 
-def mesh_of(mesh: Any) -> Mesh:
-    if isinstance(mesh, Mesh):
-        return mesh
-    return Mesh.parse(mesh) if isinstance(mesh, str) else from_hlo_mesh(hlo_mesh(mesh))
+def mesh_of(mesh: MeshLike) -> Mesh:
+    """A mesh from whatever says one: as `hloom.sharding.as_mesh`, and of jax's own meshes."""
+    if isinstance(mesh, JaxMesh) and not isinstance(mesh, Mesh):
+        return from_hlo_mesh(hlo_mesh(mesh))
+    return as_mesh(mesh)

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from hloom import runtime
-from hloom.api.apply import with_packages
+from hloom.api import apply as _passes_by_name  # noqa: F401  it lets passes of all packages be named
 from hloom.api.differentiable import module_derivatives
 from hloom.ir import Module
-from hloom.passes import PASSES, PassLike, apply_in_place, resolve
+from hloom.passes import PASSES, Pass, PassLike, apply_in_place, resolve
 from hloom.rewrite import RuleReport
 from hloom.runtime import Stage
 from hloom.text import HloomError, HloomWarning
@@ -72,10 +72,11 @@ class _Change:
     """
 
     def __init__(self, passes: PassLike | Iterable[PassLike]) -> None:
-        self.passes = resolve(with_packages(passes))
+        self.passes = resolve(passes)
         self.modules = 0
-        own = [rule for given in self.passes if PASSES.get(given.name) is not given for rule in given.rules]
-        self.has_own = any(PASSES.get(given.name) is not given for given in self.passes)
+        others = [given for chosen in self.passes for given in _leaves(chosen) if PASSES.get(given.name) is not given]
+        own = [rule for given in others for rule in given.rules]
+        self.has_own = bool(others)
         self._accounts = {rule: RuleReport(rule) for rule in own}
 
     def __call__(self, module: Module) -> bool:
@@ -101,6 +102,15 @@ class _Change:
             if not account.matched and rule.family not in families:
                 warnings.warn(f"{rule.name} never fired in {where}: {_why(account)}", HloomWarning, stacklevel=2)
         self._accounts = {}
+
+
+def _leaves(chosen: Pass) -> Iterator[Pass]:
+    """What a fixpoint or a sequence of no name of its own is made of; any other pass itself."""
+    if not chosen.parts or chosen.name in PASSES:
+        yield chosen
+        return
+    for part in chosen.parts:
+        yield from _leaves(part)
 
 
 class _ChangeAfterCopies(_Change):

@@ -25,12 +25,15 @@ def load(
     """Read a module from whatever holds one.
 
     `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, packed or
-    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers. MindSpore's `.ir` texts
+    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers, compiles
+    or exports. MindSpore's `.ir` texts
     and `.mindir` files are read as well. Raises HloomError for what cannot be read, with the place.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'
     """
+    if callable(stablehlo := getattr(source, "mlir_module", None)):  # jax.export's programs hold no HLO
+        return import_module("hloom.runtime").from_stablehlo(stablehlo(), f"<{type(source).__name__}>")
     return hlo.load(source, strict=strict, module=module, stage=stage, limits=limits, formats=FORMATS)
 
 

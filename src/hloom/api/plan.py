@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from hloom.analysis import Device, bytes_of
-from hloom.analysis import device as device_of
-from hloom.api.jax_specs import mesh_of, partition_specs, result_partition_specs
+from hloom.analysis import Device, as_device, bytes_of
+from hloom.api.jax_specs import MeshLike, mesh_of, partition_specs, result_partition_specs
+from hloom.api.plan_like import PlanLike, as_plan
 from hloom.hlo import to_text, write_whole
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike, as_module
 from hloom.planner import (
     Alternative,
     CandidatePlan,
@@ -28,7 +28,6 @@ from hloom.planner import (
     check_plannable,
     explain,
     other_plans,
-    plan_from_json,
     predict_plan,
     read_partitioned,
     search_plans,
@@ -36,23 +35,21 @@ from hloom.planner import (
 )
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec, mesh_with_links
-from hloom.text import Display, Displayed, DisplayTable, HloomError, read_limited
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 MOST_DEVICES = 1 << 18
 """The largest mesh that is planned for: ids of devices are listed one by one."""
-PLAN_BYTES = 1 << 26
-"""The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
 
 
 def plan(
-    module: Module,
-    mesh: Mesh | str | Any,
+    module: ModuleLike,
+    mesh: MeshLike,
     *,
     planner: str = "ilp",
     memory: float | str | None = None,
     measure: int = 0,
     pins: Mapping[str, Spec | str] | None = None,
-    like: Plan | PlanResult | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    like: PlanLike | None = None,
     forbidden: Iterable[str] = (),
     device: Device | str | None = None,
     overlap: bool = False,
@@ -60,6 +57,8 @@ def plan(
     marks: bool = True,
 ) -> PlanResult:
     """The best plan found to shard a module over a mesh of devices, with its costs and their causes.
+
+    The mesh is a `Mesh`, its axes as a dict or a text (`data=2,model=4`, or `2x4`), or a `jax.sharding.Mesh`.
 
     `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `measure` so many plans, and the
     experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
@@ -70,6 +69,7 @@ def plan(
     JSON says all of a plan of a module without loops. Raises HloomError for what cannot be planned and for demands that
     cannot be met.
     """
+    module = as_module(module)
     check_plannable(module)
     space, rates = _on_device(mesh_of(mesh), device)
     if space.device_count > MOST_DEVICES:
@@ -85,30 +85,33 @@ def plan(
         planner=planner,
         pins=pins,
         forbidden=forbidden,
-        like=_like(like, module),
+        like=None if like is None else as_plan(like, module),
         marks=marks,
     )
     return PlanResult(chosen)
 
 
 def measure(
-    planned: PlanResult | Plan | Module, module: Module | None = None, *, devices: int | None = None
+    planned: PlanLike | ModuleLike, module: ModuleLike | None = None, *, devices: int | None = None
 ) -> PartitionedProgram:
     """What XLA's partitioner makes of a plan of a module, or of an annotated module, for virtual CPU devices.
 
-    What is expected stands beside it in `comparisons`, if it is a plan. Raises as `run` does.
+    A plan's JSON, or the path of it, needs the module. What is expected of a plan stands beside it in `comparisons`.
+    Raises as `run` does.
     """
-    if isinstance(planned, Module):
-        if devices is None:
-            raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")
-        compiled = partition(planned, devices)
-        return read_partitioned(compiled.module, devices, compiled.memory)
+    own = None if module is None else as_module(module)
     if isinstance(planned, PlanResult):
-        own = planned.chosen.module if module is None else module
-        return with_comparisons(_measured(own, planned.plan), planned.best)
-    if module is None:
+        return with_comparisons(_measured(own or planned.chosen.module, planned.plan), planned.best)
+    if own is not None:
+        plan = as_plan(cast(PlanLike, planned), own)
+        return with_comparisons(_measured(own, plan), predict_plan(own, plan))
+    if isinstance(planned, (Plan, Mapping)):
         raise HloomError("a plan is measured with the module that it is of")
-    return with_comparisons(_measured(module, planned), predict_plan(module, planned))
+    annotated = as_module(cast(ModuleLike, planned))
+    if devices is None:
+        raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")
+    compiled = partition(annotated, devices)
+    return read_partitioned(compiled.module, devices, compiled.memory)
 
 
 @dataclass
@@ -192,17 +195,6 @@ def check_plan_path(path: str | os.PathLike[str]) -> None:
         raise HloomError(f"{path}: a plan is written as .json (the plan) or as .hlo (the annotated module)")
 
 
-def load_plan(path: str | os.PathLike[str], module: Module) -> Plan:
-    """The plan of a JSON file; raises HloomError where that is none."""
-    try:
-        value = json.loads(read_limited(path, PLAN_BYTES))
-    except ValueError as problem:
-        raise HloomError(f"{path} holds no plan: {problem}") from None
-    except RecursionError:
-        raise HloomError(f"{path} holds no plan: its values nest too deep") from None
-    return plan_from_json(value, module, Path(path).name)
-
-
 def _measured(module: Module, plan: Plan) -> PartitionedProgram:
     compiled = partition(plan.annotate(module), plan.mesh.device_count)
     return read_partitioned(compiled.module, plan.mesh.device_count, compiled.memory)
@@ -212,7 +204,7 @@ def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
     """The mesh with the links of a device, and the device's rates; without one, the default rates."""
     if name is None:
         return mesh, Rates()
-    known = device_of(name) if isinstance(name, str) else name
+    known = as_device(name)
     linked = mesh_with_links(known, mesh)
     return linked, Rates.of(known, linked)
 
@@ -225,11 +217,3 @@ def _bytes(memory: float | str | None) -> float | None:
     if budget is not None and not budget > 0:
         raise HloomError(f"a device cannot hold {budget:,} bytes", hint="memory='80GiB'")
     return budget
-
-
-def _like(like: Any, module: Module) -> Plan | None:
-    if like is None or isinstance(like, Plan):
-        return like
-    if isinstance(like, PlanResult):
-        return like.plan
-    return plan_from_json(like, module) if isinstance(like, Mapping) else load_plan(like, module)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from hloom.analysis import build_call_graph, find_trip_counts
@@ -20,7 +19,6 @@ from hloom.autodiff.linear import Forward, LinearOps, Tape
 from hloom.autodiff.linearize import Options, Session, Walk, linearized, location_of, perform, transposed
 from hloom.autodiff.manual_computations import for_gspmd
 from hloom.autodiff.shift_invariance import shift_invariant_maxima
-from hloom.hlo import load
 from hloom.ir import (
     Attributes,
     BufferDonor,
@@ -31,11 +29,13 @@ from hloom.ir import (
     Level,
     Literal,
     Module,
+    ModuleLike,
     Node,
     Parameter,
     TensorType,
     TupleType,
     Type,
+    as_module,
     default_layout,
     infer_types,
     map_leaves,
@@ -53,7 +53,6 @@ MOST_SEEN = 100
 """How many values are looked at to see whether one is guarded."""
 GUARDABLE = MASKABLE | {"get-tuple-element", "copy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
-ModuleLike = Module | str | Path
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""
 
@@ -254,7 +253,7 @@ class _Work:
         checkpoints: int | None,
         max_iterations: int | None,
     ) -> None:
-        given = module if isinstance(module, Module) else load(module)
+        given = as_module(module)
         _check(given, checkpoints, max_iterations)
         copy = given.clone()
         infer_types(copy)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +15,18 @@ from rich.text import Text
 from hloom.analysis import DEFAULT_DEVICE, size_note
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_note
+from hloom.cli.output import check_folder, write_json
 from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
 from hloom.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.ir import Module, Node
 from hloom.profile import Measurement, measured_change, measured_noise, measurement
-from hloom.text import HloomError, system_message
 
 MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""
-DIFFERENT, TROUBLE = 1, 2
-"""Exit statuses, as diff(1) has them."""
 
 
 @click.command("diff")
@@ -82,44 +78,23 @@ def command(
       hloom diff old.hlo new.hlo --profile old_trace new_trace
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
-    with trouble_apart(context):
-        if output is not None:
-            check_folder(output)
-        modules = [read_program(_source(file, name)) for file in (before, after)]
-        with progress("comparing"):
-            measured = _measured(modules, profile, device) if profile is not None else None
-            rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
-            result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, strict=strict)
-        if json_output:
-            is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
-            write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
-        elif measured is not None:
-            times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
-            write_tables([*tables(result, limit), *times], output)
-        else:
-            write_tables(tables(result, limit), output)
+    if output is not None:
+        check_folder(output)
+    modules = [read_program(_source(file, name)) for file in (before, after)]
+    with progress("comparing"):
+        measured = _measured(modules, profile, device) if profile is not None else None
+        rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
+        result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, strict=strict)
+    if json_output:
+        is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+        write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
+    elif measured is not None:
+        times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
+        write_tables([*tables(result, limit), *times], output)
+    else:
+        write_tables(tables(result, limit), output)
     if not result.is_equal:
-        context.exit(DIFFERENT)
-
-
-@contextmanager
-def trouble_apart(context: click.Context) -> Iterator[None]:
-    """End with the status of trouble on what other subcommands end on with 1, which here says that modules differ."""
-    try:
-        yield
-    except HloomError as problem:
-        _fail(context, str(problem))
-    except OSError as problem:
-        if problem.errno == errno.EPIPE:  # click ends quietly when the reader of a pipe is gone
-            raise
-        _fail(context, system_message(problem))
-    except MemoryError:
-        _fail(context, "out of memory")
-
-
-def _fail(context: click.Context, message: str) -> None:
-    write_note(f"error: {message}")
-    context.exit(TROUBLE)
+        context.exit(NO)
 
 
 def _measured(

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from hloom.analysis import size_note
 from hloom.cli.completion import complete_device
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_note
@@ -81,7 +82,7 @@ def command(
         _write(result, output)
     if result.missing_bytes:
         write_note("error: nothing fits, and nothing is written")
-        context.exit(1)
+        context.exit(NO)
 
 
 def _write(result: FitResult, output: Path) -> None:

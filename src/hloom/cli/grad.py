@@ -11,6 +11,7 @@ import click
 from rich.console import RenderableType
 
 from hloom import autodiff
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
@@ -125,7 +126,7 @@ def command(
             note_tables(_table(checks))
         _check_conclusive(checks, point)
         if not all(item.agrees for item in checks):
-            click.get_current_context().exit(1)
+            click.get_current_context().exit(NO)
     if output is not None or not json_output:
         _write(derivative, output)
 

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import click
 
+from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import write_json, write_note, write_text
+from hloom.cli.output import write_json, write_text
 from hloom.cli.tables import byte_text, time_text
 from hloom.query import COLUMNS, FIELDS, Matches, query
-from hloom.text import HloomError
-
-TROUBLE = 2
-"""The exit status of what went wrong, which is grep's: 1 says that nothing matches."""
 
 
 def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
@@ -60,16 +57,12 @@ def command(
       hloom grep step.hlo 'live and bytes > 100MiB' --count
       hloom grep step.hlo 'copy and uses(dot, 2) or all-*' --json
     """
-    try:
-        program = read_program(source)
-        note_sizes(program)
-        with progress("searching"):
-            matches = query(program, expression, device=device)
-            text = "" if only_count or json_output else _text(matches, only_lines)
-        records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
-    except HloomError as error:
-        write_note(f"error: {error}")
-        context.exit(TROUBLE)
+    program = read_program(source)
+    note_sizes(program)
+    with progress("searching"):
+        matches = query(program, expression, device=device)
+        text = "" if only_count or json_output else _text(matches, only_lines)
+    records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
     if only_count:
         write_text(f"{len(matches)}\n", output)
     elif json_output:
@@ -77,7 +70,7 @@ def command(
     elif text or output is not None:
         write_text(text, output)
     if not len(matches):
-        context.exit(1)
+        context.exit(NO)
 
 
 def _columns(matches: Matches) -> tuple[str, ...]:

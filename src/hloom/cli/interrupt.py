@@ -1,4 +1,4 @@
-"""Ctrl-C: the exit status, and an end to what does not listen to it."""
+"""Ctrl-C: an end to what does not listen to it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 
-INTERRUPTED = 130
-"""The exit status after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+from hloom.cli.exit_status import INTERRUPTED
+
 MESSAGE = "interrupted"
 GRACE = 1.0
 """Seconds from Ctrl-C until the process ends, whatever it does."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from hloom.api.apply import dialect_ops
 from hloom.cli.input import is_mindir, read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
 from hloom.hlo import LIMITS, MLIR_BYTECODE, STDIN, decompress, read_bytes, save, to_text
-from hloom.ir import Module, Op
+from hloom.ir import Module
 from hloom.text import HloomError, Source
 
 _MLIR_NAMES = (".mlir", ".mlir.gz", ".mlir.zst")
@@ -40,13 +41,6 @@ class Language:
     to_text: Callable[[Module], str]
     to_short_text: Callable[[Module], str]
     to_hlo: Callable[[Module], Module]
-
-
-def dialect_ops() -> Mapping[str, Op]:
-    """The op rows of all dialects, by full name; the dialects are imported for it."""
-    from hloom.dialects import mindir, oneflow
-
-    return {**oneflow.OPS, **mindir.ROWS}
 
 
 def _mlir_text(module: Module) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -11,10 +13,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from hloom.cli.completion import completion_option
-from hloom.cli.interrupt import INTERRUPTED, MESSAGE, end_after_interrupt
+from hloom.cli.exit_status import INTERRUPTED, TROUBLE, message_of, status_of
+from hloom.cli.interrupt import MESSAGE, end_after_interrupt
 from hloom.cli.output import write_note
 from hloom.cli.streams import replace_closed_streams, writing_stdout
-from hloom.text import HloomError, system_message, visible
+from hloom.text import HloomError, visible
 
 COMMANDS = {
     "inspect": "What is in a module: computations, opcodes, sizes, calls.",
@@ -47,19 +50,20 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """A group that imports a subcommand's file only to run it, and turns errors into one message and exit status 1."""
+    """A group that imports a subcommand's file only to run it, and turns errors into one message and an exit status."""
 
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **options: Any) -> Any:
         if args is not None:  # a call from Python, and not a process of its own
             return super().main(args, *arguments, **options)
         replace_closed_streams()
         end_after_interrupt()
-        try:
-            with writing_stdout():  # also of what click writes itself: --help and --version
-                return super().main(args, *arguments, **options)
-        except HloomError as error:
-            write_note(f"error: {error}")
-            sys.exit(1)
+        with _crashes_as_trouble():
+            try:
+                with writing_stdout():  # also of what click writes itself: --help and --version
+                    return super().main(args, *arguments, **options)
+            except HloomError as error:
+                write_note(f"error: {error}")
+                sys.exit(TROUBLE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -80,20 +84,28 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except HloomError as error:
-            _fail(ctx, str(error))
         except OSError as error:
             if error.filename is None:  # of the standard output: `main` says so, and click of a pipe without a reader
                 raise
-            _fail(ctx, f"{error.filename}: {system_message(error)}")
+            _fail(ctx, error)
+        except (HloomError, MemoryError) as error:
+            _fail(ctx, error)
         except click.ClickException as error:  # it shows what was typed, perhaps by a shell that completes file names
             error.message = visible(error.message)  # pyright: ignore[reportAttributeAccessIssue]
             raise
-        except MemoryError:
-            _fail(ctx, "out of memory")
         except KeyboardInterrupt:
             write_note(MESSAGE)
             ctx.exit(INTERRUPTED)
+
+
+@contextmanager
+def _crashes_as_trouble() -> Iterator[None]:
+    """Let an error that nobody foresaw show its traceback and end with TROUBLE: Python's own 1 would be an answer."""
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
+        sys.exit(TROUBLE)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, params=[completion_option()])
@@ -103,6 +115,9 @@ def main() -> None:
 
     FILE is HLO text or a proto, plain or packed (.hlo .txt .pb, each also .gz .zst), a directory that XLA dumped
     into, or - for the standard input.
+
+    The exit status is 0 where it is done or the answer is yes, 1 where the answer is no (it does not fit, it differs,
+    nothing is found), and 2 where it could not be done: bad input or usage.
 
     \b
     Examples:
@@ -114,6 +129,6 @@ def main() -> None:
     """
 
 
-def _fail(ctx: click.Context, message: str) -> None:
-    write_note(f"error: {message}")
-    ctx.exit(1)
+def _fail(ctx: click.Context, error: Exception) -> None:
+    write_note(f"error: {message_of(error)}")
+    ctx.exit(status_of(error) or TROUBLE)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import LiveBuffer, MemoryReport, bytes_of
+from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
@@ -70,7 +71,7 @@ def command(
             write_whole(output, writer(report, limit))
         write_tables(tables(report, limit, top), None)
     if limit is not None and not report.fits(limit):
-        context.exit(1)
+        context.exit(NO)
 
 
 def _limit(budget: str | None) -> int | None:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 import numpy as np
 
+from hloom.cli.exit_status import INTERRUPTED
 from hloom.cli.input import progress, read_program
-from hloom.cli.interrupt import INTERRUPTED, MESSAGE
+from hloom.cli.interrupt import MESSAGE
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hloom.cli.completion import complete_passes
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
 from hloom.cli.languages import Language, check_name, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
@@ -22,7 +23,7 @@ from hloom.cli.output import check_folder, write_json, write_note
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
-from hloom.passes import Pass, Watch, apply_in_place, sequence
+from hloom.passes import Pass, Watch, apply_in_place, load_further_passes, sequence
 from hloom.rewrite import Report, timed_rules
 from hloom.text import HloomError
 
@@ -102,7 +103,7 @@ def command(
     reader = pipeline_reader(load, {} if seed is None else {"seed": seed})
     chosen = named_passes(reader, ",".join(passes)) if passes else []
     if list_passes:
-        reader.load_dialects()
+        load_further_passes()
         _list_passes(reader.known, json_output, output)
         return
     if list_rules is not None:
@@ -149,7 +150,7 @@ def command(
     if json_output:
         write_json(_record(run, None if output or is_wrong else language, misses, verdict), None)
     if is_wrong:
-        click.get_current_context().exit(1)
+        click.get_current_context().exit(NO)
     if output is not None or not json_output:
         write_any(run.after, language, output)
 

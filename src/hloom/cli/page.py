@@ -67,7 +67,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
             with progress("making the page"):
                 text = page_text(
                     program,
-                    on=chosen,
+                    device=chosen,
                     source_url=source_url,
                     trip_counts=trip_counts,
                     unknown_trips=unknown_trips,

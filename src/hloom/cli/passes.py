@@ -9,8 +9,8 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.cli.diff import DIFFERENT, trouble_apart
 from hloom.cli.diff import tables as diff_tables
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
 from hloom.cli.output import check_folder, write_json
@@ -81,18 +81,17 @@ def _compare(
     output: Path | None,
 ) -> None:
     """Show what differs between two states, with the exit statuses of `hloom diff`."""
-    with trouble_apart(context):
-        if output is not None:
-            check_folder(output)
-        timeline = pass_timeline(directory, module)
-        with progress("comparing"):
-            difference = timeline.diff(*pair)
-        if json_output:
-            write_json(difference.to_json(None), output)
-        else:
-            write_tables(diff_tables(difference, limit), output)
+    if output is not None:
+        check_folder(output)
+    timeline = pass_timeline(directory, module)
+    with progress("comparing"):
+        difference = timeline.diff(*pair)
+    if json_output:
+        write_json(difference.to_json(None), output)
+    else:
+        write_tables(diff_tables(difference, limit), output)
     if not difference.is_equal:
-        context.exit(DIFFERENT)
+        context.exit(NO)
 
 
 def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[RenderableType]:

@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from hloom.analysis import bytes_of
-from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
+from hloom.api.plan import PlanResult, check_plan_path, plan
+from hloom.api.plan_like import load_plan
 from hloom.cli.completion import complete_device
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_note, write_text
@@ -132,7 +134,7 @@ def command(
     else:
         write_tables(tables(planned, comparison, is_full=explain), None)
     if planned.chosen.missing_bytes > 0 or (comparison is not None and comparison.differences):
-        context.exit(1)
+        context.exit(NO)
 
 
 def _parse_size(text: str | None) -> int | None:

@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hloom.cli.completion import complete_file
+from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_bytes, write_json
@@ -113,7 +114,7 @@ def command(
     else:
         write_tables(_tables(result, check, differences, origin, arbitration), None)
     if differences:
-        click.get_current_context().exit(1)
+        click.get_current_context().exit(NO)
 
 
 def arrays_in_order(arrays: dict[str, Any] | None) -> Any:

@@ -16,7 +16,7 @@ from hloom.diff.costs import BY as BY
 from hloom.diff.costs import CostDifference as CostDifference
 from hloom.diff.module_diff import ModuleDiff as ModuleDiff
 from hloom.diff.module_diff import diff as diff
-from hloom.ir import Module
+from hloom.ir import ModuleLike
 
 
 class _CallablePackage(ModuleType):
@@ -24,8 +24,8 @@ class _CallablePackage(ModuleType):
 
     def __call__(
         self,
-        before: Module,
-        after: Module,
+        before: ModuleLike,
+        after: ModuleLike,
         *,
         costs: bool = True,
         device: Device | str = "h100",

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hloom.analysis import Device
-from hloom.analysis import device as device_named
+from hloom.analysis import Device, as_device
 from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved, renamed_graphs, reordered
 from hloom.diff.costs import CostDifference, cost_difference
 from hloom.diff.instruction_map import UNMATCHED, InstructionMap, match
 from hloom.diff.value_graph import ValueGraph
-from hloom.ir import Module, Node
+from hloom.ir import Module, ModuleLike, Node, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 UNRELATED = 0.1
@@ -139,8 +138,8 @@ def _node(node: Node) -> dict[str, str]:
 
 
 def diff(
-    before: Module,
-    after: Module,
+    before: ModuleLike,
+    after: ModuleLike,
     *,
     costs: bool = True,
     device: Device | str = "h100",
@@ -156,7 +155,9 @@ def diff(
     With `strict`, names of modules, computations and instructions count, and the order of instructions: pairs of other
     names are changed, and the fewest pairs without which the order is the same are moved.
     """
-    on = device_named(device) if isinstance(device, str) else device
+    before = as_module(before)
+    after = as_module(after)
+    on = as_device(device)
     was_collecting = gc.isenabled()
     gc.disable()  # what is made here stays to the end: looking for garbage among it costs a quarter of the time
     try:

@@ -32,7 +32,7 @@ from hloom.evaluate.table import Value as Value
 from hloom.evaluate.table import evaluator as evaluator
 from hloom.evaluate.table import none as none
 from hloom.evaluate.table import pointwise as pointwise
-from hloom.ir import Module
+from hloom.ir import ModuleLike
 
 
 class _CallablePackage(ModuleType):
@@ -40,7 +40,7 @@ class _CallablePackage(ModuleType):
 
     def __call__(
         self,
-        module: Module,
+        module: ModuleLike,
         inputs: Inputs = (),
         *,
         limit: int | None = None,

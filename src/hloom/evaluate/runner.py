@@ -34,12 +34,13 @@ from hloom.ir import (
     Effect,
     Graph,
     Literal,
-    Module,
+    ModuleLike,
     Node,
     Parameter,
     TensorType,
     TupleType,
     Type,
+    as_module,
 )
 from hloom.text import HloomError, Unsupported
 
@@ -54,7 +55,7 @@ class CannotEvaluate(Unsupported):
 
 
 def evaluate(
-    module: Module,
+    module: ModuleLike,
     inputs: Inputs = (),
     *,
     limit: int | None = None,
@@ -79,6 +80,7 @@ def evaluate(
     >>> evaluate(module, [np.float32([1, 2])])
     (array([-1., -2.], dtype=float32),)
     """
+    module = as_module(module)
     arguments = arguments_of(module.entry, inputs)
     with np.errstate(all="ignore"):
         value = GraphRunner(limit, steps, memory, observe).call(module.entry, arguments)

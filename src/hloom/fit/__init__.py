@@ -16,13 +16,13 @@ from hloom.fit.donation import donate_state as donate_state
 from hloom.fit.files import load_fit as load_fit
 from hloom.fit.fit import fit as fit
 from hloom.fit.result import FitResult as FitResult
-from hloom.ir import Module
+from hloom.ir import ModuleLike
 
 
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.fit(module, devices=8)`, have one name."""
 
-    def __call__(self, module: Module, devices: int, **options: Any) -> FitResult:
+    def __call__(self, module: ModuleLike, devices: int, **options: Any) -> FitResult:
         return fit(module, devices, **options)
 
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hloom.analysis import Device, bytes_of
-from hloom.analysis import device as device_of
+from hloom.analysis import Device, as_device, bytes_of
 from hloom.fit.combination import Combination, Omission
 from hloom.fit.donation import donate_state
 from hloom.fit.measurement import measure as measure_best
@@ -15,7 +14,7 @@ from hloom.fit.pipeline_search import GPIPE, pipelines
 from hloom.fit.programs import ProgramVariants
 from hloom.fit.result import FitResult
 from hloom.fit.sharding_search import BASELINES, Counts, ShardingSearch
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.microbatch import Batch
 from hloom.planner import check_plannable
 from hloom.text import HloomError
@@ -27,7 +26,7 @@ MICROBATCHES = (1, 2, 4, 8, 16)
 
 
 def fit(
-    module: Module,
+    module: ModuleLike,
     devices: int,
     *,
     device: Device | str = "h100",
@@ -47,8 +46,9 @@ def fit(
     XLA, small pipelines run, and what takes more than the memory is set aside. Raises HloomError for what cannot be
     planned at all.
     """
+    module = as_module(module)
     started = time.process_time()
-    on = device_of(device) if isinstance(device, str) else device
+    on = as_device(device)
     if not 1 <= devices <= LARGEST_MACHINE:
         raise HloomError(f"{devices} devices", hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8")
     limit = _bytes(memory, on)

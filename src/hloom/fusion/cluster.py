@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, cost, device
+from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, as_device, cost
 from hloom.fusion.frontier_search import FrontierSearch, MaterializedValues, kernels_of
 from hloom.fusion.fusion_writer import LEAST_MEMBERS, FusionWriter
 from hloom.fusion.kernel_merger import KernelMerger
@@ -52,7 +52,7 @@ def cluster(
         raise HloomError(f"least is a number of instructions, not '{least}'", hint="as in -p 'cluster(least=1)'")
     if horizontal not in (0, 1):
         raise HloomError(f"horizontal is 0 or 1, not '{horizontal}'", hint="as in -p 'cluster(horizontal=0)'")
-    on = device(target) if isinstance(target, str) else target
+    on = as_device(target)
     report = Report("cluster")
     if module.has_closures:
         raise HloomError("cluster takes HLO: a graph uses values of another", hint="run closure conversion first")

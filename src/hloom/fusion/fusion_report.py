@@ -18,8 +18,8 @@ from hloom.analysis import (
     CostReport,
     Device,
     Timing,
+    as_device,
     cost,
-    device,
     roofline,
     scopes,
 )
@@ -28,7 +28,7 @@ from hloom.fusion.horizontal_fusion import sliced_cost, sliced_loops, unsliced
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.fusion.target import fusion_target
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Graph, Module, ModuleLike, Node, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 PLUMBING = frozenset(("constant", "parameter", "tuple", "get-tuple-element"))
@@ -141,12 +141,13 @@ class FusionReport(Displayed):
         }
 
 
-def fusions(module: Module, on: Device | str = "cpu") -> FusionReport:
+def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:
     """What the fusions of a module hold and take on a device, and which pairs of kernels are better as one.
 
     Raises HloomError for a device that nobody knows, and where the module has no entry.
     """
-    chosen = device(on) if isinstance(on, str) else on
+    module = as_module(module)
+    chosen = as_device(device)
     timings = {timing.node: timing for timing in roofline(module, chosen).timings}
     opened = _Opened(module)
     opened.open()

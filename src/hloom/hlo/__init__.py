@@ -29,6 +29,7 @@ from hloom.hlo.files import FileFormat as FileFormat
 from hloom.hlo.files import ForeignText as ForeignText
 from hloom.hlo.files import load as load
 from hloom.hlo.files import save as save
+from hloom.hlo.jax_program import is_lowering as is_lowering
 from hloom.hlo.module_reader import parse as parse
 from hloom.hlo.printer import PrintOptions as PrintOptions
 from hloom.hlo.printer import print_graph as print_graph

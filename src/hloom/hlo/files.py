@@ -19,7 +19,7 @@ from hloom.hlo.jax_program import is_lowering, proto_of
 from hloom.hlo.module_reader import parse
 from hloom.hlo.printer import PrintOptions, print_module
 from hloom.hlo.proto import read_proto, write_proto
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike, as_module
 from hloom.text import HloomError, Location, ParseError, Source, Unsupported, unreadable
 
 _TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= ")
@@ -114,18 +114,21 @@ def load(
         return _from_bytes(bytes(source), "<bytes>", strict, limits, formats)
     if is_lowering(source):
         return _from_proto(proto_of(source), f"<{type(source).__name__}>")
-    hint = "for a function, load jax.jit(f).lower(...)" if callable(source) else None
+    hint = "give a Module, a path, HLO text, bytes, or a program that jax lowered, compiled or exported"
+    if callable(source):
+        hint = "for a function, load jax.jit(f).lower(...)"
     if hasattr(source, "operation") and hasattr(source, "body"):
         hint = "for a module of jaxlib's MLIR, hloom.from_stablehlo(module)"
     raise HloomError(f"no module can be loaded from a {type(source).__name__}", hint=hint)
 
 
-def save(module: Module, path: str | os.PathLike[str], options: PrintOptions | None = None) -> Path:
+def save(module: ModuleLike, path: str | os.PathLike[str], options: PrintOptions | None = None) -> Path:
     """Write a module, the suffix says how: `.hlo` or `.txt` text, `.pb` a proto, `.gz` or `.zst` behind it packed.
 
     The file is written whole or not at all. Gives the path back. Raises Unsupported for other suffixes, HloomError
     where the module is not one that HLO can say or the file cannot be written.
     """
+    module = as_module(module)
     target = Path(path)
     packing = target.suffix.lower() if target.suffix.lower() in COMPRESSED else ""
     suffix = Path(target.stem).suffix.lower() if packing else target.suffix.lower()

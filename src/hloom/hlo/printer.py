@@ -24,6 +24,7 @@ from hloom.ir import (
     Literal,
     Missing,
     Module,
+    ModuleLike,
     Node,
     Op,
     Parameter,
@@ -33,6 +34,7 @@ from hloom.ir import (
     StackTables,
     TensorType,
     Type,
+    as_module,
     dump,
     format_literal,
     list_with_indices,
@@ -514,7 +516,7 @@ FORMS: dict[str, PrintOptions] = {
 """HLO text by name; beside them there is `ir`, the listing of graphs and closures."""
 
 
-def to_text(module: Module, form: str | PrintOptions = "hlo") -> str:
+def to_text(module: ModuleLike, form: str | PrintOptions = "hlo") -> str:
     """The module as text: `hlo`, `short` (the shortest that reads back), `canonical`, `ir` (a listing), or options.
 
     Nothing is written anywhere: the text is the result. Raises HloomError where HLO cannot say what the module holds
@@ -525,6 +527,7 @@ def to_text(module: Module, form: str | PrintOptions = "hlo") -> str:
     >>> to_text(module, "short").rstrip().splitlines()[2:]
     ['ENTRY e {', '  x = f32[2] parameter(0)', '  ROOT y = f32[2] negate(x)', '}']
     """
+    module = as_module(module)
     if isinstance(form, PrintOptions):
         return print_module(module, form)
     if form == "ir":

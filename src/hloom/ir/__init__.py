@@ -54,6 +54,8 @@ from hloom.ir.metadata import plain_fields as plain_fields
 from hloom.ir.metadata import read_metadata as read_metadata
 from hloom.ir.module import Module as Module
 from hloom.ir.module import Unresolved as Unresolved
+from hloom.ir.module_like import ModuleLike as ModuleLike
+from hloom.ir.module_like import as_module as as_module
 from hloom.ir.names import LEGAL_NAME as LEGAL_NAME
 from hloom.ir.names import legal_name as legal_name
 from hloom.ir.nodes import COMPUTED_CALL as COMPUTED_CALL

@@ -20,6 +20,7 @@ from hloom.ir.literal import Literal, literal_of
 from hloom.ir.literal_text import format_literal
 from hloom.ir.metadata import Metadata, StackTables, parse_metadata
 from hloom.ir.module import Module
+from hloom.ir.module_like import ModuleLike, as_module
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import COMMON, Op
 from hloom.ir.types import same_shape
@@ -29,7 +30,7 @@ LONGEST_TEXT = 160
 """How many characters of a node or a value a sentence shows."""
 
 
-def equal(left: Module | Graph, right: Module | Graph, *, metadata: bool = True, carried: bool = True) -> bool:
+def equal(left: ModuleLike | Graph, right: ModuleLike | Graph, *, metadata: bool = True, carried: bool = True) -> bool:
     """Whether two modules or two graphs are the same but for names.
 
     The order of nodes counts where a module is scheduled; elsewhere nodes are compared as a graph, from the output
@@ -40,9 +41,11 @@ def equal(left: Module | Graph, right: Module | Graph, *, metadata: bool = True,
 
 
 def difference(
-    left: Module | Graph, right: Module | Graph, *, metadata: bool = True, carried: bool = True
+    left: ModuleLike | Graph, right: ModuleLike | Graph, *, metadata: bool = True, carried: bool = True
 ) -> str | None:
     """One sentence on the first difference, or None where `equal` holds."""
+    left = left if isinstance(left, Graph) else as_module(left)
+    right = right if isinstance(right, Graph) else as_module(right)
     try:
         comparison = _Comparison(metadata, carried)
         if isinstance(left, Module) and isinstance(right, Module):

@@ -19,6 +19,7 @@ from hloom.ir.graph import Graph
 from hloom.ir.inference import Inference
 from hloom.ir.literal import Literal
 from hloom.ir.module import Module, Unresolved
+from hloom.ir.module_like import ModuleLike, as_module
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import COMMON, Op, TypeProblem
 from hloom.ir.types import FunctionType, Type, compatible, element_at
@@ -59,8 +60,9 @@ class VerifyError(HloomError):
     """A module that breaks the IR's contract; the message shows the first bad node among its neighbours."""
 
 
-def verify(module: Module) -> Verification:
+def verify(module: ModuleLike) -> Verification:
     """Check a whole module; raises VerifyError at the first bad node."""
+    module = as_module(module)
     verifier = _Verifier(module)
     verifier.check_module()
     for graph in module.graphs:

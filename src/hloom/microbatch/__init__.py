@@ -7,7 +7,7 @@ is the op's axis map in `ops`.
 import sys
 from types import ModuleType
 
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike
 from hloom.microbatch.batch_state import MixedExamples as MixedExamples
 from hloom.microbatch.microbatch import Batch as Batch
 from hloom.microbatch.microbatch import MicrobatchLoop as MicrobatchLoop
@@ -23,7 +23,7 @@ class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.microbatch(module, 4)`, have one name."""
 
     def __call__(
-        self, module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
+        self, module: ModuleLike, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
     ) -> Module:
         return microbatch(module, n, batch=batch, accumulate=accumulate)
 

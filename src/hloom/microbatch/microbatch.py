@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hloom.analysis import called_computations
 from hloom.autodiff import Emitter
-from hloom.ir import DType, Graph, Module, Node, Parameter, TensorType, TupleType, dtype, verify
+from hloom.ir import DType, Graph, Module, ModuleLike, Node, Parameter, TensorType, TupleType, as_module, dtype, verify
 from hloom.microbatch.batch_propagation import BatchLinks, BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
 from hloom.microbatch.batched_indices import write_batching_dims
@@ -52,7 +52,9 @@ class Proposal:
     work: int
 
 
-def microbatch(module: Module, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32") -> Module:
+def microbatch(
+    module: ModuleLike, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
+) -> Module:
     """A copy of a program over a batch that is a loop over `n` slices of the batch.
 
     `batch` says which dimension of which parameters is the batch, by name or number: {"x": 0}, or "x:0 y:0"; where
@@ -77,6 +79,7 @@ def microbatch(module: Module, n: int, *, batch: Batch | str | None = None, accu
     >>> [node.opcode for node in sliced["microbatch.body"].nodes if str(node.type).startswith("f32[2,3]")]
     ['dynamic-slice', 'multiply']
     """
+    module = as_module(module)
     chosen, held = _read_batch(batch) if isinstance(batch, str) else batch, _accumulator(accumulate)
     copy = module.clone()
     if _slices(n) > 1:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike
 from hloom.minimize.ddmin import minimize_items as minimize_items
 from hloom.minimize.minimization import STEPS as STEPS
 from hloom.minimize.minimization import FaultNotShown as FaultNotShown
@@ -42,7 +42,7 @@ class _CallablePackage(ModuleType):
 
     def __call__(
         self,
-        module: Module,
+        module: ModuleLike,
         predicate: FaultPredicate | Callable[[Module], object],
         *,
         steps: int = STEPS,

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.hlo import parse, print_module
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike, as_module
 from hloom.minimize.numeric_predicates import NumericPredicate
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predicate
 from hloom.minimize.reductions import REDUCTIONS
 from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
 from hloom.runtime import parameter_names
-from hloom.text import HloomError, HloomWarning
+from hloom.text import HloomError, HloomWarning, Unattainable
 
 STEPS = 5_000
 """How many candidates are checked at most, unless told otherwise."""
 
 
-class FaultNotShown(HloomError):
+class FaultNotShown(Unattainable):
     """The predicate does not hold for the module that is to be minimised."""
 
 
@@ -61,7 +61,7 @@ class Minimization:
 
 
 def minimize(
-    module: Module,
+    module: ModuleLike,
     predicate: FaultPredicate | Callable[[Module], object],
     *,
     steps: int = STEPS,
@@ -86,6 +86,7 @@ def minimize(
       ROOT %z = f32[1,1] tanh(%y.value)
     }
     """
+    module = as_module(module)
     if steps < 1:
         raise HloomError(f"{steps} steps: at least one is needed, to check the module itself")
     named = as_predicate(predicate, isolated=isolated, timeout=timeout)

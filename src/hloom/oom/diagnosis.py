@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount, bytes_of
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike, as_module
 from hloom.microbatch import Batch
-from hloom.oom.error_text import OomMessage, read_error_text
+from hloom.oom.error_text import OomMessage, is_error_text, read_error_text
 from hloom.oom.held_buffers import MAIN_SPACE, HeldBuffer, held_buffers
 from hloom.oom.remedies import DEVICES, MOST_TRIED, try_remedies
 from hloom.oom.report import OomReport, ordered
@@ -20,7 +20,7 @@ SCHEDULED = "the module is optimised and scheduled: what helps is tried on the p
 
 
 def why_oom(
-    source: Module | str,
+    source: ModuleLike,
     *,
     memory: int | str | None = None,
     quick: bool = False,
@@ -29,11 +29,11 @@ def why_oom(
 ) -> OomReport:
     """What a program holds at its peak and why, and what would lower the peak, each tried on the model.
 
-    `source` is a module, or the text of an error of XLA's, which holds no program and so has nothing tried. `memory` is
-    what there is, in bytes or as a text (`16GiB`); an error's text may say it. With `quick`, and where the program
-    fits, nothing is tried. `batch` says which dimension of which parameters is the batch, as in "x:0"; it is looked
-    for otherwise. Commands call the program `file`. Raises HloomError for an empty module and for a text that is no
-    such error.
+    `source` is a module or what `hloom.load` reads, or the text of an error of XLA's, which holds no program and so has
+    nothing tried. `memory` is what there is, in bytes or as a text (`16GiB`); an error's text may say it. With `quick`,
+    and where the program fits, nothing is tried. `batch` says which dimension of which parameters is the batch, as in
+    "x:0"; it is looked for otherwise. Commands call the program `file`. Raises HloomError for an empty module and for
+    a text that is neither.
 
     >>> from hloom import parse
     >>> report = why_oom(parse("ENTRY e { x = f32[1024] parameter(0) ROOT y = f32[1024] tanh(x) }"), memory="6KiB")
@@ -41,11 +41,9 @@ def why_oom(
     (False, ['argument: the caller keeps it; result {} could take its memory', 'result: kept to the end'])
     """
     limit = limit_of(memory)
-    if isinstance(source, str):
+    if isinstance(source, str) and is_error_text(source):
         return _of_message(read_error_text(source), limit)
-    if not isinstance(source, Module):
-        raise HloomError(f"a {type(source).__name__} is neither a module nor the text of an error")
-    return module_report(source, limit, quick=quick, batch=batch, file=file)
+    return module_report(as_module(source), limit, quick=quick, batch=batch, file=file)
 
 
 def module_report(

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from hloom.analysis import Device
 from hloom.evaluate import Inputs
-from hloom.ir import Module
+from hloom.ir import ModuleLike
 from hloom.page.comparison import COLOURS as COLOURS
 from hloom.page.document import page as page
 from hloom.page.document import page_text as page_text
@@ -38,21 +38,21 @@ class _CallablePackage(ModuleType):
 
     def __call__(
         self,
-        module: Module,
+        module: ModuleLike,
         path: str | Path,
         *,
-        on: Device | str = "h100",
+        device: Device | str = "h100",
         source_url: str | None = None,
         trip_counts: Mapping[str, int] | None = None,
         unknown_trips: int = 1,
         viewer: str | Path | None = None,
-        before: Module | None = None,
+        before: ModuleLike | None = None,
         numerics: Inputs | None = None,
     ) -> None:
         page(
             module,
             path,
-            on=on,
+            device=device,
             source_url=source_url,
             trip_counts=trip_counts,
             unknown_trips=unknown_trips,

@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hloom.analysis import Device, device
+from hloom.analysis import Device, as_device
 from hloom.diff import diff
 from hloom.evaluate import Inputs
 from hloom.hlo import write_whole
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.page.comparison import graphs_of_both, overlay_of_changes, panel_of_changes
 from hloom.page.figures import add_measured, figures
 from hloom.page.graphs import MOST_EXPORTED, export_graphs
@@ -39,21 +39,21 @@ POLICY = (
 
 
 def page(
-    module: Module,
+    module: ModuleLike,
     path: str | Path,
     *,
-    on: Device | str = DEVICE,
+    device: Device | str = DEVICE,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
-    before: Module | None = None,
+    before: ModuleLike | None = None,
     numerics: Inputs | None = None,
 ) -> None:
     """Write a page that shows a module into a file, whole or not at all; see `page_text`."""
     text = page_text(
         module,
-        on=on,
+        device=device,
         source_url=source_url,
         trip_counts=trip_counts,
         unknown_trips=unknown_trips,
@@ -65,15 +65,15 @@ def page(
 
 
 def view(
-    module: Module,
+    module: ModuleLike,
     path: str | Path | None = None,
     *,
-    on: Device | str = DEVICE,
+    device: Device | str = DEVICE,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
-    before: Module | None = None,
+    before: ModuleLike | None = None,
     numerics: Inputs | None = None,
 ) -> PageFile:
     """Write a page, into a folder for temporary files unless told where, and open it; see `page_text`.
@@ -81,9 +81,10 @@ def view(
     A notebook shows the result as a link. Where the notebook's server is on another machine, write the page beside the
     notebook: `hloom.view(module, "step.html")`.
     """
+    module = as_module(module)
     text = page_text(
         module,
-        on=on,
+        device=device,
         source_url=source_url,
         trip_counts=trip_counts,
         unknown_trips=unknown_trips,
@@ -95,20 +96,20 @@ def view(
 
 
 def page_text(
-    module: Module,
+    module: ModuleLike,
     *,
-    on: Device | str = DEVICE,
+    device: Device | str = DEVICE,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
     viewer: str | Path | None = None,
-    before: Module | None = None,
+    before: ModuleLike | None = None,
     profile: str | Path | None = None,
     numerics: Inputs | None = None,
 ) -> str:
     """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
 
-    `on` is the device whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
+    `device` is the one whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
     {line}. The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page
     has everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that
     one to this, and the changes as tables; costs, memory and the rest are of this one. `profile` is a trace of this
@@ -119,7 +120,9 @@ def page_text(
     Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a loop that there is
     none of, a wheel of another version, a trace of other programs, and where one of two modules has no entry.
     """
-    chosen = device(on) if isinstance(on, str) else on
+    module = as_module(module)
+    before = None if before is None else as_module(before)
+    chosen = as_device(device)
     counts: dict[str, Any] = {"trip_counts": trip_counts, "unknown_trips": unknown_trips}
     measured = None if profile is None else measurement(module, profile, chosen, **counts)
     module = module if measured is None else measured.module

@@ -42,13 +42,17 @@ from hloom.passes.loop_states import wider_attributes as wider_attributes
 from hloom.passes.outline import CALLERS as CALLERS
 from hloom.passes.outline import outline as outline
 from hloom.passes.pipeline import PASSES as PASSES
+from hloom.passes.pipeline import FurtherPasses as FurtherPasses
 from hloom.passes.pipeline import Pass as Pass
 from hloom.passes.pipeline import PassLike as PassLike
+from hloom.passes.pipeline import PipelineReader as PipelineReader
 from hloom.passes.pipeline import Watch as Watch
 from hloom.passes.pipeline import apply as apply
 from hloom.passes.pipeline import apply_in_place as apply_in_place
 from hloom.passes.pipeline import fixpoint as fixpoint
 from hloom.passes.pipeline import leaf_passes as leaf_passes
+from hloom.passes.pipeline import load_further_passes as load_further_passes
+from hloom.passes.pipeline import provide_further_passes as provide_further_passes
 from hloom.passes.pipeline import read_options as read_options
 from hloom.passes.pipeline import register_pass as register_pass
 from hloom.passes.pipeline import resolve as resolve

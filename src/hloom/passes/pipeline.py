@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial, wraps
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Concatenate, ParamSpec
 
 from hloom.ir import Apply, Module, Node, Op, verify
-from hloom.rewrite import Family, Report, Rule, RuleIndex, rewrite
-from hloom.text import Cursor, HloomError, Source, tracked
+from hloom.ops import OPS
+from hloom.rewrite import Family, Report, Rule, RuleError, RuleIndex, load_rules, rewrite
+from hloom.text import Cursor, HloomError, ParseError, Source, tracked
 
 Options = ParamSpec("Options")
 
+FIXPOINT = "fixpoint"
+"""`fixpoint(a,b)` runs a and b again and again until neither changes anything."""
+RULE_FILE = ".json"
+"""How the name of a file of rules ends."""
+
+_DEEPEST = 20
+"""How deep fixpoints may nest: reading is recursive, and nobody writes more than two."""
 _NAME = re.compile(r"[^\s,()]+")
 _OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
 _VALUE = re.compile(r"[^,()]+")
@@ -81,7 +90,10 @@ class Watch:
 
 
 PassLike = Pass | Rule | Family | Sequence[Rule] | str | Callable[[Module], Any]
-"""What can be given as a pass: one, a rule or several, a name, or a function that changes a module in place."""
+"""What can be given as a pass: one, a rule or several, a function that changes a module in place, or a text.
+
+A text names passes as the command line does: `simplify,cse`, `fixpoint(fold,cse)`, `microbatch(n=4)`, `my_rules.json`.
+"""
 
 PASSES: dict[str, Pass] = {}
 """The passes that can be named."""
@@ -156,7 +168,7 @@ def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
     listed = _as_list(passes)
     if len(listed) > 1 and all(isinstance(listed_pass, Rule) for listed_pass in listed):
         return [_as_pass(listed)]
-    return [_as_pass(listed_pass) for listed_pass in listed]
+    return [chosen for item in listed for chosen in _as_passes(item)]
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
@@ -289,14 +301,20 @@ def _verifying(watch: Watch) -> Watch:
 
 
 def _as_list(passes: PassLike | Iterable[PassLike]) -> list[Any]:
-    return [passes] if isinstance(passes, (str, Pass, Rule, Family)) or callable(passes) else list(passes)
+    if isinstance(passes, (str, Pass, Rule, Family)) or callable(passes):
+        return [passes]
+    if not isinstance(passes, Iterable):
+        raise _no_pass(passes)
+    return list(passes)
+
+
+def _as_passes(item: Any) -> list[Pass]:
+    return PipelineReader().read(item) if isinstance(item, str) else [_as_pass(item)]
 
 
 def _as_pass(item: Any) -> Pass:
     if isinstance(item, Pass):
         return item
-    if isinstance(item, str):
-        return _named(item)
     if isinstance(item, Rule):
         return rules_pass(item.name, [item], item.statement)
     if isinstance(item, Family):
@@ -305,21 +323,124 @@ def _as_pass(item: Any) -> Pass:
         return rules_pass("rules", item)
     if callable(item):
         return _function(item)
-    raise HloomError(f"{item!r} is no pass: give a name, a rule, a list of rules, or a function of a module")
+    raise _no_pass(item)
 
 
-def _named(text: str) -> Pass:
-    """The pass with a name, or of a text such as `unroll(limit=4)`."""
-    cursor = Cursor(Source(text, "passes"))
-    name = cursor.read(_NAME, "a pass")[0]
-    if name not in PASSES:
-        near = get_close_matches(name, PASSES, 3)
-        hint = f"near: {', '.join(near)}" if near else f"known: {', '.join(PASSES)}"
-        raise HloomError(f"there is no pass named '{name}'", hint=hint)
-    named = read_options(PASSES[name], cursor) if cursor.at("(") else PASSES[name]
-    if cursor.peek():
-        raise cursor.error(f"expected the end, found {cursor.next_token()}", hint="give several passes as a list")
-    return named
+def _no_pass(item: Any) -> HloomError:
+    return HloomError(f"{item!r} is no pass: give a name, a rule, a list of rules, or a function of a module")
+
+
+class PipelineReader:
+    """Reads texts such as `simplify,cse`, `fixpoint(fold,cse)`, `my_rules.json`, `microbatch(n=4)`.
+
+    `own` are passes that are known beside PASSES, `options` go to the passes that take them, and are then `taken`;
+    errors call the text `source`.
+    """
+
+    def __init__(
+        self, own: Mapping[str, Pass] | None = None, options: Mapping[str, Any] | None = None, source: str = "passes"
+    ) -> None:
+        self.own = own or {}
+        self.options = options or {}
+        self.source = source
+        self.taken: set[str] = set()
+
+    @property
+    def known(self) -> Mapping[str, Pass]:
+        """The passes that can be named as far as their packages are imported."""
+        return {**PASSES, **self.own}
+
+    def read(self, text: str) -> list[Pass]:
+        """The passes of a text; raises ParseError with its place, and RuleError for a file of rules that is wrong."""
+        cursor = Cursor(Source(text, self.source))
+        passes = self._list(cursor, 0)
+        if cursor.peek():
+            raise cursor.error(f"expected ',' or the end, found {cursor.next_token()}")
+        return passes
+
+    def _list(self, cursor: Cursor, depth: int) -> list[Pass]:
+        passes = [self._one(cursor, depth)]
+        while cursor.accept(","):
+            passes.append(self._one(cursor, depth))
+        return passes
+
+    def _one(self, cursor: Cursor, depth: int) -> Pass:
+        start = cursor.skip()
+        name = cursor.read(_NAME, "a pass")[0]
+        if not cursor.at("("):
+            return self._configured(self._named(name, start, cursor))
+        if name != FIXPOINT:
+            return self._with_options(self._configured(self._named(name, start, cursor)), start, cursor)
+        if depth == _DEEPEST:
+            raise cursor.error(f"more than {_DEEPEST} fixpoints, one in another", start)
+        cursor.expect("(")
+        parts = self._list(cursor, depth + 1)
+        if not cursor.accept(")"):
+            raise cursor.error(f"expected ',' or ')', found {cursor.next_token()}")
+        return fixpoint(cursor.text[start : cursor.position], parts)
+
+    def _with_options(self, named: Pass, start: int, cursor: Cursor) -> Pass:
+        if not named.options:
+            raise cursor.error(f"'{named.name}' takes no passes and no options, {FIXPOINT} takes passes", start)
+        return read_options(named, cursor)
+
+    def _named(self, name: str, start: int, cursor: Cursor) -> Pass:
+        named = self._known(name)
+        if named is None and name.endswith(RULE_FILE):
+            return rules_pass(Path(name).stem, self._rules(name), f"the rules of {name}")
+        if named is None:
+            load_further_passes()
+            named = self._known(name)
+        if named is None:
+            raise self._unknown(name, start, cursor)
+        return named
+
+    def _known(self, name: str) -> Pass | None:
+        return self.own.get(name) or PASSES.get(name)
+
+    def _rules(self, name: str) -> list[Rule]:
+        rows = _FURTHER[-1].rows() if _FURTHER else OPS
+        try:
+            return load_rules(Path(name), rows)
+        except RuleError as error:
+            if name in error.message:
+                raise
+            raise RuleError(f"{name}: {error.message}", error.location, error.hint) from None
+
+    def _unknown(self, name: str, start: int, cursor: Cursor) -> ParseError:
+        if name == FIXPOINT:
+            hint = f"{FIXPOINT} takes passes: {FIXPOINT}(simplify,cse)"
+        else:
+            near = get_close_matches(name, self.known, 3)
+            hint = f"near: {', '.join(near)}" if near else "hloom opt --list lists the passes"
+        return cursor.error(f"there is no pass named '{name}'", start, hint)
+
+    def _configured(self, named: Pass) -> Pass:
+        given = {name: value for name, value in self.options.items() if name in named.options}
+        self.taken.update(given)
+        return named.with_options(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherPasses:
+    """What packages above have: `load` lets them register their passes, `rows` are the ops that files of rules name."""
+
+    load: Callable[[], None]
+    rows: Callable[[], Mapping[str, Op]]
+
+
+_FURTHER: list[FurtherPasses] = []
+
+
+def provide_further_passes(further: FurtherPasses) -> None:
+    """Say where further passes are, which are loaded when a name is not known; the latest that was said counts."""
+    _FURTHER.append(further)
+
+
+def load_further_passes() -> None:
+    """Let the passes of packages above be named."""
+    if _FURTHER:
+        _FURTHER[-1].load()
 
 
 def read_options(named: Pass, cursor: Cursor) -> Pass:

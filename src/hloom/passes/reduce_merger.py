@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from hloom.analysis import Device, device
+from hloom.analysis import Device, as_device
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS, may_merge
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
@@ -31,7 +31,7 @@ def merge_reduces(module: Module, target: Device | str = "cpu") -> Report:
 
     Sums of floats may be taken in another order by a compiler. Raises HloomError for a device that nobody knows.
     """
-    on = device(target) if isinstance(target, str) else target
+    on = as_device(target)
     report = Report("merge-reduces")
     if module.has_closures:
         return report

@@ -5,9 +5,12 @@ To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layer
 """
 
 import sys
+from collections.abc import Mapping
+from os import PathLike
 from types import ModuleType
 from typing import Any
 
+from hloom.ir import ModuleLike
 from hloom.pipeline.chain import Chain as Chain
 from hloom.pipeline.chain import InvalidChain as InvalidChain
 from hloom.pipeline.chain import LayerCost as LayerCost
@@ -29,6 +32,7 @@ from hloom.pipeline.plan import InvalidPlan as InvalidPlan
 from hloom.pipeline.plan import PipelinePlan as PipelinePlan
 from hloom.pipeline.plan import Schedule as Schedule
 from hloom.pipeline.plan import Stage as Stage
+from hloom.pipeline.plan_json import as_plan as as_plan
 from hloom.pipeline.plan_json import load_plan as load_plan
 from hloom.pipeline.plan_json import plan_from_json as plan_from_json
 from hloom.pipeline.planner import DoesNotFit as DoesNotFit
@@ -68,7 +72,9 @@ from hloom.pipeline.step_chain import step_chain as step_chain
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.pipeline(step, plan)`, have one name."""
 
-    def __call__(self, source: Any, plan: PipelinePlan, **options: Any) -> Any:
+    def __call__(
+        self, source: ModuleLike, plan: PipelinePlan | Mapping[str, Any] | str | PathLike[str], **options: Any
+    ) -> Pipeline:
         return pipeline(source, plan, **options)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hloom.analysis import Device
-from hloom.hlo import load
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.microbatch import Batch
 from hloom.pipeline.executor import PipelineExecutor, StepRecord
 from hloom.pipeline.measurement import StepMeasurement, measure_step
 from hloom.pipeline.plan import PipelinePlan
+from hloom.pipeline.plan_json import as_plan
 from hloom.pipeline.program import PipelineProgram
 from hloom.pipeline.stage_programs import pipeline_program
 from hloom.pipeline.stage_sharding import shard_stages
@@ -20,8 +21,8 @@ from hloom.text import HloomError
 
 
 def pipeline(
-    source: Any,
-    plan: PipelinePlan,
+    source: ModuleLike,
+    plan: PipelinePlan | Mapping[str, Any] | str | os.PathLike[str],
     *,
     batch: Batch | str | None = None,
     devices: Sequence[Any] | None = None,
@@ -29,17 +30,16 @@ def pipeline(
 ) -> Pipeline:
     """A step as stages on groups of devices: `pipeline(jax.jit(step).lower(state, batch), plan).step(state, batch)`.
 
-    `source` is a module or what `hloom.load` reads; the plan's layers are those of `hloom.pipeline.layers(source)`.
+    `source` is a module or what `hloom.load` reads; the plan is one, its JSON or the path of that. Its layers are those
+    of `hloom.pipeline.layers(source)`.
     `batch` says which dimension of which parameters is the batch, as for `hloom.microbatch`. `devices` are jax's, which
     the plan's devices number. The programs of stages that have a mesh are sharded by the planner, with the rates and
     links of `device`, as for `hloom.plan`. Nothing is computed or compiled yet. Raises MixedExamples where examples
     mix, HloomError where the batch is not divisible, an instruction has effects, or layers or devices are fewer than
     the plan's.
     """
-    if not isinstance(plan, PipelinePlan):
-        raise HloomError(f"a {type(plan).__name__} is no plan of a pipeline", hint="give a PipelinePlan")
-    module = source if isinstance(source, Module) else load(source)
-    program = pipeline_program(module, plan, batch=batch)
+    module = as_module(source)
+    program = pipeline_program(module, as_plan(plan), batch=batch)
     shardings = shard_stages(program, device)
     return Pipeline(program, PipelineExecutor(program, devices, shardings), ProgramTrees.of(source))
 

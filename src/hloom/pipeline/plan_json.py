@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,7 +12,7 @@ from hloom.pipeline.machine import LARGEST_MACHINE
 from hloom.pipeline.plan import InvalidPlan, PipelinePlan, Schedule, Stage
 from hloom.pipeline.schedules import LARGEST_SCHEDULE
 from hloom.sharding import mesh_from_json
-from hloom.text import read_limited
+from hloom.text import HloomError, read_limited
 
 PLAN_BYTES = 1 << 24
 """The most bytes of a plan's JSON file."""
@@ -52,6 +52,19 @@ def load_plan(path: str | os.PathLike[str]) -> PipelinePlan:
         return plan_from_json(value)
     except InvalidPlan as problem:
         raise InvalidPlan(f"{path}: {problem.message}", hint=problem.hint) from None
+
+
+def as_plan(plan: PipelinePlan | Mapping[str, Any] | str | os.PathLike[str]) -> PipelinePlan:
+    """A plan as it is, of its JSON, or of the file that has it; raises HloomError for anything else."""
+    if isinstance(plan, PipelinePlan):
+        return plan
+    if isinstance(plan, Mapping):
+        return plan_from_json(dict(plan))
+    if isinstance(plan, (str, os.PathLike)):
+        return load_plan(plan)
+    raise HloomError(
+        f"a {type(plan).__name__} is no plan of a pipeline", hint="give a PipelinePlan, its JSON, or the path of that"
+    )
 
 
 def _stage(number: int, value: Any) -> Stage:

@@ -13,7 +13,7 @@ from hloom.pipeline.refinement import refine_cuts
 from hloom.pipeline.search import StagePlan, best_stages
 from hloom.pipeline.simulation import Simulation, simulate
 from hloom.pipeline.stage_costs import IndivisibleBatch, Pace, StageCosts, StageTimes
-from hloom.text import HloomError
+from hloom.text import Unattainable
 
 BOUND_SLACK = 1.25
 """How many times as long as the fastest plan's step a bound may be for its plan to be looked at."""
@@ -27,7 +27,7 @@ MICROBATCHES_PER_DEVICE = 16
 """Unless the user says which, at most so many times the devices are tried: more leave hardly any bubble to fill."""
 
 
-class DoesNotFit(HloomError):
+class DoesNotFit(Unattainable):
     """No pipeline of those searched fits into the devices' memory."""
 
 

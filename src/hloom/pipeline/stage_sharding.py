@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hloom.analysis import Device, device
+from hloom.analysis import Device, as_device
 from hloom.autodiff import Emitter
 from hloom.ir import Module, Node, Parameter, TensorType, verify
 from hloom.pipeline.extraction import copy_callees
@@ -83,7 +83,7 @@ def shard_stage(program: PipelineProgram, stage: int, on: Device | str | None = 
     mesh = program.plan.stages[stage].device_mesh
     if mesh is None:
         raise InvalidPlan(f"stage {stage} has no mesh", hint='give it one: Stage(0, 3, (0, 1), mesh="model=2")')
-    known = device(on) if isinstance(on, str) else on
+    known = None if on is None else as_device(on)
     linked = mesh if known is None else mesh_with_links(known, mesh)
     rates = _rates(known, linked)
     programs = [other for other in program.programs() if other.stage == stage]

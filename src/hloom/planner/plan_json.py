@@ -15,8 +15,8 @@ from hloom.text import Cursor, HloomError, Source
 SECTIONS = ("params", "outputs", "ops", "computations")
 
 
-def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
-    """The plan of its JSON, for a module that may lack some of what it names.
+def plan_from_json(value: Any, module: Module | None, name: str = "") -> Plan:
+    """The plan of its JSON, for a module that may lack some of what it names, or unchecked where there is none.
 
     Raises HloomError for what is no plan, and for specs of another rank than what they are for.
     """
@@ -30,17 +30,19 @@ def plan_from_json(value: Any, module: Module, name: str = "") -> Plan:
     mesh = mesh_from_json(value["mesh"])
     parameters, outputs, instructions, computations = (value.get(section) or {} for section in SECTIONS)
     duplicates = tuple(map(Duplicate.from_json, _list(value, "duplicates")))
-    form = canonicalize(module) if computations or duplicates else module
-    put_known_duplicates(form, duplicates)
-    given = {str(parameter.number): parameter.type for parameter in module.entry.parameters}
-    root = module.entry.output
+    entry = module.entry if module is not None else None
+    form = canonicalize(module) if module is not None and (computations or duplicates) else module
+    if form is not None:
+        put_known_duplicates(form, duplicates)
+    given = {str(parameter.number): parameter.type for parameter in entry.parameters} if entry is not None else {}
+    root = entry.output if entry is not None else None
     results = root.type.leaves() if root is not None and root.type is not None else ()
     known = {str(number): value_type for number, value_type in enumerate(results)}
     return Plan(
         mesh,
         {_number(key): _spec(spec, mesh, given.get(key)) for key, spec in parameters.items()},
         {_number(key): _spec(spec, mesh, known.get(key)) for key, spec in outputs.items()},
-        _named(instructions, mesh, module.entry),
+        _named(instructions, mesh, entry),
         name,
         {graph: _named(named, mesh, _graph(form, graph)) for graph, named in computations.items()},
         tuple(_operand_spec(operand_spec, mesh) for operand_spec in value.get("operands") or ()),
@@ -95,7 +97,9 @@ def _operand_spec(value: Any, mesh: Mesh) -> OperandSpec:
     return OperandSpec(str(value[0]), str(value[1]), value[2], _spec(value[3], mesh, None))
 
 
-def _graph(module: Module, name: str) -> Graph | None:
+def _graph(module: Module | None, name: str) -> Graph | None:
+    if module is None:
+        return None
     named = {graph.name: graph for graph in module.graphs}
     return module.entry if name == ENTRY else named.get(name)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Apply, Module, Node, Parameter, TensorType, verify
+from hloom.ir import Apply, Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
 from hloom.ir import dtype as element_type
 from hloom.passes import canonicalize
 from hloom.pruning.masks import group_mask, model_masks, output_mask, weight_mask
@@ -116,7 +116,7 @@ class Pruning:
 
 
 def prune(
-    module: Module,
+    module: ModuleLike,
     weights: Mapping[str, Any] | Sequence[Any],
     sparsity: float | None = None,
     *,
@@ -152,6 +152,7 @@ def prune(
     >>> pruned.convert({"w": np.float32([[3], [-1], [2], [-4]])})["w"].tolist()
     [[3.0], [0.0], [0.0], [-4.0]]
     """
+    module = as_module(module)
     shape = read_pattern(pattern)
     share = _sparsity(sparsity, shape)
     within = _within(within, method, shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Module, Node, Parameter, TensorType, verify
+from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
 from hloom.passes import canonicalize_in_place, cse
 from hloom.propagation import DataflowGraph
 from hloom.pruning.axis_class import AXES, axis_class
@@ -119,7 +119,7 @@ class StructuredPruning:
 
 
 def prune_structured(
-    module: Module,
+    module: ModuleLike,
     weights: Mapping[str, Any],
     sparsity: float = SPARSITY,
     *,
@@ -158,6 +158,7 @@ def prune_structured(
     >>> [str(p.type) for p in pruned.module.entry.parameters], pruned.kept()["up.1"].tolist()
     (['f32[2,4]', 'f32[4,2]', 'f32[2,5]'], [0, 2])
     """
+    module = as_module(module)
     if not isinstance(sparsity, Real):
         raise HloomError(
             f"{sparsity} is no sparsity: layers of a stack are arrays of one shape, and lose as many positions each",

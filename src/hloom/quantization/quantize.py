@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, Node, Parameter, verify
+from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, ModuleLike, Node, Parameter, as_module, verify
 from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.quantization.calibration import CLIPPINGS, PERCENTILE, calibrate
@@ -29,7 +29,7 @@ from hloom.text import HloomError
 
 
 def quantize(
-    module: Module,
+    module: ModuleLike,
     weights: str | Mapping[str, str] | None = "int8",
     *,
     cache: str | Mapping[str, str] | None = None,
@@ -74,6 +74,7 @@ def quantize(
     >>> [f"{p.name}: {p.type}" for p in quantized.module.entry.parameters]
     ['x: f32[2,64]', 'w: s8[64,8]', 'w.scale: f32[1,8]']
     """
+    module = as_module(module)
     if weights is None and (cache is None or activations is not None):
         raise HloomError("no weights are to be quantised" + (": activations are with them" if activations else ""))
     caches = None if cache is None else read_cache_formats(cache)

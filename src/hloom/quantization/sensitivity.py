@@ -19,7 +19,7 @@ from hloom.quantization.quantization import Quantization, QuantizedWeight
 from hloom.quantization.quantize import quantize
 from hloom.runtime import run
 from hloom.solver import Constraint, minimize
-from hloom.text import HloomError
+from hloom.text import HloomError, Unattainable
 
 FORMATS_TO_TRY = ("int8", "int4:32")
 MOST_TRIES = 8
@@ -190,7 +190,7 @@ class _Search:
             for name in self.names
         )
         if least > budget:
-            raise HloomError(
+            raise Unattainable(
                 f"no choice of {', '.join(self.weights)} takes {budget:,} bytes: the least is {least:,}",
                 hint="allow more bytes, or narrower formats",
             )
@@ -200,7 +200,7 @@ class _Search:
         rows = [one.bytes / budget for one in self.sensitivities]
         made = self._solve(costs, dict.fromkeys(self.names, 0.0), rows, self._kept(1 / budget))
         if made is None:
-            raise HloomError(f"no choice of {', '.join(self.weights)} with a finite error takes {budget:,} bytes")
+            raise Unattainable(f"no choice of {', '.join(self.weights)} with a finite error takes {budget:,} bytes")
         return made
 
     def _kept(self, scale: float) -> dict[str, float]:

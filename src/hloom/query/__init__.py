@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 
 from hloom.analysis import Device
-from hloom.ir import Module
+from hloom.ir import ModuleLike
 from hloom.query.expression import parse_query as parse_query
 from hloom.query.instructions import FIELDS as FIELDS
 from hloom.query.instructions import Instructions as Instructions
@@ -21,7 +21,7 @@ from hloom.query.speedscope import speedscope as speedscope
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.query(module, "dot")`, have one name."""
 
-    def __call__(self, module: Module, text: str, *, device: Device | str = "h100") -> Matches:
+    def __call__(self, module: ModuleLike, text: str, *, device: Device | str = "h100") -> Matches:
         return query(module, text, device=device)
 
 

@@ -16,8 +16,8 @@ from hloom.analysis import (
     CostReport,
     Device,
     Roofline,
+    as_device,
     cost,
-    device,
     elements,
     leaf_bytes,
     op_name_of,
@@ -52,9 +52,9 @@ class InstructionField:
 class Instructions:
     """The instructions of a module in order, and their fields; times are those of a device, by the roofline model."""
 
-    def __init__(self, module: Module, on: Device | str = "h100") -> None:
+    def __init__(self, module: Module, device: Device | str = "h100") -> None:
         self.module = module
-        self.device = device(on) if isinstance(on, str) else on
+        self.device = as_device(device)
         self.nodes = list(module.nodes())
         self._columns: dict[str, list[Any]] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import Device, Table
-from hloom.ir import Graph, Module, Node
+from hloom.ir import Graph, ModuleLike, Node, as_module
 from hloom.query.expression import FieldComparison, Neighbours, OpcodePattern, parse_query
 from hloom.query.instructions import FIELDS, FieldKind, Instructions
 from hloom.text import Display, Displayed, DisplayTable, RegularExpression
@@ -77,12 +77,13 @@ class Matches(Displayed):
         return Table(columns, tuple(rows))
 
 
-def query(module: Module, text: str, *, device: Device | str = "h100") -> Matches:
+def query(module: ModuleLike, text: str, *, device: Device | str = "h100") -> Matches:
     """The instructions of a module that a query asks for, such as `dot where bytes > 1MiB and scope ~ "mlp"`.
 
     Times are those of the device, by the roofline model. Raises ParseError where the query is wrong, with its
     place, and HloomError where it asks for costs of a module that has none (a fragment without an entry).
     """
+    module = as_module(module)
     rows = Instructions(module, device)
     steps = parse_query(text, frozenset(node.opcode for node in rows.nodes))
     stack: list[np.ndarray] = []
@@ -102,11 +103,12 @@ def query(module: Module, text: str, *, device: Device | str = "h100") -> Matche
     return Matches(rows, tuple(np.flatnonzero(selected).tolist()))
 
 
-def table(module: Module, *, columns: tuple[str, ...] = COLUMNS, device: Device | str = "h100") -> Table:
+def table(module: ModuleLike, *, columns: tuple[str, ...] = COLUMNS, device: Device | str = "h100") -> Table:
     """All instructions of a module as a table: `to_pandas()` and `to_polars()` convert it.
 
     `own_flops` and `bytes_accessed` add up to those of the module. Raises HloomError where it has no entry.
     """
+    module = as_module(module)
     rows = Instructions(module, device)
     return Matches(rows, tuple(range(len(rows.nodes)))).table(columns)
 

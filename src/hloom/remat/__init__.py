@@ -7,7 +7,7 @@ memory follows from a choice, `live_ranges.py`.
 import sys
 from types import ModuleType
 
-from hloom.ir import Module
+from hloom.ir import Module, ModuleLike
 from hloom.remat.rematerialization import Rematerialization as Rematerialization
 from hloom.remat.rematerialization import remat as remat
 from hloom.remat.rematerialization import remat_in_place as remat_in_place
@@ -19,7 +19,7 @@ class _CallablePackage(ModuleType):
 
     def __call__(
         self,
-        module: Module,
+        module: ModuleLike,
         budget: int | str | None = None,
         *,
         temporaries: int | str | None = None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hloom.analysis import bytes_of, cost
 from hloom.hlo import print_module
-from hloom.ir import Module, TensorType, verify
+from hloom.ir import Module, ModuleLike, TensorType, as_module, verify
 from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
 from hloom.remat.inner_program import as_program, computation_at_peak, put_back
 from hloom.remat.kernel_order import write_waits
@@ -17,7 +17,7 @@ from hloom.remat.search import MOST_SEARCHED, Measure, Rematerialization, Search
 from hloom.remat.stored_values import StoredValues, find_stored_values
 from hloom.rewrite import Report
 from hloom.runtime import memory
-from hloom.text import HloomError
+from hloom.text import HloomError, Unattainable
 from hloom.xla_cpu import simulate_buffers
 
 MEASURES = ("auto", "model", "xla")
@@ -38,7 +38,7 @@ MOST_NAMED, LEAST_NAMED = 3, 0.05
 
 
 def remat(
-    module: Module,
+    module: ModuleLike,
     budget: int | str | None = None,
     *,
     temporaries: int | str | None = None,
@@ -55,6 +55,7 @@ def remat(
     from the first: a data dependence on "cpu", optimisation barriers on "gpu" and "tpu". Raises HloomError where no
     choice is found that fits.
     """
+    module = as_module(module)
     return _rematerialized(module, budget, temporaries, backend, measure).module
 
 
@@ -160,7 +161,7 @@ def _rematerialize(
     if known <= limit if known else stored.peak <= targets[0] and asked(program) <= limit:
         return original
     if stored.fixed >= limit:
-        raise HloomError(
+        raise Unattainable(
             f"{module.name}: arguments and outputs alone take {stored.fixed:,} bytes, the budget is {limit:,}",
             hint="give inputs away (donate them), or shard the program" + _beside_fixed(stored, stored.fixed, limit),
         )
@@ -181,7 +182,7 @@ def _rematerialize(
             return replace(way, peak=assigned if measure else way.peak, assigned=assigned or None)
     least = min(way.peak for way in ways)
     large = _largest_inside(program)
-    raise HloomError(
+    raise Unattainable(
         f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
         f"choice less than {_least_peak(stored):,}; arguments and outputs are {stored.fixed:,} of that"
         + (f"; {large}" if large else ""),

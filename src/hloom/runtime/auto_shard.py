@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import update_wrapper
 from inspect import signature
 from typing import Any
 
@@ -49,7 +50,7 @@ Planner = Callable[[Module], ProgramShardings]
 
 
 def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -> AutoShard:
-    """A function of `function`'s arguments that plans for them and returns the jitted, sharded function.
+    """The function, jitted and sharded: for arguments of other types it plans once, when it is first called with them.
 
     `options` are `jax.jit`'s, but for the shardings, which are the plan's.
     """
@@ -75,9 +76,10 @@ def partition_specs(tree: Any, shardings: Sequence[MeshSharding]) -> Any:
 
 
 class AutoShard:
-    """Plans for each signature once: for the shapes, dtypes and static values of some arguments."""
+    """A function that is planned and compiled once for each signature: the shapes, dtypes and static values."""
 
     def __init__(self, function: Callable[..., Any], planner: Planner, options: dict[str, Any]) -> None:
+        update_wrapper(self, function, updated=())
         self._planner = planner
         self._name = getattr(function, "__name__", type(function).__name__)
         self._jitted = jax_internals().jax.jit(function, **options)
@@ -85,14 +87,27 @@ class AutoShard:
         self._static_indices, self._static_names = _static(function, options)
         self._sharded: dict[Any, ShardedFunction] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> ShardedFunction:
-        """The sharded function, planned for these arguments, which may be `jax.ShapeDtypeStruct`s."""
+    def __repr__(self) -> str:
+        return f"<hloom.auto_shard {self._name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's results, in its own structure, each sharded as planned for these arguments."""
+        split = self._split(args, kwargs)
+        if any(isinstance(leaf, jax_internals().jax.ShapeDtypeStruct) for leaf in split.leaves):
+            raise HloomError(
+                f"{self._name} is computed for arrays, not for shapes of arrays",
+                hint="planned(*shapes) plans for shapes and computes nothing",
+            )
+        return self._for(split).run(split.leaves)
+
+    def planned(self, *args: Any, **kwargs: Any) -> ShardedFunction:
+        """What is planned for these arguments, which may be `jax.ShapeDtypeStruct`s: nothing is computed."""
         return self._for(self._split(args, kwargs))
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The results of the function that is planned for these arguments."""
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """`jax.jit(...).lower` of the function of the arrays among the arguments, in order."""
         split = self._split(args, kwargs)
-        return self._for(split).run(split.leaves)
+        return self._for(split).lower_leaves(split.leaves)
 
     def _for(self, split: _Arguments) -> ShardedFunction:
         uses_shardy = bool(jax_internals().jax.config.jax_use_shardy_partitioner)
@@ -179,12 +194,15 @@ class ShardedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's results, in the function's own structure, each sharded as planned."""
-        return self._maker.run(args, kwargs)
+        return self._maker(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """`jax.jit(...).lower` of the function of the arrays among the arguments, in order."""
-        other = self._maker(*args, **kwargs)
-        return other._jitted.lower(*self._maker._split(args, kwargs).leaves)
+        return self._maker.lower(*args, **kwargs)
+
+    def lower_leaves(self, leaves: list[Any]) -> Any:
+        """The same of the arrays of this signature."""
+        return self._jitted.lower(*leaves)
 
     def run(self, leaves: list[Any]) -> Any:
         """The results for the arrays of this signature, in order."""

@@ -16,8 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import parse
-from hloom.ir import DTYPES, TOKEN, Graph, Module, Node, TensorType, TupleType, Type, dtype_of
+from hloom.ir import (
+    DTYPES,
+    TOKEN,
+    Graph,
+    Module,
+    ModuleLike,
+    Node,
+    TensorType,
+    TupleType,
+    Type,
+    as_module,
+    dtype_of,
+)
 from hloom.ops import OPS
 from hloom.runtime import worker_client, xla_queries
 from hloom.runtime.input_domains import InputDomain, input_domains
@@ -67,7 +78,7 @@ class RunResult:
 
 
 def run(
-    program: Module | str,
+    program: ModuleLike,
     inputs: Inputs | None = None,
     *,
     seed: int = 0,
@@ -82,7 +93,7 @@ def run(
     dies of the program, Unsupported naming what cannot be legalized, and HloomError for elided constants, inputs that
     do not fit and a timeout, which is in seconds and counts compiling.
     """
-    module = parse(program) if isinstance(program, str) else program
+    module = as_module(program)
     legal = legalize(module, _partitions(module, devices))
     names, dims = parameter_names(legal), expose_sizes(legal)
     domains = input_domains(module) if inputs is None else None
@@ -90,13 +101,13 @@ def run(
 
 
 def run_per_device(
-    program: Module | str, inputs: Sequence[Sequence[np.ndarray]], *, timeout: float | None = xla_queries.TIMEOUT
+    program: ModuleLike, inputs: Sequence[Sequence[np.ndarray]], *, timeout: float | None = xla_queries.TIMEOUT
 ) -> RunResult:
     """Run a partitioned program or one of replicas with one list of inputs per device; otherwise as `run`.
 
     The outputs are in `per_device`, and `inputs` hold the devices' lists one after the other.
     """
-    module = parse(program) if isinstance(program, str) else program
+    module = as_module(program)
     legal = legalize(module, _partitions(module, len(inputs)))
     names, dims = parameter_names(legal), expose_sizes(legal)
     text = text_for_xla(legal)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from hloom.analysis import LOOPED, ComputeTime, Cost, CostAnalysis, Device, call_graph_of, device
-from hloom.ir import Apply, Graph, Inference, Module, Node, Op, TypeProblem, compatible
+from hloom.analysis import LOOPED, ComputeTime, Cost, CostAnalysis, Device, as_device, call_graph_of
+from hloom.ir import Apply, Graph, Inference, Module, ModuleLike, Node, Op, TypeProblem, as_module, compatible
 from hloom.ops import SideEffects
 from hloom.passes import (
     EXPLORATION,
@@ -73,11 +73,11 @@ class SaturatedGraph:
 
 
 def saturate(
-    module: Module,
+    module: ModuleLike,
     rules: Iterable[Rule | Family] | None = None,
     *,
     cost: str | Callable[[Node], float] = "bytes",
-    on: Device | str = "h100",
+    device: Device | str = "h100",
     nodes: int = MOST_NODES,
     rounds: int = ROUNDS,
     seconds: float | None = None,
@@ -86,18 +86,19 @@ def saturate(
 
     `rules` are those of `simplify-xla` and `EXPLORATION`, unless given. `cost` is one of COSTS: of all instructions'
     bytes accessed or FLOPs and transcendentals, as `hloom cost` counts them, or their seconds by the roofline of the
-    device `on`; or a function of an instruction. Of forms that cost the same, the seconds decide. FLOPs leave out what
+    `device`; or a function of an instruction. Of forms that cost the same, the seconds decide. FLOPs leave out what
     moves data (reshapes, transposes, slices, concatenations), bytes what computes: by either, the form may take longer.
     At most `nodes` are made for a graph in `rounds`; after `seconds` no round begins, and the result depends on how
     fast the machine is. Raises HloomError for another cost, and as `cost` does.
     """
+    module = as_module(module)
     copy = module.clone()
-    _, done = _saturate_in_place(copy, rules, cost, on, nodes, rounds, seconds)
+    _, done = _saturate_in_place(copy, rules, cost, device, nodes, rounds, seconds)
     return copy, done
 
 
 def saturate_in_place(
-    module: Module, cost: str = "bytes", on: str = "h100", nodes: int | str = MOST_NODES, rounds: int | str = ROUNDS
+    module: Module, cost: str = "bytes", device: str = "h100", nodes: int | str = MOST_NODES, rounds: int | str = ROUNDS
 ) -> Report:
     """As `saturate`, of the module itself."""
     report = Report("saturate")
@@ -106,7 +107,7 @@ def saturate_in_place(
     except ValueError:
         raise HloomError(f"nodes and rounds are numbers, not {nodes} and {rounds}") from None
     before = module.node_count
-    is_changed, graphs = _saturate_in_place(module, None, cost, on, *limits, None)
+    is_changed, graphs = _saturate_in_place(module, None, cost, device, *limits, None)
     if is_changed:
         report.changes, report.erased = 1, max(before - module.node_count, 0)
     else:
@@ -125,7 +126,7 @@ def _saturate_in_place(
     module: Module,
     rules: Iterable[Rule | Family] | None,
     cost: str | Callable[[Node], float],
-    on: Device | str,
+    device: Device | str,
     nodes: int,
     rounds: int,
     seconds: float | None,
@@ -141,7 +142,7 @@ def _saturate_in_place(
         raise HloomError(f"{nodes} nodes in {rounds} rounds: nothing can be tried", hint="give numbers above 0")
     if module.has_closures:
         raise HloomError(f"{module.name} has functions as values: saturation is for HLO")
-    device_of_costs = device(on) if isinstance(on, str) else on
+    device_of_costs = as_device(device)
     index = RuleIndex(_default_rules() if rules is None else _flat(rules))
     until = None if seconds is None else monotonic() + seconds
     best = _size(module, cost, device_of_costs)
@@ -350,5 +351,5 @@ def _is_fused(graph: Graph) -> bool:
 
 register_pass(
     "saturate", "the cheapest form that rules make, by equality saturation", saturate_in_place,
-    ("cost", "on", "nodes", "rounds"),
+    ("cost", "device", "nodes", "rounds"),
 )  # fmt: skip

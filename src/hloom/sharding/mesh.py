@@ -21,6 +21,10 @@ from hloom.sharding.spec import Spec, sub_axis_names
 from hloom.text import HloomError, Unsupported
 
 _AXIS = re.compile(r"([A-Za-z_][\w]*)=([0-9]+)")
+_SIZES = re.compile(r"[0-9]+(?:x[0-9]+){0,2}")
+AXES = ("x", "y", "z")
+"""The names of axes in meshes of which only the sizes are written."""
+EXAMPLES = "data=2,model=4, or 2x4 for axes x and y"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,13 @@ class Mesh:
 
     @classmethod
     def parse(cls, text: str) -> Mesh:
-        """A mesh from `data=2,model=4`; raises HloomError for anything else."""
+        """A mesh from `data=2,model=4`, or from `2x4` with the axes x and y; raises HloomError for anything else."""
+        if _SIZES.fullmatch(text.strip()):
+            sizes = tuple(map(int, text.split("x")))
+            return cls(AXES[: len(sizes)], sizes)
         axes = [_AXIS.fullmatch(part.strip()) for part in text.split(",")]
         if not text.strip() or None in axes:
-            raise HloomError(f"'{text}' is no mesh", hint="write names and sizes, as in data=2,model=4")
+            raise HloomError(f"'{text}' is no mesh", hint=f"write names and sizes, as in {EXAMPLES}")
         return cls(tuple(match[1] for match in axes if match), tuple(int(match[2]) for match in axes if match))
 
     @property
@@ -119,6 +126,25 @@ class Mesh:
 
     def __str__(self) -> str:
         return ",".join(f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
+
+
+def as_mesh(mesh: Mesh | Mapping[str, int] | str) -> Mesh:
+    """A mesh as it is, from the sizes of its axes, or from its text; raises HloomError for anything else.
+
+    >>> print(as_mesh({"data": 2, "model": 4}), as_mesh("2x4"))
+    data=2,model=4 x=2,y=4
+    """
+    if isinstance(mesh, Mesh):
+        return mesh
+    if isinstance(mesh, str):
+        return Mesh.parse(mesh)
+    if not isinstance(mesh, Mapping):
+        hint = f'give a Mesh, a dict such as {{"data": 2, "model": 4}}, or a text: {EXAMPLES}'
+        raise HloomError(f"a {type(mesh).__name__} is no mesh", hint=hint)
+    for name, size in mesh.items():
+        if not isinstance(size, int) or isinstance(size, bool) or _AXIS.fullmatch(f"{name}={size}") is None:
+            raise HloomError(f"{name!r}: {size!r} is no axis of a mesh", hint='as in {"data": 2, "model": 4}')
+    return Mesh(tuple(mesh), tuple(mesh.values()))
 
 
 def mesh_with_links(device: Device, text: str | Mesh) -> Mesh:

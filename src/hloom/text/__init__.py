@@ -26,6 +26,7 @@ from hloom.text.source import HloomWarning as HloomWarning
 from hloom.text.source import Location as Location
 from hloom.text.source import ParseError as ParseError
 from hloom.text.source import Source as Source
+from hloom.text.source import Unattainable as Unattainable
 from hloom.text.source import Unsupported as Unsupported
 from hloom.text.strings import escape as escape
 from hloom.text.strings import unescape as unescape

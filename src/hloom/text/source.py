@@ -78,6 +78,10 @@ class Unsupported(HloomError):
     """A thing that is understood but that hloom (or XLA, here) cannot do."""
 
 
+class Unattainable(HloomError):
+    """What was asked for does not exist: nothing fits into what there is, or a fault does not show."""
+
+
 class HloomWarning(UserWarning):
     """Something was kept that hloom does not understand."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Unpack
 
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.viz.node_text import shorten
 from hloom.viz.opcode_families import COLOURS
@@ -31,7 +31,7 @@ Inlined = Mapping[str, list[str]]
 """By a user's id, the lines that scalar constants add to its label."""
 
 
-def to_dot(module: Module, *, inline_constants: bool = True, **selection: Unpack[Selection]) -> str:
+def to_dot(module: ModuleLike, *, inline_constants: bool = True, **selection: Unpack[Selection]) -> str:
     """Draw a module as Graphviz DOT; see `Selection` for what is drawn.
 
     An arrow's number is the operand's position, where there is more than one. A double outline is a computation's
@@ -40,6 +40,7 @@ def to_dot(module: Module, *, inline_constants: bool = True, **selection: Unpack
 
     Raises HloomError for a computation or a node that the module does not have.
     """
+    module = as_module(module)
     drawing = drawing_of(module, **selection)
     constants = _inlined_constants(drawing) if inline_constants else {}
     return "".join(_lines(drawing, constants))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from hloom.hlo import write_whole
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.text import Unsupported
 from hloom.viz.dot import to_dot
 from hloom.viz.graphml import to_graphml
@@ -32,12 +32,13 @@ SUFFIXES: dict[str, Callable[..., str | bytes]] = {
 """What makes the contents of a file, by its suffix."""
 
 
-def draw(module: Module, path: str | Path, **selection: Unpack[Selection]) -> Path:
+def draw(module: ModuleLike, path: str | Path, **selection: Unpack[Selection]) -> Path:
     """Draw a module into a file; its suffix says the format, `Selection` what is drawn. Gives the path back.
 
     Raises Unsupported for a suffix that is not one of `SUFFIXES` and for what `render` cannot draw, HloomError for a
     computation or a node that the module does not have, and where the file cannot be written.
     """
+    module = as_module(module)
     path = Path(path)
     writer = SUFFIXES.get(path.suffix.lower())
     if writer is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Unpack
 
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.viz.drawing import Drawing, DrawnNode
 from hloom.viz.selection import Selection, drawing_of
 
@@ -30,11 +30,12 @@ _ENTITIES = str.maketrans(
 )
 
 
-def to_graphml(module: Module, **selection: Unpack[Selection]) -> str:
+def to_graphml(module: ModuleLike, **selection: Unpack[Selection]) -> str:
     """Draw a module as GraphML; see `Selection` for what is drawn.
 
     Raises HloomError for a computation or a node that the module does not have.
     """
+    module = as_module(module)
     return "".join(_lines(drawing_of(module, **selection)))
 
 

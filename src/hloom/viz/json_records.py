@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from hloom.ir import Module
+from hloom.ir import ModuleLike, as_module
 from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode
 from hloom.viz.selection import Selection, drawing_of
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def to_json(module: Module, **selection: Unpack[Selection]) -> str:
+def to_json(module: ModuleLike, **selection: Unpack[Selection]) -> str:
     """Draw a module as JSON, one record a line; see `Selection` for what is drawn.
 
         {"module": ..., "center": id or null,
@@ -28,6 +28,7 @@ def to_json(module: Module, **selection: Unpack[Selection]) -> str:
 
     Raises HloomError for a computation or a node that the module does not have.
     """
+    module = as_module(module)
     drawing = drawing_of(module, **selection)
     lists = {
         "nodes": map(node_record, drawing.nodes),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
-from hloom.ir import Module, Node, verify
+from hloom.ir import Module, ModuleLike, Node, as_module, verify
 from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
 from hloom.text import HloomError
 from hloom.xla_cpu.buffer_simulation import simulate_buffers
@@ -20,7 +20,7 @@ MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
 
 
-def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
+def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
     """Work out how much memory a run of a module takes.
 
     A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure. Any other
@@ -30,6 +30,7 @@ def memory(module: Module, *, schedule: str | None = None) -> MemoryReport:
     was.
     Raises ValueError for another name, and HloomError for a malformed module.
     """
+    module = as_module(module)
     if schedule is not None and schedule not in SCHEDULES:
         raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
     try:

@@ -1,0 +1,56 @@
+"""Whatever holds a plan, as public functions take it: a plan, what `hloom.plan` returns, its JSON, a file of that."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from hloom.ir import Module
+from hloom.planner import Plan, plan_from_json
+from hloom.text import HloomError, read_limited
+
+PLAN_BYTES = 1 << 26
+"""The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
+
+
+class Planned(Protocol):
+    """What has a plan: `PlanResult`, and other results of searches."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+PlanLike: TypeAlias = Plan | Planned | Mapping[str, Any] | str | os.PathLike[str]
+"""A plan, what has one, its JSON as a dict, or the path of its JSON."""
+
+
+def as_plan(plan: PlanLike, module: Module | None = None) -> Plan:
+    """A plan as it is, or from what holds it; of JSON, what is said of the module's values is checked against it.
+
+    Raises HloomError for what holds no plan.
+    """
+    if isinstance(plan, Plan):
+        return plan
+    if isinstance(plan, Mapping):
+        return plan_from_json(dict(plan), module)
+    if isinstance(plan, (str, os.PathLike)):
+        return load_plan(plan, module)
+    held = getattr(plan, "plan", None)
+    if isinstance(held, Plan):
+        return held
+    hint = "give what hloom.plan returns, its JSON as a dict, or the path of that"
+    raise HloomError(f"a {type(plan).__name__} is no plan", hint=hint)
+
+
+def load_plan(path: str | os.PathLike[str], module: Module | None = None) -> Plan:
+    """The plan of a JSON file; raises HloomError where that is none."""
+    try:
+        value = json.loads(read_limited(path, PLAN_BYTES))
+    except ValueError as problem:
+        raise HloomError(f"{path} holds no plan: {problem}") from None
+    except RecursionError:
+        raise HloomError(f"{path} holds no plan: its values nest too deep") from None
+    return plan_from_json(value, module, Path(path).name)

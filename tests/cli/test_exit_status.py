@@ -1,0 +1,91 @@
+"""The exit status of every subcommand: 0 done or yes, 1 the answer is no, 2 bad input or usage.
+
+Covers `exit_status.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from hloom.cli.exit_status import NO, TROUBLE, YES
+from hloom.cli.main import COMMANDS
+
+Call = Callable[..., Result]
+STEP = """
+HloModule step
+
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  w.1 = f32[64,64] parameter(1)
+  h = f32[64,64] dot(x, w.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[64,64] tanh(h)
+}
+"""
+OTHER = STEP.replace("tanh", "sine")
+OPTIONS = {
+    "draw": ("-o", "step.dot"),
+    "page": ("-o", "step.html"),
+    "fit": ("--devices", 2),
+    "grep": ("dot",),
+    "minimize": ("--failing", "false"),
+    "pipeline": ("--devices", 2),
+    "plan": ("--mesh", "data=2"),
+    "propagate": ("--mesh", "data=2", "--set", "x:0=data"),
+}
+"""What subcommands need beside FILE."""
+WITHOUT_FILE = {"calibrate"}
+TWO_FILES = {"diff"}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in WITHOUT_FILE])
+def test_a_bad_file_is_trouble(call: Call, tmp_path: Path, name: str):
+    broken = tmp_path / "broken.hlo"
+    broken.write_text("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x }")
+    for file in (tmp_path / "none.hlo", broken):
+        result = call(name, file, *((file,) if name in TWO_FILES else ()), *OPTIONS.get(name, ()))
+        assert result.exit_code == TROUBLE, result.output
+        assert result.stderr.startswith(("error: ", "Usage: ")) and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_bad_usage_is_trouble(call: Call, step: Path, name: str):
+    assert call(name, step, "--frobnicate").exit_code == TROUBLE
+    if name not in {*WITHOUT_FILE, "opt", "roofline"}:
+        assert call(name).exit_code == TROUBLE
+
+
+def answers(step: Path) -> dict[str, tuple[tuple[object, ...], tuple[object, ...]]]:
+    """What each subcommand that answers a question says no to, and what yes."""
+    other = step.with_name("other.hlo")
+    other.write_text(OTHER)
+    return {
+        "diff": ((step, other), (step, step)),
+        "grep": ((step, "convolution"), (step, "dot")),
+        "memory": ((step, "--budget", "1kB"), (step, "--budget", "1GiB")),
+        "plan": (
+            (step, "--mesh", "data=2", "--memory", "1kB"),
+            (step, "--mesh", "data=2", "--memory", "1GiB"),
+        ),
+        "fit": ((step, "--devices", 2, "--memory", "1kB"), (step, "--devices", 2, "--memory", "1GiB")),
+        "minimize": ((step, "--failing", "false"), (step, "--failing", "true", "--steps", 1)),
+        "opt": ((step, "-p", "remat(budget=1kB)"), (step, "-p", "remat(budget=1GiB)")),
+        "run": ((step, "--check", other), (step, "--check", step)),
+    }
+
+
+ANSWERS = ("diff", "grep", "memory", "plan", "fit", "minimize", "opt", "run")
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_answer_no(call: Call, tmp_path: Path, name: str):
+    step = tmp_path / "step.hlo"
+    step.write_text(STEP)
+    refused, accepted = answers(step)[name]
+    no = call(name, *refused)
+    assert no.exit_code == NO, no.output
+    yes = call(name, *accepted)
+    assert yes.exit_code == YES, yes.output
