@@ -12,7 +12,7 @@ a further name, add it to `_PUBLIC_NAMES` and, for type checkers, to the imports
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hloom.analysis import CostReport as CostReport
@@ -176,12 +176,23 @@ _OTHER_NAMES = {"to_text": "print"}
 _OWNERS = {_OTHER_NAMES.get(name, name): (module, name) for module, names in _PUBLIC_NAMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def _public(name: str) -> object:
     if name not in _OWNERS:
-        raise AttributeError(f"module 'hloom' has no attribute '{name}'")
+        raise AttributeError(_unknown(name), name=name)
     module, original = _OWNERS[name]
     return globals().setdefault(name, getattr(import_module(f"hloom.{module}"), original))
 
 
+def _unknown(name: str) -> str:
+    """What is said of a name that is none, with the nearest."""
+    near = [] if name.startswith("__") else import_module("difflib").get_close_matches(name, _OWNERS, 3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"module 'hloom' has no attribute '{name}'{hint}"
+
+
 def __dir__() -> list[str]:
     return ["__version__", *sorted(_OWNERS)]
+
+
+if not TYPE_CHECKING:  # to type checkers the imports above are all there is, so that a mistyped name is an error
+    __getattr__ = _public

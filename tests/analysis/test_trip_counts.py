@@ -118,7 +118,7 @@ def test_what_the_caller_says_comes_first():
 
 
 def test_a_name_that_no_loop_has_is_refused():
-    with pytest.raises(HloomError, match="no loop is called 'lop'") as caught:
+    with pytest.raises(HloomError, match="the program has no loop 'lop'") as caught:
         cost(module_of(), trip_counts={"lop": 3})
     assert caught.value.hint == "near: loop"
     with pytest.raises(HloomError, match="cannot run -1 times"):

@@ -106,7 +106,7 @@ MIXED = entry("x = f64[2] parameter(0) n = s32[] parameter(1) ROOT r = f64[2] ne
         ({"wrt": []}, "wrt= names no parameter"),
         ({"of": 3}, "of=3, but module m has 1 results"),
         ({}, r"result 0 is f64\[2\], and a gradient is of a real scalar"),
-        ({"stop": ["q"]}, "module m has no instruction 'q' to stop at"),
+        ({"stop": ["q"]}, "module m has no instruction to stop at: 'q'"),
         ({"checkpoints": 0}, "checkpoints=0 must be at least 1"),
     ],
 )

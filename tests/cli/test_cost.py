@@ -45,7 +45,7 @@ def test_top_cuts_the_tables(file: str):
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"), [("while.99=3", "no loop is called 'while.99'"), ("while.7", "is not NAME=N")]
+    ("argument", "message"), [("while.99=3", "the program has no loop 'while.99'"), ("while.7", "is not NAME=N")]
 )
 def test_wrong_trip_counts_are_refused(file: str, argument: str, message: str):
     result = run(file, "--trips", argument)

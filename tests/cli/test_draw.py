@@ -55,7 +55,7 @@ def test_a_node_that_is_not_there(call: Call, step: Path, tmp_path: Path):
     target = tmp_path / "x.dot"
     target.write_text("before")
     result = call("draw", step, "--around", "dto", "-o", target)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: module step has no node 'dto'\n  near: dot\n"
     assert target.read_text() == "before"
 

@@ -47,7 +47,7 @@ def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
     path = tmp_path / "dynamic.hlo"
     path.write_text("ENTRY e { x = f32[<=4] parameter(0) ROOT y = f32[<=4] negate(x) }")
     result = call("evaluate", path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "parameter x of type f32[<=4] cannot be drawn: give --inputs" in result.stderr
 
 
@@ -62,7 +62,7 @@ def test_an_endless_loop_ends_by_its_steps_and_is_named(call: Call, tmp_path: Pa
     file = tmp_path / "endless.hlo"
     file.write_text(ENDLESS)
     result = call("evaluate", file, "--steps", 3000)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "more than 3,000 instructions would be executed, in round 1,000 of the loop w" in result.stderr
     assert "--steps" in result.stderr
 
@@ -79,13 +79,13 @@ def test_memory_is_checked_before_it_is_taken(call: Call, tmp_path: Path, body: 
     file = tmp_path / "large.hlo"
     file.write_text(f"ENTRY e {{ {body} }}")
     result = call("evaluate", file)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.stderr
     assert "--memory" in result.stderr
 
 
 def test_memory_may_be_raised_and_lowered(call: Call, step: Path):
-    assert call("evaluate", step, "--memory", "1kB").exit_code == 1
+    assert call("evaluate", step, "--memory", "1kB").exit_code == 2
     assert call("evaluate", step, "--memory", "1MB").exit_code == 0
     assert call("evaluate", step, "--memory", "much").exit_code == 2
 
@@ -98,5 +98,5 @@ def test_a_loop_whose_condition_is_no_predicate_is_refused(call: Call, tmp_path:
         "ENTRY e { x = s32[] parameter(0)  ROOT w = s32[] while(x), condition=condition, body=body }"
     )
     result = call("evaluate", file)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "pred[]" in result.stderr

@@ -31,7 +31,7 @@ OPTIONS = {
     "page": ("-o", "step.html"),
     "fit": ("--devices", 2),
     "grep": ("dot",),
-    "minimize": ("--failing", "false"),
+    "minimize": ("--failing", "grep frobnicate {}"),
     "pipeline": ("--devices", 2),
     "plan": ("--mesh", "data=2"),
     "propagate": ("--mesh", "data=2", "--set", "x:0=data"),
@@ -71,7 +71,7 @@ def answers(step: Path) -> dict[str, tuple[tuple[object, ...], tuple[object, ...
             (step, "--mesh", "data=2", "--memory", "1GiB"),
         ),
         "fit": ((step, "--devices", 2, "--memory", "1kB"), (step, "--devices", 2, "--memory", "1GiB")),
-        "minimize": ((step, "--failing", "false"), (step, "--failing", "true", "--steps", 1)),
+        "minimize": ((step, "--failing", "grep frobnicate {}"), (step, "--failing", "grep tanh {}", "--steps", 1)),
         "opt": ((step, "-p", "remat(budget=1kB)"), (step, "-p", "remat(budget=1GiB)")),
         "run": ((step, "--check", other), (step, "--check", step)),
     }

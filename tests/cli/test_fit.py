@@ -28,7 +28,7 @@ def test_table_and_files(call: Call, step: Path, tmp_path: Path):
     assert hloom.load_fit(out).cost.step_seconds > 0
     assert {"plan.json", "program.hlo", "run.py", "run.json", "step.mlir"} <= {path.name for path in out.iterdir()}
     again = call("fit", step, "--devices", "2", "--batch", "x:0", "-o", out)
-    assert (again.exit_code, again.stderr.splitlines()[0]) == (1, f"error: {out} is not empty")
+    assert (again.exit_code, again.stderr.splitlines()[0]) == (2, f"error: {out} is not empty")
 
 
 def test_measured_beside_expected(call: Call, step: Path):
@@ -64,7 +64,7 @@ def test_nothing_fits_and_nothing_is_written(call: Call, step: Path, tmp_path: P
 )
 def test_refused(call: Call, step: Path, options: list[str], message: str) -> None:
     result = call("fit", step, *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.stderr
 
 
@@ -87,5 +87,5 @@ def test_an_empty_file(call: Call, tmp_path: Path):
     empty = tmp_path / "empty.hlo"
     empty.write_text("")
     result = call("fit", empty, "--devices", "2")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("error: ")

@@ -62,8 +62,8 @@ def test_a_module_without_fusions_says_so(call: Call, step: Path):
 def test_what_is_refused(call: Call, two: Path, tmp_path: Path):
     bad = tmp_path / "bad.hlo"
     bad.write_text("ENTRY e { ROOT x = f32[2] frobnicate(")
-    assert call("fusions", bad).exit_code == 1
-    assert call("fusions", two, "--device", "h1000").exit_code == 1
+    assert call("fusions", bad).exit_code == 2
+    assert call("fusions", two, "--device", "h1000").exit_code == 2
     assert call("fusions", two, "--sort", "color").exit_code == 2
     assert call("fusions", two, "--top", "0").exit_code == 2
     assert call("fusions").exit_code == 2

@@ -78,7 +78,7 @@ def test_check_of_what_is_no_number(call: Call, tmp_path: Path):
     path = tmp_path / "roots.hlo"
     path.write_text("ENTRY e { x = f32[4] parameter(0) y = f32[4] exponential(x) z = f32[4] negate(y) ROOT r = f32[4] sqrt(z) }")
     result = call("grad", path, "--vjp", "--check")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("error: the results are not finite at the random inputs of seed 0")
 
 
@@ -100,17 +100,17 @@ def test_check_of_what_is_ill_conditioned(call: Call, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [
-        (["--wrt", "n"], "parameter 2 (n) is s32[]: it has no derivative", 1),
-        (["--wrt", "v"], "computation e has no parameter 'v'", 1),
-        (["--wrt", "¹"], "computation e has no parameter '¹'", 1),
-        (["--wrt", "9" * 5000], "computation e has no parameter '999", 1),
-        (["--of", "3"], "of=3, but module loss has 1 results", 1),
+        (["--wrt", "n"], "parameter 2 (n) is s32[]: it has no derivative", 2),
+        (["--wrt", "v"], "computation e has no parameter 'v'", 2),
+        (["--wrt", "¹"], "computation e has no parameter '¹'", 2),
+        (["--wrt", "9" * 5000], "computation e has no parameter '999", 2),
+        (["--of", "3"], "of=3, but module loss has 1 results", 2),
         (["--inputs", "x.npz"], "--inputs and --seed are for --check", 2),
         (["--check", "--seed", "1", "--inputs", "x.npz"], "--seed chooses random inputs, and --inputs gives others", 2),
         (["--vjp", "--jvp"], "two modes", 2),
         (["--jvp", "--checkpoints", "3"], "forward mode keeps no states", 2),
         (["--vjp", "--of", "0"], "--of and --value are for gradients", 2),
-        (["-o", "missing/gradient.hlo"], "cannot write missing/gradient.hlo", 1),
+        (["-o", "missing/gradient.hlo"], "cannot write missing/gradient.hlo", 2),
     ],
 )
 def test_what_is_refused(call: Call, loss: Path, arguments: list[str], message: str, status: int):
@@ -127,7 +127,7 @@ def test_a_function_s_own_derivative_needs_its_file(
     assert call("opt", loss, "--load", kernels, "-p", "to-steep", "-o", after).exit_code == 0
     monkeypatch.setattr("hloom.rewrite.function_calls._FUNCTIONS", {})  # as in another process
     refused = call("grad", after, "-o", gradient)
-    assert refused.exit_code == 1 and not gradient.exists()
+    assert refused.exit_code == 2 and not gradient.exists()
     assert "is a call of my_kernels.steep, which has a derivative of its own and is not defined here" in refused.stderr
     assert call("grad", after, "--load", kernels, "-o", gradient).exit_code == 0
     w, x = np.full((3, 4), 0.1, np.float32), np.ones(4, np.float32)
@@ -139,4 +139,4 @@ def test_a_file_of_functions_that_fails(call: Call, loss: Path, tmp_path: Path):
     path = tmp_path / "broken.py"
     path.write_text("import nothing_of_this_name")
     result = call("grad", loss, "--load", path)
-    assert result.exit_code == 1 and "broken.py failed: ModuleNotFoundError" in result.stderr
+    assert result.exit_code == 2 and "broken.py failed: ModuleNotFoundError" in result.stderr

@@ -139,7 +139,7 @@ def test_long_tables_are_cut(call: Call):
 @pytest.mark.parametrize("option", [(), ("--json",)])
 def test_errors(call: Call, broken: Path, option: tuple[str, ...]):
     result = call("inspect", broken, *option)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
         f"error: {broken}:4:1: expected an operand, found '}}'",
         "  }",

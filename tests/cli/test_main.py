@@ -65,13 +65,13 @@ def test_every_subcommand_says_one_error(call: Call, name: str, broken: Path, tm
         (tmp_path / "x.hlo", f"error: cannot read {tmp_path / 'x.hlo'}: no such file or directory\n"),
     ):
         result = call(name, path, *REQUIRED.get(name, ()))
-        assert (result.exit_code, result.stdout, result.stderr) == (2 if name == "grep" else 1, "", message)
+        assert (result.exit_code, result.stdout, result.stderr) == (2, "", message)
 
 
 def test_a_process_says_one_error(broken: Path):
     result = spawn("inspect", broken)
     message = f"error: {broken}:4:1: expected an operand, found '}}'\n  }}\n  ^\n"
-    assert (result.returncode, result.stdout, result.stderr) == (1, "", message)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", message)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_dump_directory(call: Call, tmp_path: Path):
     for name in ("f", "g"):
         (tmp_path / f"module_0000.jit_{name}.before_optimizations.txt").write_text(STEP)
     result = call("inspect", tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert re.search(r"module_0000\.jit_g +before_optimizations +\d+ +10 +\d+\n", result.stderr), result.stderr
     assert f"holds 2 modules: name one, as in '{tmp_path}/module_0000.jit_f'" in result.stderr
     assert call("inspect", tmp_path / "jit_g").exit_code == 0

@@ -76,9 +76,9 @@ def test_bad_usage(call: Call, step: Path, options: tuple[object, ...]):
 def test_errors(call: Call, step: Path, tmp_path: Path):
     for command, message in (("true", "says nowhere"), ("./no-such {}", "cannot run ./no-such")):
         result = call("minimize", step, "--failing", command)
-        assert result.exit_code == 1 and result.stderr.startswith("error: ") and message in result.stderr
+        assert result.exit_code == 2 and result.stderr.startswith("error: ") and message in result.stderr
     result = call("minimize", step, "--failing", "true {}", "-o", tmp_path / "none" / "small.hlo")
-    assert result.exit_code == 1 and "no such file or directory" in result.stderr
+    assert result.exit_code == 2 and "no such file or directory" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--xla-refuses", "--xla-crashes", "--differs-from-evaluator"])
@@ -179,7 +179,7 @@ def test_inputs_that_are_given(call: Call, decay: Path, tmp_path: Path):
     options = ("--load", tmp_path / "my_passes.py", "--passes", "drop-negate")
     save_arrays(tmp_path / "x.npz", {"x": np.ones(3, np.float32)})
     result = call("minimize", decay, *options, "--inputs", tmp_path / "x.npz")
-    assert result.exit_code == 1 and "the program takes f32[4]" in result.stderr
+    assert result.exit_code == 2 and "the program takes f32[4]" in result.stderr
     save_arrays(tmp_path / "x.npz", {"x": np.ones(4, np.float32)})
     assert call("minimize", decay, *options, "--inputs", tmp_path / "x.npz").exit_code == 0
 

@@ -204,7 +204,7 @@ def test_mlir_is_read_and_printed(call: Call, tmp_path: Path, name: str):
 def test_errors_in_mlir_have_their_place(call: Call, tmp_path: Path):
     (tmp_path / "f.mlir").write_text("module {\n  func.func @f( {\n}\n")
     result = call("opt", tmp_path / "f.mlir")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: {tmp_path / 'f.mlir'}:2:")
 
 
@@ -247,20 +247,20 @@ def test_verify_where_parameters_go_or_come(call: Call, tmp_path: Path):
         "register_pass('more', 'add a parameter', more)\n"
     )
     result = call("opt", tmp_path / "m.hlo", "--load", tmp_path / "own.py", "-p", "more", "--verify")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "the passes gave the entry the parameter more: f32[4]" in result.stderr
 
 
 def test_a_registered_pass_that_returns_no_report(call: Call, module: Path, tmp_path: Path):
     (tmp_path / "own.py").write_text("from hloom.passes import register_pass\nregister_pass('idle', '', id)\n")
     result = call("opt", module, "--load", tmp_path / "own.py", "-p", "idle")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "the pass idle returned int, not a Report" in result.stderr
 
 
 def test_verify_each(call: Call, module: Path, own: Path):
     result = call("opt", module, "--load", own, "-p", "cse,own-breaking,dce", "--verify-each")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "after pass own-breaking: " in result.stderr
     assert call("opt", module, "--load", own, "-p", "cse,dce", "--verify-each").exit_code == 0
 
@@ -315,7 +315,7 @@ def test_native_rules_that_do_not_say_why(call: Call, own: Path, tmp_path: Path)
 
 def test_misses_at_no_node_or_several(call: Call, module: Path, tmp_path: Path):
     result = call("opt", module, "-p", "fold", "--trace-misses", "main.dd")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: no node is called 'main.dd'\n  near: d\n"
     (tmp_path / "two.hlo").write_text(STEP.replace("%dot", "%add"))
     result = call("opt", tmp_path / "two.hlo", "-p", "fold", "--trace-misses", "add")
@@ -350,7 +350,7 @@ def test_steps(call: Call, module: Path, own: Path):
     for last, expected in ((0, MODULE), (1, WITHOUT_NEGATIONS), (2, whole)):
         assert_is(call("opt", module, *options, "--until", last).stdout, expected)
     result = call("opt", module, *options, "--until", "3")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: there is no step 3: the passes took 2\n  --steps lists them\n"
 
 
@@ -418,7 +418,7 @@ def test_passes_take_options(call: Call, tmp_path: Path):
         assert result.exit_code == 0
         assert "f32[2,2] negate(" in result.stdout
     result = call("opt", file, "-p", "microbatch(3)")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "can be cut into 3 slices without mixing examples" in result.stderr
 
 
@@ -445,7 +445,7 @@ def test_own_passes_that_fail(call: Call, module: Path, own: Path, tmp_path: Pat
     target = tmp_path / "out.hlo"
     target.write_text("before")
     result = call("opt", module, "--load", own, "-p", "own-raising", "-o", target)
-    assert (result.exit_code, result.stdout, target.read_text()) == (1, "", "before")
+    assert (result.exit_code, result.stdout, target.read_text()) == (2, "", "before")
     assert "a pass failed: ZeroDivisionError: division by zero\n" in result.stderr
     assert result.stderr.startswith(f"error: {own}:39:")
     result = call("opt", module, "--load", own, "-p", "own-failing")
@@ -456,7 +456,7 @@ def test_a_rule_that_fails(call: Call, module: Path, tmp_path: Path):
     path = tmp_path / "failing_rules.py"
     path.write_text(OWN.replace('"own-', '"failing-').replace("return inner.inputs[0]", "return inner.inputs[1]"))
     result = call("opt", module, "--load", path, "-p", "failing-negations")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: rule own-double-negation ({path}:9) failed at ")
     assert result.stderr.endswith("IndexError: tuple index out of range\n")
 
@@ -473,7 +473,7 @@ def test_a_rule_that_fails(call: Call, module: Path, tmp_path: Path):
 def test_files_of_passes_that_do_not_load(call: Call, module: Path, tmp_path: Path, text: str, message: str):
     (tmp_path / "bad.py").write_text(text)
     result = call("opt", module, "--load", tmp_path / "bad.py", "-p", "cse")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr and "Traceback" not in result.stderr
 
 
@@ -481,7 +481,7 @@ def test_files_that_are_not_there(call: Call, module: Path, tmp_path: Path):
     result = call("opt", module, "--load", tmp_path / "none.py")
     assert result.stderr == f"error: cannot read {tmp_path / 'none.py'}: no such file or directory\n"
     result = call("opt", module, "-p", tmp_path / "none.json")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: cannot read {tmp_path / 'none.json'}: ")
     (tmp_path / "bad.json").write_text("[1]")
     result = call("opt", module, "-p", tmp_path / "bad.json")
@@ -493,5 +493,5 @@ def test_files_that_are_not_there(call: Call, module: Path, tmp_path: Path):
 
 def test_a_file_of_rules_is_not_executed(call: Call, module: Path, tmp_path: Path):
     (tmp_path / "evil.json").write_text(f"__import__('os').mkdir({str(tmp_path / 'made')!r})")
-    assert call("opt", module, "-p", tmp_path / "evil.json").exit_code == 1
+    assert call("opt", module, "-p", tmp_path / "evil.json").exit_code == 2
     assert not os.path.exists(tmp_path / "made")

@@ -45,7 +45,7 @@ def test_into_a_file_and_the_standard_output(call: Call, step: Path, tmp_path: P
 )
 def test_errors(call: Call, step: Path, tmp_path: Path, options: tuple[str, ...], message: str):
     result = call("page", step, *options, "-o", tmp_path / "x.html")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ")
     assert message in result.stderr
     assert os.listdir(tmp_path) == ["step.hlo"]
@@ -53,7 +53,7 @@ def test_errors(call: Call, step: Path, tmp_path: Path, options: tuple[str, ...]
 
 def test_a_folder_that_is_not_there(call: Call, step: Path, tmp_path: Path):
     result = call("page", step, "-o", tmp_path / "none" / "x.html")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no such file or directory" in result.stderr
 
 
@@ -72,5 +72,5 @@ def test_view_without_a_browser(call: Call, step: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     result = call("view", step)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "error: there is no browser here\n  open " in result.stderr

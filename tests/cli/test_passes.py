@@ -71,7 +71,7 @@ def test_bad_input(call: Call, dump: Path, tmp_path: Path, step: Path):
         (("/dev/zero",), "/dev/zero"),
     ):
         result = call("passes", *arguments)
-        assert (result.exit_code, result.stdout) == (1, "") and result.stderr.startswith("error: ")
+        assert (result.exit_code, result.stdout) == (2, "") and result.stderr.startswith("error: ")
         assert message in result.stderr
     for arguments, message in (  # 1 says here that the states differ
         ((dump, "--diff", 0, 9), "no state is called '9'"),

@@ -110,7 +110,7 @@ def test_programs_that_are_not_cut(call: Call, step: Path, tmp_path: Path, instr
     lines = [f"active = f32[64,512] {instruction.splitlines()[0]}", *instruction.splitlines()[1:]]
     step.write_text(STEP.replace("active = f32[64,512] tanh(hidden)", "\n".join(reversed(lines))))
     result = call("pipeline", step, "--devices", 2, *BATCH, "-o", tmp_path / "plan.json")
-    assert result.exit_code == 1 and message in result.stderr
+    assert result.exit_code == 2 and message in result.stderr
     assert list(tmp_path.iterdir()) == [step]
 
 
@@ -124,7 +124,7 @@ def test_where_nothing_can_be_written(call: Call, step: Path, tmp_path: Path):
         ("missing/plan.json", "no such file or directory"),
     ):
         result = call("pipeline", step, *options, "-o", tmp_path / output)
-        assert result.exit_code == 1 and message in result.stderr
+        assert result.exit_code == 2 and message in result.stderr
     assert call("pipeline", step, *options, "--json", "-o", "-").exit_code == 2
     assert call("pipeline", step, "--devices", 2, "--batch", "inputs").exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "step.hlo"]
@@ -133,4 +133,4 @@ def test_where_nothing_can_be_written(call: Call, step: Path, tmp_path: Path):
 def test_an_empty_file(call: Call, step: Path):
     step.write_text("")
     result = call("pipeline", step, "--devices", 2)
-    assert result.exit_code == 1 and "expected HLO, found an empty text" in result.stderr
+    assert result.exit_code == 2 and "expected HLO, found an empty text" in result.stderr

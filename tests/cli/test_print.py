@@ -68,7 +68,7 @@ def test_into_a_file(call: Call, step: Path, tmp_path: Path, name: str):
 def test_an_error_leaves_the_file_as_it_was(call: Call, broken: Path, tmp_path: Path):
     target = tmp_path / "out.hlo"
     target.write_text("before")
-    assert call("print", broken, "-o", target).exit_code == 1
+    assert call("print", broken, "-o", target).exit_code == 2
     assert target.read_text() == "before"
     assert sorted(os.listdir(tmp_path)) == ["broken.hlo", "out.hlo"]
 
@@ -88,7 +88,7 @@ def test_strict(call: Call):
     text = "HloModule m\nENTRY e { ROOT x = f32[] negate(nowhere) }\n"
     assert call("print", "-", input=text).exit_code == 0
     result = call("print", "-", "--strict", input=text)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: <stdin>:2:")
 
 

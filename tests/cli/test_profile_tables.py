@@ -52,10 +52,10 @@ def test_json(call: Call, files: tuple[Path, Path], name: str):
 def test_what_is_refused(call: Call, files: tuple[Path, Path], step: Path, tmp_path: Path, name: str):
     module, trace = files
     other = call(name, step, "--profile", trace)
-    assert (other.exit_code, other.stdout) == (1, "")
+    assert (other.exit_code, other.stdout) == (2, "")
     assert other.stderr.startswith(f"error: {trace} is a trace of other programs than step\n  jit_step: ")
     missing = call(name, module, "--profile", tmp_path / "none")
-    assert missing.exit_code == 1 and missing.stderr.startswith("error: cannot read ")
+    assert missing.exit_code == 2 and missing.stderr.startswith("error: cannot read ")
     output = tmp_path / "out.json"
     assert call(name, step, "--profile", trace, "--json", "-o", output).exit_code == 1 and not output.exists()
 

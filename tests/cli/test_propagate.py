@@ -52,5 +52,5 @@ def test_what_is_refused(call: Call, step: Path):
     assert "one axis at a time" in call("propagate", step, "--mesh", "m=2,n=2", "--enumerate").output
     assert "say over which axes with --mesh" in call("propagate", step, "--set", "x:0=m").output
     wrong = call("propagate", step, "--mesh", "m=2", "--set", "q:0=m")
-    assert wrong.exit_code == 1
-    assert "has no node called 'q'" in wrong.output
+    assert wrong.exit_code == 2
+    assert "has no node 'q'" in wrong.output

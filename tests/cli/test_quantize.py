@@ -148,7 +148,7 @@ def test_given_inputs(call: Call, model: Path, tmp_path: Path):
     assert 20 < record["outputs"][0]["snr"] < 60
     save_checkpoint(tmp_path / "y.npz", {name: array for name, array in arrays().items() if name != "up"})
     result = call("quantize", model, "--check", "--inputs", tmp_path / "y.npz")
-    assert (result.exit_code, result.stderr) == (1, "error: no input is given for up\n")
+    assert (result.exit_code, result.stderr) == (2, "error: no input is given for up\n")
 
 
 def test_products_of_integers(call: Call, model: Path, tmp_path: Path):
@@ -229,7 +229,7 @@ def test_budgets(call: Call, model: Path, tmp_path: Path):
     record = json.loads(call("quantize", model, "--bytes-budget", "7KiB", *calibrated, "--json").stdout)
     assert record["choice"]["bytes"][1] <= 7 * 1024
     result = call("quantize", model, "--error-budget", 1e-9, *calibrated)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert (
         "error: no weight can be quantised within this budget\n" in result.stderr
         and "as int8 costs least" in result.stderr
@@ -245,7 +245,7 @@ def test_weights_that_are_not_finite(call: Call, model: Path, tmp_path: Path):
     broken["up"][3, 3] = np.inf
     save_checkpoint(tmp_path / "old.npz", broken)
     result = call("quantize", model, "--convert", tmp_path / "old.npz", tmp_path / "new.npz")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: up cannot be quantised: 1 of its 8,192 values are NaN or infinite\n"
     assert not (tmp_path / "new.npz").exists()
 
@@ -296,10 +296,10 @@ def test_what_is_no_cache(call: Call, tmp_path: Path, model: Path):
     path = tmp_path / "decode.hlo"
     path.write_text(DECODE)
     result = call("quantize", path, "--format", "none", "--cache", "int8", "--cache-only", "q")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "q is no cache: nothing is written into it; as a weight it may be quantised" in result.stderr
     result = call("quantize", path, "--format", "none", "--cache", "int9")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     result = call("quantize", model, "--check", *steps(tmp_path, 2))
     assert result.exit_code == 2
     assert "there is no --cache" in result.stderr

@@ -72,13 +72,13 @@ def test_devices_of_ones_own(call: Call, step: Path, tmp_path: Path):
     assert "my machine" in call("roofline", step, "--devices", path, "--device", "mine").output
     path.write_text(MINE.replace("1e10", "fast"))
     result = call("roofline", step, "--devices", path, "--device", "mine")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "this is no TOML" in result.output
 
 
 def test_an_unknown_device_is_refused_with_near_misses(call: Call, step: Path):
     result = call("roofline", step, "--device", "h10")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "did you mean h100" in result.output
 
 
@@ -117,7 +117,7 @@ def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(
     assert "measuring: copies" in result.output
     assert "[cpu.matrix]" in path.read_text()
     assert json.loads(call("calibrate", "--json").stdout)["devices"] == 2
-    assert call("calibrate", "-o", tmp_path / "nowhere" / "here.toml").exit_code == 1
+    assert call("calibrate", "-o", tmp_path / "nowhere" / "here.toml").exit_code == 2
 
 
 def test_pictures_that_are_not_made_are_bad_usage(call: Call, step: Path, tmp_path: Path):
@@ -132,7 +132,7 @@ def test_calibrating_measures_nothing_that_it_could_not_write(
 ):
     monkeypatch.setattr("hloom.cli.calibrate.calibrate", lambda on_step: pytest.fail("measured"))
     result = call("calibrate", "-o", tmp_path / "nowhere" / "here.toml")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no such file or directory" in result.output
     result = call("calibrate", "--name", "my cpu")
     assert result.exit_code == 2

@@ -72,7 +72,7 @@ def test_elided_constants_are_not_invented(call: Call, step: Path, tmp_path: Pat
     path = tmp_path / "elided.hlo"
     path.write_text(call("print", step, "--elide", "10").stdout)
     result = call("run", path, "-o", tmp_path / "out.npz")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "left out of the text, as {...}" in result.stderr
     assert not (tmp_path / "out.npz").exists()
 
@@ -80,10 +80,10 @@ def test_elided_constants_are_not_invented(call: Call, step: Path, tmp_path: Pat
 def test_inputs_that_do_not_fit(call: Call, step: Path, tmp_path: Path):
     save_arrays(tmp_path / "in.npz", {"x": X, "w": X})
     result = call("run", step, "--inputs", tmp_path / "in.npz")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: input 1 (w) is f32[4,8], the program takes f32[8,2]\n"
     result = call("run", step, "--inputs", tmp_path / "none.npz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(f"error: cannot read {tmp_path / 'none.npz'}: no such file or directory\n  near: ")
 
 

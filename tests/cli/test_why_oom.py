@@ -47,10 +47,10 @@ def test_what_is_neither(call: Call, tmp_path: Path):
     path = tmp_path / "prose.txt"
     path.write_text("It did not fit.\n")
     result = call("why-oom", path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"error: {path} is neither a module nor the text of an error about memory\n"
     path.write_text("")
-    assert call("why-oom", path).exit_code == 1
+    assert call("why-oom", path).exit_code == 2
     assert call("why-oom", path, "--memory", "much").exit_code == 2
     assert call("why-oom", "-", input="RESOURCE_EXHAUSTED").stderr.startswith(
         "error: the text says that memory ran out"

@@ -276,7 +276,7 @@ def test_specs_may_be_given_by_node():
     ("seeds", "message"),
     [
         (["x:0"], "'x:0' sets nothing"),
-        (["q:0=a"], "graph e has no node called 'q'"),
+        (["q:0=a"], "graph e has no node 'q'"),
         (["x:2=a"], "'x:2=a': x is f32[8,4], of rank 2"),
         (["x:0=c"], "the mesh a=2,b=16 has no axis 'c'"),
         (["x:0=a", "x:1=a"], "axis a stands twice in [a,a]"),

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from hloom.analysis.call_graph import CallGraph
 from hloom.analysis.control_flow import Runs, called_computations, callee_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
 from hloom.ir import Apply, DTypeKind, TensorType
-from hloom.text import HloomError
+from hloom.text import HloomError, resolve_name
 
 GIVEN, WRITTEN, DERIVED, UNKNOWN = "given", "known_trip_count", "derived", "unknown"
 """How a trip count is known: the caller said it, the text says it, it was worked out; or it depends on the data."""
@@ -50,12 +49,10 @@ def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCou
         names.setdefault(f"{loop.graph.name}/{loop.name}", []).append(loop)
     stated: dict[Apply, TripCount] = {}
     for name, count in given.items():
-        if name not in names:
-            near = get_close_matches(name, names, 3) or [loop.name for loop in loops[:3]]
-            raise HloomError(f"no loop is called '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+        own = resolve_name(name, names, "the program", "loop")
         if count < 0:
             raise HloomError(f"loop {name} cannot run {count} times")
-        stated |= {loop: TripCount(count, GIVEN) for loop in names[name]}
+        stated |= {loop: TripCount(count, GIVEN) for loop in names[own]}
     return stated
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from hloom import runtime
-from hloom.analysis import Device
+from hloom.analysis import Device, as_device
 from hloom.api.jax_specs import MeshLike, mesh_of
 from hloom.api.plan import plan
 from hloom.api.plan_like import PlanLike, as_plan
@@ -53,6 +53,8 @@ def auto_shard(
     if unused:
         raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
 
+    if device is not None:
+        as_device(device)
     if function is None:
         return partial(auto_shard, mesh=space, planner=planner, **demands, **options)
     if named is not None:

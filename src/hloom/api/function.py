@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from hloom.functional import (
     rebuilt,
 )
 from hloom.hlo import is_lowering
-from hloom.ir import Module, as_module, dump
+from hloom.ir import Module, ModuleLike, as_module, dump
 from hloom.passes import apply as apply_passes
 from hloom.text import HloomError, unwritable
 from hloom.viz import to_dot
@@ -49,6 +49,10 @@ KEPT_PROGRAMS = 256
 """How many compiled programs a function keeps."""
 PYTHON = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
 SHORT = {bool: np.dtype(bool), int: np.dtype(np.int32), float: np.dtype(np.float32), complex: np.dtype(np.complex64)}
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Primals = TypeVarTuple("Primals")
 
 Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], AbstractValue]
 
@@ -64,7 +68,7 @@ class FunctionOptions(NamedTuple):
 DEFAULT_OPTIONS = FunctionOptions()
 
 
-class Function:
+class Function(Generic[Parameters, Result]):
     """A Python function that is compiled for the types of its arguments and run by XLA.
 
     Numbers and arrays are data; strings, None, functions and what `static` names are known when it is compiled. Results
@@ -95,7 +99,7 @@ class Function:
     def __repr__(self) -> str:
         return f"<hloom.function {self.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         arrays: list[Any] = []
         key = self.key(args, kwargs, arrays)
         held = self._programs.get(key)
@@ -225,6 +229,30 @@ class Function:
 PASSES = ("inline", "simplify", "cse", "dce")
 
 
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[Parameters, Result], /) -> Function[Parameters, Result]: ...
+
+
+@overload
+def function(
+    function: Callable[Parameters, Result],
+    *,
+    static: Sequence[str | int] | str | int = (),
+    precision: int = 64,
+    isolated: bool = False,
+) -> Function[Parameters, Result]: ...
+
+
+@overload
+def function(
+    function: None = None,
+    *,
+    static: Sequence[str | int] | str | int = (),
+    precision: int = 64,
+    isolated: bool = False,
+) -> _Decorator: ...
+
+
 def function(
     function: Callable[..., Any] | None = None,
     *,
@@ -266,6 +294,14 @@ def function(
     return Function(original, entry, _name(original), FunctionOptions(names, precision, isolated))
 
 
+@overload
+def grad(target: ModuleLike, wrt: autodiff.Which = None, **options: Any) -> Module: ...
+
+
+@overload
+def grad(target: Callable[Parameters, Any], wrt: Any = None, **options: Any) -> Function[Parameters, Any]: ...
+
+
 def grad(target: Any, wrt: Any = None, **options: Any) -> Any:
     """The gradient of a module, as a module, or of a function, as a function; the first argument's type decides.
 
@@ -273,6 +309,16 @@ def grad(target: Any, wrt: Any = None, **options: Any) -> Any:
     tuple. Of a module, see `hloom.autodiff.grad`. Raises HloomError.
     """
     return _derived("grad", target, wrt, options)
+
+
+@overload
+def value_and_grad(target: ModuleLike, wrt: autodiff.Which = None, **options: Any) -> Module: ...
+
+
+@overload
+def value_and_grad(
+    target: Callable[Parameters, Result], wrt: Any = None, **options: Any
+) -> Function[Parameters, tuple[Result, Any]]: ...
 
 
 def value_and_grad(target: Any, wrt: Any = None, **options: Any) -> Any:
@@ -302,6 +348,16 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
     return made
 
 
+@overload
+def jvp(target: ModuleLike, wrt: autodiff.Which = None, **options: Any) -> Module: ...
+
+
+@overload
+def jvp(
+    target: Callable[..., Result], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Result, Result]: ...
+
+
 def jvp(target: Any, *args: Any, **options: Any) -> Any:
     """`jvp(function, primals, tangents)`: the value and its derivative along the tangents; of a module, a module."""
     if not _is_function(target):
@@ -319,6 +375,16 @@ def jvp(target: Any, *args: Any, **options: Any) -> Any:
         return BUILTINS["jvp"](interpreter, [interpreter.embed(original, _name(original)), *arguments], {})
 
     return _cached("jvp", original, entry, how)(tuple(primals), tuple(tangents))
+
+
+@overload
+def vjp(target: ModuleLike, wrt: autodiff.Which = None, **options: Any) -> Module: ...
+
+
+@overload
+def vjp(
+    target: Callable[[Unpack[Primals]], Result], *primals: *Primals
+) -> tuple[Result, Callable[[Any], tuple[Any, ...]]]: ...
 
 
 def vjp(target: Any, *primals: Any, **options: Any) -> Any:
@@ -352,7 +418,7 @@ def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     return value, pull_back
 
 
-def jacobian(target: Callable[..., Any], wrt: int | tuple[int, ...] = 0) -> Any:
+def jacobian(target: Callable[Parameters, Any], wrt: int | tuple[int, ...] = 0) -> Function[Parameters, Any]:
     """The function of the derivatives of each element of a function's result: with respect to an argument, or several.
 
     Its result has the dimensions of the function's result, then those of the argument.
@@ -360,7 +426,7 @@ def jacobian(target: Callable[..., Any], wrt: int | tuple[int, ...] = 0) -> Any:
     return _matrix("jacobian", target, wrt)
 
 
-def hessian(target: Callable[..., Any], wrt: int = 0) -> Any:
+def hessian(target: Callable[Parameters, Any], wrt: int = 0) -> Function[Parameters, Any]:
     """The function of the second derivatives of a scalar function."""
     return _matrix("hessian", target, wrt)
 

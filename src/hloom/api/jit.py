@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from hloom import runtime
 from hloom.api import apply as _passes_by_name  # noqa: F401  it lets passes of all packages be named
@@ -16,6 +16,50 @@ from hloom.passes import PASSES, Pass, PassLike, apply_in_place, resolve
 from hloom.rewrite import RuleReport
 from hloom.runtime import Stage
 from hloom.text import HloomError, HloomWarning
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Output = TypeVar("Output", covariant=True)
+
+
+class Jitted(Protocol[Parameters, Output]):
+    """A function as `jax.jit` makes it, with the module that XLA gets."""
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Output: ...
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """As `jax.jit(function).lower`."""
+        ...
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """As `jax.jit(function).trace`."""
+        ...
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """As `jax.jit(function).eval_shape`."""
+        ...
+
+    def clear_cache(self) -> None:
+        """As `jax.jit(function).clear_cache`."""
+        ...
+
+    def rewritten(self, *args: Any, **kwargs: Any) -> Module:
+        """The module that XLA gets for these arguments."""
+        ...
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[Parameters, Result], /) -> Jitted[Parameters, Result]: ...
+
+
+@overload
+def jit(
+    function: Callable[Parameters, Result], passes: PassLike | Iterable[PassLike] = (), **options: Any
+) -> Jitted[Parameters, Result]: ...
+
+
+@overload
+def jit(function: None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> _Decorator: ...
 
 
 def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:

@@ -6,7 +6,6 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -43,7 +42,7 @@ from hloom.ir import (
 )
 from hloom.passes import callees_first, dce, erase_unused
 from hloom.rewrite import has_own_derivative
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError, Unsupported, resolve_name
 
 SMALL = 64
 """How many instructions a computation may have to be inlined at every call."""
@@ -278,7 +277,7 @@ class _Work:
                 count = f"{len(candidates)} results" if candidates else "no result"
                 raise HloomError(
                     f"module {self.module.name} has {count} of floating point, and grad is of one",
-                    hint=f"name one with of=, among {', '.join(map(str, candidates))}" if candidates else None,
+                    hint=f"name one (of=N, or --of N) among {', '.join(map(str, candidates))}" if candidates else None,
                 )
             of = candidates[0]
         if not 0 <= of < len(self.results):
@@ -475,16 +474,9 @@ def _stopped(module: Module, names: Iterable[str]) -> frozenset[Node]:
     listed = [names] if isinstance(names, str) else list(names)
     stopped: set[Node] = set()
     for name in listed:
-        plain = name.lstrip("%")
-        result = [graph[plain] for graph in module.graphs if plain in graph]
-        if not result:
-            every = [node.name for graph in module.graphs for node in graph.nodes]
-            near = get_close_matches(plain, every, 3)
-            raise HloomError(
-                f"module {module.name} has no instruction '{name}' to stop at",
-                hint=f"near: {', '.join(near)}" if near else None,
-            )
-        stopped.update(result)
+        every = (node.name for graph in module.graphs for node in graph.nodes)
+        own = resolve_name(name, every, f"module {module.name}", "instruction to stop at:")
+        stopped.update(graph[own] for graph in module.graphs if own in graph)
     return frozenset(stopped)
 
 
@@ -521,13 +513,7 @@ def _parameter(entry: Graph, which: int | str) -> Parameter:
             raise HloomError(f"wrt={which}, but computation {entry.name} has {len(entry.parameters)} parameters")
         return entry.parameters[which]
     named = {parameter.name: parameter for parameter in entry.parameters}
-    result = named.get(which.lstrip("%"))
-    if result is None:
-        near = get_close_matches(which, named, 3) or list(named)[:5]
-        raise HloomError(
-            f"computation {entry.name} has no parameter '{which}'", hint=f"it has {', '.join(near)}" if near else None
-        )
-    return result
+    return named[resolve_name(which, named, f"computation {entry.name}", "parameter")]
 
 
 def _like(graph: Graph, parameter: Parameter) -> Node:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloom.evaluate.table import TOKEN_VALUE, Value
 from hloom.ir import TOKEN, Apply, Graph, TensorType, TupleType, Type, dtype_of
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError, Unsupported, names_meant
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """One array per parameter, the elements of tuples one by one: in order, or by name."""
@@ -74,12 +74,30 @@ def _known(name: str, type_: Type | None) -> Type:
 
 def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
     if isinstance(inputs, Mapping):
+        inputs = by_own_names(inputs, names)
         wrong = [*(name for name in names if name not in inputs), *(name for name in inputs if name not in names)]
         if wrong:
             raise HloomError(f"inputs do not go with parameters: {', '.join(wrong)}", hint=f"it has {', '.join(names)}")
         return [inputs[name] for name in names]
-    if len(inputs) != len(names):
-        raise HloomError(f"the program takes {len(names)} arrays, {len(inputs)} are given")
+    given = listed_inputs(inputs)
+    if len(given) != len(names):
+        raise HloomError(f"the program takes {len(names)} arrays, {len(given)} are given")
+    return given
+
+
+def by_own_names(inputs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Arrays by the whole names of the parameters that are meant, others by the names that they have."""
+    known = set(names)
+    meant = {name: [name] if name in known else names_meant(name, names) for name in inputs}
+    return {own[0] if len(own) == 1 else name: inputs[name] for name, own in meant.items()}
+
+
+def listed_inputs(inputs: Any) -> list[Any]:
+    """One array per parameter, in order; raises HloomError for one array, whose rows would be taken apart."""
+    if hasattr(inputs, "dtype") and hasattr(inputs, "shape"):
+        raise HloomError("inputs are one array, not a list of them", hint="give [array], or by name {'x': array}")
+    if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Iterable):
+        raise HloomError(f"inputs are a {type(inputs).__name__}", hint="give a list of arrays, or arrays by name")
     return list(inputs)
 
 

@@ -21,7 +21,7 @@ from hloom.microbatch.whole_values import compute_whole
 from hloom.passes import canonicalize_in_place, dce, is_loop_or_branch, register_pass
 from hloom.propagation import DataflowGraph
 from hloom.rewrite import Report
-from hloom.text import HloomError
+from hloom.text import HloomError, resolve_name
 
 Batch = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
 """By name or number of a parameter the dimension that is the batch."""
@@ -377,10 +377,10 @@ def _parameter(module: Module, key: str | int, dim: int, n: int) -> Parameter:
     """The parameter that a key names, checked."""
     parameters = {parameter.number: parameter for parameter in module.entry.parameters}
     by_name = {parameter.name: parameter for parameter in parameters.values()}
-    parameter = parameters.get(key) if isinstance(key, int) else by_name.get(key)
-    if parameter is None:
-        known = ", ".join(list(by_name)[:8])
-        raise HloomError(f"{module.name} has no parameter {key!r}", hint=f"its parameters: {known}")
+    if isinstance(key, int) and key not in parameters:
+        raise HloomError(f"{module.name} has no parameter {key}", hint=f"it has {len(parameters)}, counted from 0")
+    own = key if isinstance(key, int) else resolve_name(key, by_name, module.name, "parameter")
+    parameter = parameters[own] if isinstance(own, int) else by_name[own]
     value_type = parameter.type
     if not isinstance(value_type, TensorType) or not 0 <= dim < value_type.rank:
         raise HloomError(f"{parameter.name} is {value_type}: it has no dimension {dim}")

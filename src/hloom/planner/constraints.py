@@ -21,7 +21,7 @@ from hloom.planner.problem import Problem
 from hloom.planner.spec_tables import SpecTables
 from hloom.planner.strategies import IN_ANY_ORDER, UNEVEN_SHARE, Strategy
 from hloom.sharding import Mesh, Spec, parse_spec
-from hloom.text import HloomError
+from hloom.text import HloomError, names_meant
 
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
 NEAR_NAMES = 3
@@ -170,8 +170,18 @@ def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
     flow = problem.clusters.dataflow
     known = {op_name_of(parameter): parameter.name for parameter in problem.module.entry.parameters}
 
+    own_names = [node.name for node in (*problem.module.entry.nodes, *flow.nodes)]
+
     def own(name: str) -> str:
-        return name if flow.named(name) is not None else known.get(name, name)
+        if flow.named(name) is not None:
+            return name
+        if name in known:
+            return known[name]
+        meant = names_meant(name, own_names)
+        if len(meant) > 1:
+            several = ", ".join(meant[:MOST_NAMES])
+            raise HloomError(f"'{name}' may be any of several: {several}", hint="give one of these names")
+        return meant[0] if meant else name
 
     return replace(
         constraints,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +14,7 @@ from hloom.propagation.dimension_equations import DataflowGraph
 from hloom.propagation.required_collectives import Partial, RequiredCollective, find_required_collectives
 from hloom.propagation.solver import AxisSharding, ShardedDim, settle, solve
 from hloom.sharding import Mesh, Spec
-from hloom.text import HloomError
+from hloom.text import HloomError, resolve_name
 
 
 class Propagation:
@@ -188,7 +187,6 @@ Seeds = Mapping[Any, Spec] | Iterable[str]
 """Specs by instruction (one, or its name), or texts: `x:0=data`, `x:1=model.expert`, `state{2}:0=data`."""
 
 _SETTING = re.compile(r"(?P<name>[^:{}]+)(\{(?P<leaf>\d+)\})?:(?P<dimension>\d+)=(?P<axes>[\w.]+)")
-_NUMBERED = re.compile(r"\.\d+$")
 
 
 def axis_shardings_of(seeds: Seeds, dataflow: DataflowGraph, mesh: Mesh) -> list[AxisSharding]:
@@ -221,12 +219,7 @@ def find_node(module: Module, name: str) -> Node:
     own = own.lstrip("%")
     if own in graph:
         return graph[own]
-    matches = [node for node in graph.nodes if _NUMBERED.sub("", node.name) == own]
-    if len(matches) == 1:
-        return matches[0]
-    near = [node.name for node in matches] or get_close_matches(own, [node.name for node in graph.nodes], 3)
-    hint = f"near: {', '.join(near[:5])}" if near else None
-    raise HloomError(f"graph {graph.name} has {'several nodes' if matches else 'no node'} called '{own}'", hint=hint)
+    return graph[resolve_name(own, (node.name for node in graph.nodes), f"graph {graph.name}", "node")]
 
 
 def _from_specs(seeds: Mapping[Any, Spec], dataflow: DataflowGraph) -> dict[int, Spec]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from hloom.analysis import pytree_path
 from hloom.ir import Node, Parameter
-from hloom.text import HloomError
+from hloom.text import HloomError, names_meant, near_names
 
 _MOST_CHARACTERS = 1000
 """Longer names hold no keys."""
@@ -62,7 +61,10 @@ class ParameterNames:
     def get(self, name: str | int) -> Parameter | None:
         """The parameter of a name or number, or None; raises HloomError where several have the name."""
         key = str(name).removeprefix("%")
-        candidates = self._by_name.get(key, [])
+        candidates = self._by_name.get(key) or [
+            parameter for meant in names_meant(key, self._by_name) for parameter in self._by_name[meant]
+        ]
+        candidates = list(dict.fromkeys(candidates))
         exact = [parameter for parameter in candidates if parameter.name == key]
         if len(exact or candidates) > 1:
             called = ", ".join(parameter.name for parameter in candidates)
@@ -73,10 +75,7 @@ class ParameterNames:
         """The parameter of a name or number; raises HloomError, with near misses, where there is none."""
         parameter = self.get(name)
         if parameter is None:
-            near = get_close_matches(str(name), self._by_name, 3)
-            raise HloomError(
-                f"the program has no parameter '{name}'", hint=f"near: {', '.join(near)}" if near else None
-            )
+            raise HloomError(f"the program has no parameter '{name}'", hint=near_names(str(name), self._by_name))
         return parameter
 
     def all(self, names: Sequence[str | int]) -> list[Parameter]:

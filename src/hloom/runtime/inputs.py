@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloom.evaluate import by_own_names, listed_inputs
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.runtime.input_domains import ANY, InputDomain
 from hloom.runtime.npz import StoredArray
@@ -83,7 +84,7 @@ def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[st
 
     XLA itself compares byte counts only and would read an s32 as an f32.
     """
-    ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else list(inputs)
+    ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else listed_inputs(inputs)
     if len(ordered) != len(types):
         raise HloomError(f"the program takes {len(types)} arrays, {len(ordered)} are given")
     return [
@@ -127,7 +128,9 @@ def _keeps(array: np.ndarray, dtype: DType) -> bool:
 
 def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
     numbers = {str(index): name for index, name in enumerate(names)}
-    given = {name if name in names else numbers.get(name, name): value for name, value in inputs.items()}
+    known = set(names)
+    numbered = {name if name in known else numbers.get(name, name): value for name, value in inputs.items()}
+    given = by_own_names(numbered, names)
     missing = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]
     if missing:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from difflib import get_close_matches
 from typing import TypedDict, Unpack
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter
-from hloom.text import HloomError
+from hloom.text import HloomError, resolve_name
 from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.viz.node_text import Describer, clean, identify
 
@@ -74,7 +73,8 @@ def find_node(module: Module, around: Node | str, graph: Graph | None = None) ->
             raise HloomError(f"node {around.name} is of another module than {module.name}")
         return around
     if graph is not None:
-        return graph[around]
+        own = (node.name for node in graph.nodes)
+        return graph[resolve_name(around, own, f"computation {graph.name}", "node")]
     name = around.lstrip("%")
     nodes = [member[name] for member in module if name in member] or [
         member[rest] for member in module if (rest := name.removeprefix(member.name + "/")) != name and rest in member
@@ -89,8 +89,11 @@ def find_node(module: Module, around: Node | str, graph: Graph | None = None) ->
         graphs = ", ".join(node.graph.name for node in nodes[:5])
         hint = f"say which one: computation='{nodes[0].graph.name}', or around='{nodes[0].graph.name}/{name}'"
         raise HloomError(f"{len(nodes)} computations have a node '{name}': {graphs}", hint=hint)
-    near = get_close_matches(name.rpartition("/")[2], {node.name: None for node in module.nodes()}, 3)
-    raise HloomError(f"module {module.name} has no node '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+    computation, _, last = name.rpartition("/")
+    searched = [member for member in module if member.name == computation] or list(module)
+    names = (node.name for member in searched for node in member.nodes)
+    own = resolve_name(last, names, f"module {module.name}", "node")
+    return find_node(module, own, searched[0] if computation and len(searched) == 1 else None)
 
 
 def neighbourhood(center: Node, hops: int, called: set[Graph]) -> set[Node]:
