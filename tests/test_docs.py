@@ -14,9 +14,12 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -30,7 +33,7 @@ DOCUMENTS = sorted(
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    r"^(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)|devices: (?P<devices>\d+)) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -63,6 +66,41 @@ def check_python(body: str, names: dict[str, object], where: str) -> None:
     assert not report, "".join(report)
 
 
+def check_on_devices(body: str, devices: int, where: str) -> None:
+    """Run a block in a process of its own, where jax has so many devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "src")))
+    code = "import sys; from tests.test_docs import check_python; check_python(sys.stdin.read(), {}, sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, where],
+        input=body,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+UNRUN = re.compile(
+    r"(?:make|git|pip|source|cd|eval|XLA_FLAGS=|model-explorer|python (?:run|train)\.py|hloom --completion|"
+    r"(?:dot|reshape|reduce) +\[)"
+)
+"""How lines begin of blocks that cannot run here: installation, shells, what fit writes, notation."""
+
+
+def check_commands(body: str) -> None:
+    """Of a block of no language, each line is a command of hloom with options that there are, or among `UNRUN`."""
+    for line in (line.strip().removeprefix("$ ") for line in body.splitlines() if line.strip()):
+        if not line.startswith("hloom ") or line.startswith("hloom --"):
+            assert UNRUN.match(line), f"neither run nor known: {line}"
+            continue
+        _, name, *arguments = shlex.split(line, comments=True)
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, line
+        command.make_parser(click.Context(command)).parse_args(list(arguments))
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)
 def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
@@ -71,18 +109,23 @@ def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = (ROOT / path).read_text()
     for target in _LINK.findall(text):
         if target.endswith(".hlo"):
-            copy = Path(Path(target).name if target.startswith("..") else target)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / path.parent / target, copy)
+            copy = (ROOT / path.parent / target).resolve()
+            copied = tmp_path / copy.relative_to(ROOT)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(copy, copied)
     for match in blocks(text):
         if match["long"] and not is_long():
             continue
         if match["file"]:
             Path(match["file"]).write_text(match["body"])
+        elif match["devices"]:
+            check_on_devices(match["body"], int(match["devices"]), str(path))
         elif match["language"] == "console":
             check_console(match["body"])
         elif match["language"] == "python":
             check_python(match["body"], names, str(path))
+        elif not match["language"]:
+            check_commands(match["body"])
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)
