@@ -57,7 +57,7 @@ def test_what_is_refused(call: Call, files: tuple[Path, Path], step: Path, tmp_p
     missing = call(name, module, "--profile", tmp_path / "none")
     assert missing.exit_code == 2 and missing.stderr.startswith("error: cannot read ")
     output = tmp_path / "out.json"
-    assert call(name, step, "--profile", trace, "--json", "-o", output).exit_code == 1 and not output.exists()
+    assert call(name, step, "--profile", trace, "--json", "-o", output).exit_code == 2 and not output.exists()
 
 
 def test_diff_compares_what_was_measured(call: Call, files: tuple[Path, Path], tmp_path: Path):

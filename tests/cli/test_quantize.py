@@ -97,7 +97,7 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
 def test_errors(call: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple, message: str):
     monkeypatch.chdir(tmp_path)
     result = call("quantize", model, *options)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ") and message in result.stderr
     assert not (tmp_path / "new.npz").exists()
 

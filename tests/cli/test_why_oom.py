@@ -55,4 +55,4 @@ def test_what_is_neither(call: Call, tmp_path: Path):
     assert call("why-oom", "-", input="RESOURCE_EXHAUSTED").stderr.startswith(
         "error: the text says that memory ran out"
     )
-    assert call("why-oom", tmp_path / "none" / "x").exit_code == 1
+    assert call("why-oom", tmp_path / "none" / "x").exit_code == 2
