@@ -14,6 +14,7 @@ from typing import Any, cast
 from hloom.analysis import Device, as_device, bytes_of
 from hloom.api.jax_specs import MeshLike, mesh_of, partition_specs, result_partition_specs
 from hloom.api.plan_like import PlanLike, as_plan
+from hloom.api.plan_like import load_plan as load_plan
 from hloom.hlo import to_text, write_whole
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.planner import (

@@ -100,7 +100,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _crashes_as_trouble() -> Iterator[None]:
-    """Let an error that nobody foresaw show its traceback and end with TROUBLE: Python's own 1 would be an answer."""
+    """Let an unexpected error show its traceback and end with TROUBLE: Python's own 1 would be an answer."""
     try:
         yield
     except Exception:

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from hloom.analysis import bytes_of
-from hloom.api.plan import PlanResult, check_plan_path, plan
-from hloom.api.plan_like import load_plan
+from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
 from hloom.cli.completion import complete_device
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program

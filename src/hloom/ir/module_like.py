@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
+import sys
 from typing import Any, Protocol, TypeAlias
 
 from hloom.ir.module import Module
 
 
-class LoweredProgram(Protocol):
+class JaxLowered(Protocol):
     """A program that jax lowered: `jax.jit(f).lower(...)`."""
 
     @property
     def compiler_ir(self) -> Any: ...
 
 
-class CompiledProgram(Protocol):
+class JaxCompiled(Protocol):
     """A program that jax compiled: `jax.jit(f).lower(...).compile()`."""
 
     @property
     def runtime_executable(self) -> Any: ...
 
 
-class ExportedProgram(Protocol):
+class JaxExported(Protocol):
     """A program that jax exported: `jax.export.export(jax.jit(f))(...)`."""
 
     @property
     def mlir_module(self) -> Any: ...
 
 
-JaxProgram: TypeAlias = LoweredProgram | CompiledProgram | ExportedProgram
+JaxProgram: TypeAlias = JaxLowered | JaxCompiled | JaxExported
 ModuleLike: TypeAlias = Module | str | os.PathLike[str] | bytes | bytearray | memoryview | JaxProgram
 """A module, the path or text of one, its bytes, or a program of jax's."""
 
@@ -42,5 +42,5 @@ def as_module(source: ModuleLike) -> Module:
     """
     if isinstance(source, Module):
         return source
-    # By name, when it is first needed: the readers of all formats are in packages above this one.
-    return import_module("hloom.api.load").load(source)
+    # The readers of all formats are in packages above; the root package, which is loaded always, knows which.
+    return sys.modules["hloom"].load(source)
