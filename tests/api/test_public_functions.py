@@ -69,10 +69,10 @@ FAILING = {"pipeline"}
 
 def functions() -> dict[str, Callable[..., Any]]:
     """The public functions by name, callable packages among them."""
-    found = {name: getattr(hloom, name) for name in hloom._OWNERS}
+    listed = {name: getattr(hloom, name) for name in hloom._OWNERS}
     return {
         name: function
-        for name, function in found.items()
+        for name, function in listed.items()
         if callable(function) and not inspect.isclass(function) and name not in ("rule", "ANY")
     }
 
@@ -84,14 +84,14 @@ def signature(name: str) -> inspect.Signature:
 
 def parameters(*names: str) -> list[Any]:
     """The functions that have a parameter of one of these names, and the parameter."""
-    found: list[Any] = []
+    listed: list[Any] = []
     for name in functions():
-        found += [
+        listed += [
             pytest.param(name, parameter, id=f"{name}-{parameter}")
             for parameter in signature(name).parameters
             if parameter in names and f"{name}.{parameter}" not in NO_MODULES
         ]
-    return found
+    return listed
 
 
 def arguments(name: str) -> dict[str, Any]:

@@ -28,10 +28,10 @@ def names_meant(name: str, names: Iterable[str]) -> list[str]:
     return [other for other in known if _NUMBER.sub("", other) == plain]
 
 
-def resolve_name(name: str, names: Iterable[str], owner: str, kind: str) -> str:
+def resolve_name(name: str, names: Iterable[str], owner: str, what: str) -> str:
     """The one name that is meant; raises HloomError, with those that are near, where it is none of them or several.
 
-    The error says that the owner (`computation main`) has nothing of the kind (`parameter`).
+    The error says that the owner (`computation main`) has no such thing (`parameter`).
     """
     known = list(names)
     meant = names_meant(name, known)
@@ -41,7 +41,7 @@ def resolve_name(name: str, names: Iterable[str], owner: str, kind: str) -> str:
         raise HloomError(
             f"'{name}' may be any of several: {', '.join(meant[:MOST_LISTED])}", hint="give one of these names"
         )
-    raise HloomError(f"{owner} has no {kind} '{name}'", hint=near_names(name, known))
+    raise HloomError(f"{owner} has no {what} '{name}'", hint=near_names(name, known))
 
 
 def near_names(name: str, names: Iterable[str]) -> str | None:
