@@ -1,4 +1,7 @@
-"""Names that users' functions and arguments lend to programs are names that HLO text can hold."""
+"""Names that users' functions and arguments lend to programs are names that HLO text can hold.
+
+Covers `ir/names.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measured times: read, matched with modules, added up.
 
-Covers `trace.py`, `program_match.py`, `measurement.py`.
+Covers `trace.py`, `program_match.py`, `measurement.py`, `trace_device.py`.
 """
 
 from __future__ import annotations

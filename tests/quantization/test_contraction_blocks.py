@@ -153,7 +153,7 @@ def test_convolutions(labels, window, features: int, name: str, size: int | None
 @pytest.mark.parametrize("size", [4, 8, 16, 32, None])
 @pytest.mark.parametrize("written", ["heads", "matrix", "transposed", "reshaped", "split", "merged"])
 def test_an_output_projection_has_one_error(written: str, size: int | None):
-    """Heads of 16 elements: groups of 4, 8 and 16 lie within one, 32 are two, and a channel is all 64."""
+    """Heads of 16 elements: groups of 4, 8 and 16 are within one, 32 are two, and a channel is all 64."""
     shapes = {
         "heads": ("4,16,6", "", "w", "2,3", "0,1"),
         "matrix": ("64,6", "r = f32[4,16,6] reshape(w)", "r", "2,3", "0,1"),

@@ -228,24 +228,24 @@ COUNTS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "nbinom": (np.array([0, 2, 3]), (POSITIVE, UNIT)), "poisson": (np.array([0, 2, 3]), (POSITIVE,)),
 }  # fmt: skip
 for name, arrays in STATISTICS.items():
-    for kind in DENSITIES:
-        if hasattr(getattr(jsp.stats, name), kind):
-            given = (UNIT, *arrays[1:]) if kind in ("ppf", "isf") else arrays
-            row(f"jax.scipy.stats.{name}.{kind}", getattr(getattr(jsp.stats, name), kind), *given)
+    for density_name in DENSITIES:
+        if hasattr(getattr(jsp.stats, name), density_name):
+            given = (UNIT, *arrays[1:]) if density_name in ("ppf", "isf") else arrays
+            row(f"jax.scipy.stats.{name}.{density_name}", getattr(getattr(jsp.stats, name), density_name), *given)
 for name, (counts, arrays) in COUNTS.items():
-    for kind in DENSITIES:
-        if hasattr(getattr(jsp.stats, name), kind) and kind != "ppf":
-            density = getattr(getattr(jsp.stats, name), kind)
-            row(f"jax.scipy.stats.{name}.{kind}", lambda *p, f=density, c=counts: f(c, *p), *arrays)
-for kind in ("pdf", "logpdf"):
-    row(f"jax.scipy.stats.dirichlet.{kind}", lambda a, kind=kind: getattr(jsp.stats.dirichlet, kind)(
+    for density_name in DENSITIES:
+        if hasattr(getattr(jsp.stats, name), density_name) and density_name != "ppf":
+            density = getattr(getattr(jsp.stats, name), density_name)
+            row(f"jax.scipy.stats.{name}.{density_name}", lambda *p, f=density, c=counts: f(c, *p), *arrays)
+for density_name in ("pdf", "logpdf"):
+    row(f"jax.scipy.stats.dirichlet.{density_name}", lambda a, density_name=density_name: getattr(jsp.stats.dirichlet, density_name)(
         UNIT / UNIT.sum(), a), POSITIVE)  # fmt: skip
-    row(f"jax.scipy.stats.multivariate_normal.{kind}", lambda x, m, c, kind=kind: getattr(
-        jsp.stats.multivariate_normal, kind)(x, m, symmetric(c)), VECTOR, OTHER, SYMMETRIC)  # fmt: skip
-    row(f"jax.scipy.stats.gaussian_kde.{kind}", lambda d, x, kind=kind: getattr(
-        jsp.stats.gaussian_kde(d), kind)(x), SIGNAL, VECTOR)  # fmt: skip
-for kind in ("pmf", "logpmf"):
-    row(f"jax.scipy.stats.multinomial.{kind}", lambda p, kind=kind: getattr(jsp.stats.multinomial, kind)(
+    row(f"jax.scipy.stats.multivariate_normal.{density_name}", lambda x, m, c, density_name=density_name: getattr(
+        jsp.stats.multivariate_normal, density_name)(x, m, symmetric(c)), VECTOR, OTHER, SYMMETRIC)  # fmt: skip
+    row(f"jax.scipy.stats.gaussian_kde.{density_name}", lambda d, x, density_name=density_name: getattr(
+        jsp.stats.gaussian_kde(d), density_name)(x), SIGNAL, VECTOR)  # fmt: skip
+for density_name in ("pmf", "logpmf"):
+    row(f"jax.scipy.stats.multinomial.{density_name}", lambda p, density_name=density_name: getattr(jsp.stats.multinomial, density_name)(
         np.array([1, 2, 1]), 4, p / p.sum()), UNIT)  # fmt: skip
 row("jax.scipy.stats.sem", jsp.stats.sem, VECTOR)
 

@@ -1,4 +1,7 @@
-"""`check_rule` makes programs for rules of a dozen operations and more, whose types hang together."""
+"""`check_rule` makes programs for rules of a dozen operations and more, whose types hang together.
+
+Covers `rewrite/unified_types.py` and `rewrite/type_relations.py`.
+"""
 
 from __future__ import annotations
 

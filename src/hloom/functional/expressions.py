@@ -40,11 +40,11 @@ _COMPARISONS: dict[type[ast.AST], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is",
     ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
-CONSUMERS = frozenset({
+CONSUMERS: tuple[Any, ...] = (
     list, tuple, set, frozenset, dict, sum, min, max, any, all, sorted, zip, enumerate, map, filter, iter, next,
     math.prod, math.fsum, functools.reduce, Counter, OrderedDict, deque,
-})  # fmt: skip
-"""The functions, besides those of itertools, that go over their arguments."""
+)  # fmt: skip
+"""The functions, besides those of itertools, that go over their arguments; a set of them takes pyright minutes."""
 
 
 def _is_consumer(function: Any) -> bool:

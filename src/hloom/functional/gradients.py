@@ -517,8 +517,8 @@ def _counterparts(interpreter: Interpreter, value: AbstractValue, other: Abstrac
     if not leaves or (isinstance(other, Const) and other.value is None):
         return [None] * len(leaves)
     own, theirs = _fields(interpreter, value), _fields(interpreter, other)
-    if own is None and theirs is None and (found := _leaves(interpreter, other)):
-        return found
+    if own is None and theirs is None and (counterparts := _leaves(interpreter, other)):
+        return counterparts
     items: list[Any] = []
     if own is not None and theirs is not None and len(own.items) == len(theirs.items):
         has_keys = own.keys is not None and theirs.keys is not None

@@ -148,7 +148,7 @@ class Loops:
         ):
             self._unrolled(statement, source, known)
             return
-        place = _Place(interpreter, source if held is not None else Variable("for index"), series, first)
+        position = _Place(interpreter, source if held is not None else Variable("for index"), series, first)
         element = interpreter.numbers.of_python[int]
         count = interpreter.numbers.array(length if isinstance(length, Array) else Const(length))
         error = interpreter.store.get(interpreter.error)
@@ -158,16 +158,16 @@ class Loops:
             count = Array(emitter.select(is_clear, count.node, emitter.like(0, count.node)), True)
 
         def test() -> Node:
-            now = interpreter.numbers.array(place.number(), element)
+            now = interpreter.numbers.array(position.number(), element)
             return interpreter.emitter.compare("LT", now.node, interpreter.numbers.convert(count.node, element))
 
         def begin() -> None:
-            now = interpreter.numbers.array(place.number(), element)
-            place.set(Array(interpreter.emitter.add(now.node, interpreter.emitter.constant(1, element)), True))
+            now = interpreter.numbers.array(position.number(), element)
+            position.set(Array(interpreter.emitter.add(now.node, interpreter.emitter.constant(1, element)), True))
             interpreter.assign(statement.target, interpreter.current(members.item(series, now)))
 
         attempt = self._attempt(
-            lambda: self._rolled(statement, test, begin, least=known or 0, is_counted=True, predicted=place.keys)
+            lambda: self._rolled(statement, test, begin, least=known or 0, is_counted=True, predicted=position.keys)
         )
         if isinstance(attempt, HloomError):
             if known is None or known > MAX_UNROLLED:

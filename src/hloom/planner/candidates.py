@@ -203,10 +203,10 @@ class SearchResult:
         self.candidates.sort(key=self._rank)
         is_guessed, is_too_large, cost, _ = self._rank(self.candidates[0])
         last = is_guessed, is_too_large, cost * (1 + EQUAL_TIMES)
-        ties = [candidate for candidate in self.candidates if self._rank(candidate)[:3] <= last]
-        for candidate in ties if len(ties) > 1 else ():
+        equals = [candidate for candidate in self.candidates if self._rank(candidate)[:3] <= last]
+        for candidate in equals if len(equals) > 1 else ():
             candidate.predict_memory()
-        best = min(ties, key=lambda candidate: (_or_infinite(candidate.held()), *self._rank(candidate)))
+        best = min(equals, key=lambda candidate: (_or_infinite(candidate.held()), *self._rank(candidate)))
         self.candidates.sort(key=lambda candidate: candidate is not best)
         held = self.best.held()
         self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)

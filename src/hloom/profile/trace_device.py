@@ -45,8 +45,8 @@ def checked_device(trace: ProfilerTrace, given: Device | None) -> Device:
 def trace_backend(trace: ProfilerTrace) -> str:
     """`cpu`, `gpu` or `tpu`, by the planes that hold the events of instructions; empty where none says it."""
     planes = {event.device for events in trace.programs.values() for event in events}
-    found = {backend for plane in planes for start, backend in BACKENDS.items() if start in plane}
-    return found.pop() if len(found) == 1 else ""
+    backends = {backend for plane in planes for start, backend in BACKENDS.items() if start in plane}
+    return backends.pop() if len(backends) == 1 else ""
 
 
 def _named(title: str, backend: str) -> Device | None:

@@ -22,7 +22,7 @@ _KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUC
 _PRODUCTS = ("dot", "convolution")
 
 
-class Read(NamedTuple):
+class ProductRead(NamedTuple):
     """A product, and the operand that a parameter is, moved or not."""
 
     node: Apply
@@ -97,7 +97,7 @@ class _Axes:
 
 
 def parameters_of_examples(
-    module: Module, reads: Mapping[Parameter, Iterable[Read]], undecided: frozenset[Parameter]
+    module: Module, reads: Mapping[Parameter, Iterable[ProductRead]], undecided: frozenset[Parameter]
 ) -> set[Parameter]:
     """The parameters that have an axis of examples; those `undecided` are weights or inputs of which both are read.
 
@@ -112,13 +112,13 @@ def parameters_of_examples(
         for read in some
         if read.node.opcode in _PRODUCTS and not _is_batched(read)
     ]
-    found: set[Parameter] = set()
+    example_axes: set[Parameter] = set()
     own = {parameter: set(axes.of(parameter)) for parameter in reads}
     for is_certain in (True, False):
         chosen = [
             (parameter, read)
             for parameter, read in plain
-            if parameter not in found and (read.node.inputs[1 - read.operand_index] in made) >= is_certain
+            if parameter not in example_axes and (read.node.inputs[1 - read.operand_index] in made) >= is_certain
         ]
         kept: set[int] = set()
         mixed: set[int] = set()
@@ -129,15 +129,15 @@ def parameters_of_examples(
             if read.node.inputs[1 - read.operand_index] in made:
                 mixed |= own[parameter]
         examples = axes.with_parts(kept - mixed) - mixed
-        found |= {
+        example_axes |= {
             parameter
             for parameter, held in own.items()
             if held & examples and not _mixes(axes, reads[parameter], examples - held)
         }
-    return found
+    return example_axes
 
 
-def _sides(axes: _Axes, read: Read) -> tuple[set[int], set[int]]:
+def _sides(axes: _Axes, read: ProductRead) -> tuple[set[int], set[int]]:
     """The axes of an activation that a product keeps, and those that it sums over."""
     node, index = read.node, 1 - read.operand_index
     held = axes.of(node.inputs[index])
@@ -148,7 +148,7 @@ def _sides(axes: _Axes, read: Read) -> tuple[set[int], set[int]]:
     return {axis for dim, axis in enumerate(held) if dim not in summed}, {held[dim] for dim in summed}
 
 
-def _mixes(axes: _Axes, reads: Iterable[Read], examples: set[int]) -> bool:
+def _mixes(axes: _Axes, reads: Iterable[ProductRead], examples: set[int]) -> bool:
     """Whether a parameter is multiplied with what repeats along further axes of examples: then it is what mixes one.
 
     So MLP-Mixer's weights of positions make one axis of another.
@@ -160,6 +160,6 @@ def _mixes(axes: _Axes, reads: Iterable[Read], examples: set[int]) -> bool:
     )
 
 
-def _is_batched(read: Read) -> bool:
+def _is_batched(read: ProductRead) -> bool:
     """Whether a product has batch dimensions: its operands may both be of examples."""
     return read.node.opcode == "dot" and bool(read.node.attribute("lhs_batch_dims"))

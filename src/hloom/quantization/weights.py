@@ -17,7 +17,7 @@ from math import prod
 from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.contraction_blocks import channel_blocks, fitting_groups, group_blocks
-from hloom.quantization.example_dims import Read, parameters_of_examples
+from hloom.quantization.example_dims import ProductRead, parameters_of_examples
 from hloom.quantization.movement import MovedDims, Piece, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
@@ -355,7 +355,7 @@ def _weights_and_inputs(
         if node.opcode == "convolution" and isinstance(operand := node.inputs[0], Parameter)
     }
     multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
-    reads = {p: [Read(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
+    reads = {p: [ProductRead(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
     examples = parameters_of_examples(module, reads, frozenset(undecided | images)) if reads else set()
     certain = [parameter for parameter in multiplied if parameter not in undecided | images | examples]
     for pair in pairs:

@@ -17,19 +17,19 @@ from hloom.rewrite.type_guards import as_tuple
 PREDICATE = frozenset(("pred",))
 
 
-class Contradiction(Exception):
+class NoTypesFit(Exception):
     """No types fit together."""
 
 
 class _Variable:
-    """A union-find node; `found` is the representative, which holds what is known."""
+    """A union-find node; `representative` is the node that holds what is known."""
 
     __slots__ = ("parent",)
 
     def __init__(self) -> None:
         self.parent: Self = self
 
-    def found(self) -> Self:
+    def representative(self) -> Self:
         node: Self = self
         while node.parent is not node:
             node.parent = node = node.parent.parent
@@ -68,7 +68,7 @@ class Element(_Variable):
         self.allowed: frozenset[str] | None = None
 
 
-class Value:
+class TypedValue:
     """The variables of one value."""
 
     __slots__ = ("element", "shape")
@@ -85,19 +85,19 @@ class Unifier:
         """What sizes must satisfy beyond being equal, asked when all are drawn."""
 
     def equal_sizes(self, one: Size, other: Size) -> None:
-        one, other = one.found(), other.found()
+        one, other = one.representative(), other.representative()
         if one is other:
             return
         if None not in (one.size, other.size) and one.size != other.size:
-            raise Contradiction
+            raise NoTypesFit
         other.size = one.size if other.size is None else other.size
         one.parent = other
 
-    def equal_shapes(self, values: Sequence[Value]) -> None:
-        first = values[0].shape.found()
+    def equal_shapes(self, values: Sequence[TypedValue]) -> None:
+        first = values[0].shape.representative()
         first.is_met = True
         for value in values[1:]:
-            shape = value.shape.found()
+            shape = value.shape.representative()
             if shape is first:
                 continue
             first.least = max(first.least, shape.least)
@@ -110,52 +110,52 @@ class Unifier:
 
     def equal_lists(self, one: Sequence[Size], other: Sequence[Size]) -> None:
         if len(one) != len(other):
-            raise Contradiction
+            raise NoTypesFit
         for left, right in zip(one, other, strict=True):
             self.equal_sizes(left, right)
 
-    def equal_elements(self, values: Iterable[Value]) -> None:
-        first, *others = [value.element.found() for value in values]
+    def equal_elements(self, values: Iterable[TypedValue]) -> None:
+        first, *others = [value.element.representative() for value in values]
         for element in others:
-            if element.found() is not first:
+            if element.representative() is not first:
                 self.allow(first, element.allowed)
                 element.parent = first
 
     def allow(self, element: Element, names: Collection[str] | None) -> None:
-        element = element.found()
+        element = element.representative()
         if names is not None:
             both = frozenset(names) if element.allowed is None else element.allowed & frozenset(names)
             if not both:
-                raise Contradiction
+                raise NoTypesFit
             element.allowed = both
 
-    def set_sizes(self, value: Value, sizes: Sequence[Size]) -> None:
+    def set_sizes(self, value: TypedValue, sizes: Sequence[Size]) -> None:
         """Give a value's shape these sizes, or unify those that it has with them."""
-        shape = value.shape.found()
+        shape = value.shape.representative()
         shape.is_met = True
         if shape.sizes is None:
             if len(sizes) < shape.least:
-                raise Contradiction
+                raise NoTypesFit
             shape.sizes = list(sizes)
         else:
             self.equal_lists(shape.sizes, sizes)
 
-    def set_rank(self, value: Value, rank: int) -> list[Size]:
-        shape = value.shape.found()
+    def set_rank(self, value: TypedValue, rank: int) -> list[Size]:
+        shape = value.shape.representative()
         if shape.sizes is None or len(shape.sizes) != rank:
             self.set_sizes(value, [Size() for _ in range(rank)])
         assert shape.sizes is not None, "just set"
         return shape.sizes
 
-    def at_least(self, value: Value, dimensions: Sequence[int]) -> None:
-        shape = value.shape.found()
+    def at_least(self, value: TypedValue, dimensions: Sequence[int]) -> None:
+        shape = value.shape.representative()
         shape.is_met = True
         shape.least = max([shape.least, *(dimension + 1 for dimension in dimensions)])
 
 
 Step = Callable[[], bool]
 """Says what follows from the ranks that are known; true once all is said."""
-Relation = Callable[[Unifier, Sequence[Value], Value, Mapping[str, Any]], Step | None]
+Relation = Callable[[Unifier, Sequence[TypedValue], TypedValue, Mapping[str, Any]], Step | None]
 """What the types of an op's operands and result have to do with each other, given the attributes that are settled."""
 
 
@@ -167,38 +167,42 @@ def _dimensions(
     return None if value is None else as_tuple(value)
 
 
-def _sizes(value: Value) -> list[Size] | None:
-    return value.shape.found().sizes
+def _sizes(value: TypedValue) -> list[Size] | None:
+    return value.shape.representative().sizes
 
 
-def _elementwise(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _elementwise(
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
+) -> None:
     unifier.equal_shapes([result, *operands])
     unifier.equal_elements([result, *operands])
 
 
-def _same_shape(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _same_shape(unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]) -> None:
     unifier.equal_shapes([result, *operands])
 
 
-def _predicate(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _predicate(unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]) -> None:
     unifier.equal_shapes([result, *operands])
     unifier.equal_elements(operands)
     unifier.allow(result.element, PREDICATE)
 
 
-def _select(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _select(unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]) -> None:
     unifier.equal_shapes([result, *operands])
     unifier.equal_elements([result, *operands[1:]])
     unifier.allow(operands[0].element, PREDICATE)
 
 
-def _first_s_type(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _first_s_type(
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
+) -> None:
     unifier.equal_shapes([result, operands[0]])
     unifier.equal_elements([result, operands[0]])
 
 
 def _broadcast(
-    unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
 ) -> Step | None:
     unifier.equal_elements([result, operands[0]])
     dimensions = _dimensions(fixed, "dimensions")
@@ -217,7 +221,7 @@ def _broadcast(
 
 
 def _transpose(
-    unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
 ) -> Step | None:
     unifier.equal_elements([result, operands[0]])
     order = _dimensions(fixed, "dimensions")
@@ -227,7 +231,9 @@ def _transpose(
     return None
 
 
-def _reduce(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> Step | None:
+def _reduce(
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
+) -> Step | None:
     if len(operands) != 2:
         return None
     array, initial = operands
@@ -250,7 +256,7 @@ def _reduce(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: M
     return step
 
 
-def _dot(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> Step | None:
+def _dot(unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]) -> Step | None:
     unifier.equal_elements([result, *operands])
     names = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
     left_batch, right_batch, left_summed, right_summed = (_dimensions(fixed, name, ()) for name in names)
@@ -278,12 +284,12 @@ def _dot(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapp
     return step
 
 
-def _reshape(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]) -> None:
+def _reshape(unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]) -> None:
     unifier.equal_elements([result, operands[0]])
 
     def is_possible() -> bool:
         one, other = _sizes(operands[0]), _sizes(result)
-        if one is None or other is None or any(size.found().size is None for size in (*one, *other)):
+        if one is None or other is None or any(size.representative().size is None for size in (*one, *other)):
             return True
         return prod(map(drawn, one)) == prod(map(drawn, other))
 
@@ -291,7 +297,7 @@ def _reshape(unifier: Unifier, operands: Sequence[Value], result: Value, fixed: 
 
 
 def _concatenate(
-    unifier: Unifier, operands: Sequence[Value], result: Value, fixed: Mapping[str, Any]
+    unifier: Unifier, operands: Sequence[TypedValue], result: TypedValue, fixed: Mapping[str, Any]
 ) -> Step | None:
     unifier.equal_elements([result, *operands])
     dimensions = _dimensions(fixed, "dimensions")
@@ -317,7 +323,7 @@ def _concatenate(
 
 
 def drawn(size: Size) -> int:
-    drawn = size.found().size
+    drawn = size.representative().size
     assert drawn is not None, "checks are asked when all sizes are drawn"
     return drawn
 

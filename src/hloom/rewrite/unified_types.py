@@ -18,7 +18,7 @@ from hloom.ops import elementwise
 from hloom.rewrite.pattern import Absent, OperationTerm, Pattern, Reference, Same, ValueTerm
 from hloom.rewrite.random_types import Sampler
 from hloom.rewrite.type_guards import as_tuple
-from hloom.rewrite.type_relations import RELATIONS, Contradiction, Element, Shape, Size, Step, Unifier, Value, drawn
+from hloom.rewrite.type_relations import RELATIONS, Element, NoTypesFit, Shape, Size, Step, TypedValue, Unifier, drawn
 from hloom.rewrite.type_text import type_from
 
 MAX_SIZE_DRAWS = 200
@@ -40,34 +40,34 @@ class UnifiedTypes:
         self, pattern: Pattern, sampler: Sampler, missing: Collection[int], hints: Mapping[str, Any]
     ) -> None:
         self.pattern, self.sampler, self.missing = pattern, sampler, missing
-        self.found: dict[int, TensorType] = {}
+        self.drawn_types: dict[int, TensorType] = {}
         self.unifier = Unifier()
-        self.values: dict[tuple[int, int], Value] = {}
+        self.values: dict[tuple[int, int], TypedValue] = {}
         self.dimensions: dict[str, Size] = {}
         self.steps: list[Step] = []
         self.is_contradictory = False
         try:
             self._say(hints)
             self._draw_types()
-        except Contradiction:
-            self.found, self.is_contradictory = {}, True
+        except NoTypesFit:
+            self.drawn_types, self.is_contradictory = {}, True
 
     def get(self, term: int) -> TensorType | None:
         """The type of a term; None where the pattern leaves it open."""
-        return self.found.get(term)
+        return self.drawn_types.get(term)
 
     def learn(self, term: int, drawn: Any) -> None:
         """Take in the type of an operation that was drawn without one, and what follows for the others."""
         value = self.values.get((term, -1))
-        if self.is_contradictory or value is None or term in self.found or not isinstance(drawn, TensorType):
+        if self.is_contradictory or value is None or term in self.drawn_types or not isinstance(drawn, TensorType):
             return
         try:
             self.unifier.set_sizes(value, [Size(size) for size in drawn.dims])
             self.unifier.allow(value.element, (drawn.dtype.name,))
-            value.shape.found().is_open = False
+            value.shape.representative().is_open = False
             self._draw_types()
-        except Contradiction:
-            self.found, self.is_contradictory = {}, True
+        except NoTypesFit:
+            self.drawn_types, self.is_contradictory = {}, True
 
     def _say(self, hints: Mapping[str, Any]) -> None:
         for number, term in enumerate(self.pattern.terms):
@@ -81,19 +81,19 @@ class UnifiedTypes:
         self._settle_ranks()
         self._draw_sizes()
         for (term, result), value in self.values.items():
-            shape = value.shape.found()
+            shape = value.shape.representative()
             if result < 0 and shape.is_met and not shape.is_open and shape.sizes is not None:
-                element = self._draw_element(value.element.found())
-                self.found[term] = TensorType(element, tuple(map(drawn, shape.sizes)))
+                element = self._draw_element(value.element.representative())
+                self.drawn_types[term] = TensorType(element, tuple(map(drawn, shape.sizes)))
 
-    def _value(self, reference: Reference) -> Value:
+    def _value(self, reference: Reference) -> TypedValue:
         while reference.term in self.missing:
             term = self.pattern.terms[reference.term]
             assert isinstance(term, OperationTerm)
             reference = term.operands[0]
-        return self.values.setdefault((reference.term, reference.result), Value())
+        return self.values.setdefault((reference.term, reference.result), TypedValue())
 
-    def _say_value(self, value: Value, term: ValueTerm, hints: Any) -> None:
+    def _say_value(self, value: TypedValue, term: ValueTerm, hints: Any) -> None:
         hinted = None if hints is None else type_from(self.sampler.random.choice(as_tuple(hints)))
         if isinstance(hinted, TensorType):
             self.unifier.set_sizes(value, [Size(size) for size in hinted.dims])
@@ -110,10 +110,10 @@ class UnifiedTypes:
 
     def _say_operation(self, number: int, term: OperationTerm) -> None:
         relations = {RELATIONS.get(opcode) for opcode in term.opcodes}
-        is_whole = not any(self._is_variadic(operand) for operand in term.operands)
+        takes_all = not any(self._is_variadic(operand) for operand in term.operands)
         relation = relations.pop()
-        if relations or relation is None or term.results != 1 or not is_whole:
-            self._value(Reference(number)).shape.found().is_open = True
+        if relations or relation is None or term.results != 1 or not takes_all:
+            self._value(Reference(number)).shape.representative().is_open = True
             return
         operands = [self._value(operand) for operand in term.operands]
         if term.opcodes[0] in elementwise.ROWS:
@@ -122,7 +122,7 @@ class UnifiedTypes:
         settled = _settled(term)
         is_settled = settled.get("dimensions") is not None
         step = relation(self.unifier, operands, result, settled)
-        result.shape.found().is_open |= step is None and term.opcodes[0] in NEEDS_DIMENSIONS and not is_settled
+        result.shape.representative().is_open |= step is None and term.opcodes[0] in NEEDS_DIMENSIONS and not is_settled
         if step is not None:
             self.steps.append(step)
 
@@ -139,7 +139,7 @@ class UnifiedTypes:
             pending = [step for step in pending if not step()]
             if len(pending) < before:
                 continue
-            shape = next((s for shape in shapes if _is_to_draw(s := shape.found()) and s.sizes is None), None)
+            shape = next((s for shape in shapes if _is_to_draw(s := shape.representative()) and s.sizes is None), None)
             if shape is None:
                 break
             common, other = len(self.sampler.dims), self.sampler.random.choice(self.sampler.ranks)
@@ -148,9 +148,10 @@ class UnifiedTypes:
         self.steps = pending
 
     def _draw_sizes(self) -> None:
-        """Draw what sizes are open; raise Contradiction where products and sums agree in none of many draws."""
-        lists = [shape.sizes or () for value in self.values.values() if (shape := value.shape.found()).is_met]
-        open_sizes = list(dict.fromkeys(s for sizes in lists for size in sizes if (s := size.found()).size is None))
+        """Draw what sizes are open; raise NoTypesFit where products and sums agree in none of many draws."""
+        lists = [shape.sizes or () for value in self.values.values() if (shape := value.shape.representative()).is_met]
+        drawn_sizes = dict.fromkeys(size.representative() for sizes in lists for size in sizes)
+        open_sizes = [size for size in drawn_sizes if size.size is None]
         random, choices = self.sampler.random, self.sampler.sizes
         for _ in range(MAX_SIZE_DRAWS):
             for size in open_sizes:
@@ -158,7 +159,7 @@ class UnifiedTypes:
             if all(check() for check in self.unifier.checks):
                 return
             choices = FACTOR_SIZES
-        raise Contradiction
+        raise NoTypesFit
 
     def _draw_element(self, element: Element) -> Any:
         if element.allowed is None:

@@ -74,11 +74,11 @@ class _Origins:
 
     def __init__(self, module: Module, copy: Module) -> None:
         self._kept: dict[Node, Node] = {}
-        self._alike: dict[tuple[object, ...], list[Node]] = {}
+        self._by_likeness: dict[tuple[object, ...], list[Node]] = {}
         for graph, copied in zip(module.graphs, copy.graphs, strict=True):
             self._kept.update(zip(copied.nodes, graph.nodes, strict=True))
             for node in graph.nodes:
-                self._alike.setdefault(_likeness(node), []).append(node)
+                self._by_likeness.setdefault(_likeness(node), []).append(node)
 
     def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
         """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
@@ -90,8 +90,8 @@ class _Origins:
             return None
         if made in self._kept:
             return self._kept[made]
-        alike = self._alike.get(_likeness(made), [])
-        named = [other for other in alike if _stem(other) == _stem(made)] or alike
+        candidates = self._by_likeness.get(_likeness(made), [])
+        named = [other for other in candidates if _stem(other) == _stem(made)] or candidates
         return named[0] if len(named) == 1 or (named and made.raw_metadata is not None) else None
 
 
