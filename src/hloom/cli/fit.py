@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import size_note
+from hloom.analysis import DEFAULT_DEVICE, size_note
 from hloom.cli.completion import complete_device
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
@@ -27,8 +27,9 @@ SHOWN = 8
 @file_argument
 @click.option("--devices", type=int, required=True, metavar="N", help="How many devices there are.")
 @click.option(
-    "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="Which."
-)
+    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
+    help="Device whose rates to use.",
+)  # fmt: skip
 @click.option("--memory", metavar="SIZE", help="Bytes a device may hold: 16GiB. By default all that it has.")
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is proposed.")
 @click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")

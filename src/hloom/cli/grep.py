@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
@@ -29,7 +30,9 @@ def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) ->
 @click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_fields, help="List the fields.")
 @click.option("--count", "only_count", is_flag=True, help="Only say how many instructions match.")
 @click.option("--lines", "only_lines", is_flag=True, help="Only the lines of HLO, without computations and costs.")
-@click.option("--device", metavar="NAME", default="h100", show_default=True, help="The device whose times count.")
+@click.option(
+    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, help="Device whose rates to use."
+)
 @json_option("Write JSON: the fields of all that match.")
 @output_option("Write into this file, whole or not at all.")
 @click.pass_context

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hloom.analysis import Device, device
+from hloom.analysis import DEFAULT_DEVICE, device
 from hloom.cli.cost import trip
 from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
@@ -34,7 +34,12 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what says how a page is made; the command gets `make_page`, which makes one of its source."""
     decorators = (
         click.argument("after", metavar="[AFTER]", required=False),
-        click.option("--device", "name", metavar="NAME", default="h100", show_default=True, help="Whose roofline."),
+        click.option(
+            "--device",
+            "name",
+            metavar="NAME",
+            help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
+        ),
         click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these too."),
         click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
         click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
@@ -48,7 +53,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_page(
         source: ModuleSource,
         after: str | None,
-        name: str,
+        name: str | None,
         listed: Path | None,
         source_url: str | None,
         trips: tuple[str, ...],
@@ -58,7 +63,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         numerics: str | None,
         **options: Any,
     ) -> None:
-        chosen: Device = device(name, listed)
+        chosen = None if name is None else device(name, listed)
         trip_counts = dict(map(trip, trips))
 
         def make_page() -> str:

@@ -16,7 +16,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import bytes_of, device
+from hloom.analysis import DEFAULT_DEVICE, bytes_of, device
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
@@ -57,7 +57,7 @@ class ScheduleResult:
 @file_argument
 @click.option("--devices", "count", metavar="N", type=click.IntRange(min=1), required=True, help="So many devices.")
 @click.option(
-    "--device", "name", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device,
+    "--device", "name", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
     help="Devices of this kind: rates, memory and links.",
 )  # fmt: skip
 @click.option("--stages", metavar="N", type=click.IntRange(min=1), help="So many stages, not the best number.")

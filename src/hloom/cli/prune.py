@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
@@ -75,8 +76,9 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
     "--seed", type=click.IntRange(min=0), metavar="N", help="Of random arrays, where none are given.  [default: 0]"
 )
 @click.option(
-    "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="For times."
-)
+    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
+    help="Device whose rates to use.",
+)  # fmt: skip
 @json_option("Write JSON: weights, products, outputs, times.")
 @output_option("Write the program into this file, whole or not at all.", keeps_stdout=True)
 def command(

@@ -12,7 +12,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import bytes_of
+from hloom.analysis import DEFAULT_DEVICE, bytes_of
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
@@ -126,8 +126,9 @@ ALPHA = AlphaType()
 )
 @click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
 @click.option(
-    "--device", metavar="NAME", default="h100", show_default=True, shell_complete=complete_device, help="For times."
-)
+    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
+    help="Device whose rates to use.",
+)  # fmt: skip
 @json_option("Write JSON: weights, products, outputs, times.")
 @output_option("Write the program into this file, whole or not at all.", keeps_stdout=True)
 def command(

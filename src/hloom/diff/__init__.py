@@ -7,7 +7,7 @@ a step of matching, edit `instruction_map.py`; to tell more of what changed, edi
 import sys
 from types import ModuleType
 
-from hloom.analysis import Device
+from hloom.analysis import DEFAULT_DEVICE, Device
 from hloom.diff.alignment import align as align
 from hloom.diff.changes import ChangedInstruction as ChangedInstruction
 from hloom.diff.changes import InstructionDifference as InstructionDifference
@@ -28,7 +28,7 @@ class _CallablePackage(ModuleType):
         after: ModuleLike,
         *,
         costs: bool = True,
-        device: Device | str = "h100",
+        device: Device | str = DEFAULT_DEVICE,
         by: str = "scope",
         depth: int | None = 2,
         strict: bool = False,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hloom.analysis import Device, as_device
+from hloom.analysis import DEFAULT_DEVICE, Device, as_device
 from hloom.diff.changes import ChangedInstruction, MovedInstruction, changed, moved, renamed_graphs, reordered
 from hloom.diff.costs import CostDifference, cost_difference
 from hloom.diff.instruction_map import UNMATCHED, InstructionMap, match
@@ -142,7 +142,7 @@ def diff(
     after: ModuleLike,
     *,
     costs: bool = True,
-    device: Device | str = "h100",
+    device: Device | str = DEFAULT_DEVICE,
     by: str = "scope",
     depth: int | None = 2,
     strict: bool = False,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hloom.analysis import Device, as_device, bytes_of
+from hloom.analysis import DEFAULT_DEVICE, Device, as_device, bytes_of
 from hloom.fit.combination import Combination, Omission
 from hloom.fit.donation import donate_state
 from hloom.fit.measurement import measure as measure_best
@@ -29,7 +29,7 @@ def fit(
     module: ModuleLike,
     devices: int,
     *,
-    device: Device | str = "h100",
+    device: Device | str = DEFAULT_DEVICE,
     memory: float | str | None = None,
     batch: Batch | str | None = None,
     microbatches: Iterable[int] | None = None,

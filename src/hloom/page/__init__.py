@@ -41,7 +41,7 @@ class _CallablePackage(ModuleType):
         module: ModuleLike,
         path: str | Path,
         *,
-        device: Device | str = "h100",
+        device: Device | str | None = None,
         source_url: str | None = None,
         trip_counts: Mapping[str, int] | None = None,
         unknown_trips: int = 1,

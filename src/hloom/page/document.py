@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hloom.analysis import Device, as_device
+from hloom.analysis import DEFAULT_DEVICE, Device, as_device
 from hloom.diff import diff
 from hloom.evaluate import Inputs
 from hloom.hlo import write_whole
@@ -29,8 +29,6 @@ from hloom.page.viewer import VIEWER_HINT, viewer_parts
 from hloom.profile import measurement
 from hloom.text import visible
 
-DEVICE = "h100"
-"""The device whose roofline is shown, unless told otherwise."""
 POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "connect-src data: blob:; worker-src blob:; base-uri 'self'; form-action 'none'"
@@ -42,7 +40,7 @@ def page(
     module: ModuleLike,
     path: str | Path,
     *,
-    device: Device | str = DEVICE,
+    device: Device | str | None = None,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
@@ -68,7 +66,7 @@ def view(
     module: ModuleLike,
     path: str | Path | None = None,
     *,
-    device: Device | str = DEVICE,
+    device: Device | str | None = None,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
@@ -98,7 +96,7 @@ def view(
 def page_text(
     module: ModuleLike,
     *,
-    device: Device | str = DEVICE,
+    device: Device | str | None = None,
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
@@ -122,9 +120,10 @@ def page_text(
     """
     module = as_module(module)
     before = None if before is None else as_module(before)
-    chosen = as_device(device)
+    named = None if device is None else as_device(device)
     counts: dict[str, Any] = {"trip_counts": trip_counts, "unknown_trips": unknown_trips}
-    measured = None if profile is None else measurement(module, profile, chosen, **counts)
+    measured = None if profile is None else measurement(module, profile, named, **counts)
+    chosen = named or (as_device(DEFAULT_DEVICE) if measured is None else measured.device)
     module = module if measured is None else measured.module
     links = SourceLinks(module, source_url)
     parts = viewer_parts(None if viewer is None else Path(viewer))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.analysis import leaf_bytes
+from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
 from hloom.ir import Module, Node, TensorType
 from hloom.passes import canonicalize
 from hloom.pruning.pattern import BlockPattern, GroupPattern, Pattern
@@ -86,7 +86,7 @@ class PruningReport:
 
 
 def report(
-    pruning: Pruning, inputs: Sequence[Any] | None = None, *, device: str = "h100", products: bool = True
+    pruning: Pruning, inputs: Sequence[Any] | None = None, *, device: str = DEFAULT_DEVICE, products: bool = True
 ) -> PruningReport:
     """What a pruned program costs beside its original and, on these inputs of the original, how far it is from it.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.analysis import leaf_bytes
+from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
 from hloom.ir import TensorType
 from hloom.passes import canonicalize
 from hloom.pruning.structured import StructuredPruning
@@ -99,7 +99,7 @@ class StructureReport:
 
 
 def structure_report(
-    pruning: StructuredPruning, inputs: Sequence[Any] | None = None, *, device: str = "h100"
+    pruning: StructuredPruning, inputs: Sequence[Any] | None = None, *, device: str = DEFAULT_DEVICE
 ) -> StructureReport:
     """What a pruned program costs beside its original and, on these inputs of the original, how far it is from it.
 

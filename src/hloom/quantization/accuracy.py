@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.analysis import Roofline, Timing, roofline
+from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.evaluate import Value, evaluate
 from hloom.ir import Graph, Module, Node, TensorType
 from hloom.passes import canonicalize
@@ -146,7 +146,7 @@ def report(
     inputs: Sequence[Any] | None = None,
     *,
     further: Sequence[Sequence[Any]] = (),
-    device: str = "h100",
+    device: str = DEFAULT_DEVICE,
     products: bool = True,
 ) -> QuantizationReport:
     """What a quantised program costs beside its original and, on these inputs of the original, how far it is from it.

@@ -6,7 +6,7 @@ To add a field that queries can ask for, edit `instructions.py`; the language is
 import sys
 from types import ModuleType
 
-from hloom.analysis import Device
+from hloom.analysis import DEFAULT_DEVICE, Device
 from hloom.ir import ModuleLike
 from hloom.query.expression import parse_query as parse_query
 from hloom.query.instructions import FIELDS as FIELDS
@@ -21,7 +21,7 @@ from hloom.query.speedscope import speedscope as speedscope
 class _CallablePackage(ModuleType):
     """The package as a function: the package and what users call, `hloom.query(module, "dot")`, have one name."""
 
-    def __call__(self, module: ModuleLike, text: str, *, device: Device | str = "h100") -> Matches:
+    def __call__(self, module: ModuleLike, text: str, *, device: Device | str = DEFAULT_DEVICE) -> Matches:
         return query(module, text, device=device)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import (
+    DEFAULT_DEVICE,
     LOOPED,
     UNKNOWN,
     CostReport,
@@ -52,7 +53,7 @@ class InstructionField:
 class Instructions:
     """The instructions of a module in order, and their fields; times are those of a device, by the roofline model."""
 
-    def __init__(self, module: Module, device: Device | str = "h100") -> None:
+    def __init__(self, module: Module, device: Device | str = DEFAULT_DEVICE) -> None:
         self.module = module
         self.device = as_device(device)
         self.nodes = list(module.nodes())

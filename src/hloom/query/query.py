@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.analysis import Device, Table
+from hloom.analysis import DEFAULT_DEVICE, Device, Table
 from hloom.ir import Graph, ModuleLike, Node, as_module
 from hloom.query.expression import FieldComparison, Neighbours, OpcodePattern, parse_query
 from hloom.query.instructions import FIELDS, FieldKind, Instructions
@@ -77,7 +77,7 @@ class Matches(Displayed):
         return Table(columns, tuple(rows))
 
 
-def query(module: ModuleLike, text: str, *, device: Device | str = "h100") -> Matches:
+def query(module: ModuleLike, text: str, *, device: Device | str = DEFAULT_DEVICE) -> Matches:
     """The instructions of a module that a query asks for, such as `dot where bytes > 1MiB and scope ~ "mlp"`.
 
     Times are those of the device, by the roofline model. Raises ParseError where the query is wrong, with its
@@ -103,7 +103,7 @@ def query(module: ModuleLike, text: str, *, device: Device | str = "h100") -> Ma
     return Matches(rows, tuple(np.flatnonzero(selected).tolist()))
 
 
-def table(module: ModuleLike, *, columns: tuple[str, ...] = COLUMNS, device: Device | str = "h100") -> Table:
+def table(module: ModuleLike, *, columns: tuple[str, ...] = COLUMNS, device: Device | str = DEFAULT_DEVICE) -> Table:
     """All instructions of a module as a table: `to_pandas()` and `to_polars()` convert it.
 
     `own_flops` and `bytes_accessed` add up to those of the module. Raises HloomError where it has no entry.

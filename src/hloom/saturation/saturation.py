@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from hloom.analysis import LOOPED, ComputeTime, Cost, CostAnalysis, Device, as_device, call_graph_of
+from hloom.analysis import DEFAULT_DEVICE, LOOPED, ComputeTime, Cost, CostAnalysis, Device, as_device, call_graph_of
 from hloom.ir import Apply, Graph, Inference, Module, ModuleLike, Node, Op, TypeProblem, as_module, compatible
 from hloom.ops import SideEffects
 from hloom.passes import (
@@ -77,7 +77,7 @@ def saturate(
     rules: Iterable[Rule | Family] | None = None,
     *,
     cost: str | Callable[[Node], float] = "bytes",
-    device: Device | str = "h100",
+    device: Device | str = DEFAULT_DEVICE,
     nodes: int = MOST_NODES,
     rounds: int = ROUNDS,
     seconds: float | None = None,
@@ -98,7 +98,11 @@ def saturate(
 
 
 def saturate_in_place(
-    module: Module, cost: str = "bytes", device: str = "h100", nodes: int | str = MOST_NODES, rounds: int | str = ROUNDS
+    module: Module,
+    cost: str = "bytes",
+    device: str = DEFAULT_DEVICE,
+    nodes: int | str = MOST_NODES,
+    rounds: int | str = ROUNDS,
 ) -> Report:
     """As `saturate`, of the module itself."""
     report = Report("saturate")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.diff import ModuleDiff, diff
 from hloom.text import HloomError, HloomWarning, tracked
 from hloom.timeline.pass_states import PassState, find_state, pass_states
@@ -79,7 +80,9 @@ class PassTimeline:
             yield StateRow(state, figures, is_changed, _changes(known, figures), figures.problem)
             before, known = state.digest, figures
 
-    def diff(self, before: str | int, after: str | int, *, costs: bool = True, device: str = "h100") -> ModuleDiff:
+    def diff(
+        self, before: str | int, after: str | int, *, costs: bool = True, device: str = DEFAULT_DEVICE
+    ) -> ModuleDiff:
         """What differs between two states, as `hloom.diff` says it."""
         first, second = self[before], self[after]
         return diff(first.module(), second.module(), costs=costs, device=device)
