@@ -1,10 +1,12 @@
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
 """Paddle itself, in its own environment: builds programs, applies passes to them, and runs them.
 
-    python client.py build FOLDER      programs and, of `examples.py`, what Paddle makes of the same passes
+    python client.py build FOLDER      programs
     python client.py apply FOLDER      each pass (PASS.pass) applied to its program; what raised is noted
     python client.py run FOLDER        each program that was rewritten here (NAME.ours.pb), as Paddle's own
-    python client.py describe FOLDER   what it knows of its ops (ops.toml) and messages (*.descriptor)
+    python client.py serialise FOLDER  what Paddle serialises of the passes of `examples.py` and `forms.py` (PASS.pb)
+    python client.py draw FOLDER       the same of the passes of drawn.json (drawn.txt)
+    python client.py describe FOLDER   what it knows of its ops (ops.toml, extras.toml) and messages (*.descriptor)
 
 A program of its own, because Paddle lives in a virtual environment without hloom.
 """
@@ -20,7 +22,9 @@ from pathlib import Path
 import numpy as np
 
 if __name__ == "__main__":  # pytest looks into this file too, where there is no Paddle
+    import drawn
     import examples
+    import forms
     import paddle
     from paddle.base import core
     from paddle.base.framework import IrGraph, OpProtoHolder
@@ -122,11 +126,28 @@ def build(folder: Path) -> None:
             outputs[make.__name__] = make().name
         (folder / f"{make.__name__}.pb").write_bytes(program.desc.serialize_to_string())
     (folder / "outputs.json").write_text(json.dumps(outputs))
+
+
+def serialise(folder: Path) -> None:
+    """Each pass as in a process of its own: Paddle numbers variables through all that it serialises."""
     api = types.SimpleNamespace(RegisterPass=ir.RegisterPass, PassDesc=ir.PassDesc, InputSpec=paddle.static.InputSpec)
     already = len(ir.RegisterPassHelper._register_helpers)
-    examples.define(api)
+    for passes in (examples, forms):
+        passes.define(api)
     for helper in ir.RegisterPassHelper._register_helpers[already:]:
-        (folder / f"{helper._pass_type}.theirs").write_bytes(helper.SerializeMultiPassDesc())
+        with paddle.utils.unique_name.guard():
+            (folder / f"{helper._pass_type}.pb").write_bytes(helper.SerializeMultiPassDesc())
+
+
+def draw(folder: Path) -> None:
+    """What Paddle serialises of the passes of drawn.json."""
+
+    def serialised(pairs, sizes) -> bytes:
+        specs = {name: paddle.static.InputSpec(dims) for name, dims in sizes.items()}
+        with paddle.utils.unique_name.guard():
+            return ir.RegisterPassHelper(pairs, "drawn", specs).SerializeMultiPassDesc()
+
+    drawn.serialise(folder, ir.PassDesc.OP, serialised)
 
 
 def apply(folder: Path) -> None:
@@ -185,9 +206,38 @@ COMMON = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device",
 """The attributes of every op, which the table leaves out."""
 
 
+EXTRAS = """
+    Scale_in Scale_in_eltwise Scale_out Scale_weights Scale_x Scale_y beta custom_neg_classes data_format epmap
+    exhaustive_search fix_seed force_cpu force_fp32_output fuse_activation fuse_alpha fuse_beta fuse_relu
+    fuse_relu_before_depthwise_conv fuse_residual_connection fuse_with_relu height_sections is_distributed
+    is_sparse is_test mkldnn_data_type moving_rate remote_prefetch rng_name round_type scale_out scale_x scale_y
+    seed skip_eager_deletion_vars slot table_names threshold trainer_id use_addto use_cudnn use_mkldnn
+    use_quantizer workspace_size_MB x_data_format y_data_format
+"""
+"""Attributes that some op takes at run time: of all names of attributes and strings in libpaddle, those that come first."""
+
+
+def extras() -> str:
+    """extras.toml: for each such attribute, whether it is a flag, and its ops."""
+    program, takes = paddle.static.Program(), {}
+    block = program.current_block().desc
+    for type in sorted(OpProtoHolder.instance().op_proto_map):
+        op = block.append_op()
+        op.set_type(type)
+        for name in ("\x01", *EXTRAS.split()):
+            op._set_attr(name, True)
+        for attribute in framework_pb2.OpDesc.FromString(op.serialize_to_string()).attrs:
+            if attribute.name == "\x01":
+                break
+            label = "flag" if attribute.type == framework_pb2.AttrType.BOOLEAN else "any"
+            takes.setdefault((attribute.name, label), []).append(type)
+    return "".join(f"{name} = ['{label}', '{' '.join(types)}']\n" for (name, label), types in sorted(takes.items()))
+
+
 def describe(folder: Path) -> None:
     ops = OpProtoHolder.instance().op_proto_map
     (folder / "ops.toml").write_text("".join(f"{type} = {line(ops[type])}\n" for type in sorted(ops)))
+    (folder / "extras.toml").write_text(extras())
     for module in (framework_pb2, pass_desc_pb2):
         name = module.__name__.rpartition(".")[2]
         (folder / f"{name}.descriptor").write_bytes(module.DESCRIPTOR.serialized_pb)
@@ -213,4 +263,4 @@ def slot(slot) -> str:
 
 if __name__ == "__main__":
     paddle.enable_static()
-    {"build": build, "apply": apply, "run": run, "describe": describe}[sys.argv[1]](Path(sys.argv[2]))
+    {function.__name__: function for function in (build, apply, run, serialise, draw, describe)}[sys.argv[1]](Path(sys.argv[2]))

@@ -149,12 +149,12 @@ def test_conditions_on_shapes():
 
     texts = [condition.text for condition in traced(pattern, lambda x, y: x).pattern.conditions]
     assert texts == [
+        "x.shape == y.shape",
         "x.rank == 2",
         "(x.shape[0] % 32) == 0",
         "(x.shape[-1] - 1) == 7",
         "x.shape[1] == y.shape[0]",
-        "x.shape == y.shape",
-    ]
+    ], "in Paddle's order: those of an attribute before those of its elements"
 
 
 def test_conditions_beyond_paddle():
@@ -169,11 +169,11 @@ def test_conditions_beyond_paddle():
         return softmax
 
     assert conditions(pattern) == [
-        "softmax.shape[0] >= 2",
         "x.shape[0] < 9",
         "(x.shape[0] * 2) <= 9",
         "(x.shape[0] // 2) > 0",
         "(x.shape[0] + 2) == x.shape[1]",
+        "softmax.shape[0] >= 2",
         "softmax.axis != 0",
     ]
 

@@ -30,7 +30,7 @@ def message_of(passes, **options):
 
 def assert_round_trip(passes, force=False):
     rules = passes.traced.rules if isinstance(passes, paddle.RegisterPassHelper) else paddle.get_pass(passes).rules
-    again = paddle.from_multi_pass_desc(paddle.to_multi_pass_desc(passes, force=force))
+    again = paddle.from_multi_pass_desc(paddle.to_multi_pass_desc(passes, force=force, defaults=True))
     assert len(again) == len(rules)
     assert all(map(same_rule, rules, again))
 
@@ -40,7 +40,7 @@ EXAMPLES = ["linear", "linear_with_relu", "sums", "double_transpose", "products"
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_serialising_reads_back_to_equal_rules(name):
-    assert paddle.unhonoured(name) == []
+    assert [text for text in paddle.unhonoured(name) if "equals its default" not in text] == []
     assert_round_trip(name)
 
 
@@ -49,7 +49,7 @@ def test_what_stands_in_the_message():
     assert [op.type for op in desc.pattern] == ["matmul_v2", "elementwise_add"]
     assert [op.type for op in desc.replace] == ["fc"]
     names = [(var_map.pattern_var, var_map.replace_var) for var_map in desc.var_maps]
-    assert names == [("x", "x"), ("w", "w"), ("b", "b"), ("elementwise_add_1", "made_fc_0")]
+    assert names == [("x", "x"), ("w", "w"), ("b", "b"), ("elementwise_add_0", "fc_0")]
     (mapping,) = desc.op_attr_maps
     assert (mapping.pattern_attr.var_name, mapping.pattern_attr.name, mapping.replace_attr.name) == (
         "x", "shape", "in_num_col_dims",
@@ -65,14 +65,14 @@ def test_the_pass_has_a_name():
 
 
 def test_defaults_are_written():
-    """Paddle's own Python leaves them out, so that its pattern matches every value."""
+    """If asked for: Paddle's own Python leaves them out, so that its pattern matches every value."""
 
     def pattern(x):
         op = OP.softmax(X=x)
         op.SetAttr("axis", -1)
         return op
 
-    (desc,) = message_of(helper(pattern)).pass_descs
+    (desc,) = message_of(helper(pattern), defaults=True).pass_descs
     assert [(attribute.name, attribute.i) for attribute in desc.pattern[0].attrs] == [("axis", -1)]
 
 
@@ -90,9 +90,8 @@ def test_attributes_that_no_table_has():
 
     assert_round_trip(helper(pattern, replace))
     (desc,) = message_of(helper(pattern, replace)).pass_descs
-    assert [(attribute.name, attribute.b) for attribute in (*desc.pattern[0].attrs, *desc.replace[0].attrs)] == [
-        ("is_test", True)
-    ] * 2
+    (own,), (made,) = desc.pattern[0].attrs, desc.replace[0].attrs
+    assert (own.name, own.b, made.name, made.i) == ("is_test", True, "is_test", 1), "to Paddle a flag of softmax alone"
 
 
 def test_outputs_written_over_inputs():

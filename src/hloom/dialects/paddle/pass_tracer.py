@@ -23,13 +23,16 @@ _CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 
 class Tracing:
-    """One function of a pass while it runs: its ops and the conditions that it states."""
+    """One function of a pass while it runs: its ops and the attributes on which it states conditions.
 
-    def __init__(self, is_pattern: bool) -> None:
+    `counts` numbers the variables, op type by op type; as in Paddle, all functions of a pass share it.
+    """
+
+    def __init__(self, is_pattern: bool, counts: dict[str, int]) -> None:
         self.is_pattern = is_pattern
         self.ops: list[OpHelper] = []
-        self.conditions: list[Any] = []
-        self.counts: dict[str, int] = {}
+        self.conditions: dict[AttrHelper, None] = {}
+        self.counts = counts
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -78,6 +81,8 @@ class AttrHelper:
         self._is_size = False
         self._operation: Any = None
         self._mapped: Any = None
+        self._elements: list[AttrHelper] = []
+        self._stated: list[tuple[str, Any]] = []
 
     def __getitem__(self, index: int) -> AttrHelper:
         if not isinstance(index, int):
@@ -108,7 +113,8 @@ class AttrHelper:
         return self._with("kMod", value)
 
     def EQ(self, value: Any) -> None:  # noqa: N802
-        """Only where it equals a value or another attribute."""
+        """Only where it equals a value or another attribute; said twice, the second time counts, as in Paddle."""
+        self._stated = [said for said in self._stated if said[0] != "kEQ"]
         self._condition("kEQ", value)
 
     def NE(self, value: Any) -> None:  # noqa: N802
@@ -151,15 +157,28 @@ class AttrHelper:
     def _changed(self, **changes: Any) -> AttrHelper:
         if self._operation is not None or self._is_size:
             raise RuleError(f"ask '{self._name}' itself for an element or its size, before any operation")
-        made = AttrHelper(self._obj, self._name, self._element_index)
+        made = self._element()
         for name, value in changes.items():
             setattr(made, name, value)
         return made
 
+    def _element(self) -> AttrHelper:
+        """Another helper of the same attribute; in a pass its conditions stand behind those of this one."""
+        made = AttrHelper(self._obj, self._name, self._element_index)
+        self._elements.append(made)
+        return made
+
+    def _with_elements(self) -> Iterator[AttrHelper]:
+        yield self
+        for element in self._elements:
+            yield from element._with_elements()
+
     def _with(self, operation: str, value: Any) -> AttrHelper:
         if self._operation is not None:
             raise RuleError(f"'{self._name}' takes one operation at most: that is all the format can hold")
-        made = AttrHelper(self._obj, self._name, self._element_index)
+        if isinstance(value, AttrHelper) and value._operation is not None:
+            raise RuleError(f"'{self._name}' is put beside a computed attribute: the format holds one operation")
+        made = self._element()
         made._is_size = self._is_size
         made._operation = (operation, self._checked(value))
         return made
@@ -170,7 +189,8 @@ class AttrHelper:
             raise RuleError(
                 f"{operation[1:]} on '{self._name}' stands in a replacement; conditions belong into the pattern"
             )
-        tracing.conditions.append((self, operation, self._checked(value)))
+        self._stated.append((operation, self._checked(value)))
+        tracing.conditions[self] = None
 
     def _checked(self, value: Any) -> Any:
         """What may stand beside it: another attribute, whole numbers beside shapes, numbers and texts beside others."""
@@ -199,6 +219,10 @@ class VarHelper:
         self.dtype = dtype
         self._attrs: dict[str, AttrHelper] = {}
 
+    def _attributes(self) -> Iterator[AttrHelper]:
+        for attribute in self._attrs.values():
+            yield from attribute._with_elements()
+
     def Attr(self, name: str) -> AttrHelper:  # noqa: N802
         """An attribute of the variable: 'shape'."""
         if name != "shape":
@@ -223,6 +247,7 @@ class OpHelper:
         self._index = len(tracing.ops)
         self._attrs: dict[str, AttrHelper] = {}
         self._values: dict[str, Any] = {}
+        self._given: dict[str, Any] = {}
         self._inputs: dict[str, list] = {slot.name: [] for slot in known.inputs}
         self._outputs: dict[str, list] = Slots({slot.name: [] for slot in known.outputs})
         self._over: dict[str, VarHelper | None] = {}
@@ -244,6 +269,7 @@ class OpHelper:
                 raise RuleError(f"Input '{name}' of operator '{self._type}' cannot be empty")
             self._inputs[name] += [self._operand(name, value) for value in values]
         tracing = current_tracing()
+        self._over.clear()
         for values in self._outputs.values():
             values.append(VarHelper(tracing.unique_name(self._type)))
         return self
@@ -270,6 +296,7 @@ class OpHelper:
         known_type = attribute_type(self._type, name)
         try:
             self._values[name] = converted(value, known_type or natural_type(value))
+            self._given[name] = value
         except HloomError as error:
             raise RuleError(f"{name} of {self._type}: {error.message}") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.dialects.paddle.pass_reader import COMPARISONS, OPERATIONS, UNLISTED_VALUE
 from hloom.dialects.paddle.protos import PADDLE, natural_type, set_attribute
-from hloom.dialects.paddle.register_pass import PaddlePass, RegisterPassHelper, get_pass
+from hloom.dialects.paddle.register_pass import PaddlePass, RegisterPassHelper, TracedPass, get_pass
 from hloom.dialects.paddle.rows import (
     IN_PLACE,
     INPUT_SLOTS,
@@ -47,13 +47,18 @@ _CONDITIONS = {operator: condition_type for condition_type, operator in COMPARIS
 _KINDS = {operator: condition_type for condition_type, operator in OPERATIONS.items()}
 
 
-def to_multi_pass_desc(rules: Exportable, *, force: bool = False, name: str | None = None) -> bytes:
+def to_multi_pass_desc(
+    rules: Exportable, *, force: bool = False, name: str | None = None, defaults: bool = False
+) -> bytes:
     """The serialised MultiPassDesc of a pass (itself, its name, its function) or of rules of Paddle's ops.
 
-    Raises RuleError, which lists the reasons, for what Paddle's runtime would not do as the rules say; with `force`
-    only for what the format has no place for.
+    Of a pass of functions they are the bytes that Paddle 2.6.2 itself serialises in a fresh process; attributes that
+    equal their defaults are left out of them, unless `defaults` asks for all that the pass says. Raises RuleError,
+    which lists the reasons, for what Paddle's runtime would not do as the rules say; with `force` only for what the
+    format has no place for.
     """
-    title, listed = _named(rules)
+    given = _pass_or_rules(rules)
+    title, listed = _named(given)
     message = PADDLE["MultiPassDesc"](pass_type=name or title)
     for rule in listed:
         writer = _Writer(rule)
@@ -65,24 +70,35 @@ def to_multi_pass_desc(rules: Exportable, *, force: bool = False, name: str | No
             reasons = "; ".join(writer.problems)
             hint = "force=True exports it all the same, without what the runtime ignores"
             raise RuleError(f"rule {rule} would not do in Paddle what it says: {reasons}", hint=hint)
+    if isinstance(given, TracedPass) and not defaults:
+        message = given.serialised(name)
     return message.SerializeToString()
 
 
 def unhonoured(rules: Exportable) -> list[str]:
-    """What of rules the format can hold and Paddle's runtime does not honour, in sentences; empty where all is well."""
+    """What of rules Paddle does not honour, in sentences; empty where all is well.
+
+    Most of it the format can hold and the runtime ignores: the export refuses that. What Paddle's own Python leaves out
+    of a pattern because it equals a default is not refused: `defaults=True` writes it.
+    """
+    given = _pass_or_rules(rules)
     problems: list[str] = []
-    for rule in _named(rules)[1]:
+    for rule in _named(given)[1]:
         writer = _Writer(rule)
         writer.write(PADDLE["PassDesc"]())
         problems += writer.problems
-    return problems
+    return [*problems, *given.left_out()] if isinstance(given, TracedPass) else problems
+
+
+def _pass_or_rules(rules: Any) -> Any:
+    if isinstance(rules, RegisterPassHelper):
+        return rules.traced
+    if isinstance(rules, str) or (callable(rules) and not isinstance(rules, (PaddlePass, Rule))):
+        return get_pass(rules)
+    return rules
 
 
 def _named(rules: Any) -> tuple[str, list[Rule]]:
-    if isinstance(rules, RegisterPassHelper):
-        rules = rules.traced
-    if isinstance(rules, str) or (callable(rules) and not isinstance(rules, (PaddlePass, Rule))):
-        rules = get_pass(rules)
     if isinstance(rules, PaddlePass):
         return rules.name, list(rules.rules)
     listed = [rules] if isinstance(rules, Rule) else list(rules)

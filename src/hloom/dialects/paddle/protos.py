@@ -84,10 +84,15 @@ def set_attribute(message: Any, name: str, value: Any, attribute_type: str) -> N
         raise HloomError(f"attribute {name} of type {attribute_type} cannot be {value!r}: {error}") from None
 
 
+_WIDTHS = {"INT": {"INT"}, "LONG": {"INT", "LONG"}, "FLOAT": {"INT", "LONG", "FLOAT"}}
+"""The types of numbers that one list may hold, by the narrowest type that holds them all."""
+
+
 def natural_type(value: Any) -> str:
     """The type that an attribute has for which no table has one."""
     if isinstance(value, (tuple, list)):
-        return natural_type(value[0]) + "S" if value else "INTS"
+        types = set(map(natural_type, value)) or {"INT"}
+        return (next((name for name, held in _WIDTHS.items() if types <= held), None) or natural_type(value[0])) + "S"
     if isinstance(value, bool):
         return "BOOLEAN"
     if isinstance(value, int):

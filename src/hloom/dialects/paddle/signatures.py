@@ -1,4 +1,7 @@
-"""What Paddle's ops take and yield: named slots of variables, and attributes. One line of `ops.toml` each."""
+"""What Paddle's ops take and yield: named slots of variables, and attributes. One line of `ops.toml` each.
+
+`extras.toml` has the attributes that ops take at run time, which Paddle keeps apart from the others.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +81,19 @@ def signature(type: str) -> Signature | None:
     return _DECLARED.get(type) or _built_in(type)
 
 
+def is_extra(type: str, name: str) -> bool:
+    """Whether an attribute is one that its op takes at run time; Paddle writes those before the others."""
+    return type in _extras().get(name, ("", ()))[1]
+
+
+def is_flag(type: str, name: str) -> bool:
+    """Whether an attribute is a BOOLEAN, declared or taken at run time."""
+    known = signature(type)
+    if known is not None and name in known.attributes:
+        return known.attributes[name][0] == "BOOLEAN"
+    return is_extra(type, name) and _extras()[name][0] == "flag"
+
+
 def known_types() -> list[str]:
     """The types of all ops that are known."""
     return [*_lines(), *_DECLARED]
@@ -86,6 +102,13 @@ def known_types() -> list[str]:
 @cache
 def _lines() -> dict[str, list[str]]:
     return tomllib.loads(Path(__file__).with_name("ops.toml").read_text())
+
+
+@cache
+def _extras() -> dict[str, tuple[str, frozenset[str]]]:
+    """Of each attribute that ops take at run time: whether it is a flag, and the ops."""
+    lines = tomllib.loads(Path(__file__).with_name("extras.toml").read_text())
+    return {name: (label, frozenset(types.split())) for name, (label, types) in lines.items()}
 
 
 @cache
