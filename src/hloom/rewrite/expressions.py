@@ -8,7 +8,7 @@ that number in arithmetic and comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import as_tuple, is_tuple
@@ -89,7 +89,7 @@ class Expression:
     def is_in(self, values: Any) -> Expression:
         """Whether it is one of some values."""
         if isinstance(values, (set, frozenset)):
-            values = sorted(values, key=repr)
+            values = sorted(cast("frozenset[Any]", values), key=repr)
         if not isinstance(values, (tuple, list)):
             return Expression("in", self, expression(values))
         listed = tuple(map(self._comparable, as_tuple(values)))
