@@ -9,7 +9,6 @@ from pathlib import Path
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, milliseconds
 from benchmarks.programs import Plan
-from hloom.analysis import device
 from hloom.hlo import parse
 from hloom.profile import Measurement, measurement
 from tests.profile.traces import MODULE, RUNS, Event, written
@@ -46,4 +45,4 @@ def _events(runs: int) -> list[Event]:
 
 
 def _measured(path: Path) -> Measurement:
-    return measurement(parse(MODULE), path, device("h100"))
+    return measurement(parse(MODULE), path)

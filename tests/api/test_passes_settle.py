@@ -8,13 +8,12 @@ from random import Random
 import pytest
 
 import hloom
-from hloom.api.apply import load_packages
 from hloom.hlo import to_text
 from hloom.ir import Module
-from hloom.passes import PASSES, apply_in_place
+from hloom.passes import PASSES, apply_in_place, load_further_passes
 from tests.passes.random_programs import program_of
 
-load_packages()
+load_further_passes()
 HANDWRITTEN = sorted((Path(__file__).parents[1] / "corpus" / "handwritten").glob("*.hlo"))
 
 NEED_OPTIONS = frozenset(("microbatch", "remat", "lower-mindir"))

@@ -92,7 +92,7 @@ def test_check_of_what_is_ill_conditioned(call: Call, tmp_path: Path):
     path = tmp_path / "steep.hlo"
     path.write_text("ENTRY e { x = f32[] parameter(0) k = f32[] constant(1e+9) y = f32[] multiply(x, k) ROOT r = f32[] sine(y) }")
     result = call("grad", path, "--check")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "ill-conditioned" in result.stderr and "DIFFERS" not in result.stderr
     assert "the comparison is ill-conditioned at the random inputs of seed 0: differences of several steps along x" in result.stderr
 

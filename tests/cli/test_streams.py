@@ -95,8 +95,8 @@ def test_all_three_closed_and_what_click_writes(step: Path):
     cases = [([0, 1, 2], ["print", str(step)]), ([1], ["--help"]), ([1], ["print", "--help"]), ([1], ["--version"])]
     cases += [([1], ["print", str(step), "-o", str(step.parent / "copy.hlo")])]
     everything, *click_alone, file_alone = ended(step.parent, cases)
-    assert everything == (1, "", "")
-    assert all(code == 1 and "bad file descriptor" in error for code, _, error in click_alone)
+    assert everything == (2, "", "")
+    assert all(code == 2 and "bad file descriptor" in error for code, _, error in click_alone)
     assert file_alone == (0, "", "") and (step.parent / "copy.hlo").read_text().startswith("HloModule step")
 
 
@@ -107,4 +107,4 @@ def test_a_full_disk(step: Path, name: str):
         environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         command = [sys.executable, "-m", "hloom", name, str(step)]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
-    assert (done.returncode, done.stderr) == (1, "error: cannot write the standard output: no space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "error: cannot write the standard output: no space left on device\n")

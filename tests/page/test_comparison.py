@@ -86,7 +86,7 @@ def test_the_command(tmp_path: Path):
         hloom.load(tmp_path / "b.hlo"), before=hloom.load(tmp_path / "a.hlo")
     )
     result = call("page", tmp_path / "a.hlo", tmp_path / "none.hlo", "-o", tmp_path / "y.html")
-    assert (result.exit_code, (tmp_path / "y.html").exists()) == (1, False)
+    assert (result.exit_code, (tmp_path / "y.html").exists()) == (2, False)
 
 
 @pytest.mark.usefixtures("needs_viewer")

@@ -97,4 +97,4 @@ def test_the_command(tmp_path: Path):
         assert run("page", tmp_path / "loop.hlo", "--numerics", numerics, "-o", page).exit_code == 0
         assert "largest magnitude" in Blocks(page.read_text()).packed("overlays")
     result = run("page", tmp_path / "loop.hlo", "--numerics", tmp_path / "none.npz", "-o", tmp_path / "y.html")
-    assert (result.exit_code, (tmp_path / "y.html").exists()) == (1, False)
+    assert (result.exit_code, (tmp_path / "y.html").exists()) == (2, False)

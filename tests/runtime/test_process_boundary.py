@@ -48,7 +48,7 @@ IN_PROCESS = {
     ("runtime/lowering.py", "_changed"): "a verified module, which jax compiles in this process next",
     ("runtime/lowering.py", "_hlo_of"): "a program that jax has just lowered",
     ("runtime/lowering.py", "_embed"): "a program that jax has just lowered, or the one made of it",
-    ("runtime/library_calls.py", "_trace"): "a program that jax has just traced",
+    ("runtime/library_calls.py", "_module_of"): "a program that jax has just traced",
     ("runtime/function_lowering.py", "_lowered"): "a program that jax has just traced",
     ("runtime/inside_jit.py", "_registered"): "a verified module, which jax compiles in this process next",
     ("hlo/jax_program.py", "proto_of"): "a program that jax has in this process",

@@ -353,7 +353,7 @@ def test_effects_stay():
         ({"cost": "price"}, "not compared by 'price'"),
         ({"nodes": 0}, "nothing can be tried"),
         ({"rounds": -1}, "nothing can be tried"),
-        ({"on": "h1000"}, "h1000"),
+        ({"device": "h1000"}, "h1000"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, Any], message: str):

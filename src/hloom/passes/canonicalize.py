@@ -35,7 +35,8 @@ def canonicalize_in_place(module: Module) -> None:
         return
     inline(module)
     inline_fusions(module)
-    FLATTEN_STATES.run(module)
+    if any(is_loop_or_branch(node) and _holds_tuples(node) for node in module.nodes()):
+        FLATTEN_STATES.run(module)
     module.index_users()
     graphs = _owned(module)
     for graph in graphs:
@@ -48,6 +49,10 @@ def canonicalize_in_place(module: Module) -> None:
 def is_loop_or_branch(node: Node) -> bool:
     """Whether a node runs graphs of its own, as a loop or a branch."""
     return isinstance(node, Apply) and (is_loop(node) or is_branch(node)) and bool(called_computations(node))
+
+
+def _holds_tuples(node: Node) -> bool:
+    return isinstance(node.type, TupleType) and any(isinstance(held, TupleType) for held in node.type.elements)
 
 
 def _owned(module: Module) -> list[Graph]:

@@ -146,7 +146,8 @@ def _is_array(path: str | Path) -> bool:
 
 def _seekable(path: str | Path) -> str | Path | BinaryIO:
     """A file's path, or what a pipe holds, whose entries are not in the order in which they are read."""
-    return io.BytesIO(read_limited(path, ARRAY_BYTES)) if Path(path).is_fifo() else path
+    is_file = not Path(path).exists() or Path(path).is_file()
+    return path if is_file else io.BytesIO(read_limited(path, ARRAY_BYTES))  # which refuses devices: they never end
 
 
 def _is_foreign(name: str, array: np.ndarray) -> bool:

@@ -8,6 +8,7 @@ from hloom.hlo import read_proto
 from hloom.ir import Module
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.xla_queries import hlo_of_stablehlo
+from hloom.text import HloomError
 
 
 def from_stablehlo(program: Any, name: str = "<text>") -> Module:
@@ -30,4 +31,9 @@ def _bytes_of(program: Any) -> bytes:
     exported = getattr(program, "mlir_module_serialized", None)
     if isinstance(exported, bytes):
         return exported
+    if not hasattr(program, "operation"):
+        raise HloomError(
+            f"a {type(program).__name__} is no program of StableHLO",
+            hint="give its text, its bytecode, jaxlib's module or a jax.export.Exported",
+        )
     return jax_internals().mlir.module_to_bytecode(program)
