@@ -10,7 +10,7 @@ import pytest
 import hloom
 from hloom.hlo import to_text
 from hloom.ir import Module
-from hloom.passes import PASSES, apply_in_place, load_further_passes
+from hloom.passes import PASSES, apply_in_place, fixpoint, load_further_passes
 from tests.passes.random_programs import program_of
 
 load_further_passes()
@@ -88,7 +88,7 @@ def test_a_second_run_changes_nothing_in_many_programs(name: str):
 
 @pytest.mark.parametrize("parts", ["saturate, dce", "cluster, dce", "merge-dots, cse", "outline, dce", "saturate, simplify"])
 def test_a_fixpoint_ends(parts: str):
-    looped = hloom.passes.fixpoint("all", parts.split(", "))
+    looped = fixpoint("all", parts.split(", "))
     for module in PROGRAMS[:6]:
         changed = module.clone()
         apply_in_place(changed, looped)

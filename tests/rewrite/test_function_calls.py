@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.rewrite import Rule, RuleError, build_call, call_function, call_name, load_rules, same_rule, save_rules
+from hloom import ops
+from hloom.hlo import to_text
+from hloom.rewrite import (
+    Family,
+    Rule,
+    RuleError,
+    build_call,
+    call_function,
+    call_name,
+    load_rules,
+    same_rule,
+    save_rules,
+)
 from hloom.rewrite.registry import REGISTERED
 
 TEXT = """ENTRY e {
@@ -128,7 +140,7 @@ renamed.__qualname__ = "two words\n} ENTRY x {"
 )
 def test_the_computation_s_name_can_be_read_back(function: Any):
     changed, _ = hloom.apply(hloom.parse(TEXT), rule_of(function))
-    assert hloom.equal(hloom.parse(hloom.hlo.to_text(changed)), changed)
+    assert hloom.equal(hloom.parse(to_text(changed)), changed)
 
 
 def test_what_has_no_name_is_refused_when_the_rule_is_defined():
@@ -153,11 +165,11 @@ def test_a_saved_rule_names_the_function(tmp_path: Any):
 def test_in_the_second_function_of_a_pair_and_in_native_rules():
     def tanh(x: Any) -> Any:
         """tanh -> jax.numpy.tanh"""
-        return hloom.ops.tanh(x)
+        return ops.tanh(x)
 
     rule = hloom.rule_from(tanh, lambda x: call_function(jnp.tanh, x))
     assert hloom.apply(hloom.parse(TEXT), rule)[1].matched == 2
-    family = hloom.rewrite.Family("calls-of-functions")
+    family = Family("calls-of-functions")
 
     @family.rewrites("tanh")
     def doubled(build: Any, node: Any) -> Any:

@@ -185,7 +185,7 @@ row("jax.nn.scaled_dot_general", lambda a, b: jax.nn.scaled_dot_general(
 
 def key() -> Any:
     """A key of random numbers."""
-    return jax.random.wrap_key_data(KEY)
+    return jax.random.wrap_key_data(jnp.asarray(KEY))
 
 
 row("jax.random.beta", lambda a, b: jax.random.beta(key(), a, b), POSITIVE, POSITIVE[::-1])

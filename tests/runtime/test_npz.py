@@ -5,6 +5,7 @@ import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_a_header_that_is_no_python_is_refused(tmp_path):
         load_arrays(tmp_path / "y.npz")
 
 
-def claiming(path: Path, shape: tuple[int, ...], data: bytes, **options: int) -> Path:
+def claiming(path: Path, shape: tuple[int, ...], data: bytes, **options: Any) -> Path:
     """A file whose array `x` is said to be of a shape, with other data behind that."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
