@@ -78,7 +78,7 @@ def assert_derivatives(
     for got, want in zip(tangents, numeric, strict=True):
         np.testing.assert_allclose(got, want, rtol=tolerance * 10, atol=tolerance)
     cotangents = [_direction(rng, tangent) for tangent in tangents]
-    gradient = hloom.vjp(program, **options)  # pyright: ignore[reportArgumentType]
+    gradient = hloom.vjp(program, **options)  # pyright: ignore[reportCallIssue, reportArgumentType]
     result = run(gradient, [*given, *cotangents])
     there = sum(float(np.real(np.sum(c * t))) for c, t in zip(cotangents, tangents, strict=True))
     back = sum(float(np.real(np.sum(d * g))) for d, g in zip(directions, result, strict=True))

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 import hloom
+from hloom.ir import TensorType
 from tests.corpus.programs import PROGRAMS
 
 OWN_RULES = {
@@ -108,7 +109,7 @@ def argument(shape: Any, rng: np.random.Generator) -> Any:
 
 def has_double_precision(value_type: Any) -> bool:
     """Whether a type has no floating-point number of less precision: JAX's attention works in single, for one."""
-    leaves = [leaf for leaf in value_type.leaves() if isinstance(leaf, hloom.ir.TensorType)]
+    leaves = [leaf for leaf in value_type.leaves() if isinstance(leaf, TensorType)]
     return all(leaf.dtype.name in ("f64", "c128") for leaf in leaves if leaf.dtype.is_float or leaf.dtype.is_complex)
 
 

@@ -18,6 +18,7 @@ from jax import lax
 import hloom
 from hloom import microbatch
 from hloom.hlo import parse
+from hloom.ir import Module
 from hloom.microbatch import MixedExamples
 
 BATCH, WIDTH = 4, 3
@@ -91,7 +92,7 @@ RESULTS: dict[str, Step] = {
 }
 
 
-def program(steps: list[Step], result: Step) -> hloom.ir.Module:
+def program(steps: list[Step], result: Step) -> Module:
     def run(x: Any, w: Any, i: Any) -> Any:
         for step in steps:
             x = step(x, w, i)

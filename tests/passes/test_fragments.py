@@ -11,7 +11,7 @@ import hloom.fusion
 import hloom.passes
 import hloom.saturation
 from hloom.ir import Module, verify
-from hloom.passes import PASSES
+from hloom.passes import PASSES, apply_in_place
 from hloom.text import HloomError
 from tests.corpus import handwritten
 
@@ -50,7 +50,7 @@ def test_every_pass_keeps_fragments_readable(seed: int):
         for name in NAMES:
             changed = module.clone()
             try:
-                hloom.passes.apply_in_place(changed, name)
+                apply_in_place(changed, name)
             except HloomError as error:
                 assert error.message
                 continue
@@ -62,14 +62,14 @@ UNDEFINED = "HloModule m\nENTRY e {{\n  x = s32[4] parameter(0)\n{}\n}}\n"
 
 def test_an_undefined_operand_dies_with_its_last_use():
     module = hloom.parse(UNDEFINED.format("  n = s32[4] negate(gone)\n  z = s32[4] subtract(n, n)\n  ROOT r = s32[4] add(x, z)"))
-    hloom.passes.apply_in_place(module, "simplify")
+    apply_in_place(module, "simplify")
     assert module.entry.root is module.entry["x"] and module.unresolved == []
     verify(module)
 
 
 def test_the_output_never_becomes_an_undefined_value():
     module = hloom.parse(UNDEFINED.format("  a = s32[4] negate(gone)\n  ROOT b = s32[4] negate(a)"))
-    report = hloom.passes.apply_in_place(module, "simplify")
+    report = apply_in_place(module, "simplify")
     assert not report.changed
     check_readable(module)
 
@@ -90,7 +90,7 @@ def test_verify_refuses_an_undefined_output():
 def test_a_missing_attribute_is_named(name: str, text: str):
     module = hloom.parse(f"ENTRY e {{\n  {text}\n}}")
     with pytest.raises(HloomError, match=r"has no attribute (index|condition|body|dimensions)"):
-        hloom.passes.apply_in_place(module, name)
+        apply_in_place(module, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,5 +100,5 @@ def test_parameters_of_any_numbers(name: str):
         "f { x = f32[] parameter(7)  ROOT y = f32[] parameter(1000000000) }\n"
         "ENTRY e { a = f32[] parameter(3)  b = f32[] parameter(9)  ROOT r = f32[] call(a, b), to_apply=f }"
     )
-    hloom.passes.apply_in_place(module, name)
+    apply_in_place(module, name)
     check_readable(module)

@@ -12,7 +12,7 @@ import pytest
 
 import hloom
 from hloom.ir import Apply, Graph, Node
-from hloom.rewrite import RuleIndex
+from hloom.rewrite import Family, RuleIndex
 from hloom.saturation import extraction, saturate, saturation
 from hloom.saturation.egraph import EGraph
 from hloom.saturation.exploration import Exploration
@@ -452,7 +452,7 @@ def test_no_choice_costs_less_than_the_one_that_the_integer_program_makes(seed: 
 
 
 def test_rules_are_tried_at_forms_of_operands_that_other_rules_made():
-    family = hloom.rewrite.Family("saturation-tests")
+    family = Family("saturation-tests")
 
     @family.rewrites("negate")
     def subtraction(build: Any, node: Apply) -> Any:
