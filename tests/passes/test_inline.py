@@ -3,12 +3,14 @@
 import pytest
 
 import hloom
+from hloom.hlo import parse, to_text
 from hloom.ir import verify
 from hloom.passes import PASSES, PassLike, apply, apply_in_place
 from hloom.text import HloomError
 from tests.helpers.work import calls, growth
 from tests.passes.rule_assertions import module_of
 
+PARTS = ("async-start", "async-update", "async-done")
 CALLED = """
 inner {{ a = f32[] parameter(0)  ROOT b = f32[] sine(a) }}
 outer {{ a = f32[] parameter(0)  c = f32[] call(a), to_apply=inner  ROOT d = f32[] call(c), to_apply=inner }}
@@ -76,15 +78,38 @@ DOUBLED = "\n".join([
 ])  # fmt: skip
 
 
-def test_calls_that_multiply_without_end_stop():
+def test_calls_that_multiply_without_end_stop(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(PASSES, "inline", PASSES["inline"].with_options(limit=1000))
     result, report = inlined(DOUBLED)
-    assert result.node_count < 20_000
-    assert report.notes[-1].endswith("calls stay: more than 20,000 instructions would be copied (limit= allows more)")
+    assert result.node_count < 4_000
+    assert report.notes[-1].endswith("the computation has more than 1,000 instructions (limit= allows more)")
 
 
-def test_the_limit_is_an_option():
+def test_what_stays_at_the_limit_stays_in_a_second_run():
     result, report = inlined(DOUBLED, PASSES["inline"].with_options(limit=100))
-    assert report.changes < 50 and result.node_count < 200
+    assert report.changes and result.node_count < 1_000
+    assert not apply_in_place(result, PASSES["inline"].with_options(limit=100)).changed
+
+
+def test_a_computation_that_is_called_once_is_inlined_whatever_its_size():
+    text = "f { a = f32[] parameter(0)  b = f32[] sine(a)  ROOT c = f32[] cosine(b) }\n"
+    module = parse(text + "ENTRY e { x = f32[] parameter(0)  ROOT r = f32[] call(x), to_apply=f }")
+    assert apply_in_place(module, PASSES["inline"].with_options(limit=0)).changed
+    assert [node.opcode for node in module.entry.nodes] == ["parameter", "sine", "cosine"]
+
+
+def test_copies_of_asynchronous_operations_have_computations_of_their_own():
+    text = """
+    wrapped { a = f32[4] parameter(0)  ROOT b = f32[4] sine(a) }
+    f { x = f32[4] parameter(0)  s = ((f32[4]), f32[4], s32[]) async-start(x), calls=wrapped
+        u = ((f32[4]), f32[4], s32[]) async-update(s), calls=wrapped  ROOT d = f32[4] async-done(u), calls=wrapped }
+    ENTRY e { x = f32[4] parameter(0)  a = f32[4] call(x), to_apply=f  ROOT b = f32[4] call(a), to_apply=f }
+    """
+    module = parse(text)
+    apply_in_place(module, "inline")
+    parse(to_text(module), strict=True)
+    runs = [[node.attributes["calls"].name for node in module.entry.nodes if node.opcode == opcode] for opcode in PARTS]
+    assert runs[0] == runs[1] == runs[2] and len(set(runs[0])) == 2
 
 
 @pytest.mark.parametrize("what", ["inline(limit=some)", "inline(limit=-1)", "inline-fusions(limit=1e3)"])

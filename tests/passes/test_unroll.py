@@ -1,10 +1,14 @@
-"""The pass `unroll`: before and after."""
+"""The pass `unroll`: before and after. Covers `instruction_copies.py`."""
 
 import re
+import sys
+
+import pytest
 
 import hloom
+from hloom.hlo import parse, to_text
 from hloom.ir import verify
-from hloom.passes import apply
+from hloom.passes import Pass, apply
 from hloom.passes.unroll import unroll, unrolled
 from tests.passes.rule_assertions import module_of
 from tests.passes.test_while_loop import counted
@@ -99,6 +103,72 @@ def test_copies_of_collectives_get_channels_of_their_own():
     result, _ = written_out(text)
     channels = [node.attributes["channel_id"] for node in result.entry.nodes if node.opcode == "all-reduce"]
     assert channels == [1, 2, 3]
+
+
+TRANSFERS = """
+condition { s = (s32[], f32[], (f32[], u32[], token[])) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(6)  ROOT p = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[], (f32[], u32[], token[])) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1  c = (f32[], u32[], token[]) get-tuple-element(s), index=2
+  end = token[] send-done(c), channel_id=4  start = (f32[], u32[], token[]) send(x, end), channel_id=4
+  o = s32[] constant(1)  j = s32[] add(i, o)  y = f32[] negate(x)
+  ROOT t = (s32[], f32[], (f32[], u32[], token[])) tuple(j, y, start) }
+ENTRY e { x = f32[] parameter(0)  z = s32[] constant(0)  k = token[] after-all()
+  first = (f32[], u32[], token[]) send(x, k), channel_id=4
+  t = (s32[], f32[], (f32[], u32[], token[])) tuple(z, x, first)
+  w = (s32[], f32[], (f32[], u32[], token[])) while(t), condition=condition, body=body
+  c = (f32[], u32[], token[]) get-tuple-element(w), index=2  q = token[] send-done(c), channel_id=4
+  ROOT y = f32[] get-tuple-element(w), index=1 }
+"""
+
+
+@pytest.mark.parametrize(("passes", "count"), [((), 7), ((unrolled(3),), 4)], ids=["whole", "three rounds"])
+def test_transfers_that_end_in_the_next_round_keep_their_channel(passes: tuple[Pass, ...], count: int):
+    result, _ = written_out(TRANSFERS, *passes)
+    parse(to_text(result), strict=True)
+    assert opcodes(result, "send") == opcodes(result, "send-done") == count
+    assert {node.attributes.get("channel_id") for node in result.nodes()} == {None, 4}
+
+
+def test_transfers_that_end_in_their_round_get_channels():
+    lines = "  k = token[] after-all()  started = (f32[], u32[], token[]) send(x, k), channel_id=1\n"
+    result, _ = written_out(counted(3, lines=lines + "  d = token[] send-done(started), channel_id=1  y = f32[] negate(x)\n"))
+    parse(to_text(result), strict=True)
+    assert [node.attributes["channel_id"] for node in result.nodes() if node.opcode == "send"] == [1, 2, 3]
+
+
+def test_copies_of_asynchronous_operations_have_computations_of_their_own():
+    lines = "  started = ((f32[]), f32[], s32[]) async-start(x), calls=wrapped  y = f32[] async-done(started), calls=wrapped\n"
+    wrapped = "wrapped { a = f32[] parameter(0)  ROOT b = f32[] sine(a) }\n"
+    result, _ = written_out(wrapped + counted(3, lines=lines))
+    parse(to_text(result), strict=True)
+    runs = [node.attributes["calls"] for node in result.entry.nodes if node.opcode == "async-start"]
+    assert len(set(runs)) == 3 and [graph.name for graph in result if not graph.callers] == ["e"]
+
+
+NESTED = """
+inner_condition { s = (s32[], s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1  ROOT p = pred[] compare(i, n), direction=LT }
+inner { s = (s32[], s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1  x = f32[] get-tuple-element(s), index=2  o = s32[] constant(1)
+  j = s32[] add(i, o)  y = f32[] negate(x)  ROOT t = (s32[], s32[], f32[]) tuple(j, n, y) }
+condition { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(2)
+  ROOT p = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0  x = f32[] get-tuple-element(s), index=1
+  z = s32[] constant(0)  t = (s32[], s32[], f32[]) tuple(z, i, x)
+  w = (s32[], s32[], f32[]) while(t), condition=inner_condition, body=inner  y = f32[] get-tuple-element(w), index=2
+  o = s32[] constant(1)  j = s32[] add(i, o)  ROOT r = (s32[], f32[]) tuple(j, y) }
+ENTRY e { x = f32[] parameter(0)  z = s32[] constant(0)  t = (s32[], f32[]) tuple(z, x)
+  w = (s32[], f32[]) while(t), condition=condition, body=body  ROOT y = f32[] get-tuple-element(w), index=1 }
+"""
+
+
+def test_loops_whose_rounds_an_outer_loop_counts_go_in_the_same_run(monkeypatch: pytest.MonkeyPatch):
+    result, _ = written_out(NESTED)
+    assert opcodes(result, "while") == 0 and opcodes(result, "negate") == 1
+    monkeypatch.setattr(sys.modules[unroll.__module__], "MAX_MODULE_NODES", 50)
+    result, report = written_out(NESTED)
+    assert opcodes(result, "while") == 2 and report.notes[-1].endswith("the module would have more than 50 instructions")
 
 
 def test_a_loop_that_others_wait_for_stays():

@@ -12,56 +12,54 @@ from typing import Any
 from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Attributes, Graph, Missing, Module, Node, Parameter
 from hloom.passes.computation_order import callees_first, control_predecessors
+from hloom.passes.instruction_copies import ASYNCHRONOUS, separate_computations
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 from hloom.text import HloomError
 
 MAX_NODES = 4_000_000
-"""How many instructions a module may grow to: calls of calls may multiply without end."""
+"""How many instructions are copied at most: calls of calls may multiply without end."""
+MAX_CALLEE_NODES = 50_000
+"""How many instructions a graph that is called several times may have, those inlined into it included.
+
+The bound is on each graph, not on all copies together: what stays then is larger than the bound, so that a second run
+leaves it too.
+"""
 MANUAL_BODY = "xla.sdy.manual_computation_body"
 """What the names of bodies of manual computations begin with (`kManualComputationBodyFuncName`,
 xla/service/spmd/shardy/constants.h)."""
-COPIES_FOR_A_NODE = 100
-"""How many instructions may be copied for each that a module has, unless MAX_NODES are fewer."""
-LEAST_COPIES = 20_000
-"""How many may be copied in any module."""
 
 
-def inline(module: Module, limit: int | str | None = None, once: int | str = 0) -> Report:
+def inline(module: Module, limit: int | str = MAX_CALLEE_NODES, once: int | str = 0) -> Report:
     """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
 
     Calls stay that control dependencies name, that say `inlineable` with another value than "true" among their frontend
     attributes ("false", or "xla_late": once the compiler has simplified), that run a manual computation of Shardy's,
     that have a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and
-    those that are left when `limit` instructions are copied (`copy_limit` unless it is said). With `once=1`, graphs
-    stay that are called more than once: no instruction is copied.
+    those of graphs that are called several times and have more than `limit` instructions, counting what is inlined into
+    them. With `once=1`, graphs stay that are called more than once: no instruction is copied.
     """
     if once not in (0, 1):
         raise HloomError(f"inline: once is 0 or 1, not '{once}'")
     return _inline(module, "inline", _is_only_call if once else _is_open_call, limit)
 
 
-def inline_fusions(module: Module, limit: int | str | None = None) -> Report:
+def inline_fusions(module: Module, limit: int | str = MAX_CALLEE_NODES) -> Report:
     """Put the fused instructions in place of every fusion whose inside is not a backend's own, to the same limit."""
     return _inline(module, "inline-fusions", _is_open_fusion, limit)
 
 
-def copy_limit(module: Module) -> int:
-    """How many instructions may be copied in a module: a multiple of those that it has."""
-    return max(LEAST_COPIES, min(COPIES_FOR_A_NODE * module.node_count, MAX_NODES), 2 * module.node_count)
-
-
-def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | str | None) -> Report:
+def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | str) -> Report:
     """Inline from the entry down, so that every instruction is copied only to where it stays."""
-    if isinstance(limit, str) or (limit is not None and limit < 0):
+    if isinstance(limit, str) or limit < 0:
         raise HloomError(
             f"{name}: limit is a number of instructions, not '{limit}'", hint=f"as in -p '{name}(limit=1000)'"
         )
     report, left = Report(name), Counter[str]()
     module.index_users()
     order = callees_first(module)
-    planned = _planned(order, wanted, left)
-    most, copied, called = copy_limit(module) if limit is None else limit, 0, set[Graph]()
+    planned = _planned(order, wanted, limit, left)
+    copied, called = 0, set[Graph]()
     for graph in reversed(order):
         if graph in called and not graph.callers and graph is not module._entry:
             module.erase_graph(graph)
@@ -70,8 +68,8 @@ def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: i
         while pending:
             call, inner = pending.pop()
             nodes = inner.nodes
-            if copied + len(nodes) > most:
-                left[f"more than {most:,} instructions would be copied (limit= allows more)"] += 1
+            if copied + len(nodes) > MAX_NODES and not inner.is_called_once:
+                left[f"more than {MAX_NODES:,} instructions would be copied"] += 1
             elif _yields_missing(call, inner):
                 left["the output would be a value that nothing defines"] += 1
             else:
@@ -85,10 +83,11 @@ def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: i
 
 
 def _planned(
-    order: Sequence[Graph], wanted: Callable[[Apply], bool], left: Counter[str]
+    order: Sequence[Graph], wanted: Callable[[Apply], bool], limit: int, left: Counter[str]
 ) -> dict[Graph, dict[Apply, Graph]]:
     """The calls of each graph that are inlined, with what they call; reasons of those that stay are counted."""
     planned: dict[Graph, dict[Apply, Graph]] = {}
+    sizes: dict[Graph, int] = {}
     for graph in order:
         runs_alone = any(caller.opcode == "async-start" for caller in graph.callers)
         nodes = [] if runs_alone else graph.nodes
@@ -100,9 +99,12 @@ def _planned(
             obstacle = _obstacle(call, inner, planned, awaited)
             if inner is None or obstacle:
                 left[obstacle or "it calls nothing"] += 1
+            elif sizes[inner] > limit and not inner.is_called_once:
+                left[f"the computation has more than {limit:,} instructions (limit= allows more)"] += 1
             else:
                 inlined[call] = inner
         planned[graph] = inlined
+        sizes[graph] = len(graph.nodes) + sum(sizes[inner] - len(inner.parameters) - 1 for inner in inlined.values())
     return planned
 
 
@@ -167,6 +169,8 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     result = copies[inner.root]
     graph.replace_uses(call, result)
     graph.erase(call)
+    if inner.callers:  # else its own instructions go
+        separate_computations([copies[node] for node in nodes if node.opcode in ASYNCHRONOUS])
     if result.type is None:
         graph.set_type(result, call_type)
     sharding = attributes.get("sharding")

@@ -10,37 +10,54 @@ from typing import Any
 from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
 from hloom.ops import OPS, may_drop
 from hloom.passes.computation_order import callees_first
-from hloom.passes.pipeline import Pass, register_pass
+from hloom.passes.instruction_copies import ChannelNumbers, separate_computations
+from hloom.passes.pipeline import Pass, register_pass, until_settled
 from hloom.passes.rules.tuple_elements import elements_of, with_trip_count
 from hloom.passes.rules.while_loop import trip_count
 from hloom.rewrite import Report
 
 MAX_NODES = 20_000
 """How many instructions a loop may become."""
+MAX_MODULE_NODES = 1_000_000
+"""How many instructions a module may become: each round of an outer loop may hold a loop that is written out next."""
 _GET = "get-tuple-element"
 
 
+@until_settled
 def unroll(module: Module, limit: int = MAX_NODES) -> Report:
     """Put the body of a loop in its place, once for each round, where that makes no more than `limit` instructions.
 
-    Inner loops come first. Loops stay whose rounds are not known, whose conditions have effects, or that control
-    dependencies name.
+    Inner loops come first, and again what outer ones made of them: how often those run may be known now. Loops stay
+    that would make the module larger than MAX_MODULE_NODES, whose rounds are not known, whose conditions have effects,
+    or that control dependencies name.
     """
     report = Report("unroll")
-    channels, before = _Channels(module), _uncalled(module)
+    channels, before, nodes = ChannelNumbers(module), _uncalled(module), module.node_count
     for graph in [] if module.has_closures else callees_first(module):
         for loop in _loops(graph):
             count = trip_count(loop)
             size = len(loop.attributes["body"].nodes)
-            if count is None or count * size > limit:
-                reason = "its rounds are not known" if count is None else f"{count:,} rounds of {size:,} instructions"
+            reason = _reason_to_stay(count, size, nodes, limit)
+            if count is None or reason:
                 report.notes.append(f"{loop.name} in {graph.name} stays: {reason}")
                 continue
             _write_out(loop, count, channels)
+            nodes += count * size
             report.changes += 1
     if report.changes:
         _erase_uncalled(module, before)
     return report
+
+
+def _reason_to_stay(count: int | None, size: int, nodes: int, limit: int) -> str:
+    """Why a loop is not written out, of that many rounds of `size` instructions, beside `nodes`; empty where it is."""
+    if count is None:
+        return "its rounds are not known"
+    if count * size > limit:
+        return f"{count:,} rounds of {size:,} instructions"
+    if nodes + count * size > MAX_MODULE_NODES:
+        return f"the module would have more than {MAX_MODULE_NODES:,} instructions"
+    return ""
 
 
 def unrolled(factor: int) -> Pass:
@@ -48,7 +65,7 @@ def unrolled(factor: int) -> Pass:
 
     def run(module: Module) -> Report:
         report = Report(f"unroll-{factor}")
-        channels, before = _Channels(module), _uncalled(module)
+        channels, before = ChannelNumbers(module), _uncalled(module)
         for graph in [] if module.has_closures or factor < 2 else callees_first(module):
             for loop in _loops(graph):
                 count = trip_count(loop)
@@ -85,7 +102,7 @@ def _is_plain(loop: Apply) -> bool:
     return not waits and not awaited and all(may_drop(node) for node in condition.nodes)
 
 
-def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
+def _write_out(loop: Apply, count: int, channels: ChannelNumbers) -> None:
     """Put so many copies of a loop's body in its place."""
     graph = loop.graph
     state = _State(graph, loop.inputs[0], loop)
@@ -101,7 +118,7 @@ def _write_out(loop: Apply, count: int, channels: _Channels) -> None:
     graph.erase(loop)
 
 
-def _do_several(loop: Apply, factor: int, count: int, channels: _Channels) -> None:
+def _do_several(loop: Apply, factor: int, count: int, channels: ChannelNumbers) -> None:
     """Let one round of a loop do several."""
     module, old = loop.graph.module, loop.attributes["body"]
     body = module.add_graph(old.name)
@@ -127,7 +144,7 @@ class _State:
         self.elements: list[Node] | None = list(start.inputs) if start.opcode == "tuple" else None
         self.root_like: Node | None = None
 
-    def step(self, body: Graph, channels: _Channels, *, is_first: bool) -> None:
+    def step(self, body: Graph, channels: ChannelNumbers, *, is_first: bool) -> None:
         """Do one round: copy the body's nodes, given the state."""
         parameter, root = body.parameters[0], body.root
         mapping: dict[Any, Any] = {}
@@ -144,7 +161,9 @@ class _State:
         fresh = [node for node in nodes if node not in mapping]
         self.graph.copy_nodes(nodes, mapping, before=self.before)
         if not is_first:
-            channels.renumber([mapping[node] for node in fresh])
+            copies = [mapping[node] for node in fresh]
+            channels.renumber(copies)
+            separate_computations(copies)
         if skipped:
             self.elements, self.root_like = [mapping[operand] for operand in root.inputs], root
         else:
@@ -174,27 +193,6 @@ class _State:
             metadata=like.raw_metadata if like else None,
         )  # fmt: skip
         return self.node
-
-
-class _Channels:
-    """Numbers of channels that no collective has yet: a copy must not talk on the original's channel."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.next = 0
-
-    def renumber(self, nodes: list[Node]) -> None:
-        """Give the collectives among copied nodes channels of their own; those that shared one still do."""
-        talking = [node for node in nodes if node.attributes.get("channel_id") is not None]
-        if talking and not self.next:
-            used = [node.attributes.get("channel_id") for node in self.module.nodes()]
-            self.next = 1 + max(number for number in used if number is not None)
-        renumbered: dict[int, int] = {}
-        for node in talking:
-            old = node.attributes["channel_id"]
-            if old not in renumbered:
-                renumbered[old], self.next = self.next, self.next + 1
-            node.graph.set_attributes(node, node.attributes.changed(channel_id=renumbered[old]))
 
 
 def _uncalled(module: Module) -> set[Graph]:
