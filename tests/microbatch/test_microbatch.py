@@ -442,3 +442,18 @@ def test_a_program_that_yields_nothing_of_its_batch_has_no_loop_over_slices():
     text = "ENTRY e { x = f32[8,4] parameter(0) y = f32[8,4] tanh(x) ROOT nothing = () tuple() }"
     with pytest.raises(hloom.HloomError, match="no loop over its slices"):
         microbatch_loop(parse(text), 2)
+
+
+CUT_ALREADY = "module_mean is cut into 4 slices already, by the loop while"
+
+
+@pytest.mark.parametrize("batch", [None, {"x": 0}])
+def test_a_second_cut_says_that_the_program_is_cut_already(batch: dict[str, int] | None):
+    module = parse("""
+        add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+        ENTRY mean { x = f32[8,3] parameter(0)  squares = f32[8,3] multiply(x, x)  zero = f32[] constant(0)
+          ROOT sum = f32[3] reduce(squares, zero), dimensions={0}, to_apply=add }""")
+    with pytest.raises(hloom.HloomError, match=CUT_ALREADY) as caught:
+        microbatch(microbatch(module, 4), 2, batch=batch)
+    assert CUT_ALREADY in caught.value.message
+    assert caught.value.hint == "for 2 times as many, cut the program as it was before: microbatch(8)"

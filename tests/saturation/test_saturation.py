@@ -511,3 +511,62 @@ def test_a_called_graph_is_counted_once_however_many_lead_to_it(monkeypatch: pyt
     after, graphs = saturate(before)
     assert len(graphs) >= 19 and sum(counted) <= 3 * 20  # priced before and after one run
     assert_same_numbers(before, after)
+
+
+MOVED_TWICE = """body {{
+  s = (s32[], f32[64,32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64,32] get-tuple-element(s), index=1
+  o = s32[] constant(1)
+  j = s32[] add(i, o)
+  a = f32[64,32] {move}(x){option}
+  b = f32[64,32] negate(a)
+  y = f32[64,32] {move}(b){option}
+  ROOT t = (s32[], f32[64,32]) tuple(j, y)
+}}
+condition {{
+  s = (s32[], f32[64,32]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT p = pred[] compare(i, n), direction=LT
+}}
+ENTRY e {{
+  x = f32[64,32] parameter(0)
+  z = s32[] constant(0)
+  t = (s32[], f32[64,32]) tuple(z, x)
+  w = (s32[], f32[64,32]) while(t), condition=condition, body=body
+  ROOT y = f32[64,32] get-tuple-element(w), index=1
+}}"""
+
+
+@pytest.mark.parametrize("cost", ["flops", "bytes", "seconds"])
+def test_of_programs_of_equal_flops_the_faster_one_is_taken(cost: str):
+    """Moving elements takes no FLOPs: without a second measure a loop may well keep what only moves."""
+    before = hloom.parse(MOVED_TWICE.format(move="reverse", option=", dimensions={0}"))
+    after, graphs = saturate(before, cost=cost)
+    assert "reverse" not in opcodes(after["body"])
+    body = next(done for done in graphs if done.graph == "body")
+    assert cost != "flops" or math.floor(body.cost) == math.floor(body.cost_before), "no FLOP is saved"
+    assert_same_numbers(before, after)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_below"),
+    [((9, 5, 50), True), ((10, 4, 50), True), ((10, 5, 19), True), ((10, 5, 20), False), ((10, 6, 1), False),
+     ((11, 1, 1), False), ((10 + 1e-10, 4, 50), True)],
+)  # fmt: skip
+def test_cost_decides_then_seconds_then_the_number_of_nodes(size: tuple[float, float, int], is_below: bool):
+    assert saturation._Size(*size).is_below(saturation._Size(10, 5, 20)) is is_below
+
+
+def test_graphs_that_a_run_left_as_they_were_are_not_tried_again(monkeypatch: pytest.MonkeyPatch):
+    explored: list[str] = []
+    explore = saturation._Saturation._explore
+
+    def counting(self: Any, work: Exploration) -> tuple[int, bool]:
+        explored.append(work.egraph.graph.name)
+        return explore(self, work)
+
+    monkeypatch.setattr(saturation._Saturation, "_explore", counting)
+    saturate(hloom.parse(MOVED_TWICE.format(move="reverse", option=", dimensions={0}")), cost="flops")
+    assert explored.count("body") == 2 and explored.count("e") == 1

@@ -23,10 +23,11 @@ from hloom.microbatch.phases import Phase, phases_of
 from hloom.ops import OPS, only_yields
 from hloom.text import HloomError
 
+LOOP_BODY = "microbatch.body"
+"""What names of bodies of loops over slices begin with."""
 _PREDECESSORS = "control-predecessors"
 _COUNTER = dtype("s32")
 """The element type of the loop's counter."""
-
 
 class _View:
     """A dimension that is cut, apart from the equal parts before it: [6] in parts of 2 is [3,2], cut along the 2.
@@ -82,7 +83,7 @@ class _Writing:
         self.module = propagation.dataflow.module
         self.phases = phases_of(propagation)
         self.nodes = list(self.entry.nodes)
-        self.body = self.module.add_graph(self.module.unique_graph_name("microbatch.body"))
+        self.body = self.module.add_graph(self.module.unique_graph_name(LOOP_BODY))
         self.state = self.body.add_parameter(None, "state")
         self.inner, self.outer = Emitter(self.body), Emitter(self.entry)
         self.initial: list[Node] = []

@@ -10,13 +10,26 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hloom.analysis import called_computations
+from hloom.analysis import build_call_graph, called_computations, find_trip_counts
 from hloom.autodiff import Emitter
-from hloom.ir import DType, Graph, Module, ModuleLike, Node, Parameter, TensorType, TupleType, as_module, dtype, verify
+from hloom.ir import (
+    Apply,
+    DType,
+    Graph,
+    Module,
+    ModuleLike,
+    Node,
+    Parameter,
+    TensorType,
+    TupleType,
+    as_module,
+    dtype,
+    verify,
+)
 from hloom.microbatch.batch_propagation import BatchLinks, BatchPropagation
 from hloom.microbatch.batch_state import MixedExamples
 from hloom.microbatch.batched_indices import write_batching_dims
-from hloom.microbatch.loop import WrittenLoop, write_loop
+from hloom.microbatch.loop import LOOP_BODY, WrittenLoop, write_loop
 from hloom.microbatch.whole_values import compute_whole
 from hloom.passes import canonicalize_in_place, dce, is_loop_or_branch, register_pass
 from hloom.propagation import DataflowGraph
@@ -208,6 +221,28 @@ def _read_batch(text: str) -> Batch:
 
 def _write(module: Module, n: int, batch: Batch | None, accumulate: DType | None) -> tuple[dict[int, int], WrittenLoop]:
     """Rewrite a module, in place; by number the parameters that are cut and their dimensions, and the loop."""
+    before = _loop_over_slices(module)
+    try:
+        return _write_loop(module, n, batch, accumulate)
+    except HloomError as error:
+        if before is not None:
+            error.message += f"; {module.name} is cut into {before[1]} slices already, by the loop {before[0]}"
+            error.hint = f"for {n} times as many, cut the program as it was before: microbatch({n * before[1]})"
+        raise
+
+
+def _loop_over_slices(module: Module) -> tuple[str, int] | None:
+    """The loop that an earlier run wrote, and its slices; None where there is none."""
+    for node in module.entry.nodes:
+        if isinstance(node, Apply) and node.opcode == "while" and node.attributes["body"].name.startswith(LOOP_BODY):
+            count = find_trip_counts(build_call_graph(module), {})[node].count
+            return (node.name, count) if count else None
+    return None
+
+
+def _write_loop(
+    module: Module, n: int, batch: Batch | None, accumulate: DType | None
+) -> tuple[dict[int, int], WrittenLoop]:
     _prepare(module)
     dataflow = DataflowGraph(module)
     if batch is None:

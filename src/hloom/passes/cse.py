@@ -208,8 +208,16 @@ class ValueNumbering:
         """Number the graphs that a graph calls, as far as they have no number; their own callees must have one."""
         for callee in graph.callees():
             if callee not in self.class_of_graph:
-                contents = self._graph(callee) if callee.parent is None and callee.output is not None else None
-                self.class_of_graph[callee] = self.number(callee if contents is None else contents)
+                contents = self.contents(callee)
+                self.class_of_graph[callee] = self.number(callee) if contents is None else contents
+
+    def contents(self, graph: Graph) -> int | None:
+        """The number of all that a graph is, names left out; None where it uses what is outside.
+
+        Its callees must have numbers (`callees`).
+        """
+        contents = self._graph(graph) if graph.parent is None and graph.output is not None else None
+        return None if contents is None else self.number(contents)
 
     def _graph(self, graph: Graph) -> Hashable | None:
         """All that a graph is; None where it uses what is outside, or what nothing defines."""

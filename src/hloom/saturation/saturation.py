@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from hloom.analysis import DEFAULT_DEVICE, LOOPED, ComputeTime, Cost, CostAnalysis, Device, as_device, call_graph_of
@@ -146,15 +146,15 @@ def _saturate_in_place(
         raise HloomError(f"{nodes} nodes in {rounds} rounds: nothing can be tried", hint="give numbers above 0")
     if module.has_closures:
         raise HloomError(f"{module.name} has functions as values: saturation is for HLO")
-    device_of_costs = as_device(device)
     index = RuleIndex(_default_rules() if rules is None else _flat(rules))
     until = None if seconds is None else monotonic() + seconds
-    best = _size(module, cost, device_of_costs)
+    saturation = _Saturation(index, cost, as_device(device), nodes, rounds, until)
+    best = _size(module, cost, saturation.device)
     is_changed, done = False, list[SaturatedGraph]()
     for _ in range(MAX_RUNS):
         candidate = module.clone()
-        graphs = _run(candidate, index, cost, device_of_costs, nodes, rounds, until)
-        size = _size(candidate, cost, device_of_costs)
+        graphs = saturation.run(candidate)
+        size = _size(candidate, cost, saturation.device)
         if not size.is_below(best):
             return is_changed, done or graphs
         module.take(candidate)
@@ -163,29 +163,70 @@ def _saturate_in_place(
     return is_changed, done
 
 
-def _run(
-    module: Module,
-    index: RuleIndex,
-    cost: str | Callable[[Node], float],
-    device_of_costs: Device,
-    nodes: int,
-    rounds: int,
-    until: float | None,
-) -> list[SaturatedGraph]:
-    """Saturate every graph once, callees first."""
-    apply_in_place(module, ["simplify-xla"])
-    cse(module)
-    done: list[SaturatedGraph] = []
-    known: dict[Graph, Cost] = {}
-    numbering, effects = ValueNumbering(), SideEffects()
-    for graph in callees_first(module):
-        if _is_small(graph) or _is_fused(graph) or control_predecessors(graph) or not _is_complete(graph):
-            continue
-        costs = _Costs(graph, cost, device_of_costs, known)
-        egraph = EGraph(graph, numbering, effects)
-        done.append(_saturate_graph(egraph, index, costs, nodes, rounds, until))
-    dce(module)
-    return done
+@dataclass(slots=True)
+class _Saturation:
+    """Runs over modules with one set of rules, one cost and the same limits.
+
+    `settled` are graphs that a run left as they were, by the number of their contents: another run need not try them.
+    """
+
+    index: RuleIndex
+    cost: str | Callable[[Node], float]
+    device: Device
+    most_nodes: int
+    rounds: int
+    until: float | None
+    numbering: ValueNumbering = field(default_factory=ValueNumbering)
+    settled: dict[int, SaturatedGraph] = field(default_factory=dict)
+
+    def run(self, module: Module) -> list[SaturatedGraph]:
+        """Saturate every graph once, callees first."""
+        apply_in_place(module, ["simplify-xla"])
+        cse(module)
+        known: dict[Graph, Cost] = {}
+        effects = SideEffects()
+        done: list[SaturatedGraph] = []
+        for graph in callees_first(module):
+            self.numbering.callees(graph)
+            if not (_is_small(graph) or _is_fused(graph) or control_predecessors(graph)) and _is_complete(graph):
+                done.append(self._once(graph, effects, known))
+        dce(module)
+        return done
+
+    def _once(self, graph: Graph, effects: SideEffects, known: dict[Graph, Cost]) -> SaturatedGraph:
+        """Saturate a graph unless a run before left the same one as it was."""
+        before = self.numbering.contents(graph)
+        if before in self.settled:
+            return replace(self.settled[before], graph=graph.name, fired=Counter())
+        done = self._saturate(EGraph(graph, self.numbering, effects), _Costs(graph, self.cost, self.device, known))
+        if before is not None and before == self.numbering.contents(graph):
+            self.settled[before] = done
+        return done
+
+    def _saturate(self, egraph: EGraph, costs: _Costs) -> SaturatedGraph:
+        graph = egraph.graph
+        roots = [graph.root, *(node for node in graph.nodes if not egraph.effects.may_drop(node))]
+        before = sum(map(costs, graph.nodes))
+        program = list(graph.nodes)
+        work = Exploration(egraph, self.index, min(self.most_nodes, 10 * len(program) + 1_000), costs.are_given)
+        rounds_done, is_saturated = self._explore(work)
+        costs = costs.renewed()
+        chosen = extract(egraph, roots, costs, program, costs.seconds if costs.measure == "flops" else None)
+        _write(graph, egraph, chosen.choice)
+        return SaturatedGraph(
+            graph.name, egraph.size, rounds_done, is_saturated, before, chosen.cost, chosen.bound, work.fired
+        )
+
+    def _explore(self, work: Exploration) -> tuple[int, bool]:
+        """How many rounds were done, and whether nothing new could be said in the last."""
+        done = 0
+        while done < self.rounds and not work.is_exhausted and (self.until is None or monotonic() < self.until):
+            done += 1
+            if done <= SIBLING_ROUNDS:
+                work.merge_siblings()
+            if not work.run_round():
+                return done, not work.is_exhausted
+        return done, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,31 +264,6 @@ def _joined(before: Sequence[SaturatedGraph], after: Sequence[SaturatedGraph]) -
             done.cost_before = earlier[done.graph].cost_before
             done.fired.update(earlier[done.graph].fired)
     return list(after)
-
-
-def _saturate_graph(
-    egraph: EGraph, index: RuleIndex, costs: _Costs, most_nodes: int, rounds: int, until: float | None
-) -> SaturatedGraph:
-    graph = egraph.graph
-    roots = [graph.root, *(node for node in graph.nodes if not egraph.effects.may_drop(node))]
-    before = sum(map(costs, graph.nodes))
-    program = list(graph.nodes)
-    work = Exploration(egraph, index, min(most_nodes, 10 * len(program) + 1_000), costs.are_given)
-    rounds_done = 0
-    is_saturated = False
-    while rounds_done < rounds and not work.is_exhausted and (until is None or monotonic() < until):
-        rounds_done += 1
-        if rounds_done <= SIBLING_ROUNDS:
-            work.merge_siblings()
-        if not work.run_round():
-            is_saturated = not work.is_exhausted
-            break
-    costs = costs.renewed()
-    chosen = extract(egraph, roots, costs, program, costs.seconds if costs.measure == "flops" else None)
-    _write(graph, egraph, chosen.choice)
-    return SaturatedGraph(
-        graph.name, egraph.size, rounds_done, is_saturated, before, chosen.cost, chosen.bound, work.fired
-    )
 
 
 def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
