@@ -73,7 +73,7 @@ def test_diff_compares_what_was_measured(call: Call, files: tuple[Path, Path], t
         "before": pytest.approx(25e-6),
         "after": pytest.approx(50e-6),
         "change": pytest.approx(25e-6),
-        "noise": pytest.approx(1.4689705676e-05),
+        "noise": pytest.approx(4.9210514e-05),
     }
     refused = call("diff", module, module, "--profile", trace, tmp_path / "none")
     assert (refused.exit_code, refused.stdout) == (2, "")

@@ -140,12 +140,13 @@ def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:
     named = [Path(path) for path in os.environ.get(VARIABLE, "").split(os.pathsep) if path]
     known: dict[str, Device] = {}
     for path in (OWN_FILE, *named, *([Path(file)] if file is not None else [])):
-        known |= _own() if path == OWN_FILE else _read(path)
+        known |= shipped_devices() if path == OWN_FILE else _read(path)
     return known
 
 
 @lru_cache(1)
-def _own() -> dict[str, Device]:
+def shipped_devices() -> dict[str, Device]:
+    """The devices of the package's own file, by name."""
     return _read(OWN_FILE)
 
 

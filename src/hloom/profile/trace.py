@@ -35,7 +35,8 @@ MOST_EVENTS = 20_000_000
 HINT = "a trace is what jax.profiler.trace(DIR) writes: DIR/plugins/profile/*/*.xplane.pb"
 OPS_LINE = "XLA Ops"
 METADATA_PLANE = "/host:metadata"
-DEVICE_TYPE = "device_type_string"
+TITLES = ("device_type_string", "gpu_device_name")
+"""Statistics of a device's plane that name it (xla/tsl/profiler/utils/xplane_schema.cc): of TPUs, and some of GPUs."""
 MOST_TITLE = 100
 """How many characters of a device's title are kept."""
 _PROGRAM = re.compile(r"^(.*)\(([0-9]{1,20})\)$")
@@ -60,18 +61,37 @@ class OpEvent(NamedTuple):
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlaneDevice:
+    """What the plane of a device says of it: a title, as in `TPU v4`, or a GPU's vendor, compute capability, number of
+    cores and bytes of memory; empty and 0 for what it does not say.
+    """
+
+    title: str = ""
+    vendor: str = ""
+    capability: tuple[int, int] = (0, 0)
+    cores: int = 0
+    memory: int = 0
+
+    def __str__(self) -> str:
+        if self.title or not self.vendor:
+            return self.title
+        major, minor = self.capability
+        return f"a {self.vendor} GPU of compute capability {major}.{minor}, {self.cores} cores, {self.memory:,} B"
+
+
 @dataclass(slots=True)
 class ProfilerTrace:
     """The events of instructions by program, and the optimised programs as HloProto, where the trace has them.
 
-    `device_type` is what the profiler calls the device, as in `NVIDIA H100 80GB HBM3`; empty where it does not say.
+    `devices` is what is known of the devices that events name.
     """
 
     path: str
     programs: dict[ProgramId, list[OpEvent]] = field(default_factory=dict)
     protos: dict[ProgramId, bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    device_type: str = ""
+    devices: dict[str, PlaneDevice] = field(default_factory=dict)
 
     def proto(self, program: ProgramId) -> bytes | None:
         """The optimised program; of several of one name only that with the number."""
@@ -99,7 +119,7 @@ def read_trace(path: str | os.PathLike[str]) -> ProfilerTrace:
         for plane in space.planes:
             if plane.name == METADATA_PLANE:
                 trace.protos.update(_protos(plane))
-            trace.device_type = trace.device_type or _device_type(plane)
+            trace.devices[f"{prefix}{plane.name}"] = _plane_device(plane)
             for program, event in _plane_events(plane, prefix):
                 trace.programs.setdefault(program, []).append(event)
                 count += 1
@@ -130,12 +150,28 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _device_type(plane: Any) -> str:
-    """What the plane of a GPU or TPU says that it is (kDeviceTypeString in xla/tsl/profiler/utils/xplane_schema.cc)."""
-    names = {key for key, metadata in plane.stat_metadata.items() if metadata.name == DEVICE_TYPE}
-    stats = (stat for stat in plane.stats if stat.metadata_id in names)
-    texts = (stat.str_value or plane.stat_metadata[stat.ref_value].name for stat in stats)
-    return next(texts, "")[:MOST_TITLE]
+def _plane_device(plane: Any) -> PlaneDevice:
+    """What the plane of a GPU or TPU says that it is (GetDeviceCapabilities in cupti_collector.cc and its like)."""
+    names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
+    stats: dict[str, Any] = {}
+    for stat in plane.stats:
+        form = stat.WhichOneof("value")
+        if form is not None:
+            value = getattr(stat, form)
+            stats[names.get(stat.metadata_id, "")] = names.get(value, "") if form == "ref_value" else value
+    titles = (stats[name] for name in TITLES if isinstance(stats.get(name), str))
+    vendor = stats.get("device_vendor")
+    major, minor, cores, memory = (
+        value if isinstance(value := stats.get(name), int) else 0
+        for name in ("compute_cap_major", "compute_cap_minor", "core_count", "memory_size")
+    )
+    return PlaneDevice(
+        title=next((title for title in titles if title), "")[:MOST_TITLE],
+        vendor=vendor[:MOST_TITLE] if isinstance(vendor, str) else "",
+        capability=(major, minor),
+        cores=cores,
+        memory=memory,
+    )
 
 
 def _protos(plane: Any) -> Iterator[tuple[ProgramId, bytes]]:
