@@ -283,6 +283,15 @@ def test_data_that_grow_too_much_are_refused_early(pack):
     assert taken < len(data) / 2, error.message
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("data", [b"", DATA, os.urandom(300_000)], ids=["nothing", "text", "noise"])
+def test_data_that_were_cut_are_refused(pack, data: bytes):
+    """A file that was not copied as a whole is not a smaller program."""
+    packed = pack(data)
+    for cut in {1, 2, 3, 4, len(packed) // 2}:
+        assert "the compressed data are damaged" in refused(packed[:-cut]).message, cut
+
+
 def test_several_packed_pieces_are_one_text():
     halves = DATA[:30], DATA[30:]
     assert equal(load(b"".join(map(gzip.compress, halves))), PLAIN)

@@ -15,6 +15,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PIECE = 1 << 20
 """How many bytes are unpacked between two looks at the limits."""
+PACKED_PIECE = 1 << 10
+"""How many bytes of zstd are unpacked at once: 4 of them may become 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,41 @@ def _opening(data: bytes) -> Callable[[IO[bytes]], Any] | None:
     if data.startswith(GZIP_MAGIC):
         return lambda stream: gzip.GzipFile(fileobj=stream)
     if data.startswith(ZSTD_MAGIC):
-        return lambda stream: _zstandard().ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+        return _ZstdStream
     return None
+
+
+class _ZstdStream:
+    """What a stream of zstd frames holds; raises EOFError where the last frame has no end.
+
+    zstandard's own stream_reader takes the end of a cut file for the end of its data.
+    """
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self.packed = packed
+        self.decompressor = _zstandard().ZstdDecompressor()
+        self.frame = None
+
+    def __enter__(self) -> _ZstdStream:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.frame = None
+
+    def read(self, size: int) -> bytes:
+        """What the next bytes unpack to, whatever its size; nothing at the end."""
+        del size
+        while data := self.packed.read(PACKED_PIECE):
+            self.frame = self.frame or self.decompressor.decompressobj()
+            unpacked = self.frame.decompress(data)
+            if self.frame.eof:
+                self.packed.seek(-len(self.frame.unused_data), io.SEEK_CUR)
+                self.frame = None
+            if unpacked:
+                return unpacked
+        if self.frame is not None:
+            raise EOFError("the last zstd frame has no end")
+        return b""
 
 
 def _read(stream: IO[bytes], packed: IO[bytes], name: str, limits: Limits) -> bytes:
