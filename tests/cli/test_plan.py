@@ -216,4 +216,4 @@ def test_what_is_no_program_and_no_plan(call: Call, layers: Path, tmp_path: Path
     (tmp_path / "plan.json").write_text('{"params": 3}')
     result = call("plan", layers, "--mesh", MESH, "--like", tmp_path / "plan.json")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: this is no plan\n")
+    assert result.stderr.startswith(f"error: {tmp_path / 'plan.json'}: this is no plan\n")

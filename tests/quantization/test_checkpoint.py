@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -140,3 +143,20 @@ def test_a_checkpoint_is_converted(tmp_path: Path):
     inputs = [small["bias"], small["down"], small["up"], arrays[3], small["down.scale"], small["up.scale"]]
     assert (hloom.run(made.module, inputs).outputs[0] == hloom.run(made.module, made.convert(arrays)).outputs[0]).all()
     assert (tmp_path / "small.safetensors").stat().st_size < (tmp_path / "model.safetensors").stat().st_size / 1.5
+
+
+def test_an_array_larger_than_its_parameter_is_refused_before_it_is_read(tmp_path: Path):
+    """A gigabyte of zeros, which take a megabyte in the archive."""
+    program = hloom.parse("ENTRY e { x = f32[4] parameter(0) w.1 = f32[4,2] parameter(1) ROOT d = f32[2] dot(x, w.1), lhs_contracting_dims={0}, rhs_contracting_dims={0} }")
+    for names in (("x", "w"), ("arr_0", "arr_1"), ("x", "1")):
+        with zipfile.ZipFile(tmp_path / "large.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, shape in zip(names, ((4,), (1 << 16, 1 << 12)), strict=True):
+                with archive.open(f"{name}.npy", "w") as entry:
+                    np.lib.format.write_array_header_1_0(entry, {"descr": "<f4", "fortran_order": False, "shape": shape})
+                    for _ in range(max(1, 4 * math.prod(shape) >> 20)):
+                        entry.write(bytes(min(4 * math.prod(shape), 1 << 20)))
+        tracemalloc.start()
+        with pytest.raises(HloomError, match=r"large.npz: array \w+ is float32\[65536, 4096\], the program takes f32\[4,2\]"):
+            load_checkpoint(tmp_path / "large.npz", program)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        tracemalloc.stop()

@@ -53,4 +53,7 @@ def load_plan(path: str | os.PathLike[str], module: Module | None = None) -> Pla
         raise HloomError(f"{path} holds no plan: {problem}") from None
     except RecursionError:
         raise HloomError(f"{path} holds no plan: its values nest too deep") from None
-    return plan_from_json(value, module, Path(path).name)
+    try:
+        return plan_from_json(value, module, Path(path).name)
+    except HloomError as problem:
+        raise HloomError(f"{path}: {problem.message}", problem.location, problem.hint) from None

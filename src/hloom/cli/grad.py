@@ -20,7 +20,7 @@ from hloom.cli.user_passes import load_passes
 from hloom.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
-from hloom.runtime import load_arrays
+from hloom.runtime import open_arrays
 from hloom.testing import DerivativeCheck, check_derivatives
 from hloom.text import HloomError
 
@@ -108,7 +108,7 @@ def command(
         if not raw:
             apply_in_place(derivative, CLEAN)
     if check:
-        arrays = None if inputs is None else load_arrays(inputs)
+        arrays = None if inputs is None else open_arrays(inputs)
         with progress("checking"):
             checks = check_derivatives(
                 program, chosen, of=of, stop=stop, seed=seed or 0, inputs=arrays,

@@ -18,7 +18,7 @@ import click
 from hloom.cli.options import STDOUT
 from hloom.cli.streams import writing_stdout
 from hloom.hlo import write_whole
-from hloom.text import HloomError, visible, visible_json
+from hloom.text import HloomError, readable, visible, visible_json
 
 
 def write_text(text: str, output: Path | None) -> None:
@@ -43,7 +43,7 @@ def write_json(value: Any, output: Path | None) -> None:
 
 def write_note(text: str) -> None:
     """Write a message to the standard error."""
-    click.echo(visible(text), err=True)
+    click.echo(readable(text), err=True)
 
 
 def check_folder(output: Path) -> None:

@@ -64,6 +64,9 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> None:
         chosen = None if name is None else device(name, listed)
+        if name is None and listed is not None:  # it may have other rates of the default one
+            default = device(DEFAULT_DEVICE, listed)
+            chosen = default if profile is None else None
         trip_counts = dict(map(trip, trips))
 
         def make_page() -> str:

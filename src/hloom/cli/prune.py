@@ -148,7 +148,7 @@ def command(
             check_suffix(path)
     program = read_program(source)
     given = checkpoints[0] if checkpoints is not None else weights
-    known: Mapping[str, Any] | None = None if given is None else load_checkpoint(given)
+    known: Mapping[str, Any] | None = None if given is None else load_checkpoint(given, program)
     guessed = None if given is not None else random_arrays(program, seed or 0)
     chosen: dict[str, Any] = {
         "opcodes": names_of(opcodes) or [],
@@ -215,7 +215,7 @@ def _arrays(
 
 def _inputs(program: Module, path: Path, known: Mapping[str, Any] | None) -> Sequence[Any]:
     """All arrays of the program: those of a file, and the weights for those that it does not have."""
-    arrays = arrays_in_order(load_checkpoint(path))
+    arrays = arrays_in_order(load_checkpoint(path, program))
     if isinstance(arrays, list):
         return arrays
     names = ParameterNames(program.entry.parameters)

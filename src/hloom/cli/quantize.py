@@ -225,7 +225,7 @@ def command(
         result = report(made, steps[0] if check else None, further=steps[1:], device=device)
     if checkpoints is not None:
         with progress("converting"):
-            save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0])))
+            save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0], program)))
     roundings = [rounder.rounding for rounder in made.rounders.values() if isinstance(rounder, GptqRounder)]
     shown = [*_choice_tables(choice), *tables(result), *_rounding_table([one for one in roundings if one is not None])]
     if output not in (None, STDOUT):
@@ -319,7 +319,7 @@ def _arrays(made: Quantization, inputs: Sequence[Path], seed: int) -> list[Seque
 
 
 def _inputs(program: Module, path: Path) -> Sequence[Any]:
-    arrays = arrays_in_order(load_checkpoint(path))
+    arrays = arrays_in_order(load_checkpoint(path, program))
     return arrays if isinstance(arrays, list) else inputs_in_order(program, arrays)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import ModuleType
 from hloom.passes import PASSES, Pass, rules_pass
 from hloom.rewrite import EXECUTED, Family, Rule, call_name
 from hloom.runtime import location_of
-from hloom.text import HloomError, Location, read_limited
+from hloom.text import HloomError, Source, read_limited
 
 SOURCE_BYTES = 1 << 24
 """The largest file that is executed."""
@@ -67,9 +68,8 @@ def _execute(path: Path) -> ModuleType:
     except HloomError:
         raise
     except SyntaxError as error:
-        column = error.offset or 1
-        location = Location(str(path), error.lineno or 1, column, (error.text or "").rstrip("\n"), column - 1)
-        raise HloomError(error.msg, location) from None
+        shown = Source((error.text or "").rstrip("\n"), str(path)).location((error.offset or 1) - 1)
+        raise HloomError(error.msg, replace(shown, line=error.lineno or 1)) from None
     except Exception as error:
         raise _failure(path, error) from error
     return module

@@ -62,6 +62,8 @@ def load_fit(path: str | os.PathLike[str]) -> Combination:
     module = load(folder / PROGRAM)
     try:
         return _read(value["best"], value, module)
+    except HloomError as problem:
+        raise HloomError(f"{file}: {problem.message}", problem.location, problem.hint) from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         raise HloomError(f"{file} holds no combination: {problem!r}", hint="write it again with hloom fit -o") from None
 

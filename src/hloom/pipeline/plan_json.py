@@ -50,7 +50,7 @@ def load_plan(path: str | os.PathLike[str]) -> PipelinePlan:
         raise InvalidPlan(f"{path} holds no plan of a pipeline: its values nest too deep") from None
     try:
         return plan_from_json(value)
-    except InvalidPlan as problem:
+    except HloomError as problem:
         raise InvalidPlan(f"{path}: {problem.message}", hint=problem.hint) from None
 
 

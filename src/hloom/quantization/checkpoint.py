@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from hloom.hlo import replacing
+from hloom.ir import Module, TensorType
+from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.safetensors import load_safetensors, save_safetensors
-from hloom.runtime import load_arrays, save_arrays
+from hloom.runtime import StoredArray, open_arrays, save_arrays
 from hloom.text import HloomError
 
 SUFFIXES = (".npz", ".safetensors")
@@ -21,10 +25,36 @@ def check_suffix(path: str | Path) -> None:
         raise HloomError(f"'{path}' does not end in {' or '.join(SUFFIXES)}")
 
 
-def load_checkpoint(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a file, by name."""
+def load_checkpoint(path: str | Path, program: Module | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a file, by name.
+
+    Raises HloomError where one, named after a parameter of the program or in the order of all of them, has more
+    elements than that: before it is read, since an archive of a few bytes may hold gigabytes.
+    """
     check_suffix(path)
-    return load_safetensors(path) if Path(path).suffix.lower() == ".safetensors" else load_arrays(path)
+    if Path(path).suffix.lower() == ".safetensors":  # which is not packed
+        return load_safetensors(path)
+    stored = open_arrays(path)
+    if program is not None:
+        _check_sizes(stored, program)
+    return {name: np.asarray(array) for name, array in stored.items()}
+
+
+def _check_sizes(stored: Mapping[str, StoredArray], program: Module) -> None:
+    parameters = program.entry.parameters
+    is_listed = all(name == f"arr_{number}" for number, name in enumerate(stored))
+    names = ParameterNames(parameters)
+    for number, (name, array) in enumerate(stored.items()):
+        parameter = None
+        if is_listed:
+            parameter = parameters[number] if number < len(parameters) else None
+        else:
+            with suppress(HloomError):  # of a name that several parameters have: whoever needs it says so
+                parameter = names.get(name)
+        taken = None if parameter is None else parameter.type
+        if isinstance(taken, TensorType) and taken.is_static and math.prod(array.shape) > taken.element_count:
+            described = f"{array.dtype}{list(array.shape)}"
+            raise HloomError(f"{array.path}: array {name} is {described}, the program takes {taken}")
 
 
 def save_checkpoint(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -84,7 +84,8 @@ def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
     rules = data.get("rules") if is_object(data) and data.get("format") == FORMAT else None
     if not is_list(rules):
         raise RuleError(f"{name} is no file of rules", hint=f'it must hold {{"format": "{FORMAT}", "rules": [...]}}')
-    return [_located(rule, f"rules[{index}]", rows) for index, rule in enumerate(rules)]
+    where = "" if is_text else f"{name}: "
+    return [_located(rule, f"{where}rules[{index}]", rows) for index, rule in enumerate(rules)]
 
 
 def same_rule(a: Rule, b: Rule) -> bool:

@@ -32,6 +32,7 @@ from hloom.text.source import Source as Source
 from hloom.text.source import Unattainable as Unattainable
 from hloom.text.source import Unsupported as Unsupported
 from hloom.text.strings import escape as escape
+from hloom.text.strings import readable as readable
 from hloom.text.strings import unescape as unescape
 from hloom.text.strings import visible as visible
 from hloom.text.strings import visible_json as visible_json

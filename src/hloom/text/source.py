@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hloom.text.strings import visible
+from hloom.text.strings import readable
 
 WINDOW = 160
 """How many characters of a source line an error shows; longer lines are cut around the column."""
@@ -67,7 +67,7 @@ class HloomError(Exception):
             lines.append(self.location.show())
         if self.hint:
             lines.append(f"  {self.hint}")
-        return visible("\n".join(lines))
+        return readable("\n".join(lines))
 
 
 class ParseError(HloomError):
@@ -86,4 +86,4 @@ class HloomWarning(UserWarning):
     """Something was kept that hloom does not understand."""
 
     def __str__(self) -> str:
-        return visible(super().__str__())
+        return readable(super().__str__())

@@ -81,6 +81,24 @@ def visible(text: str) -> str:
     return text if text.isprintable() else HIDDEN.sub(_octal, text)
 
 
+MOST_OF_LINE = 2_000
+"""How many characters of a line are shown; a name may have millions, and what a library says of it, too."""
+
+
+def readable(text: str) -> str:
+    """A message whose long lines are cut in their middle, visible."""
+    if len(text) > MOST_OF_LINE:
+        text = "\n".join(map(_cut_line, text.split("\n")))
+    return visible(text)
+
+
+def _cut_line(line: str) -> str:
+    if len(line) <= MOST_OF_LINE:
+        return line
+    half = MOST_OF_LINE // 2
+    return f"{line[:half]} ... {line[-half:]}"
+
+
 def visible_json(text: str) -> str:
     r"""JSON with its own escapes in the place of these characters: it holds the same strings.
 
