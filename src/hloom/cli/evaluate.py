@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from hloom.analysis import bytes_of
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
+from hloom.cli.quantities import Size
 from hloom.cli.run import (
     arrays_in_order,
     check_output,
@@ -42,6 +42,7 @@ DRAWING_BYTES = 16
 @click.option(
     "--memory",
     metavar="SIZE",
+    type=Size(),
     default=f"{MOST_BYTES >> 30}GiB",
     show_default=True,
     help="Hold no more than this, estimated from above: 80GiB, 500MB, bytes.",
@@ -53,7 +54,7 @@ def command(
     inputs: Path | None,
     seed: int | None,
     steps: int,
-    memory: str,
+    memory: int,
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -72,13 +73,12 @@ def command(
     """
     if inputs is not None and seed is not None:
         raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
-    most_bytes = _bytes(memory)
     check_output(output, json_output)
     program = read_program(source)
     verify(program)
-    arrays = drawn(program, seed or 0, most_bytes) if inputs is None else arrays_in_order(open_arrays(inputs))
+    arrays = drawn(program, seed or 0, memory) if inputs is None else arrays_in_order(open_arrays(inputs))
     with progress(f"evaluating {source.file}"):
-        outputs = evaluate(program, arrays, steps=steps, memory=most_bytes)
+        outputs = evaluate(program, arrays, steps=steps, memory=memory)
     if output is not None:
         save_outputs(output, outputs)
     rows = output_rows(outputs)
@@ -89,13 +89,6 @@ def command(
         note_tables(output_tables(rows, origin))
     else:
         write_tables(output_tables(rows, origin), None)
-
-
-def _bytes(size: str) -> int:
-    try:
-        return bytes_of(size)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--memory") from None
 
 
 def drawn(module: Module, seed: int, most_bytes: int, hint: str = "--memory allows more") -> list[np.ndarray]:

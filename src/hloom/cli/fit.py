@@ -15,6 +15,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_note
+from hloom.cli.quantities import Size
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
@@ -30,7 +31,10 @@ SHOWN = 8
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
     help="Device whose rates to use.",
 )  # fmt: skip
-@click.option("--memory", metavar="SIZE", help="Bytes a device may hold: 16GiB. By default all that it has.")
+@click.option(
+    "--memory", metavar="SIZE", type=Size(is_capacity=True),
+    help="Bytes a device may hold: 16GiB. By default all that it has.",
+)
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is proposed.")
 @click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")
 @click.option("--measure", type=click.IntRange(min=0), default=0, metavar="K", help="Compile the best K with XLA.")
@@ -44,7 +48,7 @@ def command(
     source: ModuleSource,
     devices: int,
     device: str,
-    memory: str | None,
+    memory: int | None,
     batch: tuple[str, ...],
     microbatches: str | None,
     measure: int,

@@ -17,7 +17,7 @@ from hloom.cli.exit_status import INTERRUPTED, TROUBLE, message_of, status_of
 from hloom.cli.interrupt import MESSAGE, end_after_interrupt
 from hloom.cli.output import write_note
 from hloom.cli.streams import replace_closed_streams, writing_stdout
-from hloom.text import HloomError, visible
+from hloom.text import HloomError, readable
 
 COMMANDS = {
     "inspect": "What is in a module: computations, opcodes, sizes, calls.",
@@ -91,7 +91,7 @@ class Commands(click.Group):
         except (HloomError, MemoryError) as error:
             _fail(ctx, error)
         except click.ClickException as error:  # it shows what was typed, perhaps by a shell that completes file names
-            error.message = visible(error.message)  # pyright: ignore[reportAttributeAccessIssue]
+            error.message = readable(error.message)  # pyright: ignore[reportAttributeAccessIssue]
             raise
         except KeyboardInterrupt:
             write_note(MESSAGE)

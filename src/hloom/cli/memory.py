@@ -10,12 +10,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import LiveBuffer, MemoryReport, bytes_of
+from hloom.analysis import LiveBuffer, MemoryReport
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import characters, png, svg
+from hloom.cli.quantities import Size
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.hlo import write_whole
 from hloom.xla_cpu import SCHEDULES, memory
@@ -27,7 +28,9 @@ WRITERS = {".svg": svg, ".png": png}
 
 @click.command("memory")
 @optimised_file_argument
-@click.option("--budget", metavar="SIZE", help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.")
+@click.option(
+    "--budget", metavar="SIZE", type=Size(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
+)
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
 @json_option("Write JSON: sizes, the buffers alive at the peak, the timeline.")
@@ -36,7 +39,7 @@ WRITERS = {".svg": svg, ".png": png}
 def command(
     context: click.Context,
     source: ModuleSource,
-    budget: str | None,
+    budget: int | None,
     schedule: str | None,
     top: int,
     json_output: bool,
@@ -55,7 +58,6 @@ def command(
       hloom memory step.hlo --schedule text -o timeline.svg
       hloom memory step.hlo --json | jq '.at_peak[0]'
     """
-    limit = _limit(budget)
     writer = WRITERS.get(output.suffix.lower()) if output is not None else None
     if output is not None and writer is None and not json_output:
         raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(WRITERS)}", param_hint="-o")
@@ -64,23 +66,14 @@ def command(
     with progress("placing buffers"):
         report = memory(program, schedule=schedule)
     if json_output:
-        verdict = {} if limit is None else {"budget": limit, "fits": report.fits(limit)}
+        verdict = {} if budget is None else {"budget": budget, "fits": report.fits(budget)}
         write_json({**report.to_json(), **verdict}, output)
     else:
         if output is not None and writer is not None:
-            write_whole(output, writer(report, limit))
-        write_tables(tables(report, limit, top), None)
-    if limit is not None and not report.fits(limit):
+            write_whole(output, writer(report, budget))
+        write_tables(tables(report, budget, top), None)
+    if budget is not None and not report.fits(budget):
         context.exit(NO)
-
-
-def _limit(budget: str | None) -> int | None:
-    if budget is None:
-        return None
-    try:
-        return bytes_of(budget)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--budget") from None
 
 
 def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINES) -> Iterator[RenderableType]:

@@ -16,12 +16,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE, bytes_of, device
+from hloom.analysis import DEFAULT_DEVICE, device
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json
+from hloom.cli.quantities import Size
 from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
 from hloom.hlo import to_text
 from hloom.ir import Module
@@ -63,7 +64,9 @@ class ScheduleResult:
 @click.option("--stages", metavar="N", type=click.IntRange(min=1), help="So many stages, not the best number.")
 @click.option("--microbatches", metavar="M", type=click.IntRange(min=1), help="So many, not the best number.")
 @click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
-@click.option("--memory", metavar="SIZE", help="Bytes a device may hold, 16GiB, not what it has.")
+@click.option(
+    "--memory", metavar="SIZE", type=Size(is_capacity=True), help="Bytes a device may hold, 16GiB, not what it has.",
+)
 @click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @json_option("Write JSON: the plan, its stages, and the plans of all schedules.")
@@ -75,7 +78,7 @@ def command(
     stages: int | None,
     microbatches: int | None,
     schedule: str | None,
-    memory: str | None,
+    memory: int | None,
     batches: tuple[str, ...],
     trips: tuple[str, ...],
     json_output: bool,
@@ -99,7 +102,7 @@ def command(
     if output is not None:
         _check_output(output)
     known = device(name)
-    machine = Machine.of(known, count, _parse_size(memory))
+    machine = Machine.of(known, count, memory)
     batch = _parse_batches(batches)
     loops = dict(map(trip, trips))
     module = read_program(source)
@@ -145,16 +148,6 @@ def _planned(
     if len(problems) == len(results):
         raise problems[0]
     return results
-
-
-def _parse_size(text: str | None) -> float | None:
-    try:
-        size = None if text is None else bytes_of(text)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--memory") from None
-    if size == 0:
-        raise click.BadParameter("a device cannot hold 0 bytes", param_hint="--memory")
-    return size
 
 
 def _parse_batches(texts: Sequence[str]) -> dict[str | int, int] | None:

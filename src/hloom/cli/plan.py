@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from hloom.analysis import bytes_of
 from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
 from hloom.cli.completion import complete_device
 from hloom.cli.exit_status import NO
@@ -17,6 +16,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.plan_report import record, tables
+from hloom.cli.quantities import Number, Size
 from hloom.cli.tables import note_tables, write_tables
 from hloom.hlo import to_text
 from hloom.planner import ENTRY, Forbidden
@@ -29,7 +29,9 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that constrain a plan."""
     for option in reversed(
         (
-            click.option("--memory", metavar="SIZE", help="Bytes a device may hold: 80GiB."),
+            click.option(
+                "--memory", metavar="SIZE", type=Size(is_capacity=True), help="Bytes a device may hold: 80GiB.",
+            ),
             click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix a value's spec: x=[data,-]."),
             click.option("--like", metavar="PLAN", type=click.Path(path_type=Path), help="Keep to this plan.json."),
             click.option(
@@ -56,7 +58,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
 @click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=math.inf, help="Cut solutions short after so long.")
+@click.option("--seconds", type=Number(min=0.1), default=math.inf, help="Cut solutions short after so long.")
 @click.option(
     "--measure",
     metavar="K",
@@ -70,7 +72,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
 @click.option("--run", "runs", is_flag=True, help="Run it on virtual devices and compare with one device.")
 @click.option(
-    "--timeout", metavar="S", type=click.FloatRange(min=1), default=600, show_default=True, help="Seconds for a run."
+    "--timeout", metavar="S", type=Number(min=1), default=600, show_default=True, help="Seconds for a run."
 )
 @json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
 @output_option("Write the plan: .json for JSON, .hlo for the annotated HLO.", keeps_stdout=True)
@@ -83,7 +85,7 @@ def command(
     runs: bool,
     json_output: bool,
     output: Path | None,
-    memory: str | None,
+    memory: int | None,
     pins: tuple[str, ...],
     forbidden: tuple[str, ...],
     like: Path | None,
@@ -106,7 +108,7 @@ def command(
         check_folder(output)
         check_plan_path(output)
     asked = {
-        "memory": _parse_size(memory),
+        "memory": memory,
         "pins": _parse_pins(pins),
         "forbidden": list(map(_parse_forbidden, forbidden)),
     }
@@ -134,16 +136,6 @@ def command(
         write_tables(tables(planned, comparison, is_full=explain), None)
     if planned.chosen.missing_bytes > 0 or (comparison is not None and comparison.differences):
         context.exit(NO)
-
-
-def _parse_size(text: str | None) -> int | None:
-    try:
-        size = None if text is None else bytes_of(text)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--memory") from None
-    if size == 0:
-        raise click.BadParameter("a device cannot hold 0 bytes", param_hint="--memory")
-    return size
 
 
 def _parse_pins(texts: Sequence[str]) -> dict[str, Spec]:

@@ -12,11 +12,12 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE, bytes_of
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.quantities import Number, Size
 from hloom.cli.run import arrays_in_order
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
 from hloom.cli.weight_tables import (
@@ -105,11 +106,15 @@ ALPHA = AlphaType()
 @click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
 @click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
 @click.option(
-    "--percentile", type=click.FloatRange(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
+    "--percentile", type=Number(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
 )
 @click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
-@click.option("--error-budget", type=float, metavar="E", help="Formats by weight: fewest bytes within an output error.")
-@click.option("--bytes-budget", metavar="SIZE", help="Formats by weight: the least error within 80MB of weights.")
+@click.option(
+    "--error-budget", type=Number(), metavar="E", help="Formats by weight: fewest bytes within an output error.",
+)
+@click.option(
+    "--bytes-budget", metavar="SIZE", type=Size(), help="Formats by weight: the least error within 80MB of weights.",
+)
 @click.option("--choices", metavar="NAMES", help=f"Formats for budgets.  [default: {','.join(FORMATS_TO_TRY)}]")
 @click.option("--cache", "cache_format", metavar="FORMAT", help="Of KV caches: int8, e4m3, int4:32, ...")
 @click.option("--cache-only", metavar="NAMES", help="Only these caches, by name, number or path.")
@@ -148,7 +153,7 @@ def command(
     percentile: float | None,
     method: str,
     error_budget: float | None,
-    bytes_budget: str | None,
+    bytes_budget: int | None,
     choices: str | None,
     cache_format: str | None,
     cache_only: str | None,
@@ -279,7 +284,7 @@ def _caches(cache: str | None, only: str | None) -> str | dict[str, str] | None:
 
 
 def _budget(
-    error: float | None, size: str | None, choices: str | None, activations: str | None
+    error: float | None, size: int | None, choices: str | None, activations: str | None
 ) -> dict[str, float | int]:
     """What formats are chosen for, if they are."""
     if error is None and size is None:
@@ -293,10 +298,7 @@ def _budget(
     if error is not None:
         return {"error": error}
     assert size is not None, "one is given"
-    try:
-        return {"bytes": bytes_of(size)}
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--bytes-budget") from None
+    return {"bytes": size}
 
 
 def _check_choice(choice: FormatChoice) -> None:

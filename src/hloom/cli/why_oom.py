@@ -12,10 +12,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import bytes_of
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json
+from hloom.cli.quantities import Size
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.hlo import STDIN, decompress, read_bytes
 from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, is_error_text, why_dump_oom, why_oom
@@ -29,7 +29,10 @@ TEXT_BYTES = 1 << 26
 
 @click.command("why-oom")
 @file_argument
-@click.option("--memory", metavar="SIZE", help="What the device has: 16GiB. An error's text may say it.")
+@click.option(
+    "--memory", metavar="SIZE", type=Size(is_capacity=True),
+    help="What the device has: 16GiB. An error's text may say it.",
+)
 @click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is looked for.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
@@ -37,7 +40,7 @@ TEXT_BYTES = 1 << 26
 @output_option("Write into this file, whole or not at all.")
 def command(
     source: ModuleSource,
-    memory: str | None,
+    memory: int | None,
     quick: bool,
     batch: tuple[str, ...],
     top: int,
@@ -57,21 +60,13 @@ def command(
       hloom why-oom dump/ --quick
       jq -r .error log.json | hloom why-oom - --json
     """
-    limit = _limit(memory)
     if output is not None:
         check_folder(output)
-    report = _report(source, limit, quick, " ".join(batch) or None)
+    report = _report(source, memory, quick, " ".join(batch) or None)
     if json_output:
         write_json(report.to_json(), output)
     else:
         write_tables(tables(report, top, is_tried=not quick), output)
-
-
-def _limit(memory: str | None) -> int | None:
-    try:
-        return None if memory is None else bytes_of(memory)
-    except ValueError as problem:
-        raise click.BadParameter(str(problem), param_hint="--memory") from None
 
 
 def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:

@@ -1,0 +1,38 @@
+"""The numbers and sizes that options take: finite ones, and sizes with their units, alike in all subcommands."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from hloom.analysis import bytes_of
+
+
+class Number(click.FloatRange):
+    """A number, not infinite and not NaN, which no comparison with a tolerance or a limit would notice."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if isinstance(value, str) and not math.isfinite(number):
+            self.fail(f"{value[:40]} is not a finite number", param, ctx)
+        return number
+
+
+class Size(click.ParamType):
+    """A number of bytes with its unit: `80GiB`; `is_capacity` says that it is of something that holds them."""
+
+    name = "size"
+
+    def __init__(self, *, is_capacity: bool = False) -> None:
+        self.is_capacity = is_capacity
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            size = bytes_of(value) if isinstance(value, str) else value
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+        if size == 0 and self.is_capacity:
+            self.fail("a device cannot hold 0 bytes", param, ctx)
+        return size
