@@ -5,6 +5,8 @@ Covers `quantities.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 
@@ -16,6 +18,7 @@ from tests.cli.conftest import Call
 CONTEXT = click.Context(main)
 SIZES = {"80GiB": 80 << 30, "500MB": 500_000_000, "1.5 k": 1500, "16B": 16, "4096": 4096}
 NO_SIZES = ("16", "1e3", "-5", "-1GiB", "nan", "inf", "1e400GB", "9" * 5000 + "GB", "", "16bytes", "1_6B")
+LONG = "9" * 5_000
 NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "NaN", "infinity", "", "x")
 
 
@@ -70,3 +73,31 @@ def test_a_small_number_wants_a_unit(call: Call):
 def test_a_device_holds_something(call: Call):
     result = call("plan", "step.hlo", "--mesh", "m=2", "--memory", "0")
     assert (result.exit_code, "a device cannot hold 0 bytes" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("propagate", ("--set", "x:0=m", "--mesh", f"m={LONG}")),
+        ("propagate", ("--mesh", "m=2", "--set", f"x:{LONG}=m")),
+        ("plan", ("--mesh", LONG)),
+        ("plan", ("--mesh", f"{LONG}x2")),
+        ("plan", ("--mesh", "m=2", "--forbid", f"x:{LONG}=m")),
+        ("cost", ("--trips", f"w={LONG}")),
+        ("fit", ("--devices", "2", "--microbatches", LONG)),
+        ("pipeline", ("--devices", "2", "--batch", f"x:{LONG}")),
+        ("why-oom", ("--batch", f"x:{LONG}")),
+        ("quantize", ("--only", "w", "--format", "int8", "--cache", f"int4:{LONG}")),
+        ("grad", ("--wrt", LONG)),
+        ("grep", (f"has shape f32[{LONG}]",)),
+        ("grep", (f'name ~ "a{{{LONG}}}"',)),
+        ("opt", ("-p", f"microbatch(n={LONG})")),
+        ("opt", ("-p", LONG)),
+    ],
+)
+def test_numbers_of_thousands_of_digits(call: Call, step: Path, name: str, options: tuple[str, ...]):
+    """Python refuses to read them, in words of its own."""
+    result = call(name, step, *options)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == (0 if name == "why-oom" else 2)  # which says of its remedies why they were not tried
+    assert "Exceeds the limit" not in result.output and len(result.stderr) < 3_000

@@ -16,6 +16,7 @@ from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables, profile_option
+from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.profile import measurement_without_model
 from hloom.query import speedscope
@@ -90,7 +91,7 @@ def command(
 def trip(text: str) -> tuple[str, int]:
     """The name of a loop and how often it runs, from NAME=N."""
     name, equals, count = text.rpartition("=")
-    if not equals or not name or not count.isdecimal():
+    if not equals or not name or not count.isdecimal() or len(count) > MOST_DIGITS:
         raise click.BadParameter(f"'{text}' is not NAME=N", param_hint="--trips")
     return name, int(count)
 

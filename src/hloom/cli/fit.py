@@ -15,7 +15,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_note
-from hloom.cli.quantities import Size
+from hloom.cli.quantities import MOST_DIGITS, Size
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
@@ -100,7 +100,7 @@ def _write(result: FitResult, output: Path) -> None:
 
 def _counts(text: str) -> list[int]:
     parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if not all(part.strip().isdecimal() and len(part) <= MOST_DIGITS for part in parts):
         raise click.BadParameter(f"'{text}' are no numbers, as in 1,2,4", param_hint="--microbatches")
     return [int(part) for part in parts]
 

@@ -15,6 +15,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import new_table, note_tables
 from hloom.cli.user_passes import load_passes
 from hloom.hlo import save, to_text
@@ -26,8 +27,6 @@ from hloom.text import HloomError
 
 CLEAN = ("simplify", "cse", "dce")
 """The passes that the derivative goes through, unless --raw leaves it as it was made."""
-MOST_DIGITS = 18
-"""How many digits the number of a parameter has at most; what has more is a name."""
 
 
 @click.command("grad")

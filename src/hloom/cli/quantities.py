@@ -9,6 +9,9 @@ import click
 
 from hloom.analysis import bytes_of
 
+MOST_DIGITS = 18
+"""How many digits a number has at most that stands in a text: more do not fit into 64 bits."""
+
 
 class Number(click.FloatRange):
     """A number, not infinite and not NaN, which no comparison with a tolerance or a limit would notice."""

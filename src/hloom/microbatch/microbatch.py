@@ -208,13 +208,17 @@ def _check(module: Module) -> None:
                 )
 
 
+_LONGEST_BATCH = 1_000
+"""How long a parameter's name or number is with its dimension: Python reads integers of up to 4,300 digits."""
+
+
 def _read_batch(text: str) -> Batch:
     """The batch as a text gives it: `x:0 y:0`, names or numbers of parameters and their dimensions."""
     batch: dict[str | int, int] = {}
     for part in text.split():
         name, _, dim = part.rpartition(":")
-        if not name or not dim.isdecimal():
-            raise HloomError(f"'{part}' names no dimension of a parameter", hint="write x:0 for the first one of x")
+        if not name or not dim.isdecimal() or len(part) > _LONGEST_BATCH:
+            raise HloomError(f"'{part[:100]}' names no dimension of a parameter", hint="write x:0 for the first one of x")
         batch[int(name) if name.isdecimal() else name.removeprefix("%")] = int(dim)
     return batch
 

@@ -23,7 +23,7 @@ from hloom.planner.strategies import IN_ANY_ORDER, UNEVEN_SHARE, Strategy
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError, names_meant
 
-_FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d+)=)?)?(?P<axis>[A-Za-z_]\w*)")
+_FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d{1,9})=)?)?(?P<axis>[A-Za-z_]\w*)")
 NEAR_NAMES = 3
 """How many near names an error lists."""
 ATTEMPTS = 3

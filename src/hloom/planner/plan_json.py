@@ -12,6 +12,8 @@ from hloom.planner.plan import ENTRY, OperandSpec, Plan, ValueSpec
 from hloom.sharding import Mesh, Spec, from_tuple, mesh_from_json, spec_from_json
 from hloom.text import Cursor, HloomError, Source
 
+MOST_DIGITS = 18
+"""How many digits the number of a parameter or result has at most."""
 SECTIONS = ("params", "outputs", "ops", "computations")
 
 
@@ -62,7 +64,7 @@ def _list(value: dict[str, Any], section: str) -> list[Any]:
 
 
 def _number(key: str) -> int:
-    if not key.isdecimal():
+    if not key.isdecimal() or len(key) > MOST_DIGITS:
         raise HloomError(f"'{key}' is no number of a parameter or result")
     return int(key)
 

@@ -186,7 +186,7 @@ def _name(node: Node, number: int, count: int) -> str:
 Seeds = Mapping[Any, Spec] | Iterable[str]
 """Specs by instruction (one, or its name), or texts: `x:0=data`, `x:1=model.expert`, `state{2}:0=data`."""
 
-_SETTING = re.compile(r"(?P<name>[^:{}]+)(\{(?P<leaf>\d+)\})?:(?P<dimension>\d+)=(?P<axes>[\w.]+)")
+_SETTING = re.compile(r"(?P<name>[^:{}]+)(\{(?P<leaf>\d{1,9})\})?:(?P<dimension>\d{1,9})=(?P<axes>[\w.]+)")
 
 
 def axis_shardings_of(seeds: Seeds, dataflow: DataflowGraph, mesh: Mesh) -> list[AxisSharding]:

@@ -20,8 +20,8 @@ from hloom.ir import Devices, IotaDevices
 from hloom.sharding.spec import Spec, sub_axis_names
 from hloom.text import HloomError, Unsupported
 
-_AXIS = re.compile(r"([A-Za-z_][\w]*)=([0-9]+)")
-_SIZES = re.compile(r"[0-9]+(?:x[0-9]+){0,2}")
+_AXIS = re.compile(r"([A-Za-z_][\w]*)=([0-9]{1,18})")
+_SIZES = re.compile(r"[0-9]{1,18}(?:x[0-9]{1,18}){0,2}")
 AXES = ("x", "y", "z")
 """The names of axes in meshes of which only the sizes are written."""
 EXAMPLES = "data=2,model=4, or 2x4 for axes x and y"

@@ -22,7 +22,7 @@ MOST_SETS = 2_000
 MOST_DEPTH = 50
 """How deep groups may nest."""
 _CLASSES = {"d": r"[0-9]", "w": r"[A-Za-z0-9_]", "s": r"[ \t\r\n\f\v]"}
-_COUNTS = re.compile(r"\{(?:([0-9]+)|([0-9]*),([0-9]*))\}")
+_COUNTS = re.compile(r"\{(?:([0-9]{1,9})|([0-9]{0,9}),([0-9]{0,9}))\}")
 _SPECIAL = frozenset("\\.[](){}*+?|^$")
 
 

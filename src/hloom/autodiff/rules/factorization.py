@@ -34,7 +34,7 @@ def setting(node: Apply, name: str, default: str) -> str:
     value = result.get(name)
     if value is None:
         return default
-    return chr(int(value)) if value.isdecimal() and int(value) > 31 else value
+    return chr(int(value)) if value.isdecimal() and len(value) < 4 and int(value) > 31 else value
 
 
 def hermitian(t: LinearOps, tangent: Any, value_type: TensorType, *, lower: bool) -> Any:
