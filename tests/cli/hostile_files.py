@@ -13,8 +13,6 @@ import struct
 import zipfile
 from collections.abc import Callable
 
-import numpy as np
-
 Maker = Callable[[], bytes]
 HUGE = 99_999_999_999
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,7 +61,7 @@ def load_passes(path: Path) -> dict[str, Pass]:
 
 def _execute(path: Path) -> ModuleType:
     name = f"{EXECUTED}{path.stem}"
-    spec = spec_from_loader(name, _LimitedLoader(name, str(path.resolve()), read_limited(path, SOURCE_BYTES)))
+    spec = spec_from_loader(name, _LimitedLoader(name, os.path.realpath(path), read_limited(path, SOURCE_BYTES)))
     assert spec is not None and spec.loader is not None, "a source file has a loader"
     module = sys.modules[name] = module_from_spec(spec)
     try:
@@ -84,7 +85,7 @@ def _passes(module: ModuleType) -> Iterator[Pass]:
 
 
 def _is_from(rule: Rule, path: Path) -> bool:
-    return rule.origin is not None and Path(rule.origin.file).resolve() == path.resolve()
+    return rule.origin is not None and os.path.realpath(rule.origin.file) == os.path.realpath(path)
 
 
 def _has_own(family: Family, path: Path) -> bool:

@@ -22,7 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hloom.ir import Module
-from hloom.runtime import XlaCrash, accepts, compiles, legalize, placement_of, printed, run, text_for_xla
+from hloom.runtime import (
+    LONGEST_SECONDS,
+    XlaCrash,
+    accepts,
+    compiles,
+    legalize,
+    placement_of,
+    printed,
+    run,
+    text_for_xla,
+)
 from hloom.text import HloomError
 
 TIMEOUT = 60.0
@@ -92,7 +102,7 @@ class FunctionPredicate(FaultPredicate):
         self, function: Callable[[Module], object], *, isolated: bool = False, timeout: float = TIMEOUT
     ) -> None:
         self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
-        self._function, self._isolated, self._timeout = function, isolated, timeout
+        self._function, self._isolated, self._timeout = function, isolated, min(timeout, LONGEST_SECONDS)
         if isolated and not hasattr(os, "fork"):
             raise HloomError("this system cannot fork: a function cannot be isolated")
         if isolated and "jax" in sys.modules:
@@ -150,7 +160,7 @@ class CommandPredicate(FaultPredicate):
 
     def __init__(self, command: str, *, status: str = ZERO, timeout: float = TIMEOUT) -> None:
         self.name = command
-        self._nonzero, self._timeout = status == NONZERO, timeout
+        self._nonzero, self._timeout = status == NONZERO, min(timeout, LONGEST_SECONDS)
         if status not in STATUSES:
             raise HloomError(f"a status is {' or '.join(STATUSES)}, not '{status}'")
         try:

@@ -144,8 +144,8 @@ def _files(path: Path) -> list[Path]:
         raise HloomError(f"{path} holds no trace", hint=HINT)
     if len(files) > MOST_FILES:
         raise HloomError(f"{path} holds {len(files):,} files of a trace: at most {MOST_FILES} are read")
-    root = path.resolve()
-    if not all(file.resolve().is_relative_to(root) for file in files):
+    root = os.path.realpath(path)  # which, unlike Path.resolve, follows a link to itself no further
+    if not all(Path(os.path.realpath(file)).is_relative_to(root) for file in files):
         raise HloomError(f"{path} holds a symbolic link out of the directory")
     return files
 

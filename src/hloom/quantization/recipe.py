@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.ir import Node, Parameter
 from hloom.quantization.formats import MX_GROUP, NumberFormat, number_format
 from hloom.quantization.parameter_names import names_of
-from hloom.text import HloomError
+from hloom.text import HloomError, ParseError, RegularExpression, compile_pattern
 
 OPCODES = ("dot", "convolution", "gather")
 """The instructions whose weights may be quantised."""
@@ -29,7 +28,7 @@ class WeightSelection:
     """
 
     opcodes: tuple[str, ...]
-    scope: re.Pattern[str] | None
+    scope: RegularExpression | None
     weights: tuple[str | int, ...] | None
     least: int
 
@@ -37,7 +36,7 @@ class WeightSelection:
         """Whether a weight of an instruction is meant, or any of its weights."""
         if node.opcode not in self.opcodes:
             return False
-        return self.scope is None or self.scope.search(_op_name(node)) is not None or self.names(weight)
+        return self.scope is None or self.scope.search(_op_name(node)) or self.names(weight)
 
     def names(self, weight: Parameter | None) -> bool:
         """Whether the scope is in a name of a weight."""
@@ -190,11 +189,11 @@ def _check_activations(activations: str, chosen: WeightFormat, symmetric: bool) 
         )
 
 
-def _pattern(scope: str | None) -> re.Pattern[str] | None:
+def _pattern(scope: str | None) -> RegularExpression | None:
     try:
-        return None if scope is None else re.compile(scope)
-    except re.error as error:
-        raise HloomError(f"'{scope}' is no regular expression: {error}") from None
+        return None if scope is None else compile_pattern(scope)
+    except ParseError as error:
+        raise HloomError(f"'{(scope or "")[:100]}' is no regular expression: {error.message}") from None
 
 
 def _op_name(node: Node) -> str:

@@ -82,6 +82,7 @@ from hloom.runtime.stablehlo import from_stablehlo as from_stablehlo
 from hloom.runtime.transformation import RewriteError as RewriteError
 from hloom.runtime.transformation import Transformation as Transformation
 from hloom.runtime.transformation import location_of as location_of
+from hloom.runtime.worker_client import LONGEST_SECONDS as LONGEST_SECONDS
 from hloom.runtime.worker_client import XlaCrash as XlaCrash
 from hloom.runtime.worker_client import XlaError as XlaError
 from hloom.runtime.worker_client import close as close

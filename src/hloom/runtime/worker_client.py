@@ -28,6 +28,8 @@ SPARE_DEVICES = 8
 """A worker has at least so many virtual devices; they cost nothing until a program uses them."""
 START_SECONDS = 120.0
 """How long importing jax may take before the first answer, on top of a request's own time."""
+LONGEST_SECONDS = 1e6
+"""The longest time that is waited, 12 days: the system's calls take no more than 2**31 milliseconds."""
 MOST_DEVICES = 4096
 """How many virtual devices a worker may have: a thousand take 10 s to start, and XLA runs no program on 8192."""
 MOST_WORKERS = 4
@@ -84,6 +86,8 @@ class Worker:
         """
         request = {**request, "inputs": [messages.describe(array) for array in inputs]}
         data = text.encode("utf-8", "surrogateescape")
+        if seconds is not None:
+            seconds = min(seconds, LONGEST_SECONDS)
         deadline = None if seconds is None else time.monotonic() + seconds + (0.0 if self._is_warm else START_SECONDS)
         os.lseek(self._errors.fileno(), 0, os.SEEK_SET)  # the child shares the file's position
         os.ftruncate(self._errors.fileno(), 0)

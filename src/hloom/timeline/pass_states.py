@@ -138,8 +138,9 @@ def _size(entry: DumpedModule) -> int:
 
 def _check_inside(path: Path) -> None:
     """Raise HloomError for a link that leads out of the directory: a dump of somebody else's may hold any."""
-    if not path.resolve().is_relative_to(path.parent.resolve()):
-        raise HloomError(f"{path} is a symbolic link out of the directory, to {path.resolve()}")
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(os.path.realpath(path.parent)):
+        raise HloomError(f"{path} is a symbolic link out of the directory, to {target}")
 
 
 def find_state(states: Sequence[PassState], wanted: str) -> PassState:
