@@ -190,10 +190,12 @@ def _check_activations(activations: str, chosen: WeightFormat, symmetric: bool) 
 
 
 def _pattern(scope: str | None) -> RegularExpression | None:
+    if scope is None:
+        return None
     try:
-        return None if scope is None else compile_pattern(scope)
+        return compile_pattern(scope)
     except ParseError as error:
-        raise HloomError(f"'{(scope or "")[:100]}' is no regular expression: {error.message}") from None
+        raise HloomError(f"'{scope[:100]}' is no regular expression: {error.message}") from None
 
 
 def _op_name(node: Node) -> str:
