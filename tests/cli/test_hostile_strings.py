@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from html.parser import HTMLParser
 from pathlib import Path
 from xml.dom.minidom import parseString
 
@@ -194,3 +195,56 @@ def test_one_layer_writes():
     folder = Path(hloom.__file__).parent / "cli"
     writers = {path.name for path in folder.glob("*.py") if writing.search(path.read_text())}
     assert writers <= WRITERS
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_names_of_files_in_a_dump(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool):
+    """The names of modules, pipelines and passes come from file names, which hold anything but a slash."""
+    monkeypatch.setattr(click.testing._NamedTextIOWrapper, "isatty", lambda stream: is_terminal)
+    monkeypatch.setattr("hloom.cli.input.PATIENCE", 1000.0)
+    text = hostile_text(CALLS["plain"])
+    stages = ("before_optimizations", f"0001.pipe{HOSTILE}.after_{HOSTILE}.before_x", "0002.pipe.after_x.before_y")
+    for number, stage in enumerate((*stages, "cpu_after_optimizations")):
+        changed = text if number % 2 else text.replace("negate", "exponential")
+        (tmp_path / f"module_0001.jit{HOSTILE}.{stage}.txt").write_text(changed, newline="")
+    cases = [("passes", tmp_path, *more) for more in ((), ("--changed",), ("--diff", "1", "2"), ("--json",))]
+    cases += [("passes", tmp_path, "--module", HOSTILE), ("passes", tmp_path / HOSTILE), ("fusions", tmp_path)]
+    cases += [("memory", tmp_path, "--stage", HOSTILE), ("calibrate", "--name", HOSTILE)]
+    for case in cases:
+        result = call(*case)
+        assert result.exception is None or isinstance(result.exception, SystemExit), case
+        shown = COLOURS.sub("", result.stdout + result.stderr).replace("\r\n", "\n")
+        assert shown and not HIDDEN.findall(shown), case
+
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'`]]>--><svg onload=alert(3)>"
+"""What a page or a notebook would run, were it not escaped."""
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and their attributes that run something."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [tag, *(name for name, _ in attrs if name.startswith("on"))]
+
+
+def test_markup_in_names_is_text(call: Call, tmp_path: Path):
+    plain, hostile = (TEXT.replace("CALL", CALLS["custom call"]).replace("HERE", text) for text in ("a", MARKUP))
+    shown: list[list[list[str]]] = []
+    for text in (plain, hostile):
+        path = tmp_path / "step.hlo"
+        path.write_text(text)
+        pages: list[str] = []
+        for name, suffix in (("page", "html"), ("draw", "svg"), ("memory", "svg"), ("roofline", "svg")):
+            assert call(name, path, "-o", tmp_path / f"out.{suffix}").exit_code == 0
+            pages.append((tmp_path / f"out.{suffix}").read_text())
+        module = hloom.load(path)
+        reports = (module, hloom.cost(module), hloom.memory(module), hloom.roofline(module, "h100"), module.entry.root)
+        pages += [report._repr_html_() for report in (*reports, hloom.summary(module), hloom.diff(module, module))]
+        shown.append([[tag for tag in Tags(page).found if tag in ("script", "img", "svg") or tag[:2] == "on"] for page in pages])
+    assert shown[0] == shown[1]

@@ -184,7 +184,9 @@ def _in_dump(source: ModuleSource) -> ModuleSource:
         passes = len(others) - len(named)
         named += [f"{passes:,} between passes"] if passes else []
         also = f"; there are also {', '.join(named)} (--stage)" if named else ""
-        write_note(f"note: {chosen.label} at stage {chosen.stage}{also}")
+        is_missing = source.stage is None and not chosen.is_stage(source.preferred)
+        missing = f", for want of {source.preferred}" if is_missing else ""
+        write_note(f"note: {chosen.label} at stage {chosen.stage}{missing}{also}")
     return replace(source, file=str(chosen.path), module=None, stage=None)
 
 

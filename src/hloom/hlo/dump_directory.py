@@ -66,6 +66,8 @@ class DumpedModule:
     def is_stage(self, wanted: str) -> bool:
         """Whether a name means this stage: all of it, without the device's name, `before`, `after`, a pass's number."""
         wanted = SHORT.get(wanted, wanted)
+        if wanted.isdecimal() and wanted.isascii():
+            return self.stage.partition(".")[0].lstrip("0") == wanted.lstrip("0") and self.stage[:1].isdecimal()
         return self.stage == wanted or self.stage.endswith(f"_{wanted}") or self.stage.startswith(f"{wanted}.")
 
 
