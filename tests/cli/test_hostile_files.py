@@ -165,8 +165,8 @@ def tried(folder: Path, cases: Iterable[Case]) -> None:
             "a partial file": code == 2 and bool(left),
             "escapes": "\x1b" in error,
         }
-        if found := [title for title, holds in wrong.items() if holds]:
-            problems.append((found, " ".join(case)[-150:], code, round(seconds, 1), kilobytes, said[:300]))
+        if titles := [title for title, holds in wrong.items() if holds]:
+            problems.append((titles, " ".join(case)[-150:], code, round(seconds, 1), kilobytes, said[:300]))
     assert not problems, "\n".join(map(str, problems))
 
 

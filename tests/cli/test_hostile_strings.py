@@ -226,11 +226,11 @@ class Tags(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.tags: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [tag, *(name for name, _ in attrs if name.startswith("on"))]
+        self.tags += [tag, *(name for name, _ in attrs if name.startswith("on"))]
 
 
 def test_markup_in_names_is_text(call: Call, tmp_path: Path):
@@ -246,5 +246,5 @@ def test_markup_in_names_is_text(call: Call, tmp_path: Path):
         module = hloom.load(path)
         reports = (module, hloom.cost(module), hloom.memory(module), hloom.roofline(module, "h100"), module.entry.root)
         pages += [report._repr_html_() for report in (*reports, hloom.summary(module), hloom.diff(module, module))]
-        shown.append([[tag for tag in Tags(page).found if tag in ("script", "img", "svg") or tag[:2] == "on"] for page in pages])
+        shown.append([[tag for tag in Tags(page).tags if tag in ("script", "img", "svg") or tag[:2] == "on"] for page in pages])
     assert shown[0] == shown[1]

@@ -12,7 +12,7 @@ import pytest
 
 from hloom.cli import main
 from hloom.cli.main import COMMANDS
-from hloom.cli.quantities import Number, Size
+from hloom.cli.quantities import ByteSize, FiniteNumber
 from tests.cli.conftest import Call
 
 CONTEXT = click.Context(main)
@@ -23,12 +23,12 @@ NO_NUMBERS = ("nan", "inf", "-inf", "1e400", "NaN", "infinity", "", "x")
 
 
 def options(of_type: type) -> list[tuple[str, click.Parameter]]:
-    found: list[tuple[str, click.Parameter]] = []
+    listed: list[tuple[str, click.Parameter]] = []
     for name in COMMANDS:
         command = main.get_command(CONTEXT, name)
         assert command is not None
-        found += [(f"{name} {option.opts[-1]}", option) for option in command.params if isinstance(option.type, of_type)]
-    return found
+        listed += [(f"{name} {option.opts[-1]}", option) for option in command.params if isinstance(option.type, of_type)]
+    return listed
 
 
 def test_every_size_is_read_by_one_type():
@@ -38,16 +38,16 @@ def test_every_size_is_read_by_one_type():
         for option in main.get_command(CONTEXT, name).params  # pyright: ignore[reportOptionalMemberAccess]
         if option.metavar == "SIZE" or option.opts[-1] in ("--memory", "--budget", "--bytes-budget")
     }
-    assert named == dict(options(Size)).keys()
+    assert named == dict(options(ByteSize)).keys()
     assert len(named) == 7
 
 
 def test_every_number_is_read_by_one_type():
-    assert dict(options(click.FloatRange)).keys() == dict(options(Number)).keys()
-    assert not dict(options(click.types.FloatParamType)).keys() - dict(options(Number)).keys()
+    assert dict(options(click.FloatRange)).keys() == dict(options(FiniteNumber)).keys()
+    assert not dict(options(click.types.FloatParamType)).keys() - dict(options(FiniteNumber)).keys()
 
 
-@pytest.mark.parametrize(("title", "option"), options(Size), ids=[title for title, _ in options(Size)])
+@pytest.mark.parametrize(("title", "option"), options(ByteSize), ids=[title for title, _ in options(ByteSize)])
 def test_sizes(title: str, option: click.Parameter):
     assert {text: option.type.convert(text, option, CONTEXT) for text in SIZES} == SIZES
     for text in NO_SIZES:
@@ -55,7 +55,7 @@ def test_sizes(title: str, option: click.Parameter):
             option.type.convert(text, option, CONTEXT)
 
 
-@pytest.mark.parametrize(("title", "option"), options(Number), ids=[title for title, _ in options(Number)])
+@pytest.mark.parametrize(("title", "option"), options(FiniteNumber), ids=[title for title, _ in options(FiniteNumber)])
 def test_numbers(title: str, option: click.Parameter):
     assert option.type.convert("1", option, CONTEXT) == 1.0
     for text in NO_NUMBERS:

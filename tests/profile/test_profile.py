@@ -223,7 +223,7 @@ def test_the_noise_of_two_programs(tmp_path: Path, before: list[Event], after: l
 
 
 def test_few_runs_of_one_program_are_rarely_two(tmp_path: Path):
-    """Quartiles of three runs lie too close together: the noise allows for that."""
+    """Quartiles of three runs are too close together: the noise allows for that."""
     random = Random(1)
     above = 0
     for _ in range(200):

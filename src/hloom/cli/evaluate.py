@@ -10,7 +10,7 @@ import numpy as np
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
-from hloom.cli.quantities import Size
+from hloom.cli.quantities import ByteSize
 from hloom.cli.run import (
     arrays_in_order,
     check_output,
@@ -42,7 +42,7 @@ DRAWING_BYTES = 16
 @click.option(
     "--memory",
     metavar="SIZE",
-    type=Size(),
+    type=ByteSize(),
     default=f"{MOST_BYTES >> 30}GiB",
     show_default=True,
     help="Hold no more than this, estimated from above: 80GiB, 500MB, bytes.",

@@ -15,7 +15,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_note
-from hloom.cli.quantities import MOST_DIGITS, Size
+from hloom.cli.quantities import MOST_DIGITS, ByteSize
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
@@ -32,7 +32,7 @@ SHOWN = 8
     help="Device whose rates to use.",
 )  # fmt: skip
 @click.option(
-    "--memory", metavar="SIZE", type=Size(is_capacity=True),
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
     help="Bytes a device may hold: 16GiB. By default all that it has.",
 )
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is proposed.")

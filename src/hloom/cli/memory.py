@@ -16,7 +16,7 @@ from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import characters, png, svg
-from hloom.cli.quantities import Size
+from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.hlo import write_whole
 from hloom.xla_cpu import SCHEDULES, memory
@@ -29,7 +29,7 @@ WRITERS = {".svg": svg, ".png": png}
 @click.command("memory")
 @optimised_file_argument
 @click.option(
-    "--budget", metavar="SIZE", type=Size(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
+    "--budget", metavar="SIZE", type=ByteSize(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
 )
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")

@@ -14,7 +14,7 @@ from hloom.cli.interrupt import MESSAGE
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
-from hloom.cli.quantities import Number
+from hloom.cli.quantities import FiniteNumber
 from hloom.hlo import print_module, replacing
 from hloom.ir import Module
 from hloom.minimize import (
@@ -65,16 +65,16 @@ MOST_SHOWN = 8
 @click.option(
     "--differs-between", nargs=2, metavar="FLAGS FLAGS", help="XLA computes different numbers with two sets of flags."
 )
-@click.option("--slower-than", type=Number(min=0), metavar="SECONDS", help="XLA runs it for longer.")
-@click.option("--compiles-slower-than", type=Number(min=0), metavar="SECONDS", help="XLA compiles longer.")
+@click.option("--slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA runs it for longer.")
+@click.option("--compiles-slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA compiles longer.")
 @click.option("--passes", metavar="PASSES", help="The fault comes with one of these passes: which, and its input.")
 @click.option(
     "--load", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py", help="Of passes: execute it."
 )
 @click.option("--xla-passes", is_flag=True, help="Tell without which of XLA's passes the fault goes away.")
 @click.option("--any-message", is_flag=True, help="Of --xla-refuses and --xla-crashes: whatever XLA says.")
-@click.option("--rtol", type=Number(min=0), metavar="R", help="Relative tolerance.  [default: by type]")
-@click.option("--atol", type=Number(min=0), metavar="A", help="Absolute tolerance.  [default: by type]")
+@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance.  [default: by type]")
+@click.option("--atol", type=FiniteNumber(min=0), metavar="A", help="Absolute tolerance.  [default: by type]")
 @click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="What numbers are compared on.")
 @click.option(
     "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
@@ -83,7 +83,7 @@ MOST_SHOWN = 8
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random inputs.")
 @click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Most candidates checked.")
 @click.option(
-    "--timeout", type=Number(min=0, min_open=True), default=TIMEOUT, show_default=True,
+    "--timeout", type=FiniteNumber(min=0, min_open=True), default=TIMEOUT, show_default=True,
     help="Seconds for one candidate.",
 )  # fmt: skip
 @json_option('Write {"module": NAME, "text": TEXT, "instructions": N, ...}, without the text where -o takes it.')

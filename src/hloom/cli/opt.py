@@ -21,7 +21,7 @@ from hloom.cli.languages import Language, check_name, read_any, write_any
 from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
 from hloom.cli.output import check_folder, write_json, write_note
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
-from hloom.cli.quantities import Number
+from hloom.cli.quantities import FiniteNumber
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
 from hloom.passes import Pass, Watch, apply_in_place, load_further_passes, sequence
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Of --verify's inputs, and for passes that take one.  [default: 0]",
 )
-@click.option("--rtol", type=Number(min=0), metavar="R", help="The relative tolerance of --verify.")
+@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --verify.")
 @click.option("--report", "is_reported", is_flag=True, help="What passes and rules did, and what rejected rules.")
 @click.option("--steps", "list_steps", is_flag=True, help="List the rewrites, numbered.")
 @click.option("--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N.")

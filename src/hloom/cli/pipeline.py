@@ -22,7 +22,7 @@ from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.quantities import Size
+from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
 from hloom.hlo import to_text
 from hloom.ir import Module
@@ -65,7 +65,7 @@ class ScheduleResult:
 @click.option("--microbatches", metavar="M", type=click.IntRange(min=1), help="So many, not the best number.")
 @click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
 @click.option(
-    "--memory", metavar="SIZE", type=Size(is_capacity=True), help="Bytes a device may hold, 16GiB, not what it has.",
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold, 16GiB, not what it has.",
 )
 @click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")

@@ -16,7 +16,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.plan_report import record, tables
-from hloom.cli.quantities import Number, Size
+from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.cli.tables import note_tables, write_tables
 from hloom.hlo import to_text
 from hloom.planner import ENTRY, Forbidden
@@ -30,7 +30,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "--memory", metavar="SIZE", type=Size(is_capacity=True), help="Bytes a device may hold: 80GiB.",
+                "--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 80GiB.",
             ),
             click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix a value's spec: x=[data,-]."),
             click.option("--like", metavar="PLAN", type=click.Path(path_type=Path), help="Keep to this plan.json."),
@@ -58,7 +58,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
 @click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
-@click.option("--seconds", type=Number(min=0.1), default=math.inf, help="Cut solutions short after so long.")
+@click.option("--seconds", type=FiniteNumber(min=0.1), default=math.inf, help="Cut solutions short after so long.")
 @click.option(
     "--measure",
     metavar="K",
@@ -72,7 +72,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
 @click.option("--run", "runs", is_flag=True, help="Run it on virtual devices and compare with one device.")
 @click.option(
-    "--timeout", metavar="S", type=Number(min=1), default=600, show_default=True, help="Seconds for a run."
+    "--timeout", metavar="S", type=FiniteNumber(min=1), default=600, show_default=True, help="Seconds for a run."
 )
 @json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
 @output_option("Write the plan: .json for JSON, .hlo for the annotated HLO.", keeps_stdout=True)

@@ -16,7 +16,7 @@ from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
-from hloom.cli.quantities import Number
+from hloom.cli.quantities import FiniteNumber
 from hloom.cli.run import arrays_in_order
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
 from hloom.cli.weight_tables import (
@@ -54,7 +54,7 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option(
     "--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="The weights, and the pruned ones."
 )
-@click.option("--sparsity", type=Number(), metavar="SHARE", help="How much is removed, from 0 to 1.  [default: 0.5]")
+@click.option("--sparsity", type=FiniteNumber(), metavar="SHARE", help="How much is removed, from 0 to 1.  [default: 0.5]")
 @click.option("--method", type=click.Choice(METHODS), default="magnitude", show_default=True, help="What matters.")
 @click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for Wanda.")
 @click.option("--pattern", metavar="PATTERN", help="2:4 (two kept of every four), or 16x16 (blocks).")

@@ -13,7 +13,7 @@ MOST_DIGITS = 18
 """How many digits a number has at most that stands in a text: more do not fit into 64 bits."""
 
 
-class Number(click.FloatRange):
+class FiniteNumber(click.FloatRange):
     """A number, not infinite and not NaN, which no comparison with a tolerance or a limit would notice."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -23,7 +23,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Size(click.ParamType):
+class ByteSize(click.ParamType):
     """A number of bytes with its unit: `80GiB`; `is_capacity` says that it is of something that holds them."""
 
     name = "size"

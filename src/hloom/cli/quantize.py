@@ -17,7 +17,7 @@ from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json, write_text
-from hloom.cli.quantities import Number, Size
+from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.cli.run import arrays_in_order
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
 from hloom.cli.weight_tables import (
@@ -106,14 +106,15 @@ ALPHA = AlphaType()
 @click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
 @click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
 @click.option(
-    "--percentile", type=Number(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
+    "--percentile", type=FiniteNumber(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
 )
 @click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
 @click.option(
-    "--error-budget", type=Number(), metavar="E", help="Formats by weight: fewest bytes within an output error.",
+    "--error-budget", type=FiniteNumber(), metavar="E", help="Formats by weight: fewest bytes within an output error.",
 )
 @click.option(
-    "--bytes-budget", metavar="SIZE", type=Size(), help="Formats by weight: the least error within 80MB of weights.",
+    "--bytes-budget", metavar="SIZE", type=ByteSize(),
+    help="Formats by weight: the least error within 80MB of weights.",
 )
 @click.option("--choices", metavar="NAMES", help=f"Formats for budgets.  [default: {','.join(FORMATS_TO_TRY)}]")
 @click.option("--cache", "cache_format", metavar="FORMAT", help="Of KV caches: int8, e4m3, int4:32, ...")

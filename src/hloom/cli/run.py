@@ -18,7 +18,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_bytes, write_json
-from hloom.cli.quantities import Number
+from hloom.cli.quantities import FiniteNumber
 from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.evaluate import NotFinite, first_not_finite
 from hloom.hlo import replacing
@@ -55,9 +55,9 @@ MOST_DIFFERENCES = 10
     shell_complete=complete_file,
     help="Run this module too, on the same inputs, and compare the outputs.",
 )
-@click.option("--rtol", type=Number(min=0), metavar="R", help="The relative tolerance of --check.")
+@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --check.")
 @click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
-@click.option("--timeout", type=Number(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
+@click.option("--timeout", type=FiniteNumber(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
 @json_option()
 @output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(

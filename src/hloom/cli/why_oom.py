@@ -15,7 +15,7 @@ from rich.text import Text
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.quantities import Size
+from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
 from hloom.hlo import STDIN, decompress, read_bytes
 from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, is_error_text, why_dump_oom, why_oom
@@ -30,7 +30,7 @@ TEXT_BYTES = 1 << 26
 @click.command("why-oom")
 @file_argument
 @click.option(
-    "--memory", metavar="SIZE", type=Size(is_capacity=True),
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
     help="What the device has: 16GiB. An error's text may say it.",
 )
 @click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")

@@ -218,7 +218,8 @@ def _read_batch(text: str) -> Batch:
     for part in text.split():
         name, _, dim = part.rpartition(":")
         if not name or not dim.isdecimal() or len(part) > _LONGEST_BATCH:
-            raise HloomError(f"'{part[:100]}' names no dimension of a parameter", hint="write x:0 for the first one of x")
+            named = part[:100]
+            raise HloomError(f"'{named}' names no dimension of a parameter", hint="write x:0 for the first one of x")
         batch[int(name) if name.isdecimal() else name.removeprefix("%")] = int(dim)
     return batch
 

@@ -39,7 +39,7 @@ QUARTILES = 1.349
 CERTAINTY = ((2, 6.7), (3, 4.0), (5, 3.7), (7, 2.9), (10, 2.7), (20, 2.3))
 """How many standard errors a difference must exceed to be above the noise with 95 % certainty, up to a number of runs.
 
-Quartiles of few runs lie too close together. Simulated with 60,000 pairs of traces of equal programs, whose times are
+Quartiles of few runs are too close together. Simulated with 60,000 pairs of traces of equal programs, whose times are
 normally distributed; the other trace has as many runs, or up to 100. With 2.0, 20 % of pairs of 3 runs differed.
 """
 CERTAINTY_OF_MANY = 2.1
