@@ -65,7 +65,8 @@ class ScheduleResult:
 @click.option("--microbatches", metavar="M", type=click.IntRange(min=1), help="So many, not the best number.")
 @click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
 @click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold, 16GiB, not what it has.",
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
+    help="Bytes a device may hold, 16GiB, not what it has.",
 )
 @click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")

@@ -54,7 +54,9 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option(
     "--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="The weights, and the pruned ones."
 )
-@click.option("--sparsity", type=FiniteNumber(), metavar="SHARE", help="How much is removed, from 0 to 1.  [default: 0.5]")
+@click.option(
+    "--sparsity", type=FiniteNumber(), metavar="SHARE", help="How much is removed, from 0 to 1.  [default: 0.5]"
+)
 @click.option("--method", type=click.Choice(METHODS), default="magnitude", show_default=True, help="What matters.")
 @click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for Wanda.")
 @click.option("--pattern", metavar="PATTERN", help="2:4 (two kept of every four), or 16x16 (blocks).")
