@@ -508,6 +508,9 @@ def _direction(interpreter: Interpreter, held: Any, wanted: TensorType, what: st
     """A tangent or cotangent as an array of the type of what it belongs to."""
     if held is None:
         interpreter.raise_error(TypeError, f"the {what} of type {wanted} is None: give zeros")
+    dims = held.dims if isinstance(held, Array) else ()
+    if dims not in ((), wanted.dims):
+        interpreter.raise_error(TypeError, f"the {what} of type {wanted} has the dimensions {list(dims)}")
     return interpreter.numbers.as_type(held, wanted)
 
 
