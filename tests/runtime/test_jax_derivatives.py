@@ -170,7 +170,7 @@ def test_what_is_found_by_bisection_is_refused():
     ours = hloom.differentiable(scalar(row.function))
     with jax.enable_x64(True):
         for derivative in (lambda: jax.grad(ours)(*row.arrays), lambda: jax.jvp(ours, row.arrays, row.arrays)):
-            with pytest.raises(hloom.HloomError, match="its program searches by bisection"):
+            with pytest.raises(hloom.HloomError, match="this loop searches by bisection"):
                 derivative()
 
 

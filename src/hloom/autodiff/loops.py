@@ -15,6 +15,7 @@ from hloom.autodiff.backward import Backward
 from hloom.autodiff.checkpointing import checkpointed
 from hloom.autodiff.elementwise_loops import diagonal_loop, is_diagonal
 from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types, unflatten
+from hloom.autodiff.interval_search import searches_interval
 from hloom.autodiff.last_iteration import overwrites, overwriting_loop
 from hloom.autodiff.linear import Linear, Tape, Zero
 from hloom.autodiff.linearize import (
@@ -27,12 +28,15 @@ from hloom.autodiff.linearize import (
     active_leaves,
     leaves_of,
     linearized,
+    location_of,
+    place_of,
     transposed,
     with_tangents,
 )
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
 from hloom.autodiff.residuals import Residuals
 from hloom.ir import Apply, DType, Node, TensorType, TupleType
+from hloom.text import Unsupported
 
 MOST_STACKED = 16
 """In how many loops a loop may stand and stack: each adds a dimension to its stacks, of which arrays have few."""
@@ -73,6 +77,13 @@ def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any
     varied = active_leaves(leaves)
     reached, wanted = session.activity.carried(body, varied, needed)
     active = reached & wanted & differentiable_leaves(node.type)
+    if searches_interval(node, active):
+        raise Unsupported(
+            f"{place_of(node)}: this loop searches by bisection: the derivative of its program is that of the interval "
+            "it began with, not of what it finds",
+            location_of(node),
+            f"stop={node.name} makes what it finds a constant; in JAX, jax.lax.custom_root differentiates a root",
+        )
     if walk.ops.is_forward:
         value, result = yield _forward_loop(walk, node, operands[0], leaves, active)
     else:

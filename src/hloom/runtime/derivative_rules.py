@@ -20,13 +20,9 @@ from hloom.hlo import load
 from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
 from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
-from hloom.text import Unsupported
 
 RULED = ("custom_vjp_call", "custom_jvp_call", "custom_linear_solve", "linear_call", "random_gamma", "stop_gradient")
 """The primitives that hold rules, or whose derivative is not their program's, which rejects samples."""
-SEARCHES = frozenset({"eigh_tridiagonal"})
-"""jax's own functions that search: each step chooses an interval, so their programs' derivatives are the bounds'."""
-_SEARCH_FILES = ("jax/_src/scipy/linalg.py",)
 SHIFTS = frozenset({"softmax", "_softmax", "_softmax_deprecated", "log_softmax", "logsumexp", "_logsumexp"})
 """jax's own functions whose rules are those of their programs: they stop the gradient of a shift that cancels out."""
 _SHIFT_FILES = ("jax/_src/nn/functions.py", "jax/_src/ops/special.py")
@@ -121,8 +117,7 @@ def _call(equation: Any, rules: _Rules) -> Any:
     if any(isinstance(variable, core.DropVar) for variable in equation.outvars):
         fresh = [core.Var(variable.aval) for variable in equation.outvars]
         inner = inner.replace(outvars=fresh, eqns=[equation.replace(outvars=fresh)])
-    function = _of_plain_arrays(inner, _where(equation))
-    rules.functions[name] = _refusing(function) if _is_search(equation) else function
+    rules.functions[name] = _of_plain_arrays(inner, _where(equation))
     params = {"name": name, "jaxpr": core.ClosedJaxpr(inner, [])}
     return equation.replace(primitive=rule_call(), invars=operands, params=params)
 
@@ -166,17 +161,6 @@ def _of_plain_arrays(jaxpr: Any, name: str) -> Callable[..., Any]:
     return apply
 
 
-def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose derivative is refused."""
-    made = jax_internals().jax.custom_jvp(function)
-
-    @made.defjvp
-    def refuse(primals: Any, tangents: Any) -> Any:
-        raise Unsupported("its program searches by bisection", hint="jnp.linalg.eigh has a derivative")
-
-    return made
-
-
 def plain_arrays(values: Iterable[Any]) -> list[Any]:
     """Values of jax, keys of random numbers as the arrays that they are of."""
     random = jax_internals().jax.random
@@ -208,13 +192,7 @@ def _is_shift(equation: Any) -> bool:
 
 
 def _has_rule(equation: Any) -> bool:
-    return equation.primitive.name in RULED or _is_search(equation)
-
-
-def _is_search(equation: Any) -> bool:
-    if equation.primitive.name != "jit" or equation.params.get("name") not in SEARCHES:
-        return False
-    return _function_of(equation).rpartition(":")[0].endswith(_SEARCH_FILES)
+    return equation.primitive.name in RULED
 
 
 def _caller(equation: Any) -> Any:
