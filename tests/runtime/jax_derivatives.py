@@ -378,10 +378,10 @@ row("custom_gradient", jax.custom_gradient(_of_gradient), VECTOR)
 row("custom_linear_solve", custom_solve, SQUARE, VECTOR)
 row("custom_root", custom_root, POSITIVE)
 row("closure_convert", converted, VECTOR, OTHER)
-row("linear_call", lambda x, y: jax.custom_derivatives.linear_call(
-    lambda s, v: v * s, lambda s, v: v * s, y, x), VECTOR, OTHER)  # fmt: skip
-row("linear_call, another transpose", lambda x, y: jax.custom_derivatives.linear_call(
-    lambda s, v: v * s, lambda s, v: 2 * v * s, y, x), VECTOR, OTHER)  # fmt: skip
+row("linear_call", lambda x: jax.custom_derivatives.linear_call(
+    lambda s, v: v * s, lambda s, v: v * s, OTHER, x) ** 2, VECTOR)  # fmt: skip
+row("linear_call, another transpose", lambda x: jax.custom_derivatives.linear_call(
+    lambda s, v: v * s, lambda s, v: 2 * v * s, OTHER, x) ** 2, VECTOR)  # fmt: skip
 row("checkpoint, scan and cond", checkpointed, VECTOR)
 row("fori_loop", in_a_while_loop, POSITIVE)
 row("stop_gradient", lambda x: x * lax.stop_gradient(x**2) + jax.nn.softmax(x), VECTOR)

@@ -5,74 +5,24 @@ Covers `runtime/derivative_rules.py`, `runtime/function_gradients.py`, `runtime/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import hloom
-from tests.runtime.jax_derivatives import LESS_EXACT, NAMESPACES, NO_DERIVATIVE, QUICK, ROWS, Row
+from tests.runtime.derivatives_in_jax import assert_close, directions, first_in_jax, has_forward_mode, in_jax, scalar
+from tests.runtime.jax_derivatives import NAMESPACES, NO_DERIVATIVE, QUICK, ROWS, Row
 
 COMPILED = ("custom_jvp of two results", "jax.numpy.linalg.slogdet")
 """Functions that are compiled in `make test`, and must not be refused."""
 STEP = 1e-5
 """Of central differences, where jax has no derivative."""
 NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in ROWS]
-
-
-def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
-    """All results of a function in one number."""
-
-    def combined(*arrays: Any) -> Any:
-        total = jnp.zeros(())
-        for leaf in map(jnp.asarray, jax.tree.leaves(function(*arrays))):
-            if jnp.issubdtype(leaf.dtype, jnp.inexact):
-                weights = jnp.cos(jnp.arange(leaf.size) + 0.3).reshape(leaf.shape)
-                total += jnp.sum(weights * jnp.real(leaf)) + 0.7 * jnp.sum(weights * jnp.imag(leaf))
-        return total
-
-    return combined
-
-
-def directions(row: Row) -> tuple[Any, ...]:
-    return tuple(np.cos(np.arange(array.size) + 0.1).reshape(array.shape) for array in row.arrays)
-
-
-def in_jax(function: Callable[..., Any], row: Row, has_tangents: bool) -> tuple[Any, Any, Any]:
-    """The gradient, its derivative along the directions, and the derivative of the function along them, where it has."""
-    gradient = jax.grad(function, tuple(range(len(row.arrays))))
-
-    @jax.jit
-    def orders(*arrays: Any) -> Any:
-        first, second = jax.jvp(gradient, arrays, directions(row))
-        return first, second, jax.jvp(function, arrays, directions(row))[1] if has_tangents else None
-
-    return orders(*row.arrays)
-
-
-def has_forward_mode(function: Callable[..., Any], row: Row) -> bool:
-    try:
-        jax.eval_shape(lambda: jax.jvp(function, row.arrays, directions(row)))
-    except Exception:  # of a jax.custom_vjp
-        return False
-    return True
-
-
-def first_in_jax(function: Callable[..., Any], row: Row) -> Any:
-    return jax.jit(jax.grad(function, tuple(range(len(row.arrays)))))(*row.arrays)
-
-
-def assert_close(name: str, result: Sequence[Any], expected: Sequence[Any]):
-    for given, wanted in zip(result, expected, strict=True):
-        is_known = np.isfinite(wanted)  # where jax masks NaN too late its derivative is NaN
-        tolerance = LESS_EXACT.get(name, 1e-7)
-        scale = np.max(np.abs(wanted), initial=0, where=is_known)
-        np.testing.assert_allclose(
-            np.asarray(given)[is_known], np.asarray(wanted)[is_known], rtol=tolerance, atol=tolerance * max(scale, 1e-3)
-        )
 
 
 def assert_close_to_differences(function: Callable[..., Any], row: Row, gradient: Any):
@@ -149,6 +99,32 @@ def test_third_derivatives_and_batches(name: str):
     with jax.enable_x64(True):
         assert_close(name, [third(ours)], [third(function)])
         assert_close(name, [jax.vmap(jax.grad(ours))(*stacked)], [jax.vmap(jax.grad(function))(*stacked)])
+
+
+@jax.custom_jvp
+def steep(x: Any) -> Any:
+    """A rule that is no derivative of the program, so that one cannot be taken for the other."""
+    return jnp.tanh(x)
+
+
+@steep.defjvp
+def _steep_tangents(primals: Any, tangents: Any) -> Any:
+    return steep(primals[0]), tangents[0] * steep(primals[0]) * 7
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: lax.scan(lambda carry, _: (steep(carry), None), x, None, length=2)[0],
+    "while_loop": lambda x: lax.while_loop(lambda s: s[1] < 2, lambda s: (steep(s[0]), s[1] + 1), (x, 0))[0],
+    "checkpoint": lambda x: lax.scan(jax.checkpoint(lambda carry, _: (steep(carry), None)), x, None, length=2)[0],
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_rule_in_a_loop_counts_in_every_order(name: str):
+    ours = hloom.differentiable(LOOPS[name])
+    unrolled = lambda x: steep(steep(x))  # noqa: E731  jax.grad of jax.grad of the scan forgets the rule
+    np.testing.assert_allclose(jax.grad(ours)(0.7), jax.grad(unrolled)(0.7), rtol=1e-5)
+    np.testing.assert_allclose(jax.grad(jax.grad(ours))(0.7), jax.grad(jax.grad(unrolled))(0.7), rtol=1e-5)
 
 
 def test_every_public_function_is_in_the_table():
