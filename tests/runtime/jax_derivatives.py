@@ -315,6 +315,21 @@ def _clipped_backward(kept: Any, cotangents: Any) -> Any:
 clipped.defvjp(_clipped_forward, _clipped_backward)
 
 
+@jax.custom_vjp
+def asking(x: Any, y: Any) -> Any:
+    """A rule that asks which arguments are differentiated."""
+    return x * y
+
+
+def _asking_forward(x: Any, y: Any) -> Any:
+    return x.value * y.value, (x.value, y.value, 3.0 if y.perturbed else 1.0)
+
+
+asking.defvjp(
+    _asking_forward, lambda kept, cotangent: (cotangent * kept[1] * kept[2], cotangent * kept[0]), symbolic_zeros=True
+)
+
+
 def nondiff(function: Callable[..., Any], x: Any, power: int) -> Any:
     """A function and a number that are not differentiated."""
     return function(x) ** power
@@ -371,6 +386,7 @@ def in_a_while_loop(x: Any) -> Any:
 row("custom_jvp of two results", lambda x: sign_and_cube(x)[1] * x, VECTOR)
 row("custom_jvp with whole numbers", lambda x: count_and_cube(x)[1] * x, VECTOR)
 row("custom_jvp with symbolic zeros", lambda x: symbolic(x, 2.0) + symbolic(x, x), VECTOR)
+row("custom_vjp with symbolic zeros", lambda x: asking(x, jnp.array(2.0)) * x + asking(x, x), VECTOR)
 row("custom_jvp of arguments that do not move", lambda x: scaled(jnp.sin, x, 3) * x, VECTOR)
 row("custom_vjp of two results", lambda x, y: clipped(x, y * x), VECTOR, OTHER)
 row("custom_vjp, one result unused", lambda x, y: clipped(x, y)[1] * clipped(y, x)[0], VECTOR, OTHER)
@@ -403,8 +419,8 @@ _WITHOUT = (
 NO_DERIVATIVE = frozenset(_WITHOUT.split())
 """Public functions of the namespaces that yield whole numbers, keys or constants, or that need an accelerator."""
 QUICK = (
-    "custom_jvp of two results", "custom_jvp with whole numbers", "custom_vjp, one result unused",
-    "jax.numpy.linalg.solve",
+    "custom_jvp of two results", "custom_jvp with whole numbers", "custom_vjp with symbolic zeros",
+    "custom_vjp, one result unused", "jax.numpy.linalg.solve",
 )  # fmt: skip
 """What `make test` compares; `make test-long` compares all."""
 LESS_EXACT = {"jax.nn.dot_product_attention": 1e-4, "jax.nn.scaled_dot_general": 1e-4}

@@ -11,11 +11,11 @@ from typing import Any
 
 from hloom.autodiff.activity import bits, differentiable, differentiable_leaves
 from hloom.autodiff.backward import Backward
-from hloom.autodiff.emitter import Emitter, array_type, leaf_types
+from hloom.autodiff.emitter import Emitter, leaf_types
 from hloom.autodiff.linear import Tape
 from hloom.autodiff.linearize import Session, Walk
 from hloom.ir import Apply, Graph, Module, Node, TupleType
-from hloom.rewrite import CalledFunction, GradientParts
+from hloom.rewrite import CalledFunction
 
 
 def call_of_function(
@@ -24,7 +24,7 @@ def call_of_function(
     """The value of a call, and the tangents of its result's leaves."""
     if walk.ops.is_forward:
         return _in_forward_mode(walk, node, operands, leaves, own)
-    parts = own.parts()
+    parts = own.parts(_moving(leaves))
     forward = embedded(walk.session, parts.forward, f"{own.computation}.forward")
     backward = embedded(walk.session, parts.backward, f"{own.computation}.backward")
     made = walk.emitter.op("call", *operands, to_apply=forward)
@@ -39,29 +39,24 @@ def call_of_function(
         asked = [known.get(leaf) or back.zeros(types[leaf]) for leaf in moving]
         yielded = _elements(back, back.op("call", *residuals, *asked, to_apply=backward))
         for operand, cotangent in zip(parts.moving, yielded, strict=True):
-            if leaves[operand] is not None:
-                back.give(leaves[operand], cotangent)
+            back.give(leaves[operand], cotangent)
 
     assert isinstance(walk.ops, Tape), "reverse mode"
-    taken = _taken(parts, leaves)
-    outputs = walk.ops.call([types[leaf] for leaf in given], taken, transpose)
+    outputs = walk.ops.call([types[leaf] for leaf in given], leaves, transpose)
     return _whole(walk.emitter, node, results), dict(zip(given, outputs, strict=True))
 
 
-def _taken(parts: GradientParts, leaves: Sequence[Any]) -> list[Any]:
-    """The tangents that the function has derivatives for."""
-    return [leaves[operand] if operand in parts.moving else None for operand in range(len(leaves))]
+def _moving(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """The operands that have tangents: a rule may ask which do, or have derivatives by some alone."""
+    return tuple(operand for operand, leaf in enumerate(leaves) if leaf is not None)
 
 
 def _in_forward_mode(
     walk: Walk, node: Apply, operands: list[Node], leaves: Sequence[Any], own: CalledFunction
 ) -> tuple[Node, dict[int, Any]]:
-    graph = embedded(walk.session, own.forward(), f"{own.computation}.tangent")
-    tangents = [
-        leaf if leaf is not None else walk.emitter.zeros(array_type(operand))
-        for leaf, operand in zip(leaves, operands, strict=True)
-        if differentiable(operand.type)
-    ]
+    moving = _moving(leaves)
+    graph = embedded(walk.session, own.forward(moving), f"{own.computation}.tangent")
+    tangents = [leaves[operand] for operand in moving]
     elements = _elements(walk.emitter, walk.emitter.op("call", *operands, *tangents, to_apply=graph))
     types = leaf_types(node.type)
     moving = [leaf for leaf, value_type in enumerate(types) if differentiable(value_type)]

@@ -72,13 +72,23 @@ class FunctionGradients(Protocol):
         ...
 
     def parts(
-        self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        types: Sequence[TensorType],
+        keywords: Mapping[str, Any],
+        moving: Sequence[int] | None = None,
     ) -> GradientParts:
-        """Its gradient."""
+        """Its gradient by the operands that move, by number; None: by all of floating point."""
         ...
 
-    def forward(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
-        """Of arrays, and tangents of those of floating point: the results, and the tangents of such results."""
+    def forward(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[TensorType],
+        keywords: Mapping[str, Any],
+        moving: Sequence[int] | None = None,
+    ) -> Module:
+        """Of arrays, and tangents of those that move: the results, and the tangents of those of floating point."""
         ...
 
 
@@ -200,9 +210,9 @@ class CalledFunction:
         """What its computations are called."""
         return _computation_name(self.name)
 
-    def parts(self) -> GradientParts:
-        """Its gradient."""
-        return _GRADIENTS[-1]().parts(self.function, self.types, self.keywords)
+    def parts(self, moving: Sequence[int] | None = None) -> GradientParts:
+        """Its gradient by the operands that move; None: by all of floating point."""
+        return _GRADIENTS[-1]().parts(self.function, self.types, self.keywords, moving)
 
     @property
     def has_forward_mode(self) -> bool:
@@ -213,9 +223,9 @@ class CalledFunction:
             return False
         return True
 
-    def forward(self) -> Module:
-        """Its derivative in forward mode."""
-        return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords)
+    def forward(self, moving: Sequence[int] | None = None) -> Module:
+        """Its derivative in forward mode along tangents of the operands that move; None: of all of floating point."""
+        return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords, moving)
 
 
 def _computation_name(name: str) -> str:

@@ -20,7 +20,8 @@ KEPT_PROGRAMS = 256
 OWN = ("custom_vjp_call", "custom_jvp_call", "custom_lin")
 """How the names of primitives begin that hold a derivative of their own."""
 
-Demand = tuple[Callable[..., Any], tuple[TensorType, ...], tuple[tuple[str, Any], ...]]
+Demand = tuple[Callable[..., Any], tuple[TensorType, ...], tuple[tuple[str, Any], ...], tuple[int, ...]]
+"""A function, the types of its operands, its keywords, and which operands move."""
 
 
 class JaxGradients:
@@ -31,18 +32,34 @@ class JaxGradients:
         return _kept(_has_own, _demand(function, types, keywords))
 
     def parts(
-        self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        types: Sequence[TensorType],
+        keywords: Mapping[str, Any],
+        moving: Sequence[int] | None = None,
     ) -> GradientParts:
         """The forward part and the backward part."""
-        return _kept(_parts, _demand(function, types, keywords))
+        return _kept(_parts, _demand(function, types, keywords, moving))
 
-    def forward(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
-        """Of arrays, and tangents of those of floating point: the results, and the tangents of such results."""
-        return _kept(_forward, _demand(function, types, keywords))
+    def forward(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[TensorType],
+        keywords: Mapping[str, Any],
+        moving: Sequence[int] | None = None,
+    ) -> Module:
+        """Of arrays, and tangents of those that move: the results, and the tangents of those of floating point."""
+        return _kept(_forward, _demand(function, types, keywords, moving))
 
 
-def _demand(function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Demand:
-    return function, tuple(types), tuple(keywords.items())
+def _demand(
+    function: Callable[..., Any],
+    types: Sequence[TensorType],
+    keywords: Mapping[str, Any],
+    moving: Sequence[int] | None = None,
+) -> Demand:
+    chosen = [number for number, value_type in enumerate(types) if _moves(value_type)] if moving is None else moving
+    return function, tuple(types), tuple(keywords.items()), tuple(chosen)
 
 
 def _kept(make: Callable[[Demand], Any], demand: Demand) -> Any:
@@ -60,7 +77,7 @@ def _remembered(make: Callable[[Demand], Any], demand: Demand) -> Any:
 
 def _has_own(demand: Demand) -> bool:
     jax = jax_internals().jax
-    function, types, _ = demand
+    function, types, _, _ = demand
     with _as_traced(function, types):
         jaxpr = _asked(function, types, lambda: jax.make_jaxpr(_leaves(demand))(*_arrays(types)))
     return any(equation.primitive.name.startswith(OWN) for equation in _equations(jaxpr.jaxpr))
@@ -87,16 +104,11 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 def _parts(demand: Demand) -> GradientParts:
     jax = jax_internals().jax
-    function, types, _ = demand
-    moving = [number for number, value_type in enumerate(types) if _moves(value_type)]
+    function, types, _, moving = demand
     structure: list[Any] = []
 
     def forward(*arrays: Any) -> tuple[Any, ...]:
-        def of_moving(*moved: Any) -> Any:
-            given = dict(zip(moving, moved, strict=True))
-            return _leaves(demand)(*[given.get(number, array) for number, array in enumerate(arrays)])
-
-        results, pull = jax.vjp(of_moving, *[arrays[number] for number in moving])
+        results, pull = jax.vjp(_of_moving(demand, arrays), *[arrays[number] for number in moving])
         residuals, tree = jax.tree.flatten(pull)
         structure[:] = [tree, [(result.shape, result.dtype) for result in results], residuals]
         return (*results, *residuals)
@@ -118,21 +130,17 @@ def _parts(demand: Demand) -> GradientParts:
         kept = [jax.ShapeDtypeStruct(residual.shape, residual.dtype) for residual in residuals]
         moved = [jax.ShapeDtypeStruct(*result) for result in results if jax.numpy.issubdtype(result[1], np.inexact)]
         back = _asked(function, types, lambda: _lowered(backward, [*kept, *moved]))
-    return GradientParts(made, back, len(results), len(kept), tuple(moving))
+    return GradientParts(made, back, len(results), len(kept), moving)
 
 
 def _forward(demand: Demand) -> Module:
     jax = jax_internals().jax
-    function, types, _ = demand
-    moving = [number for number, value_type in enumerate(types) if _moves(value_type)]
+    function, types, _, moving = demand
 
     def forward(*values: Any) -> tuple[Any, ...]:
-        primals, given = values[: len(types)], iter(values[len(types) :])
-        tangents = [
-            next(given) if number in moving else np.zeros(array.shape, jax.dtypes.float0)
-            for number, array in enumerate(primals)
-        ]
-        results, moved = jax.jvp(_leaves(demand), primals, tuple(tangents))
+        primals, tangents = values[: len(types)], values[len(types) :]
+        at = [primals[number] for number in moving]
+        results, moved = jax.jvp(_of_moving(demand, primals), at, list(tangents))
         pairs = zip(results, moved, strict=True)
         return (*results, *[tangent for result, tangent in pairs if jax.numpy.issubdtype(result.dtype, np.inexact)])
 
@@ -141,8 +149,18 @@ def _forward(demand: Demand) -> Module:
         return _asked(function, types, lambda: _lowered(forward, [*arrays, *[arrays[number] for number in moving]]))
 
 
+def _of_moving(demand: Demand, arrays: Sequence[Any]) -> Callable[..., Any]:
+    """The function of the operands that move, the others as given."""
+
+    def apply(*moved: Any) -> Any:
+        given = dict(zip(demand[-1], moved, strict=True))
+        return _leaves(demand)(*[given.get(number, array) for number, array in enumerate(arrays)])
+
+    return apply
+
+
 def _leaves(demand: Demand) -> Callable[..., tuple[Any, ...]]:
-    function, _, keywords = demand
+    function, _, keywords, _ = demand
     return lambda *arrays: tuple(jax_internals().jax.tree.leaves(function(*arrays, **dict(keywords))))
 
 
