@@ -128,7 +128,7 @@ class _Body:
 
 
 def _choices(node: Node | None) -> Iterator[tuple[Node, list[Node]]]:
-    """What chooses a value, and the values that it chooses from: a select, or a branch that hands on an operand."""
+    """What chooses a value, and the values that it chooses from: a select, or a branch that yields an operand."""
     if not isinstance(node, Apply):
         return
     if node.opcode == "select":
