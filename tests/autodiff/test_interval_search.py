@@ -130,6 +130,10 @@ OTHERS = {
     ),
     "exchange": loop(lambda a, s: (jnp.minimum(*s), jnp.where(s[0] < s[1], s[1], s[0])), lambda a: (a, a * a)),
     "average without a choice": loop(lambda a, s: ((s[0] + s[1]) / 2, jnp.where(s[0] < a, s[1], s[0])), moving),
+    "branches of other results than operands": loop(
+        lambda a, s: lax.cond(s[0] < s[1], lambda: (s[0] * a, s[1], s[0]), lambda: (s[1], s[0], a)), lambda a: (a, a * a, a)
+    ),
+    "branches without operands": loop(lambda a, s: (lax.cond(s[0] > 1e9, lambda: 1.0, lambda: 0.5) * s[0],), lambda a: (a,)),
     "a clipped step": loop(lambda a, s: (jnp.where(s[0] < 2 * a, s[0] + s[1], s[0]), s[1] * 0.5), moving),
 }
 

@@ -146,7 +146,7 @@ def _branches(node: Apply, leaf: int) -> Iterator[tuple[Node, list[Node]]]:
     for graph, operand in zip(node.called_graphs, node.inputs[1:], strict=False):
         results, given = leaf_nodes(graph.root), leaf_nodes(operand)
         result = results[leaf] if leaf < len(results) else None
-        held = None if result is None else LoopState(graph, None, operand).leaf_of(result)
+        held = None if result is None else LoopState(graph, graph.parameters[0], operand).leaf_of(result)
         value = None if held is None or held >= len(given) else given[held]
         if value is None:
             return
