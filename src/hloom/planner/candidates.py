@@ -197,25 +197,27 @@ class SearchResult:
     def rank(self) -> None:
         """Put the fastest of those that fit first; measured ones before others as soon as there are any.
 
-        Of plans equally fast the one that holds least is first: no other plan is better in time or memory and as good
-        in the other.
+        Of plans equally fast the one that holds least is first, and where none fits, of those that hold the same the
+        fastest: no other plan is better in time or memory and as good in the other.
         """
-        self.candidates.sort(key=self._rank)
-        is_guessed, is_too_large, cost, _ = self._rank(self.candidates[0])
+        # not list.sort: while that runs the list is empty, and _rank would see no measured one
+        self.candidates = sorted(self.candidates, key=self._rank)
+        is_guessed, is_too_large, cost, *_ = self._rank(self.candidates[0])
         last = is_guessed, is_too_large, cost * (1 + EQUAL_TIMES)
         equals = [candidate for candidate in self.candidates if self._rank(candidate)[:3] <= last]
         for candidate in equals if len(equals) > 1 else ():
             candidate.predict_memory()
         best = min(equals, key=lambda candidate: (_or_infinite(candidate.held()), *self._rank(candidate)))
-        self.candidates.sort(key=lambda candidate: candidate is not best)
+        self.candidates = [best, *(candidate for candidate in self.candidates if candidate is not best)]
         held = self.best.held()
         self.missing_bytes = 0.0 if self.task.budget is None or held is None else max(0.0, held - self.task.budget)
 
-    def _rank(self, candidate: CandidatePlan) -> tuple[bool, bool, float, bool]:
+    def _rank(self, candidate: CandidatePlan) -> tuple[bool, bool, float, float, bool]:
         is_guessed = any(other.measured is not None for other in self.candidates) and candidate.measured is None
         fits = candidate.fits(self.task.budget)
-        cost = candidate.step(self.rates) if fits else _or_infinite(candidate.held())
-        return is_guessed, not fits, cost, candidate.expected is None
+        step = candidate.step(self.rates)
+        cost = step if fits else _or_infinite(candidate.held())
+        return is_guessed, not fits, cost, step, candidate.expected is None
 
 
 def _or_infinite(value: float | None) -> float:

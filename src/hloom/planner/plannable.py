@@ -11,6 +11,9 @@ OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlob
 FEEDS = frozenset(("infeed", "outfeed", "send", "recv"))
 """What moves data between one device and its host."""
 
+MAX_RANK = 128
+"""Dimensions of one array. numpy's have at most 64; the strategies of a value, and so the time to plan, grow with the
+square (25 ms at 128, beyond a minute at 50,000)."""
 NEEDED = frozenset(("computation", "operand", "type"))
 """What must be known of a program that is planned."""
 
@@ -36,7 +39,14 @@ def check_plannable(module: Module) -> None:
 
 def _check_sizes(node: Node) -> None:
     for leaf in node.type.leaves() if node.type is not None else ():
-        if isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims:
+        if not isinstance(leaf, TensorType):
+            continue
+        if leaf.rank > MAX_RANK:
+            raise HloomError(
+                f"{node.name}: an array of {leaf.rank:,} dimensions cannot be planned: at most {MAX_RANK} are",
+                hint="reshape it to fewer dimensions: those of size 1 are never split",
+            )
+        if UNBOUNDED in leaf.dims:
             raise HloomError(
                 f"{node.name}: {leaf} has an unbounded dimension: what it costs is not known, and it cannot be planned",
                 hint="compile the program for sizes that are known, or bounded",
