@@ -125,6 +125,34 @@ def test_dots_that_sum_over_several_dimensions(dot, name: str, size: int | None)
     check(text, name, size, arrays, positions.reshape(prod(summed), 3))
 
 
+@settings(max_examples=8, deadline=None)
+@given(
+    order=st.permutations("besf"),
+    inner=st.permutations(range(4)),
+    name=st.sampled_from([*FORMATS]),
+    size=st.sampled_from([None, 4, 8, 16]),
+    is_left=st.booleans(),
+)
+def test_dots_with_batch_dimensions(order: list[str], inner: list[int], name: str, size: int | None, is_left: bool):
+    """The weight on either side: its batch dimension and what it adds to the result each have scales of their own."""
+    sizes = {"b": 2, "e": 4, "s": 8, "f": 3}
+    dims = tuple(sizes[letter] for letter in order)
+    moved = [order[dim] for dim in inner]
+    at = {letter: moved.index(letter) for letter in moved}
+    of_x = "lhs_contracting_dims={1,3}, lhs_batch_dims={2}"
+    of_w = f"rhs_contracting_dims={{{at['e']},{at['s']}}}, rhs_batch_dims={{{at['b']}}}"
+    if is_left:
+        of_x, of_w = of_x.replace("lhs", "rhs"), of_w.replace("rhs", "lhs")
+    text = f"""ENTRY e {{
+      x = f32[5,4,2,8] parameter(0)
+      w = {shape(dims)} parameter(1)
+      t = {shape(tuple(sizes[letter] for letter in moved))} transpose(w), dimensions={{{",".join(map(str, inner))}}}
+      ROOT y = f32[2,{"3,5" if is_left else "5,3"}] dot({"t, x" if is_left else "x, t"}), {of_x}, {of_w}
+    }}"""
+    positions = np.arange(prod(dims)).reshape(dims).transpose([order.index(letter) for letter in "esbf"])
+    check(text, name, size, [normal(5, 4, 2, 8), normal(*dims, scale=0.3)], positions.reshape(32, 6))
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     labels=st.permutations("01io"),

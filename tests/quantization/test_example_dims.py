@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.text import HloomError
 from tests.quantization.programs import normal
 
 
@@ -145,3 +146,103 @@ def test_an_input_is_reported_and_can_be_named():
     left = {one.name: one.reason for one in hloom.quantize(module).exclusions if "dot" not in one.name}
     assert left == dict.fromkeys(["keys.1", "values.1"], "it is an input: it has a dimension of examples")
     assert [weight.name for weight in hloom.quantize(module, only=["keys.1"]).weights] == ["keys.1"]
+
+
+def graph_network(params, adjacency, features):
+    h = jnp.tanh(features @ params["in"])
+    return adjacency @ jnp.tanh(adjacency @ (h @ params["hidden"])) @ params["out"]
+
+
+def graph_network_of_dicts(params, graph):
+    h = graph["features"]
+    for w in params:
+        h = jnp.tanh(graph["adjacency"] @ (h @ w))
+    return h
+
+
+def graph_network_of_arrays(adjacency, features, w):
+    return adjacency @ (jnp.tanh(features) @ w)
+
+
+def one_layer_of_nodes(params, adjacency, features):
+    return adjacency @ (jnp.tanh(features) @ params["w"])
+
+
+def means_of_classes(x, w, targets):
+    return targets.T @ (jnp.tanh(x) @ w)
+
+
+def mixer_of_one(params, x):
+    return jnp.einsum("btc,ts->bsc", jnp.tanh(x), params["tokens"]) @ params["channels"]
+
+
+def value_iteration(transitions, rewards, values):
+    def step(_, v):
+        return jnp.max(rewards + 0.9 * jnp.einsum("ast,t->as", transitions, v), 0)
+
+    return jax.lax.fori_loop(0, 5, step, values)
+
+
+def mlp(x, up, down):
+    return jnp.tanh(x @ up) @ down
+
+
+def residual_stack(x, layers):
+    return jax.lax.scan(lambda h, w: (h + jnp.tanh(h @ w), None), x, layers)[0]
+
+
+def projection(params, x):
+    return jnp.einsum("bthd,hdm->btm", x, params["w"])
+
+
+def shapes_of(tree):
+    return jax.tree.map(lambda dims: jax.ShapeDtypeStruct(dims, jnp.float32), tree, is_leaf=lambda one: isinstance(one, tuple))
+
+
+def advised(function, *arguments) -> set[str]:
+    module = hloom.load(jax.jit(function, keep_unused=True).lower(*map(shapes_of, arguments)))
+    return {weight.name.removesuffix(".1") for weight in hloom.quantize(module).weights}
+
+
+NODES = {"in": (5, 6), "hidden": (6, 6), "out": (6, 2)}
+ONE_EXAMPLE = [(5, 1, 6), (1, 8), (1, 8), (6, 32), (8, 32), (32,)]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "weights"),
+    [
+        (graph_network, [NODES, (7, 7), (7, 5)], {"params__in__", "params__hidden__", "params__out__"}),
+        (graph_network_of_dicts, [[(5, 6), (6, 6)], {"adjacency": (7, 7), "features": (7, 5)}], {"params_0_", "params_1_"}),
+        (one_layer_of_nodes, [{"w": (5, 6)}, (7, 7), (7, 5)], {"params__w__"}),
+        (mixer_of_one, [{"tokens": (5, 5), "channels": (8, 8)}, (1, 5, 8)], {"params__tokens__", "params__channels__"}),
+        (lstm, ONE_EXAMPLE, {"wi", "wh"}),
+        (mlp, [(1, 8), (8, 6), (6, 4)], {"up", "down"}),
+        (mlp, [(8,), (8, 6), (6, 4)], {"up", "down"}),
+        (residual_stack, [(1, 8), (3, 8, 8)], {"layers"}),
+        (projection, [{"w": (4, 16, 64)}, (2, 8, 4, 16)], {"params__w__"}),
+    ],
+)  # fmt: skip
+def test_graphs_and_single_examples(function, arguments, weights: set[str]):
+    assert advised(function, *arguments) == weights
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "says"),
+    [
+        (graph_network_of_arrays, [(7, 7), (7, 5), (5, 6)], "adjacency.1 may be a weight or a fixed matrix: it mixes what other weights keep apart"),
+        (means_of_classes, [(7, 5), (5, 6), (7, 3)], "targets.1 may be a weight or a fixed matrix"),
+        (value_iteration, [(3, 6, 6), (3, 6), (6,)], "transitions.1 may be a weight or a fixed matrix: it maps what it is multiplied with to the same again"),
+        (mlp, [(1, 8), (8, 1), (1, 4)], "x.1 and up.1, which are multiplied with each other, one is a weight and one an input"),
+    ],
+)  # fmt: skip
+def test_what_nothing_tells_apart_is_asked(function, arguments, says: str):
+    with pytest.raises(HloomError, match=says) as caught:
+        advised(function, *arguments)
+    assert caught.value.hint is not None and "only=[" in caught.value.hint
+
+
+def test_an_adjacency_is_reported():
+    arguments = map(shapes_of, (NODES, (7, 7), (7, 5)))
+    made = hloom.quantize(hloom.load(jax.jit(graph_network).lower(*arguments)))
+    left = {one.name: one.reason for one in made.exclusions}
+    assert left["adjacency.1"] == "it mixes what the weights keep apart, and is of another argument"

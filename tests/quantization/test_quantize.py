@@ -291,9 +291,12 @@ def test_random_movements(moved: tuple[str, tuple[int, ...], int], data: st.Data
     module = hloom.parse(text)
     per = data.draw(st.sampled_from(["tensor", "channel", "group"]))
     group = data.draw(st.integers(1, 4)) if per == "group" else None
-    made = hloom.quantize(
-        module, data.draw(st.sampled_from(["int8", "int4", "e4m3"])), per=per, group=group, only=["w"]
-    )
+    form = data.draw(st.sampled_from(["int8", "int4", "e4m3"]))
+    try:
+        made = hloom.quantize(module, form, per=per, group=group, only=["w"])
+    except HloomError as error:
+        assert per != "tensor" and "no block" in error.message  # every second element of a dimension is summed
+        return
     arrays = [normal(2, contracted), normal(*dims), np.int32(data.draw(st.integers(0, 3)))]
     outputs = hloom.evaluate(made.module, made.convert(arrays))
     assert not hloom.compare(outputs, hloom.evaluate(module, made.dequantized(arrays)), rtol=1e-6)

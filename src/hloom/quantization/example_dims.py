@@ -12,10 +12,11 @@ Products of what other products made come first, since one operand of theirs is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from hloom.ir import Apply, FactorKind, Module, Node, Parameter
+from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType
 from hloom.propagation import DataflowGraph
 
 _KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED))
@@ -96,10 +97,26 @@ class _Axes:
         return made
 
 
-def parameters_of_examples(
-    module: Module, reads: Mapping[Parameter, Iterable[ProductRead]], undecided: frozenset[Parameter]
-) -> set[Parameter]:
-    """The parameters that have an axis of examples; those `undecided` are weights or inputs of which both are read.
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What axes say of the parameters that products read.
+
+    `parameters` have an axis of examples, or nothing but an axis of size 1 beside what is summed. `mixing` are those
+    that sum an axis that products with others keep, with these others: the matrix that mixes positions, or nodes of a
+    graph. `has_axes` says whether an axis is kept by products, summed by none, and no parameter's own: one of examples
+    for certain. `iterated` are those that map an axis to itself again and again: the matrix of a fixed point.
+    """
+
+    parameters: frozenset[Parameter]
+    mixing: Mapping[Parameter, frozenset[Parameter]]
+    has_axes: bool
+    iterated: frozenset[Parameter]
+
+
+def examples_of(
+    module: Module, reads: Mapping[Parameter, Sequence[ProductRead]], undecided: frozenset[Parameter]
+) -> Examples:
+    """Which parameters have an axis of examples; those `undecided` are weights or inputs of which both are read.
 
     Of others it is known that what they are multiplied with is no parameter.
     """
@@ -114,6 +131,8 @@ def parameters_of_examples(
     ]
     example_axes: set[Parameter] = set()
     own = {parameter: set(axes.of(parameter)) for parameter in reads}
+    examples: set[int] = set()
+    mixed: set[int] = set()
     for is_certain in (True, False):
         chosen = [
             (parameter, read)
@@ -121,7 +140,7 @@ def parameters_of_examples(
             if parameter not in example_axes and (read.node.inputs[1 - read.operand_index] in made) >= is_certain
         ]
         kept: set[int] = set()
-        mixed: set[int] = set()
+        mixed = set()
         for parameter, read in chosen:
             repeated, summed = _sides(axes, read)
             kept |= repeated
@@ -134,7 +153,77 @@ def parameters_of_examples(
             for parameter, held in own.items()
             if held & examples and not _mixes(axes, reads[parameter], examples - held)
         }
-    return example_axes
+    example_axes.update(_single_examples(axes, reads, undecided, made, mixed))
+    sides = [_sides(axes, read) for _, read in plain]
+    known = set().union(*(repeated for repeated, _ in sides))
+    known -= set().union(*(summed for _, summed in sides), *(own[parameter] for parameter, _ in plain))
+    mixing, iterated = _mixing(axes, plain, example_axes), frozenset(_iterated(axes, reads, plain))
+    return Examples(frozenset(example_axes), mixing, bool(known), iterated)
+
+
+def _single_examples(
+    axes: _Axes,
+    reads: Mapping[Parameter, Sequence[ProductRead]],
+    undecided: frozenset[Parameter],
+    made: Container[Node],
+    mixed: Container[int],
+) -> Iterator[Parameter]:
+    """Undecided parameters of one example: only dimensions of size 1 stay, and those of the other are summed later."""
+    for parameter in undecided & reads.keys():
+        dots = [read for read in reads[parameter] if read.node.opcode == "dot" and not _is_batched(read)]
+        if not dots or any(read.node.inputs[1 - read.operand_index] in made for read in dots):
+            continue
+        of_other = [_sides(axes, read)[0] for read in dots]
+        if all(_is_single(read) for read in dots) and any(axis in mixed for held in of_other for axis in held):
+            yield parameter
+
+
+def _is_single(read: ProductRead) -> bool:
+    """Whether the dimensions of an operand of a dot that are not summed all have size 1."""
+    side, operand = ("lhs", "rhs")[read.operand_index], read.node.inputs[read.operand_index].type
+    assert isinstance(operand, TensorType), "a dot reads arrays"
+    summed = read.node.attribute(f"{side}_contracting_dims") or ()
+    return all(size == 1 for dim, size in enumerate(operand.dims) if dim not in summed)
+
+
+def _mixing(
+    axes: _Axes, reads: Sequence[tuple[Parameter, ProductRead]], examples: Container[Parameter]
+) -> dict[Parameter, frozenset[Parameter]]:
+    """By the parameter of a dot that sums an axis, those of products that keep it and never sum it.
+
+    What seems to be `examples` may be a weight, and the one that sums the adjacency; not where a loop reads it.
+    """
+    kept: dict[int, set[Parameter]] = {}
+    summed: dict[int, set[Parameter]] = {}
+    for parameter, read in reads:
+        stay, go = _sides(axes, read)
+        for axis in stay if parameter not in examples or read.node.graph is parameter.graph else ():
+            kept.setdefault(axis, set()).add(parameter)
+        for axis in go if read.node.opcode == "dot" else ():
+            summed.setdefault(axis, set()).add(parameter)
+    made: dict[Parameter, set[Parameter]] = {}
+    for axis, some in summed.items():
+        for parameter in some:
+            made.setdefault(parameter, set()).update(kept.get(axis, set()) - some)
+    return {parameter: frozenset(others) for parameter, others in made.items() if others}
+
+
+def _iterated(
+    axes: _Axes, reads: Mapping[Parameter, Sequence[ProductRead]], weights: Sequence[tuple[Parameter, ProductRead]]
+) -> Iterator[Parameter]:
+    """Parameters one of whose axes is summed and is one of the result again, and that are read more than once.
+
+    A loop reads what is not cut out of a stack in each of its iterations.
+    """
+    for parameter, read in weights:
+        if read.node.opcode != "dot" or parameter.type is None:
+            continue
+        operand = read.node.inputs[read.operand_index]
+        stays, goes = _sides(axes, ProductRead(read.node, 1 - read.operand_index))
+        is_again = len(reads[parameter]) > 1 or read.node.graph is not parameter.graph
+        is_whole = isinstance(operand.type, TensorType) and isinstance(parameter.type, TensorType)
+        if stays & goes and is_again and is_whole and operand.type.element_count == parameter.type.element_count:
+            yield parameter
 
 
 def _sides(axes: _Axes, read: ProductRead) -> tuple[set[int], set[int]]:
@@ -144,7 +233,8 @@ def _sides(axes: _Axes, read: ProductRead) -> tuple[set[int], set[int]]:
     if node.opcode == "convolution":
         batch = node.attributes["dim_labels"].lhs.index("b")
         return {held[batch]}, {axis for dim, axis in enumerate(held) if dim != batch}
-    summed = node.attribute(f"{('lhs', 'rhs')[index]}_contracting_dims") or ()
+    side = ("lhs", "rhs")[index]
+    summed = node.attribute(f"{side}_contracting_dims") or ()
     return {axis for dim, axis in enumerate(held) if dim not in summed}, {held[dim] for dim in summed}
 
 

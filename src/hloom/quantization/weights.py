@@ -4,28 +4,32 @@ A weight is a parameter that a dot or a convolution reads, as it is or moved (tr
 of a stack in a loop, taken by the branches of a conditional), or the table of a gather. What has a dimension of
 examples is none (`example_dims.py`). Where a dot multiplies two
 parameters, one is an input of the program: that of which no relative (another leaf of the same argument of the
-function) is a weight for certain. Where that does not tell them apart it is an error, and the user says which. Tables
-are weights where a relative is one.
+function) is a weight for certain. Leaves of an argument called params are weights. What
+mixes rows that the weights of another argument keep apart is no weight, but the adjacency of a graph. Where nothing
+tells them apart it is an error, and the user says which. Tables are weights where a relative is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from hloom.analysis import call_sites, is_loop
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.quantization.contraction_blocks import channel_blocks, fitting_groups, group_blocks
-from hloom.quantization.example_dims import ProductRead, parameters_of_examples
+from hloom.quantization.example_dims import Examples, ProductRead, examples_of
 from hloom.quantization.movement import MovedDims, Piece, is_mask_of, moved, unmoved
 from hloom.quantization.parameter_names import ParameterNames, path_of
 from hloom.quantization.recipe import Recipe, WeightFormat, WeightSelection
 from hloom.text import HloomError
 
+HAS_EXAMPLES = "it is an input: it has a dimension of examples"
 LEAST_BITS = 16
 """Floats narrower than this are left as they are."""
 _GET = "get-tuple-element"
+_ARGUMENTS_OF_WEIGHTS = frozenset(("params", "parameters", "variables", "weights"))
+"""What flax's, haiku's and optax's users call the argument that holds the weights."""
 _MOST_SOURCES = 64
 """Of how many instructions a value may be made, so that it is followed to parameters."""
 
@@ -133,8 +137,8 @@ def select_weights(
         weights, inputs = _weights_and_inputs(module, uses, selection)
         wanted = [parameter for parameter in weights if _is_chosen(parameter, uses[parameter], selection)]
         exclusions += [
-            Exclusion(parameter.name, "it is an input: it has a dimension of examples")
-            for parameter in inputs
+            Exclusion(parameter.name, reason)
+            for parameter, reason in inputs.items()
             if _is_chosen(parameter, uses[parameter], selection)
         ]
     selected: dict[Parameter, list[WeightUse]] = {}
@@ -329,10 +333,10 @@ def _is_layer(dot: Apply) -> bool:
 
 def _weights_and_inputs(
     module: Module, uses: dict[Parameter, list[WeightUse]], selection: WeightSelection
-) -> tuple[list[Parameter], list[Parameter]]:
+) -> tuple[list[Parameter], dict[Parameter, str]]:
     """The parameters that are weights: of two that are multiplied with each other, not the one that is an input.
 
-    Then those that are inputs though they are multiplied with no parameter.
+    Then those that are inputs though they are multiplied with no parameter, and why.
     """
     readers: dict[tuple[Node, int], Parameter] = {
         (use.node, use.operand_index): parameter for parameter, many in uses.items() for use in many
@@ -356,12 +360,21 @@ def _weights_and_inputs(
     }
     multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
     reads = {p: [ProductRead(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
-    examples = parameters_of_examples(module, reads, frozenset(undecided | images)) if reads else set()
-    certain = [parameter for parameter in multiplied if parameter not in undecided | images | examples]
+    unsure = frozenset(undecided | images)
+    found = examples_of(module, reads, unsure)
+    certain = [parameter for parameter in multiplied if parameter not in unsure | found.parameters]
+    fixed = _fixed_matrices([one for one in certain if _is_chosen(one, uses[one], selection)], found)
+    if fixed:
+        found = examples_of(module, reads, unsure | fixed)
+        certain = [parameter for parameter in multiplied if parameter not in unsure | fixed | found.parameters]
+    examples = found.parameters | fixed
     for pair in pairs:
         certain += [one for one, other in (pair, pair[::-1]) if other in examples and one not in examples]
+    for pair in pairs:
+        named = [parameter for parameter in pair if _is_named_a_weight(parameter)]
+        certain += named if len(named) == 1 and not set(pair) & {*certain, *examples} else ()
     relatives = {path_of(parameter)[0] for parameter in certain}
-    weights = {*certain, *(parameter for parameter in uses if path_of(parameter)[0] in relatives)}
+    weights = {*certain, *(p for p in uses if path_of(p)[0] in relatives and p not in fixed)}
     for first, second in pairs:
         both = {first, second}
         if not both & weights and any(_is_chosen(one, uses[one], selection) for one in both):
@@ -370,8 +383,52 @@ def _weights_and_inputs(
                 "weight and one an input: the program does not say which",
                 hint=f"name the weight: only=['{first.name}'], or only=['{second.name}']; or --only NAME",
             )
-    inputs = [p for p in uses if p in examples - weights - undecided - images]
+    chosen = [parameter for parameter in certain if _is_chosen(parameter, uses[parameter], selection)]
+    has_examples = found.has_axes or found.parameters
+    if chosen and not has_examples and found.iterated.issuperset(chosen):
+        raise _unclear(chosen[0], chosen[1:], "maps what it is multiplied with to the same again and again")
+    inputs = {
+        p: "it mixes what the weights keep apart, and is of another argument" if p in fixed else HAS_EXAMPLES
+        for p in uses
+        if p in examples - weights - undecided - images
+    }
     return [parameter for parameter in uses if parameter in weights], inputs
+
+
+def _is_named_a_weight(parameter: Parameter) -> bool:
+    """Whether it is a leaf of an argument whose name says that it holds weights."""
+    path = path_of(parameter)
+    return len(path) > 1 and path[0] in _ARGUMENTS_OF_WEIGHTS
+
+
+def _fixed_matrices(certain: Sequence[Parameter], found: Examples) -> frozenset[Parameter]:
+    """Parameters that mix what weights keep apart and are no leaves of their argument: the adjacency of a graph.
+
+    Raises HloomError for those that nothing tells from weights.
+    """
+    fixed: set[Parameter] = set()
+    for parameter in certain:
+        others = sorted(found.mixing.get(parameter, ()), key=lambda other: other.number)
+        path, paths = path_of(parameter), [path_of(other) for other in others]
+        if not others or (len(path) > 1 and any(path[0] == other[0] or len(other) == 1 for other in paths)):
+            continue
+        if len(path) == 1 and all(len(other) == 1 for other in paths):
+            if not found.has_axes:
+                raise _unclear(parameter, others, "mixes what other weights keep apart, as a graph's adjacency does")
+        elif len(path) == 1 or all(map(_is_named_a_weight, others)):
+            fixed.add(parameter)
+        elif not _is_named_a_weight(parameter):
+            raise _unclear(parameter, others, "mixes what the weights of another argument keep apart")
+    return frozenset(fixed)
+
+
+def _unclear(parameter: Parameter, others: Sequence[Parameter], why: str) -> HloomError:
+    both = ", ".join(f"'{one.name}'" for one in (parameter, *others))
+    rest = f", or only=[{', '.join(repr(one.name) for one in others)}] if it is an input" if others else ""
+    return HloomError(
+        f"{parameter.name} may be a weight or a fixed matrix: it {why}, and the program does not say which",
+        hint=f"name the weights: only=[{both}]{rest}; or --only NAMES",
+    )
 
 
 def _is_made_of_weights(value: Node, multiplied: Parameter) -> bool:
