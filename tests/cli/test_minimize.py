@@ -171,6 +171,14 @@ def test_a_pass_that_is_wrong(call: Call, decay: Path, tmp_path: Path):
     record = json.loads(call("minimize", decay, *options, "--json").stdout)
     assert record["pass"] == {"name": "drop-negate", "number": 2, "count": 3, "rules": ["drop-negate"]}
     assert record["needs_inputs"] is False and "inputs" not in record
+    assert record["arbitration"] == {
+        "evaluator_finds_same": False,
+        "xla_agrees": {"the input": True, "what drop-negate makes of it": True},
+    }
+    assert (
+        "hloom's evaluator, too, finds that the programs differ; XLA agrees with it on the input and on what "
+        "drop-negate makes of it" in result.stderr
+    )
     result = call("minimize", decay, "--passes", "cse,dce")
     assert result.exit_code == 1 and "the fault does not show in module_e after cse, dce" in result.stderr
 

@@ -135,6 +135,14 @@ def test_numbers_with_two_sets_of_flags():
     close()
 
 
+def test_which_flags_the_evaluator_agrees_with():
+    made = minimize(parse(NOT_A_NUMBER), DiffersBetweenFlags(f"{FUSED} {FAST}", FUSED), steps=1)
+    assert str(made.arbitration) == (
+        f"hloom's evaluator finds the same results for both; XLA agrees with it on the module with '{FUSED}', but not "
+        f"on the module with '{FUSED} {FAST}': XLA does not compute the module with '{FUSED} {FAST}' as written"
+    )
+
+
 def test_numbers_against_the_evaluator(monkeypatch: pytest.MonkeyPatch):
     assert verdict(DiffersFromEvaluator(), SMALL) == Verdict(False, "they agree")
     assert verdict(DiffersFromEvaluator(rtol=0, atol=0), NOT_A_NUMBER.replace("sine", "tan")).shows

@@ -242,6 +242,8 @@ def _note(result: Minimization, saved: Path | None) -> None:
             "note: the fault shows on values from the program and not on random ones, --save-inputs X.npz writes them: "
             f"{shown}"
         )
+    if result.arbitration is not None:
+        write_note(str(result.arbitration))
     if not result.shows:
         write_note(f"note: the fault does not show any more in the text that is written: {result.reason}")
 
@@ -252,8 +254,10 @@ def _short(array: np.ndarray) -> str:
 
 
 def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
-    fields = {name: getattr(result, name) for name in result.__slots__ if name not in ("module", "inputs")}
+    fields = {name: getattr(result, name) for name in result.__slots__ if name not in ("module", "inputs", "arbitration")}
     record = {"module": result.module.name, **fields}
+    if result.arbitration is not None:
+        record["arbitration"] = result.arbitration.to_json()
     return record if with_text else {name: value for name, value in record.items() if name != "text"}
 
 

@@ -14,7 +14,7 @@ from hloom.minimize.numeric_predicates import NumericPredicate
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predicate
 from hloom.minimize.reductions import REDUCTIONS
 from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
-from hloom.runtime import parameter_names
+from hloom.runtime import Arbitration, parameter_names
 from hloom.text import HloomError, HloomWarning, Unattainable
 
 STEPS = 5_000
@@ -34,6 +34,7 @@ class Minimization:
     `repeated` had been checked before, `accepted` showed the fault. `is_finished` is false where the steps ran out
     before a whole round found nothing more. Where the predicate compares numbers, `inputs` are those that the fault
     shows on, by the names of flattened parameters, and `needs_inputs` says that it does not on random ones of the seed.
+    `arbitration` is what hloom's evaluator finds where the two ways are two programs of XLA's.
     """
 
     module: Module
@@ -50,6 +51,7 @@ class Minimization:
     is_finished: bool
     inputs: dict[str, np.ndarray] | None = None
     needs_inputs: bool = False
+    arbitration: Arbitration | None = None
 
     def __str__(self) -> str:
         end = "" if self.is_finished else ", stopped when the steps ran out"
@@ -102,7 +104,7 @@ def minimize(
     return Minimization(
         search.smallest, text, verdict.shows, verdict.reason, before, search.smallest_size[0], search.round,
         search.steps, search.accepted, search.refused, search.repeated, is_finished,
-        *_inputs_of(named, search.smallest),
+        *_inputs_of(named, search.smallest), _arbitration(named, search.smallest),
     )  # fmt: skip
 
 
@@ -110,8 +112,14 @@ def _inputs_of(predicate: FaultPredicate, module: Module) -> tuple[dict[str, np.
     """The inputs that numbers are compared on, and whether the fault needs them: it does not show on random ones."""
     if not isinstance(predicate, NumericPredicate) or not predicate.compares_numbers:
         return None, False
-    arrays = [array for leaves in predicate.inputs_of(module).values() for array in leaves]
+    arrays = predicate.arrays_of(module)
     return dict(zip(parameter_names(module), arrays, strict=True)), not predicate.shows_on_random_inputs(module)
+
+
+def _arbitration(predicate: FaultPredicate, module: Module) -> Arbitration | None:
+    if not isinstance(predicate, NumericPredicate) or not predicate.compares_numbers:
+        return None
+    return predicate.arbitration(module)
 
 
 def _reduce(search: ReductionSearch) -> bool:

@@ -17,7 +17,17 @@ from hloom.ir import Module, TensorType
 from hloom.minimize.numeric_faults import NumericFault, fault_of, rounded
 from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict
 from hloom.minimize.recorded_values import Leaves, RecordedValues, given_inputs
-from hloom.runtime import Inputs, XlaCrash, check_inputs, parameter_names, run, xla_flags
+from hloom.runtime import (
+    Arbitration,
+    Inputs,
+    ProgramRun,
+    XlaCrash,
+    arbitrate,
+    check_inputs,
+    parameter_names,
+    run,
+    xla_flags,
+)
 from hloom.text import HloomError
 
 ROUNDING_SAMPLES = 2
@@ -59,6 +69,10 @@ class NumericPredicate(FaultPredicate):
     def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """What the second way computes."""
         return self.sides(module, inputs)[1]
+
+    def arbitration(self, module: Module) -> Arbitration | None:
+        """Which of two programs XLA computes as hloom's evaluator does; None where the evaluator is one of the ways."""
+        return None
 
     def check(self, module: Module, text: str) -> Verdict:
         self._checked = None
@@ -121,6 +135,10 @@ class NumericPredicate(FaultPredicate):
         if inputs is None:
             raise HloomError("a parameter is no array of a fixed shape, and no tuple of such arrays")
         return inputs
+
+    def arrays_of(self, module: Module) -> list[np.ndarray]:
+        """What a module's flattened parameters are given; raises HloomError for what is no array."""
+        return [array for leaves in self.inputs_of(module).values() for array in leaves]
 
     def values(self) -> dict[str, Leaves] | None:
         """What the instructions of the module that was adopted last compute; None where nobody can say."""
@@ -209,6 +227,16 @@ class DiffersBetweenFlags(NumericPredicate):
 
     def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return self._outputs(self.second, module, inputs)
+
+    def arbitration(self, module: Module) -> Arbitration:
+        inputs = self.arrays_of(module)
+        left, right = self.sides(module, inputs)
+        sides = zip((self.first, self.second), (left, right), strict=True)
+        return arbitrate(
+            *(ProgramRun(f"the module with '{flags}'", module, inputs, outputs) for flags, outputs in sides),
+            self.rtol,
+            self.atol,
+        )
 
     def _outputs(self, flags: str, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         try:

@@ -22,7 +22,7 @@ from hloom.minimize.predicates import TIMEOUT, FaultMessage, FaultPredicate, Ver
 from hloom.minimize.search import MinimizationProgress
 from hloom.passes import PASSES, Pass, PassLike, Watch, apply_in_place, resolve, rules_pass
 from hloom.rewrite import Report
-from hloom.runtime import Inputs, run, xla_flags
+from hloom.runtime import Arbitration, Inputs, ProgramRun, arbitrate, run, xla_flags
 from hloom.text import HloomError
 
 DISABLE = "--xla_disable_hlo_passes"
@@ -72,6 +72,20 @@ class PassesChangeNumbers(NumericPredicate):
 
     def reference(self, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         return results_of(module, inputs, self.timeout)
+
+    def arbitration(self, module: Module) -> Arbitration:
+        """What XLA computes of the module and of what the passes make of it, beside the evaluator."""
+        changed, inputs = module.clone(), self.arrays_of(module)
+        apply_in_place(changed, self.passes)
+        names = "the input", f"what {', '.join(part.name for part in self.passes)} makes of it"
+        try:
+            first, second = (
+                ProgramRun(name, program, inputs, run(program, inputs, timeout=self.timeout).outputs)
+                for name, program in zip(names, (module, changed), strict=True)
+            )
+        except HloomError as error:
+            return Arbitration(names, obstacle=f"XLA does not run both: {error.message.partition(chr(10))[0]}")
+        return arbitrate(first, second, self.rtol, self.atol)
 
     def _problem(self, module: Module) -> str | None:
         """What goes wrong when the passes run; None where nothing does."""
