@@ -25,7 +25,7 @@ import numpy as np
 from hloom.hlo import parse, to_text
 from hloom.ir import DType, DTypeKind, Module, TensorType, dtype_of, verify
 from hloom.rewrite import Rule, RuleError, RuleIndex, anywhere, apply_at, instances, rewrite
-from hloom.runtime import XlaError, compare, run
+from hloom.runtime import ProgramRun, XlaError, arbitrate, compare, run
 from hloom.testing.joined_program import device_counts, join_programs
 from hloom.text import HloomError
 
@@ -239,9 +239,14 @@ def _run(rule: Rule, pairs: Sequence[_Pair], name: str, seed: int, settings: Map
         left, right = ([outputs[index] for index in joined.output_indices[2 * number + side]] for side in (0, 1))
         problem = _differences(left, right, settings)
         if problem:
-            given = _inputs_of(joined.input_types, inputs, pairs, number)
-            both = _both(pair.before, pair.after)
-            raise NotEquivalent(f"rule {rule} changes what a program computes:\n  {problem}\n{both}{given}")
+            own = _inputs_of(inputs, pairs, number)
+            verdict = arbitrate(
+                ProgramRun("the program before", pair.before, own, left),
+                ProgramRun("the program after", pair.after, own, right),
+                settings.get("tolerance"),
+            )
+            both, given = _both(pair.before, pair.after), _input_lines(own)
+            raise NotEquivalent(f"rule {rule} changes what a program computes:\n  {problem}\n  {verdict}\n{both}{given}")
         worst = max([worst, *map(_error, left, right)])
     return len(outputs) // 2, worst
 
@@ -290,14 +295,19 @@ def _both(before: Module, after: Module) -> str:
     return f"before:\n{to_text(before, 'short')}\nafter:\n{to_text(after, 'short')}"
 
 
-def _inputs_of(types: Sequence[Any], inputs: Sequence[np.ndarray], pairs: Sequence[_Pair], number: int) -> str:
+def _inputs_of(inputs: Sequence[np.ndarray], pairs: Sequence[_Pair], number: int) -> Sequence[np.ndarray]:
     def leaves(pair: _Pair) -> int:
         return sum(len(list(parameter.type.leaves())) for parameter in pair.before.entry.parameters if parameter.type)
 
     start = sum(map(leaves, pairs[:number]))
+    return inputs[start : start + leaves(pairs[number])]
+
+
+def _input_lines(inputs: Sequence[np.ndarray]) -> str:
     shown = [
-        f"\n  input {index}: {types[start + index]} {np.array2string(inputs[start + index], threshold=64)}"
-        for index in range(leaves(pairs[number]))
+        f"\n  input {index}: {dtype_of(array.dtype)}[{','.join(map(str, array.shape))}] "
+        f"{np.array2string(array, threshold=64)}"
+        for index, array in enumerate(inputs)
     ]
     return "\ninputs:" + "".join(shown)
 
