@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import hloom
 from hloom.cli import main
 
 PROGRAM = """
@@ -72,3 +73,55 @@ def test_what_fits_is_what_is_counted(tmp_path: Path):
     path = written(tmp_path, "?")
     assert "what is counted fits into" in shown("memory FILE --budget 1MiB", path)
     assert "what is counted fits into" in shown("why-oom FILE --memory 1MiB", path)
+
+
+ROWS = """
+HloModule m
+
+ENTRY e {
+  x = f32[SIZE,8] parameter(0)
+  w = f32[8,16] parameter(1)
+  y = f32[SIZE,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[SIZE,16] tanh(y)
+  n = f32[8,16] negate(w)
+  ROOT r = (f32[SIZE,16], f32[8,16]) tuple(z, n)
+}
+"""
+
+
+def rows_of(command: str, size: str, folder: Path) -> dict[str, str]:
+    path = folder / "step.hlo"
+    path.write_text(ROWS.replace("SIZE", size))
+    path.with_name("other.hlo").write_text(path.read_text().replace("tanh", "cosine").replace("negate", "abs"))
+    words = [{"FILE": str(path), "OTHER": str(path.with_name("other.hlo"))}.get(word, word) for word in command.split()]
+    lines = (line.split(maxsplit=1) for line in CliRunner().invoke(main, words).output.splitlines())
+    return {words[0]: words[1] for words in lines if len(words) == 2}
+
+
+@pytest.mark.parametrize(("size", "says"), [("?", "at least"), ("<=100", "at most")])
+@pytest.mark.parametrize(
+    ("command", "varies", "known"),
+    [
+        ("cost FILE", ("dot", "tanh", "tuple"), "negate"),
+        ("roofline FILE", ("y", "z"), "n"),
+        ("roofline FILE --by opcode", ("dot", "tanh"), "negate"),
+        ("memory FILE", ("x", "z"), "w"),
+    ],
+)
+def test_rows_of_what_varies(command: str, varies: tuple[str, ...], known: str, size: str, says: str, tmp_path: Path):
+    rows = rows_of(command, size, tmp_path)
+    assert all(says in rows[name] for name in varies)
+    assert says not in rows[known]
+
+
+def test_changes_of_what_varies(tmp_path: Path):
+    rows = rows_of("diff FILE OTHER --by opcode", "?", tmp_path)
+    assert "roughly" in rows["cosine"] and "roughly" not in rows["abs"]
+
+
+def test_rows_in_json(tmp_path: Path):
+    rows = {row["opcode"]: row["sizes"] for row in hloom.cost(hloom.parse(ROWS.replace("SIZE", "?"))).by("opcode")}
+    assert rows == {"dot": "at least", "tanh": "at least", "tuple": "at least", "negate": ""}
+    timings = hloom.roofline(hloom.parse(ROWS.replace("SIZE", "<=4")), "h100").to_json()["instructions"]
+    assert {row["name"]: row.get("sizes") for row in timings} == {"y": "at most", "z": "at most", "n": None}
+    assert "sizes" not in hloom.cost(hloom.parse(ROWS.replace("SIZE", "4"))).by("opcode").columns

@@ -115,7 +115,9 @@ from hloom.analysis.scopes import scope_of_name as scope_of_name
 from hloom.analysis.scopes import scopes as scopes
 from hloom.analysis.size_note import ALL_KNOWN as ALL_KNOWN
 from hloom.analysis.size_note import SizeNote as SizeNote
+from hloom.analysis.size_note import qualifier as qualifier
 from hloom.analysis.size_note import size_note as size_note
+from hloom.analysis.size_note import varieties as varieties
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import first_array as first_array
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes

@@ -14,7 +14,7 @@ from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, Cost
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
 from hloom.analysis.rules import cost_rule
-from hloom.analysis.size_note import SizeNote, size_note
+from hloom.analysis.size_note import SizeNote, qualifier, size_note, varieties
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module, ModuleLike, as_module
@@ -182,23 +182,30 @@ class CostReport(Displayed):
 
         `depth` says how many levels of a scope, a layer or the stack of a source line make a group; None takes all, and
         of a source line the innermost. `count` are the instructions of
-        the group, `times` their runs together; `mathematical_flops` are the mathematical count.
+        the group, `times` their runs together; `mathematical_flops` are the mathematical count. Where the module has
+        sizes that vary, `sizes` says of each group whether its figures are "at least", "at most" or "roughly" so.
         """
         named = cost_groups(what, self.module, depth)
         looped, mathematical = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
         counted = self._by_class if named.is_by_class else self._singly
         groups: dict[str, list[int]] = {}
+        kinds: dict[str, frozenset[str]] = {}
         for graph, context, runs, exact_runs in self.contexts(named):
             for node, count in counted(graph):
                 total = looped.own(node).times(runs)
                 key = named.name(node, context)
                 row = groups.setdefault(key, [0] * 6)
+                if self.sizes:
+                    kinds[key] = kinds.get(key, frozenset()) | varieties([node])
                 exact = mathematical.own(node).flops * exact_runs.flops
                 added = (1, runs.flops, total.flops, total.transcendentals, total.bytes_accessed, exact)
                 for column, number in enumerate(added):
                     row[column] += number * count
         columns = (what, "count", "times", "flops", "transcendentals", "bytes_accessed", "mathematical_flops")
         ordered = sorted(groups.items(), key=lambda item: (-item[1][2], -item[1][4], item[0]))
+        if self.sizes:
+            rows = tuple((key, *row, qualifier(kinds[key]).strip()) for key, row in ordered)
+            return Table((*columns, "sizes"), rows)
         return Table(columns, tuple((key, *row) for key, row in ordered))
 
     def to_json(self) -> dict[str, Any]:

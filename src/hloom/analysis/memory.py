@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import scopes
-from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
+from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -101,7 +102,8 @@ class LiveBuffer:
 
     `role` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
     whole run, and an output's memory may hold a temporary value for now. `index` says which element of a tuple
-    it holds, `last_user` the instruction that needs what it holds last.
+    it holds, `last_user` the instruction that needs what it holds last; `sizes` is "at least", or "at most", where the
+    type has a dimension that varies.
     """
 
     name: str
@@ -116,6 +118,7 @@ class LiveBuffer:
     scope: str
     source: str
     last_user: str = ""
+    sizes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +256,8 @@ def memory_report(
     )
 
 
+MOST_SERVED = 100
+"""Among how many instructions that read a step of the compiler's own one of the user's is looked for."""
 LEAST_WITHOUT_UNIT = 1024
 """Smaller numbers need a unit: whoever gives a device 16 of memory means GiB."""
 LARGEST_SIZE = 2.0**63
@@ -307,15 +312,16 @@ def _live(
     within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if role == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
-    named = origin(node) or node
+    named = origin(node) or _served(node, origin) or node
     start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     last_read = live.last_reads.get(span.value, span.end)
+    held = dict(indexed(node.type)).get(index) if node.type is not None and index else node.type
     return LiveBuffer(
         name=_step_name(node, origin),
         index=index,
         computation=named.graph.name,
         opcode=node.opcode,
-        type=_text(dict(indexed(node.type)).get(index) if node.type is not None and index else node.type),
+        type=_text(held),
         bytes=buffer.size,
         role=role,
         start=start,
@@ -323,13 +329,35 @@ def _live(
         scope=scope_of(named),
         source=source_of(named, live.module.stack_tables),
         last_user=_step_name(live.steps[last_read], origin) if 0 <= last_read < live.length else "",
+        sizes=type_qualifier(held).strip(),
     )
 
 
 def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
-    """The name of the user's instruction that a step stands for, or what the step is."""
+    """The name of the user's instruction that a step stands for, or what the step is and for which one it is made."""
     named = origin(node)
-    return named.name if named is not None else f"({node.opcode} of the compiler)"
+    if named is not None:
+        return named.name
+    served = _served(node, origin)
+    return f"({node.opcode} of the compiler)" if served is None else f"({node.opcode} for {served.name})"
+
+
+def _served(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
+    """The user's instruction that a step of the compiler's own is for: the first that reads what it makes.
+
+    What a computation yields its callers read.
+    """
+    seen, pending = {node}, deque([node])
+    while pending and len(seen) <= MOST_SERVED:
+        step = pending.popleft()
+        for reader in (*step.users, *(step.graph.callers if step.is_output else ())):
+            if reader not in seen:
+                named = origin(reader)
+                if named is not None:
+                    return named
+                seen.add(reader)
+                pending.append(reader)
+    return None
 
 
 def _text(value_type: Type | None) -> str:

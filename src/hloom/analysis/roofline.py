@@ -15,6 +15,7 @@ from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
+from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
 from hloom.ir import Apply, DType, Graph, ModuleLike, Node, TensorType, TupleType, Type, Window, as_module, dtype
@@ -30,7 +31,7 @@ class Timing:
 
     `node` is the last of the group that does something, `instructions` how many there are, `times` how often it runs
     in a run of the module. Computing and moving go on beside each other, and beside sending: the longest counts, and
-    the launch.
+    the launch. `kinds` are those of sizes that vary (`varieties`).
     """
 
     node: Apply
@@ -42,6 +43,7 @@ class Timing:
     memory: float
     link: float
     launch: float
+    kinds: frozenset[str] = frozenset()
 
     @property
     def seconds(self) -> float:
@@ -81,6 +83,7 @@ class Timing:
             **self.cost.to_json(),
             "bound": self.bound,
             "intensity": self.intensity,
+            **({"sizes": qualifier(self.kinds).strip()} if self.kinds else {}),
         }
 
 
@@ -142,6 +145,7 @@ class Roofline(Displayed):
         """
         named = cost_groups(what, self.report.module, depth)
         groups: dict[str, list[float]] = {}
+        kinds: dict[str, frozenset[str]] = {}
         for graph, context, times in self._running(named):
             for timing in self._graph(graph):
                 name = named.name(timing.node, context)
@@ -149,8 +153,12 @@ class Roofline(Displayed):
                 row[0] += times
                 row[1] += timing.seconds * times
                 row[2 + BOUNDS.index(timing.bound)] += timing.seconds * times
+                kinds[name] = kinds.get(name, frozenset()) | timing.kinds
         columns = (what, "times", "seconds", *BOUNDS)
         ordered = sorted(groups.items(), key=lambda item: (-item[1][1], item[0]))
+        if self.report.sizes:
+            rows = tuple((key, *row, qualifier(kinds[key]).strip()) for key, row in ordered)
+            return Table((*columns, "sizes"), rows)
         return Table(columns, tuple((key, *row) for key, row in ordered))
 
     def to_json(self) -> dict[str, Any]:
@@ -206,7 +214,8 @@ class Roofline(Displayed):
         if root.opcode not in MATRIX:
             launch += self.device.spreading_seconds(spent.bytes_accessed)
         shown = next(member for member in group.members if member.opcode not in VIEWS)
-        return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch)
+        kinds = varieties(group.members) if self.report.sizes else frozenset()
+        return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch, kinds)
 
     def _link_seconds(self, node: Apply) -> float:
         """How long one run of an instruction sends."""
@@ -270,7 +279,7 @@ def roofline(
 
 def _repeated(timing: Timing, times: int) -> Timing:
     parts = (timing.cost, timing.comm_bytes, timing.compute, timing.memory, timing.link, timing.launch)
-    return Timing(timing.node, timing.instructions, times, *parts)
+    return Timing(timing.node, timing.instructions, times, *parts, timing.kinds)
 
 
 MATRIX = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve"))

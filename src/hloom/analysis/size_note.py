@@ -5,7 +5,7 @@ A dimension without a bound counts nothing (`sizes.py`), as in XLA; one with a b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from hloom.ir import UNBOUNDED, Module, Node, TensorType, Type
@@ -29,9 +29,7 @@ class SizeNote:
     @property
     def qualifier(self) -> str:
         """What stands before a figure: "at least" where sizes count nothing, "at most" where they count as bounds."""
-        if self.unbounded_count:
-            return "roughly " if self.bounded_count else "at least "
-        return "at most " if self.bounded_count else ""
+        return _QUALIFIERS[bool(self.unbounded_count), bool(self.bounded_count)]
 
     def __str__(self) -> str:
         parts: list[str] = []
@@ -47,6 +45,10 @@ class SizeNote:
         return "; ".join(parts)
 
 
+_QUALIFIERS = {
+    (False, False): "", (True, False): "at least ", (False, True): "at most ", (True, True): "roughly ",
+}  # fmt: skip
+"""By whether sizes without a bound are left out, and whether bounds count as sizes."""
 ALL_KNOWN = SizeNote()
 """Of a module whose sizes are all known."""
 
@@ -64,6 +66,22 @@ def size_note(module: Module) -> SizeNote:
             counts[name] += 1
             first.setdefault(name, f"{node.name}: {node.type}")
     return SizeNote(counts["unbounded"], counts["bounded"], first.get("unbounded", ""), first.get("bounded", ""))
+
+
+def varieties(nodes: Iterable[Node]) -> frozenset[str]:
+    """Which kinds of sizes that vary some instructions read or make: "unbounded", "bounded"."""
+    types = {value.type for node in nodes for value in (node, *node.inputs)}
+    return frozenset(filter(None, map(_variety, types)))
+
+
+def qualifier(kinds: Container[str]) -> str:
+    """What stands before a figure of instructions that read or make sizes of these kinds."""
+    return _QUALIFIERS["unbounded" in kinds, "bounded" in kinds]
+
+
+def type_qualifier(value_type: Type | None) -> str:
+    """What stands before the bytes of a value."""
+    return qualifier((_variety(value_type),))
 
 
 def _nodes(module: Module) -> Iterator[Node]:

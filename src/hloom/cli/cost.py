@@ -101,11 +101,11 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
     yield _totals(report)
     yield _groups(groups, top) if len(groups) else Text("no instruction is counted\n")
     if report.loops:
-        yield _loops(report.loops, report.unknown_trips, top)
+        yield _loops(report.loops, report.unknown_trips, top, report.sizes.qualifier)
     if report.conditionals:
-        yield _conditionals(report.conditionals, top)
+        yield _conditionals(report.conditionals, top, report.sizes.qualifier)
     if report.collective_costs:
-        yield _traffic(report.collective_costs, top)
+        yield _traffic(report.collective_costs, top, report.sizes.qualifier)
     if report.uncounted:
         names = ", ".join(report.uncounted[:5])
         yield Text(f"not counted: {len(report.uncounted):,} custom calls, unknown instructions or operands: {names}")
@@ -134,36 +134,38 @@ def _groups(groups: Rows, top: int) -> Table:
     name = groups.columns[0]
     table = new_table(name, name, ">count", ">flops", ">%", ">transcendentals", ">bytes accessed")
     for row in groups.top(top):
-        numbers = (f"{row['count']:,}", f"{row['flops']:,}", percent_text(row["flops"], total))
-        sizes = (f"{row['transcendentals']:,}", byte_text(row["bytes_accessed"]))
+        least = f"{row['sizes']} " if row.get("sizes") else ""
+        numbers = (f"{row['count']:,}", f"{least}{row['flops']:,}", percent_text(row["flops"], total))
+        sizes = (f"{least}{row['transcendentals']:,}", f"{least}{byte_text(row['bytes_accessed'])}")
         table.add_row(Text(cut(row[name], 70)), *numbers, *sizes)
     add_rest(table, len(groups), top)
     return table
 
 
-def _loops(loops: Sequence[Loop], unknown_trips: int, top: int) -> Table:
+def _loops(loops: Sequence[Loop], unknown_trips: int, top: int, least: str) -> Table:
     table = new_table("loops", "loop", "computation", "how known", ">runs", ">flops of one run")
     for loop in loops[:top]:
         known = f"{loop.trips:,}" if loop.trips is not None else f"{unknown_trips:,}?"
         table.add_row(
-            Text(loop.name), Text(cut(loop.computation, 40)), Text(loop.source), known, f"{loop.body.flops:,}"
+            Text(loop.name), Text(cut(loop.computation, 40)), Text(loop.source), known, f"{least}{loop.body.flops:,}"
         )
     add_rest(table, len(loops), top)
     return table
 
 
-def _conditionals(conditionals: Sequence[Conditional], top: int) -> Table:
+def _conditionals(conditionals: Sequence[Conditional], top: int, least: str) -> Table:
     columns = ("conditional", "computation", "branch", ">flops of one run", ">transcendentals", ">bytes accessed")
     table = new_table("branches of conditionals", *columns)
     lines = [(conditional, name, branch) for conditional in conditionals for name, branch in conditional.branches]
     for conditional, name, branch in lines[:top]:
-        numbers = (f"{branch.flops:,}", f"{branch.transcendentals:,}", byte_text(branch.bytes_accessed))
+        counts = (f"{branch.flops:,}", f"{branch.transcendentals:,}", byte_text(branch.bytes_accessed))
+        numbers = (f"{least}{count}" for count in counts)
         table.add_row(Text(conditional.name), Text(cut(conditional.computation, 40)), Text(cut(name, 40)), *numbers)
     add_rest(table, len(lines), top)
     return table
 
 
-def _traffic(transfers: Sequence[CollectiveCost], top: int) -> Table:
+def _traffic(transfers: Sequence[CollectiveCost], top: int, least: str) -> Table:
     columns = ("instruction", "opcode", ">group", ">runs", ">sent", ">host", ">steps")
     table = new_table("traffic per device, by ring", *columns)
     ordered = sorted(transfers, key=lambda transfer: -transfer.times * (transfer.comm_bytes + transfer.host_bytes))
@@ -171,7 +173,7 @@ def _traffic(transfers: Sequence[CollectiveCost], top: int) -> Table:
         sent = byte_text(transfer.comm_bytes * transfer.times)
         host = byte_text(transfer.host_bytes * transfer.times)
         steps = f"{transfer.steps * transfer.times:,}"
-        numbers = (f"{transfer.group_size:,}", f"{transfer.times:,}", sent, host, steps)
+        numbers = (f"{transfer.group_size:,}", f"{transfer.times:,}", f"{least}{sent}", f"{least}{host}", steps)
         table.add_row(Text(cut(transfer.name, 50)), Text(transfer.opcode), *numbers)
     add_rest(table, len(transfers), top)
     return table

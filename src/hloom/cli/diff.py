@@ -184,7 +184,8 @@ def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> 
     table = new_table(title, "figure", ">before", ">after", ">change")
     for row in costs.totals():
         sides = [f"{note.qualifier}{_figure(row['figure'], row[name])}" for name, note in notes.items()]
-        numbers = [*sides, _figure(row["figure"], row["change"])]
+        roughly = "roughly " if any(notes.values()) else ""
+        numbers = [*sides, f"{roughly}{_figure(row['figure'], row['change'])}"]
         table.add_row(row["figure"], *numbers)
     yield table
     collectives = costs.collectives()
@@ -199,10 +200,12 @@ def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> 
 
 
 def _groups(groups: Rows, limit: int) -> Table:
-    by, *figures = groups.columns
+    by, *figures = (column for column in groups.columns if column != "sizes")
     table = new_table(f"change by {by}", by, *[f">{figure}" for figure in figures])
     for row in groups.top(limit):
-        table.add_row(Text(cut(row[by], 50)), *[_signed(figure, row[figure]) for figure in figures])
+        roughly = f"{row['sizes']} " if row.get("sizes") else ""
+        cells = (_signed(figure, row[figure]) for figure in figures)
+        table.add_row(Text(cut(row[by], 50)), *(f"{roughly}{cell}" if cell else "" for cell in cells))
     add_rest(table, len(groups), limit, "; --limit shows them")
     return table
 

@@ -113,7 +113,8 @@ def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> 
             cut(buffer.scope, 36),
             cut(Path(buffer.source).name, 24),
         )
-        table.add_row(*(Text(text) for text in texts), byte_text(buffer.bytes), percent_text(buffer.bytes, peak))
+        size = f"{buffer.sizes} {byte_text(buffer.bytes)}" if buffer.sizes else byte_text(buffer.bytes)
+        table.add_row(*(Text(text) for text in texts), size, percent_text(buffer.bytes, peak))
     add_rest(table, len(buffers), top)
     return table
 

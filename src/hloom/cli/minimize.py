@@ -254,7 +254,8 @@ def _short(array: np.ndarray) -> str:
 
 
 def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
-    fields = {name: getattr(result, name) for name in result.__slots__ if name not in ("module", "inputs", "arbitration")}
+    others = ("module", "inputs", "arbitration")
+    fields = {name: getattr(result, name) for name in result.__slots__ if name not in others}
     record = {"module": result.module.name, **fields}
     if result.arbitration is not None:
         record["arbitration"] = result.arbitration.to_json()

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, device, devices, roofline
+from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, device, devices, qualifier, roofline
 from hloom.analysis import Table as Rows
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
@@ -160,7 +160,8 @@ def _totals(report: Roofline) -> Table:
     table = new_table("time", "bound by", ">time", ">%")
     start = report.device.start_seconds
     for name, seconds in [*report.bounds().items(), *([("start", start)] if start else [])]:
-        table.add_row(name, time_text(seconds), percent_text(seconds, report.seconds))
+        least = report.report.sizes.qualifier if name != "start" and seconds else ""
+        table.add_row(name, f"{least}{time_text(seconds)}", percent_text(seconds, report.seconds))
     table.add_row("all, estimated", f"{report.report.sizes.qualifier}{time_text(report.seconds)}", "")
     return table
 
@@ -169,16 +170,17 @@ def _instructions(timings: Sequence[Timing], seconds: float, top: int) -> Table:
     columns = ("opcode", ">fused", ">runs", ">time", ">%", ">bound by", ">flops", ">bytes", ">flop/byte")
     table = new_table("instructions", "instruction", *columns)
     for timing in timings[:top]:
+        least = qualifier(timing.kinds)
         table.add_row(
             Text(cut(timing.node.name, 30)),
             Text(timing.node.opcode),
             f"{timing.instructions:,}",
             f"{timing.times:,}",
-            time_text(timing.total),
+            f"{least}{time_text(timing.total)}",
             percent_text(timing.total, seconds),
             timing.bound,
-            f"{timing.cost.flops * timing.times:.3g}",
-            byte_text(timing.cost.bytes_accessed * timing.times),
+            f"{least}{timing.cost.flops * timing.times:.3g}",
+            f"{least}{byte_text(timing.cost.bytes_accessed * timing.times)}",
             f"{timing.intensity:.3g}",
         )
     add_rest(table, len(timings), top)
@@ -186,12 +188,13 @@ def _instructions(timings: Sequence[Timing], seconds: float, top: int) -> Table:
 
 
 def _groups(groups: Rows, seconds: float, top: int) -> Table:
-    what, _, _, *bounds = groups.columns
+    what, _, _, *bounds = (column for column in groups.columns if column != "sizes")
     table = new_table(f"time by {what}", what, ">time", ">%", *(f">{bound}-bound" for bound in bounds))
     for row in groups.top(top):
-        parts = (time_text(row[bound]) if row[bound] else "" for bound in bounds)
+        least = f"{row['sizes']} " if row.get("sizes") else ""
+        parts = (f"{least}{time_text(row[bound])}" if row[bound] else "" for bound in bounds)
         share = percent_text(row["seconds"], seconds)
-        table.add_row(Text(cut(row[what], 60)), time_text(row["seconds"]), share, *parts)
+        table.add_row(Text(cut(row[what], 60)), f"{least}{time_text(row['seconds'])}", share, *parts)
     add_rest(table, len(groups), top)
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hloom.analysis import NO_SCOPE, Device, Roofline, Table, cost, scopes, source_of
+from hloom.analysis import NO_SCOPE, Device, Roofline, Table, cost, scopes, source_of, varieties
 from hloom.ir import Module, Node
 from hloom.text import HloomError
 from hloom.xla_cpu import memory
@@ -24,6 +24,8 @@ class ModuleCosts:
     groups: dict[str, Row] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
     schedule: str = ""
+    vague: frozenset[str] = frozenset()
+    """The groups whose figures leave out or assume sizes that vary."""
 
 
 def module_costs(module: Module, device: Device, by: str, depth: int | None) -> ModuleCosts:
@@ -38,6 +40,7 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
     times = Roofline(report, device)
     buffers = memory(module)
     groups: dict[str, Row] = {}
+    vague: set[str] = set()
     graphs = {graph.name: graph for graph in module.graphs}
 
     def add(node: Node | None, column: int, amount: float) -> None:
@@ -47,6 +50,8 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
             if row is None:
                 row = groups[name] = [0] * len(FIGURES)
             row[column] += amount
+        if node is not None and report.sizes and varieties([node]):
+            vague.add(name_of(node))
 
     def node_of(computation: str, name: str) -> Node | None:
         graph = graphs.get(computation)
@@ -67,7 +72,7 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
         runs[opcode] = runs.get(opcode, 0) + transfer.times
     sent = sum(row[4] for row in groups.values())
     total = (max(report.total.flops, 0), max(report.total.bytes_accessed, 0), times.seconds, buffers.peak, sent)
-    return ModuleCosts(total, groups, runs, buffers.schedule)
+    return ModuleCosts(total, groups, runs, buffers.schedule, frozenset(vague))
 
 
 def _namer(module: Module, by: str, depth: int | None) -> Callable[[Node], str]:
@@ -111,7 +116,10 @@ class CostDifference:
         return Table(("opcode", "before", "after", "change"), tuple((o, a, b, b - a) for o, a, b in counts))
 
     def groups(self) -> Table:
-        """The change of every group that changed, the largest change of time first."""
+        """The change of every group that changed, the largest change of time first.
+
+        Where a module has sizes that vary, `sizes` says of which groups the change is only "roughly" so.
+        """
         zeros: Row = [0] * len(FIGURES)
         rows = []
         for name in {**self.before.groups, **self.after.groups}:
@@ -120,6 +128,9 @@ class CostDifference:
             if any(change):
                 rows.append((name, *change))
         rows.sort(key=lambda row: (-abs(row[3]), -abs(row[1]), -abs(row[2]), row[0]))
+        vague = self.before.vague | self.after.vague
+        if vague:
+            return Table((self.by, *FIGURES, "sizes"), tuple((*row, "roughly" * (row[0] in vague)) for row in rows))
         return Table((self.by, *FIGURES), tuple(rows))
 
 

@@ -84,7 +84,12 @@ def panel_of_changes(difference: ModuleDiff) -> Record:
     }
     if isinstance(costs, CostDifference):
         panel["totals"] = [list(row) for row in costs.totals().rows]
-        panel["groups"] = [[_text(row[0]), *row[1:]] for row in costs.groups().top(MOST_CHANGES).rows]
+        groups = costs.groups().top(MOST_CHANGES)
+        figures = [column for column in groups.columns[1:] if column != "sizes"]
+        panel["groups"] = [
+            [_text(f"{row[groups.columns[0]]}{' (roughly)' if row.get('sizes') else ''}"), *map(row.get, figures)]
+            for row in groups
+        ]
         panel["device"] = costs.device
     opcodes = difference.by_opcode()
     panel["tables"] = [

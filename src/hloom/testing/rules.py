@@ -246,7 +246,9 @@ def _run(rule: Rule, pairs: Sequence[_Pair], name: str, seed: int, settings: Map
                 settings.get("tolerance"),
             )
             both, given = _both(pair.before, pair.after), _input_lines(own)
-            raise NotEquivalent(f"rule {rule} changes what a program computes:\n  {problem}\n  {verdict}\n{both}{given}")
+            raise NotEquivalent(
+                f"rule {rule} changes what a program computes:\n  {problem}\n  {verdict}\n{both}{given}"
+            )
         worst = max([worst, *map(_error, left, right)])
     return len(outputs) // 2, worst
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
-from hloom.ir import Module, ModuleLike, Node, as_module, verify
+from hloom.ir import Module, ModuleLike, Node, TensorType, as_module, verify
 from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
 from hloom.text import HloomError
 from hloom.xla_cpu.buffer_simulation import simulate_buffers
@@ -75,10 +75,12 @@ class _Origins:
     def __init__(self, module: Module, copy: Module) -> None:
         self._kept: dict[Node, Node] = {}
         self._by_likeness: dict[tuple[object, ...], list[Node]] = {}
+        self._by_origin: dict[tuple[object, ...], list[Node]] = {}
         for graph, copied in zip(module.graphs, copy.graphs, strict=True):
             self._kept.update(zip(copied.nodes, graph.nodes, strict=True))
             for node in graph.nodes:
                 self._by_likeness.setdefault(_likeness(node), []).append(node)
+                self._by_origin.setdefault(_form_of_any_rank(node), []).append(node)
 
     def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
         """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
@@ -91,6 +93,8 @@ class _Origins:
         if made in self._kept:
             return self._kept[made]
         candidates = self._by_likeness.get(_likeness(made), [])
+        if not candidates and made.raw_metadata is not None:  # simplified to fewer dimensions
+            candidates = self._by_origin.get(_form_of_any_rank(made), [])
         named = [other for other in candidates if _stem(other) == _stem(made)] or candidates
         return named[0] if len(named) == 1 or (named and made.raw_metadata is not None) else None
 
@@ -98,6 +102,13 @@ class _Origins:
 def _likeness(node: Node) -> tuple[object, ...]:
     """What an instruction keeps where it is inlined."""
     return node.opcode, node.type, node.raw_metadata
+
+
+def _form_of_any_rank(node: Node) -> tuple[object, ...]:
+    """What an instruction keeps where dimensions of size 1 are left out, or its result is transposed."""
+    dims = node.type.dims if isinstance(node.type, TensorType) else None
+    sizes = None if dims is None else tuple(sorted(size for size in dims if size != 1))
+    return node.opcode, sizes, node.type.dtype if isinstance(node.type, TensorType) else None, node.raw_metadata
 
 
 def _stem(node: Node) -> str:
