@@ -13,7 +13,7 @@ import numpy as np
 from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
 from hloom.analysis.op_names import op_name_of, source_of
-from hloom.analysis.scopes import scopes
+from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
@@ -227,7 +227,7 @@ def memory_report(
         try:
             return paths.text(node)
         except KeyError:  # a step of the compiler's own
-            return op_name_of(node)
+            return "/".join(scope_of_name(op_name_of(node))) or NO_SCOPE
 
 
     timeline = live.timeline()
@@ -312,7 +312,7 @@ def _live(
     within = [span for span in allocation.spans if span.start <= time <= span.end]
     span = buffer.spans[0] if role == "argument" else within[-1] if within else buffer.spans[-1]
     node, index = values.nodes[span.value], values.indices[span.value]
-    named = origin(node) or _served(node, origin) or node
+    named = origin(node) or _served(node, origin) or _copied(node, origin) or node
     start, end = (0, live.length) if role != "temporary" else (buffer.spans[0].start, buffer.spans[-1].end)
     last_read = live.last_reads.get(span.value, span.end)
     held = dict(indexed(node.type)).get(index) if node.type is not None and index else node.type
@@ -338,8 +338,22 @@ def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
     named = origin(node)
     if named is not None:
         return named.name
-    served = _served(node, origin)
-    return f"({node.opcode} of the compiler)" if served is None else f"({node.opcode} for {served.name})"
+    served, copied = _served(node, origin), _copied(node, origin)
+    if served is not None:
+        return f"({node.opcode} for {served.name})"
+    return f"({node.opcode} of {'the compiler' if copied is None else copied.name})"
+
+
+def _copied(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
+    """The user's instruction that the compiler's own steps to a result begin with."""
+    for _ in range(MOST_SERVED):
+        if not node.inputs:
+            return None
+        node = node.inputs[0]
+        named = origin(node)
+        if named is not None:
+            return named
+    return None
 
 
 def _served(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hloom.analysis import NO_SCOPE, LiveBuffer, MemoryReport, ScopePaths, scope_of_name, scopes
+from hloom.analysis import LiveBuffer, MemoryReport, ScopePaths, scopes
 from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, Type, element_at
 from hloom.oom.padded_sizes import padded_bytes
 
@@ -152,8 +152,8 @@ class _BufferReader:
         """The instruction of a name: of its computation, of the entry, or else the first that is called so."""
         return self.nodes.get((computation, name)) or self.nodes.get((self.entry.name, name)) or self.by_name.get(name)
 
-    def _scope(self, node: Node | None, op_name: str) -> str:
-        return self.paths.text(node) if node is not None else "/".join(scope_of_name(op_name)) or NO_SCOPE
+    def _scope(self, node: Node | None, known: str) -> str:
+        return self.paths.text(node) if node is not None else known
 
     def _reason(self, held: HeldBuffer, node: Node | None, buffer: LiveBuffer) -> str:
         if held.role == "argument" and isinstance(node, Parameter) and (node.number, buffer.index) in self.given:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from hloom.analysis import MemoryReport, Roofline, ScopePath, ScopePaths, scope_of_name
+from hloom.analysis import MemoryReport, Roofline, ScopePath, ScopePaths
 from hloom.ir import Node, dtype
 from hloom.page.figures import SECTIONS, Figures
 from hloom.viz import clean, shorten
@@ -71,7 +71,7 @@ def _memory(numbers: Figures, report: MemoryReport, scopes: ScopePaths) -> Recor
     by_scope: dict[str, int] = {}
     rows: list[list[Any]] = []
     for buffer, node in zip(report.at_peak, numbers.peak_nodes, strict=True):
-        scope = _scope_text(node, scopes) if node is not None else "/".join(scope_of_name(buffer.scope)) or OTHER
+        scope = _scope_text(node, scopes) if node is not None else buffer.scope
         by_scope[scope] = by_scope.get(scope, 0) + buffer.bytes
         if len(rows) < MOST_BUFFERS:
             texts = (buffer.name, buffer.computation, buffer.opcode, buffer.type, scope, buffer.source)

@@ -44,7 +44,7 @@ class TileAssignment:
         tile_counts, replication = array.shape[:-1], array.shape[-1]
         if math.prod(tile_counts) == 1:
             return cls.replicated(len(tile_counts))
-        ordered = np.sort(array, axis=-1)
+        ordered = np.sort(array.reshape(-1, array.shape[-1]), axis=-1).reshape(array.shape)  # of 32 dimensions at most
         return cls(tuple(map(int, tile_counts)), int(replication), tuple(ordered.ravel().tolist()), is_explicit)
 
     @property

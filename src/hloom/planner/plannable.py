@@ -11,9 +11,9 @@ OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlob
 FEEDS = frozenset(("infeed", "outfeed", "send", "recv"))
 """What moves data between one device and its host."""
 
-MAX_RANK = 128
-"""Dimensions of one array. numpy's have at most 64; the strategies of a value, and so the time to plan, grow with the
-square (25 ms at 128, beyond a minute at 50,000)."""
+MAX_RANK = 30
+"""Dimensions of one array. Tiles of devices are arrays of numpy's, which have at most 64 dimensions, the mesh's among
+them; and the time to plan grows with the square (beyond a minute at 50,000)."""
 NEEDED = frozenset(("computation", "operand", "type"))
 """What must be known of a program that is planned."""
 

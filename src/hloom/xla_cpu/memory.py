@@ -16,6 +16,8 @@ OWN = "own"
 COMPILED = "cpu"
 """The schedule of a module as XLA's CPU compiler would compile it."""
 SCHEDULES = (COMPILED, *ORDERS)
+SAME_VALUE = frozenset(("bitcast", "convert", "copy", "get-tuple-element", "reshape", "transpose"))
+"""Steps of the compiler's own that hold the value of their operand."""
 MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
 
@@ -85,7 +87,7 @@ class _Origins:
     def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
         """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
         passed = 0
-        while node not in copies and node.inputs and passed <= len(copies):  # a copy or conversion of its operand
+        while node not in copies and node.opcode in SAME_VALUE and passed <= len(copies):
             node, passed = node.inputs[0], passed + 1
         made = copies.get(node)
         if made is None:
