@@ -157,6 +157,17 @@ def test_names_are_cut_outside_of_parentheses():
         ("jit(f)/jvp()/attention/bqhd,bkhd->bhqk/dot_general", "attention"),
         ("jit(f)/add", ""),
         ("", ""),
+        # flax, haiku, equinox, Keras, PyTorch/XLA, TensorFlow
+        ("jit(apply)/jit(main)/Transformer/encoder_0/LayerNorm_0/rsqrt", "Transformer/encoder_0/LayerNorm_0"),
+        ("jit(f)/jit(main)/transpose(jvp(mlp/~/linear_1))/dot_general", "mlp/~/linear_1"),
+        ("jit(f)/jit(main)/vmap(jit(gelu))/tanh", ""),
+        ("jit(predict)/jit(main)/functional_1/dense_1/add", "functional_1/dense_1"),
+        ("sequential/lstm/while/body/lstm_cell/MatMul", "sequential/lstm/lstm_cell"),
+        ("aten__native_layer_norm", ""),
+        ("Model.layers.0.attn/aten__mm", "Model.layers.0.attn"),
+        ("model/dense/BiasAdd", "model/dense"),
+        ("truediv", ""),
+        ("Rsqrt", ""),
     ],
 )
 def test_layers_are_what_python_named(op_name: str, named: str):

@@ -457,3 +457,12 @@ def refused(module: Module, share: float) -> hloom.HloomError:
     with pytest.raises(hloom.HloomError) as caught:
         rematerialize(module, budget)
     return caught.value
+
+
+def test_a_program_that_stores_nothing():
+    text = """ENTRY main {
+      a = f32[4] parameter(0)
+      t = (f32[4]) tuple(a)
+      ROOT b = (f32[4]) domain(t), domain={kind="sharding", entry={replicated}, exit={replicated}}
+    }"""
+    assert hloom.fit(hloom.parse(text), 2).omissions

@@ -19,6 +19,7 @@ from hloom.cli.quantities import MOST_DIGITS, ByteSize
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
 from hloom.fit import CAUSES, Combination, FitResult, fit
 from hloom.hlo import check_new_folder
+from hloom.xla_cpu import COMPILED
 
 SHOWN = 8
 """How many combinations are shown beside the baselines, unless all are asked for."""
@@ -111,7 +112,8 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     sizes = size_note(result.module)
     heading = f"{result.module.name} on {result.devices} {result.device}"
     table = new_table(
-        f"{heading}, {byte_text(round(result.memory or 0))} each: best first{f'; {sizes}' if sizes else ''}",
+        f"{heading}, {byte_text(round(result.memory or 0))} each: best first, peaks by the {COMPILED} schedule"
+        f"{f'; {sizes}' if sizes else ''}",
         "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
     )  # fmt: skip
     shown = [

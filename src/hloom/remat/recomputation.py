@@ -36,6 +36,8 @@ def write_recomputation(
     `copy` is a copy of the graph that the values are of, or that graph, with its nodes in the same order.
     """
     chosen = {value for value in recomputed if value in ranges.needed}
+    if not stored.values:
+        return 0
     writer = _Writer(copy, stored, ranges, chosen, mechanism)
     writer.write()
     sort_topologically(copy)
