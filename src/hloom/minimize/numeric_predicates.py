@@ -231,12 +231,9 @@ class DiffersBetweenFlags(NumericPredicate):
     def arbitration(self, module: Module) -> Arbitration:
         inputs = self.arrays_of(module)
         left, right = self.sides(module, inputs)
-        sides = zip((self.first, self.second), (left, right), strict=True)
-        return arbitrate(
-            *(ProgramRun(f"the module with '{flags}'", module, inputs, outputs) for flags, outputs in sides),
-            self.rtol,
-            self.atol,
-        )
+        first = ProgramRun(f"the module with '{self.first}'", module, inputs, left)
+        second = ProgramRun(f"the module with '{self.second}'", module, inputs, right)
+        return arbitrate(first, second, self.rtol, self.atol)
 
     def _outputs(self, flags: str, module: Module, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         try:

@@ -216,13 +216,13 @@ def _iterated(
     A loop reads what is not cut out of a stack in each of its iterations.
     """
     for parameter, read in weights:
-        if read.node.opcode != "dot" or parameter.type is None:
+        operand = read.node.inputs[read.operand_index].type
+        if read.node.opcode != "dot" or not isinstance(parameter.type, TensorType):
             continue
-        operand = read.node.inputs[read.operand_index]
         stays, goes = _sides(axes, ProductRead(read.node, 1 - read.operand_index))
         is_again = len(reads[parameter]) > 1 or read.node.graph is not parameter.graph
-        is_whole = isinstance(operand.type, TensorType) and isinstance(parameter.type, TensorType)
-        if stays & goes and is_again and is_whole and operand.type.element_count == parameter.type.element_count:
+        reads_all = isinstance(operand, TensorType) and operand.element_count == parameter.type.element_count
+        if stays & goes and is_again and reads_all:
             yield parameter
 
 

@@ -361,13 +361,13 @@ def _weights_and_inputs(
     multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
     reads = {p: [ProductRead(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
     unsure = frozenset(undecided | images)
-    found = examples_of(module, reads, unsure)
-    certain = [parameter for parameter in multiplied if parameter not in unsure | found.parameters]
-    fixed = _fixed_matrices([one for one in certain if _is_chosen(one, uses[one], selection)], found)
+    evidence = examples_of(module, reads, unsure)
+    certain = [parameter for parameter in multiplied if parameter not in unsure | evidence.parameters]
+    fixed = _fixed_matrices([one for one in certain if _is_chosen(one, uses[one], selection)], evidence)
     if fixed:
-        found = examples_of(module, reads, unsure | fixed)
-        certain = [parameter for parameter in multiplied if parameter not in unsure | fixed | found.parameters]
-    examples = found.parameters | fixed
+        evidence = examples_of(module, reads, unsure | fixed)
+        certain = [parameter for parameter in multiplied if parameter not in unsure | fixed | evidence.parameters]
+    examples = evidence.parameters | fixed
     for pair in pairs:
         certain += [one for one, other in (pair, pair[::-1]) if other in examples and one not in examples]
     for pair in pairs:
@@ -384,8 +384,8 @@ def _weights_and_inputs(
                 hint=f"name the weight: only=['{first.name}'], or only=['{second.name}']; or --only NAME",
             )
     chosen = [parameter for parameter in certain if _is_chosen(parameter, uses[parameter], selection)]
-    has_examples = found.has_axes or found.parameters
-    if chosen and not has_examples and found.iterated.issuperset(chosen):
+    has_examples = evidence.has_axes or evidence.parameters
+    if chosen and not has_examples and evidence.iterated.issuperset(chosen):
         raise _unclear(chosen[0], chosen[1:], "maps what it is multiplied with to the same again and again")
     inputs = {
         p: "it mixes what the weights keep apart, and is of another argument" if p in fixed else HAS_EXAMPLES
@@ -401,19 +401,19 @@ def _is_named_a_weight(parameter: Parameter) -> bool:
     return len(path) > 1 and path[0] in _ARGUMENTS_OF_WEIGHTS
 
 
-def _fixed_matrices(certain: Sequence[Parameter], found: Examples) -> frozenset[Parameter]:
+def _fixed_matrices(certain: Sequence[Parameter], evidence: Examples) -> frozenset[Parameter]:
     """Parameters that mix what weights keep apart and are no leaves of their argument: the adjacency of a graph.
 
     Raises HloomError for those that nothing tells from weights.
     """
     fixed: set[Parameter] = set()
     for parameter in certain:
-        others = sorted(found.mixing.get(parameter, ()), key=lambda other: other.number)
+        others = sorted(evidence.mixing.get(parameter, ()), key=lambda other: other.number)
         path, paths = path_of(parameter), [path_of(other) for other in others]
         if not others or (len(path) > 1 and any(path[0] == other[0] or len(other) == 1 for other in paths)):
             continue
         if len(path) == 1 and all(len(other) == 1 for other in paths):
-            if not found.has_axes:
+            if not evidence.has_axes:
                 raise _unclear(parameter, others, "mixes what other weights keep apart, as a graph's adjacency does")
         elif len(path) == 1 or all(map(_is_named_a_weight, others)):
             fixed.add(parameter)
