@@ -27,8 +27,9 @@ REFUSED = {
     "quirk_layout_dimension_out_of_range",
     "quirk_layout_dimension_twice",
     "quirk_layout_tile_unclosed",
+    "quirk_shape_size_overflow",
 }
-"""Layouts that XLA accepts and that mean nothing: hloom refuses them."""
+"""Types that XLA accepts and that mean nothing: hloom refuses them."""
 
 UNREADABLE = {
     f"fragments/{name}"

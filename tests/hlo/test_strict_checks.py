@@ -23,6 +23,7 @@ REFUSED_ALTHOUGH_XLA_ACCEPTS = {
     "quirk_layout_dimension_out_of_range": "XLA checks only how many dimensions a layout names, and dies later",
     "quirk_layout_dimension_twice": "the same",
     "quirk_layout_tile_unclosed": "XLA reads T(8,128 to the closing brace",
+    "quirk_shape_size_overflow": "XLA keeps arrays of more bytes than 63 bits count, and refuses them in tuples and protos",
 }
 """Texts that XLA accepts and strict mode does not, and why."""
 
@@ -232,3 +233,57 @@ def test_what_is_printed_of_types_that_xla_overrules_is_accepted_as_the_text_was
     printed = print_module(parse(text))
     assert xla(text).verdict == xla(printed).verdict == "accepted"
     assert print_module(parse(printed, strict=True)) == printed
+
+
+@pytest.mark.parametrize("line", ["f32[4] reshape(t)", "(f32[4]) reshape(a)", "f32[2,2] reshape(a)", "f32[] reshape(u)"])
+@pytest.mark.parametrize("operands", ["f32[4]", "s32[4]"])
+def test_reshapes_of_what_is_no_array(line: str, operands: str):
+    agree(f"{HEADER}  a = {operands} parameter(0)\n  t = ({operands}) tuple(a)\n  u = token[] after-all()\n  ROOT b = {line}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("pred[] compare(t, t), direction=EQ", "pred[4] compare(a, a), direction=EQ"),
+        *("f32[2] dynamic-slice(t, i), dynamic_slice_sizes={2}", "f32[2] dynamic-slice(a, t), dynamic_slice_sizes={2}"),
+        *("f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}", "f32[4] dynamic-update-slice(t, a, i)"),
+        *("f32[4] dynamic-update-slice(a, a, i)", "opaque[] copy(o)", "copy(o)"),
+        *("copy(t)", "opaque[] copy(a)", "opt-barrier(a)", "f32[4] opt-barrier(a)", "(f32[4]) map(a), to_apply=f"),
+        *("f32[4] map(a), to_apply=f", "token[] map(a), to_apply=f", "f32[] recv-done(n)"),
+    ],
+)
+def test_operands_and_results_that_must_be_arrays(line: str):
+    mapped = "f {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x)\n}\n\n"
+    parameters = "  a = f32[4] parameter(0)\n  i = s32[] parameter(1)\n  o = opaque[] parameter(2)\n  n = () parameter(3)\n"
+    agree(f"HloModule m\n\n{mapped}ENTRY e {{\n{parameters}  t = (f32[4]) tuple(a)\n  ROOT b = {line}\n}}\n")
+
+
+LAYOUTS = (
+    *("T(0)", "T(2,0)", "T(0,2)", "T(8,128)(2,0)", "T(8,128)(2,1)", "T()", "T(2)(*,2)", "#(u32)", "*(u32)", "L(1)", "E(4)"),
+    *("S(5)", "SC(0:0)", "SC(0:1)", "SC(0:1,3)", "SC(0:2,1)", "SC(0:4)", "SC(2:1)", "SC(0:1)(0:2)", "SC(0:1)(1:1)", "M(8)"),
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("form", ["ROOT p = {} parameter(0)", "ROOT p = ({}) parameter(0)", "p = {} parameter(0)\n  ROOT t = tuple(p)"])
+def test_layouts_are_checked_in_tuples_that_are_written(form: str, layout: str):
+    agree(HEADER + "  " + form.format(f"f32[4,4]{{1,0:{layout}}}") + "\n}\n")
+
+
+@pytest.mark.parametrize("statistics", ["{}", "{a=1,}", "{,}", "{a=inf}", "{a=-inf}", "{visualizing_index=0,a=nan}", "{visualizing_index=0,a=1,b=-2.5}"])
+def test_statistics(statistics: str):
+    agree(f"{HEADER}  a = f32[] parameter(0)\n  ROOT b = f32[] negate(a), statistics={statistics}\n}}\n")
+
+
+TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
+
+
+@pytest.mark.parametrize("left_out", [*range(16)])
+def test_stack_tables_come_all_together(left_out: int):
+    titles = "\n".join(title for place, title in enumerate(TABLES) if not left_out >> place & 1)
+    agree(f"HloModule m\n\n{titles}\n\nENTRY e {{\n  ROOT a = f32[] parameter(0)\n}}\n")
+
+
+@pytest.mark.parametrize("text", ["f32[] parameter(0)", "f32[] parameter(1)", "a = f32[] parameter(2)", "x = f32[] negate(f32[] a)"])
+def test_bare_instructions(text: str):
+    agree(text)

@@ -20,7 +20,7 @@ from hloom.ir import (
     from_pairs,
     integer_range,
 )
-from hloom.text import TRIVIA, Cursor, HloomError, ParseError
+from hloom.text import TRIVIA, Cursor, ParseError
 
 LARGEST_FILLING = 2**24
 """How many bytes a bare number may be stretched to, unless all elements are 0; XLA too refuses what it cannot
@@ -260,10 +260,7 @@ class ArrayReader:
         return whole
 
     def _zeros(self) -> np.ndarray:
-        try:
-            return Literal.splat(self.type, np.zeros((), self.type.dtype.numpy)).numpy()
-        except HloomError as error:
-            raise self.cursor.error(error.message) from None
+        return Literal.splat(self.type, np.zeros((), self.type.dtype.numpy)).numpy()
 
 
 def _shorten(text: str) -> str:

@@ -243,6 +243,8 @@ class ComputationReader(ComputationState):
             return known
         plain = read_plain_attributes(row, text, {} if self.reader.strict else self.reader.graphs)
         if plain is not None:
+            if plain.refers and self.graph in plain.referents():
+                self.reader.refers_ahead = True
             self._remember(row, memo, text, plain)
             return plain
         if not self.reader.strict:
@@ -279,7 +281,7 @@ class ComputationReader(ComputationState):
         match: re.Match[str] | None = first
         while match:
             graph = self.reader.graphs.get(match[2])
-            if graph is None or match[1] in called:
+            if graph is None or graph is self.graph or match[1] in called:
                 return rest, {}
             called[match[1]] = graph
             last, match = match, _REFERENCE.match(rest, match.end())

@@ -114,7 +114,7 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
             tables[name] = read(cursor)
             if strict:
                 _check_rows(cursor, title, tables[name], position)
-        elif strict and tables:
+        elif strict:
             raise cursor.error(f"the stack tables that begin here lack '{title}'", start)
     return StackTables(**tables) if tables else None
 

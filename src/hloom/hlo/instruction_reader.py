@@ -162,7 +162,7 @@ def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call 
             return None
         return _Call(type_, opcode[0], start)
     if type_ is not None and body.operands_become_parameters and cursor.peek() in (",", ")"):
-        call.inputs.append(body.resolve(cursor, body.unused_name(f"_{body.parameter_count}"), type_, start))
+        call.inputs.append(body.resolve(cursor, body.unused_name(f"_{len(body.parameters_of_operands)}"), type_, start))
         return None
     position = cursor.skip()
     name = cursor.read(NAME, "an operand")[1]
@@ -204,7 +204,7 @@ def _nested_leaf(cursor: Cursor, body: ComputationState, opcode: str, type_: Typ
     """A parameter or constant among the operands; it has no attributes."""
     name = body.unused_name(f"{opcode}.anon")
     if opcode == "parameter":
-        return _enter(body, Parameter(name, type_, _parameter_number(cursor, type_), EMPTY, None, body.graph))
+        return _enter(body, Parameter(name, type_, _parameter_number(cursor, body, type_), EMPTY, None, body.graph))
     literal, type_ = _literal(cursor, type_)
     return _enter(body, Constant(name, type_, literal, EMPTY, None, body.graph))
 
@@ -222,15 +222,15 @@ def _read_optional_type(cursor: Cursor) -> Type | None:
 
 
 def _read_parameter(cursor: Cursor, body: ComputationState, name: str, type_: Type | None) -> Parameter:
-    number = _parameter_number(cursor, type_)
+    number = _parameter_number(cursor, body, type_)
     attributes, metadata = read_attributes(cursor, LEAF_ROW, body)
     return Parameter(name, type_, number, attributes, metadata, body.graph)
 
 
-def _parameter_number(cursor: Cursor, type_: Type | None) -> int:
+def _parameter_number(cursor: Cursor, body: ComputationState, type_: Type | None) -> int:
     start = cursor.skip()
     number = read_integer(cursor, "the parameter's number")
-    if type_ is None:
+    if type_ is None and body.reader.strict:
         raise cursor.error("a parameter needs a type", start)
     if not 0 <= number < 2**31:
         raise cursor.error(f"a parameter's number cannot be {number}", start)
@@ -279,11 +279,14 @@ def _inferred(
     if op.infer is None or len(known) < len(types) or call_problem(op, None, inputs, attributes):
         return None
     try:
-        return with_layouts(op.name, infer_type(op, known, attributes), inputs, attributes)
+        type_ = with_layouts(op.name, infer_type(op, known, attributes), inputs, attributes)
+        if isinstance(type_, TensorType) and not type_.is_countable:
+            raise TypeProblem(f"{type_} has more bytes than 63 bits count")
     except TypeProblem as problem:
         if body.reader.strict:
             raise cursor.error(f"{op}: {problem.message}", start) from None
         return None
+    return type_
 
 
 def _unknown(cursor: Cursor, body: ComputationState, opcode: str, start: int) -> Op:

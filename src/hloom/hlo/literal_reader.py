@@ -125,6 +125,8 @@ def _read_few(cursor: Cursor, type: TensorType) -> Literal | None:
     """A small array as it is printed; None where the careful way must look at it."""
     if type.dtype.name not in _SCALARS or len(type.dims) > 3 or type.element_count >= _FEW:
         return None
+    if math.prod(type.dims[:-1]) >= _FEW:  # of rows that may be empty
+        return None
     match = _FEW_NUMBERS.match(cursor.text, cursor.skip(), cursor.end)
     if match is None or _NUMBER.sub("0", match[0]) != _zeros(type.dims):
         return None
@@ -166,8 +168,10 @@ def _read_array(cursor: Cursor, type: TensorType) -> Literal:
         raise cursor.error(f"a constant cannot be of type {type}, whose size is unbounded")
     if type.rank > MOST_DIMENSIONS:
         raise cursor.error(f"a constant has at most {MOST_DIMENSIONS} dimensions, {type} has {type.rank}")
+    if math.prod([size or 1 for size in type.dims]) * type.dtype.numpy.itemsize >= 1 << 63:
+        raise cursor.error(f"{type} is larger than numpy's arrays can be")
     static = TensorType(type.dtype, type.dims, type.layout)
-    if type.rank and type.element_count and cursor.match(ELIDED):
+    if type.element_count and cursor.match(ELIDED):
         return Literal.elided(static)
     few = _read_few(cursor, static)
     if few is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import warnings
+from itertools import chain
 
 from hloom.hlo.computation_reader import SMALL, ComputationReader
 from hloom.hlo.header_reader import read_header, read_stack_tables
@@ -13,7 +14,7 @@ from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import check_word
 from hloom.hlo.strict_checks import check_aliases, check_async_computations, check_graph, check_recovery_table
 from hloom.hlo.tokens import NAME
-from hloom.ir import Attributes, Graph, Module, Type
+from hloom.ir import Attributes, Graph, Module, Type, find_cycle
 from hloom.text import Cursor, HloomWarning, Source, report
 
 DEEPEST = 60
@@ -67,6 +68,7 @@ class ModuleReader(ModuleState):
         super().__init__(source, strict)
         self._entry: Graph | None = None
         self._nested: set[Graph] = set()
+        self._starts: dict[Graph, int] = {}
         self._depth = 0
 
     def read(self) -> Module:
@@ -84,6 +86,8 @@ class ModuleReader(ModuleState):
             self._read_computation(cursor, needs_header=first is None and not self.module.graphs)
             report(cursor.position, len(self.text))
         self.module.entry = self._entry or self.module.graphs[-1]
+        if self.refers_ahead:
+            self._refuse_recursion(cursor)
         if self.strict:
             check_aliases(self, cursor)
             check_async_computations(self)
@@ -91,6 +95,15 @@ class ModuleReader(ModuleState):
         if not first:
             self.module.name = f"module_{self.module.entry.name}"
         return self.module
+
+    def _refuse_recursion(self, cursor: Cursor) -> None:
+        """Refuse computations that call each other in a circle, which no order of them can say."""
+        calls = {graph: [*chain(*(node.called_graphs for node in graph.nodes))] for graph in self.module.graphs}
+        cycle = find_cycle(calls)
+        if cycle:
+            start = next((self._starts[graph] for graph in cycle if graph in self._starts), 0)
+            way = " -> ".join(graph.name for graph in cycle)
+            raise cursor.error(f"computations call each other in a circle, {way}: HLO has no recursion", start)
 
     def _read_instructions(self, cursor: Cursor) -> Module:
         """A text of bare instructions: one, as XLA reads it, or if tolerant several; operands become parameters."""
@@ -108,6 +121,8 @@ class ModuleReader(ModuleState):
             if self.strict and cursor.peek():
                 raise cursor.error(f"expected the end of the text after one instruction, found {cursor.next_token()}")
         body.complete()
+        if self.strict:
+            check_graph(self, graph, 0, len(self.text), None)
         self._place(graph)
         self.module.entry = graph
         return self.module
@@ -141,6 +156,7 @@ class ModuleReader(ModuleState):
         if name in self.module:
             raise cursor.error(f"a computation '{name}' is already defined", start)
         graph = self.graphs.setdefault(name, Graph(name, self.module))
+        self._starts[graph] = start
         opening = cursor.position
         body = ComputationReader(self, graph, signature_at=signature_at)
         body.read(cursor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import count
 from operator import attrgetter
 
 from hloom.hlo.line_memos import STRICT, TOLERANT
@@ -34,7 +35,8 @@ _THREAD = re.compile(r"execution_thread=")
 class ModuleState:
     """What all computations of one text share: the module, the memos, and the names of graphs.
 
-    `referring` are the attributes read so far, by row and text, that refer to graphs.
+    `referring` are the attributes read so far, by row and text, that refer to graphs; `refers_ahead` says whether one
+    stands before the computation that it calls, or inside it.
     """
 
     def __init__(self, source: Source, strict: bool) -> None:
@@ -49,6 +51,7 @@ class ModuleState:
         self.notes: list[tuple[int, str]] = []
         self.line_limit = -1
         self.graphs: dict[str, Graph] = {}
+        self.refers_ahead = False
 
     def read_signature(self, cursor: Cursor) -> tuple[dict[str, tuple[int, Type]], Type]:
         """`(name: type, ...) -> type`: the parameters' numbers and types by name, and the result's type."""
@@ -78,9 +81,11 @@ class ModuleState:
         if self.strict:
             check_word(cursor, name, start)
         graph = self.graphs.get(name)
-        if graph is None or (self.strict and graph.name not in self.module):
+        if graph is None or graph.name not in self.module:
             if self.strict:
                 raise cursor.error(f"no computation before this is called '{name}'", start)
+            self.refers_ahead = True
+        if graph is None:
             graph = self.graphs[name] = self.module.declare_graph(name)
         return graph
 
@@ -119,7 +124,7 @@ class ComputationState:
         "names",
         "nodes",
         "operands_become_parameters",
-        "parameter_count",
+        "parameters_of_operands",
         "reader",
         "root",
         "signature_at",
@@ -141,7 +146,7 @@ class ComputationState:
         self._signature: dict[str, tuple[int, Type]] | None = None
         self.operands_become_parameters = operands_become_parameters
         self.suffixes: dict[str, int] = {}
-        self.parameter_count = 0
+        self.parameters_of_operands: list[Parameter] = []
 
     def forget(self, node: Node) -> None:
         """Take the last node back, to be read again."""
@@ -165,8 +170,9 @@ class ComputationState:
         if self.operands_become_parameters:
             if type_ is None and self.reader.strict:
                 raise cursor.error(f"operand {name} needs a type, for it becomes a parameter", start)
-            self.parameter_count += 1
-            return self._add_parameter(name, type_, self.parameter_count - 1)
+            parameter = self._add_parameter(name, type_, len(self.parameters_of_operands))
+            self.parameters_of_operands.append(parameter)
+            return parameter
         if self.reader.strict:
             raise cursor.error(f"nothing before this is called '{name}' in {self.graph.name}", start)
         if name in self.signature:  # the text has lost the parameter's own line
@@ -208,8 +214,18 @@ class ComputationState:
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]
         graph.parameters = parameters = [node for node in self.nodes if type(node) is Parameter]
+        if 0 < len(self.parameters_of_operands) < len(parameters):
+            self._number_apart(parameters)
         if len(parameters) > 1:
             parameters.sort(key=_number)
+
+    def _number_apart(self, parameters: list[Parameter]) -> None:
+        """Give the parameters that operands became the numbers that the text's own parameters leave free."""
+        own = set(parameters).difference(self.parameters_of_operands)
+        taken = {parameter.number for parameter in own}
+        numbers = filter(lambda number: number not in taken, count())
+        for parameter, number in zip(self.parameters_of_operands, numbers, strict=False):
+            parameter.number = number
 
 
 _number = attrgetter("number")

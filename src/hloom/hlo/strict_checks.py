@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import prod
+from itertools import pairwise
+from math import isinf, prod
 from typing import Any
 
 from hloom.hlo.implied_types import type_for_xla
@@ -13,11 +14,14 @@ from hloom.hlo.reader_state import ModuleState
 from hloom.hlo.reserved_words import RESERVED, name_problem
 from hloom.ir import (
     METADATA_FIELDS,
+    OPAQUE,
     UNBOUNDED,
     Apply,
     Attributes,
+    Constant,
     Graph,
     Layout,
+    Literal,
     MeshSharding,
     Node,
     Op,
@@ -100,6 +104,20 @@ def _count(op: Op) -> str:
         return f"{least} operand{'s' * (least != 1)}"
     step = f" and then {op.operand_step} at a time" if op.operand_step > 1 else ""
     return f"at least {least} operands{step}" if most is None else f"{least} to {most} operands"
+
+
+def _takes_arrays(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
+    """XLA asks these operands for their dimensions, and dies where they have none."""
+    wrong = next((node for node in inputs if node.type is not None and not isinstance(node.type, TensorType)), None)
+    return None if wrong is None else f"{wrong.name} must be an array, not {wrong.type}"
+
+
+def _yields_array(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
+    return None if type_ is None or isinstance(type_, TensorType) else f"this must yield an array, not {type_}"
+
+
+def _no_opaque(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
+    return "an opaque value cannot be copied" if OPAQUE in (type_ or inputs[0].type,) else None
 
 
 def _same_size(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
@@ -240,6 +258,11 @@ def _sizes(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | N
     return f"dynamic-reshape to {type_} takes its sizes, one by one, as operands, not {len(inputs) - 1}"
 
 
+def _some_padding(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
+    """XLA prints that of a scalar as nothing, which its parser does not read."""
+    return None if attributes["padding"] else "padding= must say how each dimension is padded"
+
+
 def _device_number(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
     is_number = isinstance(type_, TensorType) and type_.dtype.name == "u32" and type_.rank == 0
     return None if type_ is None or is_number else f"the number of a device is u32[], not {type_}"
@@ -251,9 +274,10 @@ def _prefetch_index(_: Type | None, __: Sequence[Node], attributes: Attributes) 
 
 
 def _takes_tuple(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
-    if inputs[0].type is None or isinstance(inputs[0].type, TupleType):
+    operand = inputs[0].type
+    if operand is None or (isinstance(operand, TupleType) and operand.elements):
         return None
-    return f"{inputs[0].name} must be a tuple, not {inputs[0].type}"
+    return f"{inputs[0].name} must be a tuple that is not empty, not {operand}"
 
 
 def _element(type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
@@ -313,25 +337,28 @@ _CHECKS: dict[str, tuple[_Check, ...]] = {
     "broadcast": (_needs_dimensions,),
     "collective-permute": (_permute,),
     "collective-permute-start": (_permute,),
+    "compare": (_takes_arrays,),
     "concatenate": (_single_dimension,),
     "conditional": (_branches,),
+    "copy": (_no_opaque,),
     "copy-start": (_prefetch_index,),
     "custom-call": (_layout_constraints, _api_version),
     "domain": (_domain,),
-    "dynamic-reshape": (_sizes, _same_size),
-    "dynamic-slice": (_start_indices(1),),
-    "dynamic-update-slice": (_start_indices(2),),
+    "dynamic-reshape": (_takes_arrays, _sizes, _same_size),
+    "dynamic-slice": (_takes_arrays, _start_indices(1)),
+    "dynamic-update-slice": (_takes_arrays, _start_indices(2)),
     "get-dimension-size": (_single_dimension,),
     "get-tuple-element": (_element,),
     "infeed": (_yields_tuple,),
-    "map": (_map_dimensions,),
+    "map": (_map_dimensions, _yields_array),
+    "pad": (_some_padding,),
     "partition-id": (_device_number,),
     "ragged-all-to-all": (_single_dimension,),
     "recv": (_yields_tuple,),
     "recv-done": (_takes_tuple, _same_channel),
     "reduce-scatter": (_single_dimension, _group_mode),
     "replica-id": (_device_number,),
-    "reshape": (_same_size,),
+    "reshape": (_takes_arrays, _yields_array, _same_size),
     "scan": (_scan, _single_dimension),
     "send-done": (_same_channel,),
     "set-dimension-size": (_single_dimension,),
@@ -349,10 +376,15 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
             raise _error_at(reader, node.name, start, end, "origin= has a comma outside a tuple")
         if "sharding" in node.attributes:
             _check_sharding(reader, node, start, end)
+        if "statistics" in node.attributes and any(isinf(number) for _, number in node.attributes["statistics"].values):
+            raise _error_at(reader, node.name, start, end, "XLA reads no infinite statistic")
+        if isinstance(node.type, TensorType) and not node.type.dims and _is_left_out(node):
+            raise _error_at(reader, node.name, start, end, "the value of a scalar cannot be left out")
         if "outer_dimension_partitions" in node.attributes or "parameter_replication" in node.attributes:
             _check_leaf_counts(reader, node, start, end)
-        if isinstance(node.type, TupleType) and (vast := _vast_leaf(node.type)):
-            raise _error_at(reader, node.name, start, end, f"{vast} in a tuple has more bytes than 63 bits count")
+        invalid = _invalid_leaf(node.type) if isinstance(node.type, TupleType) else None
+        if invalid and _is_tuple_written(reader, node.name, start, end):
+            raise _error_at(reader, node.name, start, end, invalid)
         problem = name_problem(node.name, True)
         if node.name in RESERVED and not _is_written_with_percent(reader, node.name, start, end):
             problem = name_problem(node.name, False)
@@ -369,11 +401,35 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
         raise _error_at(reader, root.name, start, end, problem)
 
 
+def _is_left_out(node: Node) -> bool:
+    return isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_left_out
+
+
 @lru_cache(maxsize=4096)
-def _vast_leaf(type_: TupleType) -> TensorType | None:
-    """An array of a tuple whose size overflows: XLA validates tuples, and no arrays that stand alone."""
+def _invalid_leaf(type_: TupleType) -> str | None:
+    """What is wrong with an array of a tuple: XLA validates arrays of tuples that are written, and no others."""
     arrays = (leaf for leaf in type_.leaves() if isinstance(leaf, TensorType))
-    return next((leaf for leaf in arrays if prod(leaf.dims) * max(1, leaf.dtype.bits // 8) >= 1 << 63), None)
+    return next((f"{leaf} in a tuple: {problem}" for leaf in arrays if (problem := _layout_problem(leaf))), None)
+
+
+def _layout_problem(type_: TensorType) -> str | None:
+    """What LayoutUtil::ValidateLayoutForShape (xla/layout_util.cc) refuses of what the reader accepts."""
+    layout = type_.layout
+    if layout is None or layout.is_plain:
+        return None
+    if layout.index_type or layout.pointer_type:
+        return "an array that is not sparse has no index or pointer type"
+    if any(not tile or 0 in tile for tile in layout.tiles):
+        return "a tile has at least one dimension, none of size 0"
+    if len({split.dimension for split in layout.split_configs}) < len(layout.split_configs):
+        return "a dimension is split twice"
+    for split in layout.split_configs:
+        if split.dimension >= type_.rank:
+            return f"a split names dimension {split.dimension}, which it lacks"
+        bounds = (0, *split.indices, type_.dims[split.dimension])
+        if any(left >= right for left, right in pairwise(bounds)):
+            return f"the split {split} must rise from above 0 to below {bounds[-1]}"
+    return None
 
 
 def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> None:
@@ -485,6 +541,15 @@ def _definition(reader: ModuleState, name: str, start: int, end: int) -> re.Matc
 def _is_written_with_percent(reader: ModuleState, name: str, start: int, end: int) -> bool:
     definition = _definition(reader, name, start, end)
     return definition is None or definition[0].startswith("%")
+
+
+def _is_tuple_written(reader: ModuleState, name: str, start: int, end: int) -> bool:
+    """Whether an instruction's type, a tuple, stands before its opcode."""
+    definition = _definition(reader, name, start, end)
+    return definition is None or _OPENS.match(reader.text, definition.end()) is not None
+
+
+_OPENS = re.compile(r"\s*\(")
 
 
 def _error_at(reader: ModuleState, name: str, start: int, end: int, problem: str) -> ParseError:

@@ -141,7 +141,10 @@ def _read_leaf(cursor: Cursor) -> Type:
     layout = None
     if cursor.at("{") and _layout_follows(cursor):
         layout = _read_layout(cursor, len(dims))
-    return TensorType(DTYPES[name], dims, layout, dynamic)
+    type_ = TensorType(DTYPES[name], dims, layout, dynamic)
+    if not type_.is_countable:
+        raise cursor.error(f"{type_} has more bytes than 63 bits count", position)
+    return type_
 
 
 @lru_cache(maxsize=8192)
@@ -156,12 +159,14 @@ def simple_type(text: str) -> TensorType | None:
     dims = tuple(map(int, dims_text.split(","))) if dims_text else ()
     if any(size >= 2**63 for size in dims):
         return None
-    if layout_text is None:
-        return TensorType(DTYPES[name], dims)
-    order = layout_text.split(",")
-    if len(layout_text) > 200 or "" in order or sorted(map(int, order)) != list(range(len(dims))):
-        return None
-    return TensorType(DTYPES[name], dims, Layout(tuple(map(int, order))))
+    layout = None
+    if layout_text is not None:
+        order = layout_text.split(",")
+        if len(layout_text) > 200 or "" in order or sorted(map(int, order)) != list(range(len(dims))):
+            return None
+        layout = Layout(tuple(map(int, order)))
+    type_ = TensorType(DTYPES[name], dims, layout)
+    return type_ if type_.is_countable else None
 
 
 def _layout_follows(cursor: Cursor) -> bool:
@@ -246,6 +251,14 @@ def _in_parentheses(cursor: Cursor) -> int:
     return value
 
 
+def _read_tail_padding(cursor: Cursor) -> int:
+    start = cursor.skip()
+    padding = _in_parentheses(cursor)
+    if not padding:
+        raise cursor.error("a layout pads to a multiple of at least 1 element", start)
+    return padding
+
+
 def _read_integer_type(cursor: Cursor) -> str:
     cursor.expect("(")
     start = cursor.skip()
@@ -281,7 +294,7 @@ def _refuse_physical_shape(cursor: Cursor) -> object:
 _PARTS = (
     ("D", "dim_level_types", _read_level_types),
     ("T", "tiles", _read_tiles),
-    ("L", "tail_padding", _in_parentheses),
+    ("L", "tail_padding", _read_tail_padding),
     ("#", "index_type", _read_integer_type),
     ("*", "pointer_type", _read_integer_type),
     ("E", "element_bits", _in_parentheses),

@@ -45,6 +45,7 @@ from hloom.text import Cursor
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _DIMENSION_LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
 _PLAIN_SLICES = re.compile(r"\{\[([0-9]{1,18}(?::[0-9]{1,18}){1,2}+(?:\], \[[0-9]{1,18}(?::[0-9]{1,18}){1,2}+)*+)\]\}")
+_NO_PADDING = re.compile(r"[ \t]*+(?=[,}\n]|$)")
 _PADDING = re.compile(r"-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+_-?[0-9]+(?:_-?[0-9]+)?)*")
 _WINDOW_KEY = re.compile(r"(size|stride|pad|lhs_dilate|rhs_dilate|rhs_reversal)\s*=")
 _WINDOW_VALUE = re.compile(r"-?[0-9]+(?:_-?[0-9]+)?(?:x-?[0-9]+(?:_-?[0-9]+)?)*")
@@ -111,7 +112,9 @@ def read_dimension_labels(cursor: Cursor) -> ConvolutionDimensions:
 
 
 def read_padding(cursor: Cursor) -> tuple[PaddingDimension, ...]:
-    """`0_1x2_3_1`: low, high and perhaps interior padding of each dimension."""
+    """`0_1x2_3_1`: low, high and perhaps interior padding of each dimension; nothing for a scalar."""
+    if cursor.match_ahead(_NO_PADDING):
+        return ()
     start = cursor.skip()
     text = cursor.read(_PADDING, "padding such as 0_1x2_3")[0]
     rows = [tuple(map(parse_integer, part.split("_"))) for part in text.split("x")]
@@ -189,13 +192,16 @@ def read_statistics(cursor: Cursor) -> Statistics:
     cursor.expect("{")
     index: int | None = None
     values: list[tuple[str, float]] = []
-    while not cursor.accept("}"):
-        name = cursor.read(_KEY, "a name and '='")[1]
-        if name == "visualizing_index":
-            index = read_integer(cursor)
-        else:
-            values.append((name, read_float(cursor)))
-        cursor.accept(",")
+    if not cursor.accept("}"):
+        follows = True
+        while follows:
+            name = cursor.read(_KEY, "a name and '='")[1]
+            if name == "visualizing_index":
+                index = read_integer(cursor)
+            else:
+                values.append((name, read_float(cursor)))
+            follows = cursor.accept(",")
+        cursor.expect("}")
     if values and index is not None and not 0 <= index < len(values):
         raise cursor.error(f"visualizing_index={index} names none of the {len(values)} statistics", start)
     return Statistics(index, tuple(values))

@@ -144,4 +144,5 @@ from hloom.ir.values import WindowDimension as WindowDimension
 from hloom.ir.verify import Level as Level
 from hloom.ir.verify import Verification as Verification
 from hloom.ir.verify import VerifyError as VerifyError
+from hloom.ir.verify import find_cycle as find_cycle
 from hloom.ir.verify import verify as verify

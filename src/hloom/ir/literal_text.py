@@ -115,6 +115,8 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
     assert isinstance(type_, TensorType), "leaves with data are arrays"
     if not data.ndim:
         return _scalar_text(data, type_.dtype)
+    if not data.size and math.prod(data.shape[:-1]) > MOST_ZEROS:  # of empty rows
+        return ELIDED
     if literal.is_splat:
         if data.size > MOST_ZEROS and _is_plain_zero(data.reshape(-1)[:1]):
             return _element_texts(data.reshape(-1)[:1], type_.dtype)[0]

@@ -146,6 +146,11 @@ class TensorType(Type):
     def byte_count(self) -> int:
         return self.element_count * self.dtype.byte_count
 
+    @property
+    def is_countable(self) -> bool:
+        """Whether 63 bits count its bytes, a byte for each narrow element and one for each unbounded dimension."""
+        return math.prod(map(abs, self.dims)) * max(1, self.dtype.bits // 8) < 1 << 63
+
     def with_layout(self, layout: Layout | None) -> TensorType:
         """The same array in another layout."""
         if layout is None:

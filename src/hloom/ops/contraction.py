@@ -10,7 +10,7 @@ from hloom.ops.dot_rules import (
     ragged_dot_axes,
     scaled_dot_axes,
 )
-from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table
+from hloom.ops.rows import ENUM, INTEGER, INTEGERS, PRECISION, WINDOW, row, table, typed_row
 
 ALGORITHMS = (
     "dot_any_f8_any_f8_f32",
@@ -40,7 +40,7 @@ _RAGGED = {"lhs_ragged_dims": optional(INTEGERS, ()), "rhs_group_dims": optional
 
 ROWS = table(
     row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_dot, axes=dot_axes),
-    row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_scaled_dot, axes=scaled_dot_axes),
+    typed_row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_scaled_dot, axes=scaled_dot_axes),
     row("ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, infer=infer_ragged_dot, axes=ragged_dot_axes),
     row(
         "convolution",

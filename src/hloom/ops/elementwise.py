@@ -25,7 +25,7 @@ from hloom.ir import (
 )
 from hloom.ops import conversion
 from hloom.ops.leaf_axes import dims_of, identity_axes, leaves_of, passed_on
-from hloom.ops.rows import COMMON, ENUM, row, table
+from hloom.ops.rows import COMMON, ENUM, row, table, typed_row
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims, same_elements, tensor, wider
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -221,7 +221,7 @@ ROWS = table(
         axes=pointwise_axes,
     ),
     row("copy", 1, infer=without_layout, axes=identity_axes),
-    row("opt-barrier", 1, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
+    typed_row("opt-barrier", 1, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
     row("add-dependency", 2, infer=_add_dependency, axes=_add_dependency_axes, effect=Effect.ORDER),
     row("tuple-select", 3, infer=_tuple_select, axes=_tuple_select_axes),
     *conversion.ROWS.values(),

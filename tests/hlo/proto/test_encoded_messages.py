@@ -280,7 +280,7 @@ ARRAYS = st.builds(
     st.lists(st.one_of(st.integers(0, 3), st.integers(0, 2**62)), max_size=4),
     st.one_of(st.none(), st.randoms(use_true_random=False)),
     st.booleans(),
-)
+).filter(lambda type_: type_.is_countable)
 
 
 @given(st.one_of(ARRAYS, st.lists(ARRAYS, max_size=3).map(TupleType)))

@@ -47,7 +47,6 @@ XLA_REFUSES_ITS_OWN = {
     "quirk_layout_index_type_signed",
     "quirk_layout_pointer_type_float",
     "quirk_send_done_of_an_array",
-    "quirk_shape_size_overflow",
     "quirk_sharding_iota_size",
     "quirk_sharding_zero_tile",
     "quirk_tile_zero",
@@ -62,6 +61,7 @@ NOT_READ = {
     "quirk_layout_dimension_twice",
     "quirk_layout_pointer_type_float",
     "quirk_layout_tile_unclosed",
+    "quirk_shape_size_overflow",
 }
 NOT_WRITTEN = {
     "literal_elided",

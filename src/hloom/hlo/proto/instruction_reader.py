@@ -14,6 +14,7 @@ from typing import Any
 
 from hloom import protobuf
 from hloom.hlo.attribute_reader import arranged
+from hloom.hlo.instruction_reader import static_type
 from hloom.hlo.line_memos import LEAF_ROW
 from hloom.hlo.proto.encoded_instructions import Parts, packed, signed
 from hloom.hlo.proto.encoded_messages import DELIMITED, delimited, key, read_varint
@@ -26,6 +27,7 @@ from hloom.hlo.strict_checks import count_problem
 from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,
+    UNBOUNDED,
     Apply,
     AttributeKind,
     Attributes,
@@ -35,6 +37,8 @@ from hloom.ir import (
     Node,
     Op,
     Parameter,
+    TensorType,
+    TupleType,
     Type,
     compatible,
     without_layout,
@@ -148,7 +152,7 @@ class InstructionReader:
             if start.opcode == "parameter":
                 return Parameter(name, type_, number - (number >> 63 << 64), attributes, metadata, graph)
             literal = self._literal(literal_bytes, messages, position, type_)
-            return Constant(name, type_, literal, attributes, metadata, graph)
+            return Constant(name, static_type(type_, literal), literal, attributes, metadata, graph)
         half = len(operands) >> 1
         only, left, right = nodes.get(operands), nodes.get(operands[:half]), nodes.get(operands[half:])
         try:
@@ -205,13 +209,17 @@ class InstructionReader:
             self.losses[f"field number {unknown.number} of {unknown.message}"] = None
 
     def _unknown_op(self, opcode: str) -> Op:
-        if not opcode or not opcode.replace("-", "a").isalnum() or not opcode[0].islower() or not opcode.isascii():
+        if not _OPCODE.fullmatch(opcode):
             raise HloomError(f"{opcode!r} is no opcode")
         self.losses.setdefault(f"the meaning of opcode {opcode}")
         return self._unknown.setdefault(opcode, unknown_op(opcode))
 
     def _literal(self, encoded: bytes | None, messages: Sequence[Any], position: int, type_: Type) -> Literal:
         """The constant's data; a message without any says that they were left out."""
+        if not isinstance(type_, TensorType | TupleType):
+            raise HloomError(f"a constant cannot be of type {type_}")
+        if any(isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims for leaf in type_.leaves()):
+            raise HloomError(f"a constant cannot be of type {type_}, whose size is unbounded")
         if encoded is None:
             return Literal.elided(type_)
         literal = self._literals.get((encoded, type_))
@@ -366,6 +374,7 @@ def _check_complete(op: Op, values: Mapping[str, Any]) -> None:
         raise HloomError(f"{op} needs the attribute {lacking}, and no field says what it is")
 
 
+_OPCODE = re.compile(r"[a-z][a-z0-9-]*+")
 _PLAIN_TEXT = re.compile(r"[ !#-\[\]-~]++")
 """Text that stands between quotes as it is."""
 

@@ -239,6 +239,8 @@ class InstructionWriter:
         if known is not None:
             row.attributes[id(attributes)] = known
             return known
+        if lacking := op.lacking(attributes):
+            raise HloomError(f"{op} lacks the attribute {lacking}: a proto cannot leave it out", hint="write HLO text")
         implied = IMPLIED.get(op.name, ())
         config, control = b"", b""
         shared: dict[str, Any] = {}

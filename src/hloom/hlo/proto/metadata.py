@@ -93,8 +93,8 @@ def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
     proto.function_names.extend(tables.function_names.values())
     for location in tables.file_locations.values():
         proto.file_locations.add(
-            file_name_id=names.get(location.file_name_id, 0),
-            function_name_id=functions.get(location.function_name_id, 0),
+            file_name_id=_place(names, location.file_name_id),
+            function_name_id=_place(functions, location.function_name_id),
             line=location.line,
             end_line=location.end_line,
             column=location.column,
@@ -102,14 +102,19 @@ def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
         )
     for frame in tables.stack_frames.values():
         proto.stack_frames.add(
-            file_location_id=locations.get(frame.file_location_id, 0),
-            parent_frame_id=frames.get(frame.parent_frame_id, 0),
+            file_location_id=_place(locations, frame.file_location_id),
+            parent_frame_id=_place(frames, frame.parent_frame_id),
         )
     return frames
 
 
 def _places(rows: Mapping[int, Any]) -> dict[int, int]:
     return {number: position for position, number in enumerate(rows, 1)}
+
+
+def _place(places: Mapping[int, int], number: int) -> int:
+    """The new number of a row; one that names no row stays as it is unless it would name one, and then is 0."""
+    return places.get(number, number if number > len(places) or number < 0 else 0)
 
 
 def read_tables(proto: Any) -> StackTables | None:

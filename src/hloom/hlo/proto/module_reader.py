@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -158,11 +159,11 @@ class ProtoModuleReader:
 
     def _parameters(self, graph: Graph) -> list[Parameter]:
         parameters = sorted((node for node in graph.nodes if isinstance(node, Parameter)), key=lambda node: node.number)
-        wrong = next((number for number, parameter in enumerate(parameters) if parameter.number != number), None)
-        if wrong is not None:
-            raise self._at(
-                graph, parameters[wrong].name, f"parameter numbers must be 0 to {len(parameters) - 1}, each once"
-            )
+        if parameters and parameters[0].number < 0:
+            raise self._at(graph, parameters[0].name, f"a parameter's number cannot be {parameters[0].number}")
+        for before, parameter in pairwise(parameters):
+            if before.number == parameter.number:
+                raise self._at(graph, parameter.name, f"it is parameter {parameter.number}, as is {before.name}")
         return parameters
 
     def _entry(self) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from google.protobuf.message import DecodeError, EncodeError
@@ -155,6 +155,10 @@ class ModuleWriter:
         if root not in instructions.ids or root.graph is not graph:
             raise HloomError(f"{graph.name} yields {root.name}, which is not one of its own instructions")
         parameters = graph.parameters
+        for before, parameter in pairwise(parameters):
+            if before.number == parameter.number:
+                number = parameter.number
+                raise HloomError(f"{graph.name}: {before.name} and {parameter.name} are both parameter {number}")
         shape = encoded_program_shape(
             [parameter.type for parameter in parameters],
             root.type,

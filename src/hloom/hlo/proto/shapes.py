@@ -194,7 +194,8 @@ def _decoded_array(data: bytes) -> TensorType | None:
         return None
     if len(dims) > 100 or max(dims, default=0) >= 2**63 or sorted(order) != list(range(len(dims))):
         return None
-    return TensorType(DTYPES[name], dims, Layout(order) if dims else None)
+    type_ = TensorType(DTYPES[name], dims, Layout(order) if dims else None)
+    return type_ if type_.is_countable else None
 
 
 def read_shape(proto: Any, depth: int = 0) -> Type:
@@ -243,7 +244,10 @@ def _read_array(proto: Any, name: str) -> TensorType:
             if size < UNBOUNDED or (size == UNBOUNDED and not moves):
                 raise HloomError(f"a dimension cannot be {NO_SIZE if size == UNBOUNDED else size}")
     layout = _known_layout(proto.layout, len(dims)) if proto.HasField("layout") else None
-    return TensorType(DTYPES[name], dims, layout, dynamic)
+    type_ = TensorType(DTYPES[name], dims, layout, dynamic)
+    if not type_.is_countable:
+        raise HloomError(f"{type_} has more bytes than 63 bits count")
+    return type_
 
 
 def _known_layout(proto: Any, rank: int) -> Layout:

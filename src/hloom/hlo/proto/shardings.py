@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any
 
 from hloom import protobuf
@@ -236,6 +237,8 @@ def _read_tiled(proto: Any, group: ShardGroup | None, metadata: tuple) -> LeafSh
     if len(subgroups) > len(tile):
         raise HloomError(f"a sharding has {len(subgroups)} subgroups, but only {len(tile)} tile dimensions")
     devices = read_devices(proto.tile_assignment_devices, proto.iota_reshape_dims, proto.iota_transpose_perm)
+    if isinstance(devices, ExplicitDevices) and len(devices.numbers) != prod(tile):
+        raise HloomError(f"a sharding of {prod(tile)} tiles lists {len(devices.numbers)} devices")
     return canonical(Tiled(tile, devices, subgroups, group, metadata))
 
 

@@ -70,6 +70,9 @@ def read_labels(proto: Any, types: Sequence[Type | None]) -> ConvolutionDimensio
     for (_, prefix, letters), type_ in zip(_LABELS, (*types, None, None, None), strict=False):
         dims = {letter: getattr(proto, f"{prefix}_{name}_dimension") for letter, name in letters.items()}
         sides.append(_labels(type_, getattr(proto, f"{prefix}_spatial_dimensions"), dims))
+    counts = [len(getattr(proto, f"{prefix}_spatial_dimensions")) for _, prefix, _ in _LABELS]
+    if len(set(counts)) > 1:
+        raise HloomError(f"a convolution's input, kernel and output have {counts} spatial dimensions, not one number")
     return ConvolutionDimensions(*sides)
 
 
@@ -104,7 +107,10 @@ def write_statistics(proto: Any, statistics: Statistics) -> None:
 def read_statistics(proto: Any) -> Statistics | None:
     """A StatisticsViz as statistics; None where it has no numbers, as XLA always writes it."""
     values = tuple((statistic.stat_name, statistic.stat_val) for statistic in proto.statistics)
-    return Statistics(proto.stat_index_to_visualize, values) if values else None
+    index = proto.stat_index_to_visualize
+    if values and not 0 <= index < len(values):
+        raise HloomError(f"statistic {index} of {len(values)} is to be shown")
+    return Statistics(index, values) if values else None
 
 
 def write_accuracy(proto: Any, accuracy: ResultAccuracy) -> None:
