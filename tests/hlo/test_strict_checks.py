@@ -280,7 +280,7 @@ TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 @pytest.mark.parametrize("left_out", [*range(16)])
 def test_stack_tables_come_all_together(left_out: int):
-    titles = "\n".join(title for place, title in enumerate(TABLES) if not left_out >> place & 1)
+    titles = "\n".join(title for position, title in enumerate(TABLES) if not left_out >> position & 1)
     agree(f"HloModule m\n\n{titles}\n\nENTRY e {{\n  ROOT a = f32[] parameter(0)\n}}\n")
 
 
