@@ -243,6 +243,21 @@ def test_windows_that_reach_beyond_the_array_differ(window: str):
 
 
 @pytest.mark.parametrize(
+    ("exponent", "is_folded"), [("0", True), ("63", True), ("-1", False), ("-2", False), ("64", False), ("100", False)]
+)
+def test_powers_of_integers_that_xla_computes_in_several_ways_stay(exponent: str, is_folded: bool):
+    """XLA's simplifier, its folding and its code differ in powers by less than 0 and by more than 63."""
+    called = f"f {{ x = s32[] parameter(0)  e = s32[] constant({exponent})  ROOT p = s32[] power(x, e) }}"
+    one = f"ENTRY e {{ x = s32[] constant(3)  e = s32[] constant({exponent})  ROOT p = s32[] power(x, e) }}"
+    many = f"""ENTRY e {{ x = s32[] constant(3)  e = s32[] constant({exponent})  y = s32[4] broadcast(x), dimensions={{}}
+      b = s32[4] broadcast(e), dimensions={{}}  ROOT p = s32[4] power(y, b) }}"""
+    within = f"{called}\nENTRY e {{ x = s32[] constant(3)  ROOT r = s32[] call(x), to_apply=f }}"
+    for text in (one, many, within):
+        opcodes = {node.opcode for node in hloom.apply(hloom.parse(text), "fold")[0].entry.nodes}
+        assert bool(opcodes & {"power", "call"}) != is_folded
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "c = s32[4] constant({305419896, -1, 0, 559038737})\n ROOT b = s4[4,8]{1,0:E(4)} bitcast-convert(c)",

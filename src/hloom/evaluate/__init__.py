@@ -15,6 +15,7 @@ from hloom.evaluate.inputs import Inputs as Inputs
 from hloom.evaluate.inputs import by_own_names as by_own_names
 from hloom.evaluate.inputs import leaves_of as leaves_of
 from hloom.evaluate.inputs import listed_inputs as listed_inputs
+from hloom.evaluate.integers import EXPONENT_BITS as EXPONENT_BITS
 from hloom.evaluate.limits import MOST_BYTES as MOST_BYTES
 from hloom.evaluate.limits import MOST_STEPS as MOST_STEPS
 from hloom.evaluate.limits import LimitReached as LimitReached

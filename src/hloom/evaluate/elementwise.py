@@ -17,7 +17,7 @@ from hloom.evaluate.conversion import narrowed, widened
 from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
 from hloom.evaluate.sort import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, DTypeKind, dtype_of
+from hloom.ir import Apply, Constant, DTypeKind, Literal, Node, dtype_of
 from hloom.text import Unsupported
 
 Function = Callable[..., np.ndarray]
@@ -139,10 +139,31 @@ _DIRECTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-@pointwise(*_OPCODES)
+@pointwise(*(opcode for opcode in _OPCODES if opcode != "power"))
 def _elementwise(node: Apply, operands: Values, run: Runner) -> Value:
     arrays = arrays_of(operands)
     return narrowed(applied(node.opcode, arrays), array_type(node).dtype)
+
+
+@pointwise("power")
+def _power_or_reciprocal(node: Apply, operands: Values, run: Runner) -> Value:
+    """A power; of integers to the constant -1 what 1 divided by them is, which differs of zero.
+
+    So XLA has it, whose simplifier divides (HandlePower, xla/hlo/transforms/simplifiers/algebraic_simplifier.cc).
+    """
+    base, exponent = arrays_of(operands)
+    if dtype_of(base.dtype).kind is DTypeKind.SIGNED and _is_minus_one(node.inputs[1]):
+        quotient = applied("divide", [np.ones((), base.dtype), base])
+        return narrowed(np.broadcast_to(quotient, np.broadcast_shapes(base.shape, exponent.shape)), array_type(node).dtype)
+    return narrowed(applied("power", [base, exponent]), array_type(node).dtype)
+
+
+def _is_minus_one(node: Node) -> bool:
+    """Whether a node is the constant -1 in every element, which may be broadcast."""
+    while isinstance(node, Apply) and node.opcode == "broadcast":
+        node = node.inputs[0]
+    literal = node.value if isinstance(node, Constant) else None
+    return isinstance(literal, Literal) and literal.is_splat and literal.splat_value() == -1
 
 
 def applied(opcode: str, arrays: list[np.ndarray]) -> np.ndarray:

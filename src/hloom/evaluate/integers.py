@@ -23,15 +23,24 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y == 0, x, np.fmod(x, y))
 
 
+EXPONENT_BITS = 6
+"""How many bits of an exponent XLA looks at: beyond 63, all powers but those of 0, 1 and -1 overflow 64 bits."""
+
+
 def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """By repeated squaring; a power below zero is zero, but of 1 and -1."""
+    """By repeated squaring, of the lowest bits of the exponent; a power below zero is zero, but of 1 and -1.
+
+    As XLA's CPU compiler emits it (PowOp in xla/mlir_hlo/mhlo/transforms/map_mhlo_to_scalar_op.h): 64 counts as 0, and
+    unsigned exponents whose highest bit is set count as below zero.
+    """
     result = np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)
-    square, exponent = x, unsigned(y)
-    while exponent.any():
+    square, exponent = x, unsigned(y, EXPONENT_BITS)
+    for _ in range(EXPONENT_BITS):
         result = np.where(exponent & 1 == 1, result * square, result)
         square, exponent = square * square, exponent >> 1
-    is_unit = (x == 1) | (x == -1)
-    return np.where((y < 0) & ~is_unit, np.zeros((), x.dtype), result)
+    is_unit = (x == 1) | (~x == 0)
+    is_negative = y.view(f"i{y.dtype.itemsize}") < 0
+    return np.where(is_negative & ~is_unit, np.zeros((), x.dtype), result)
 
 
 INTEGER: dict[str, Function] = {
@@ -108,7 +117,9 @@ def _leading_zeros(bits: int, x: np.ndarray) -> np.ndarray:
 
 
 def _population(bits: int, x: np.ndarray) -> np.ndarray:
-    return np.bitwise_count(unsigned(x, bits))
+    """The bits that are set; XLA keeps s4 in bytes, and counts the copies of the sign there."""
+    is_kept_in_bytes = bits == 4 and x.dtype.kind == "i"
+    return np.bitwise_count(unsigned(x, 8 if is_kept_in_bytes else bits))
 
 
 def _high_multiply(bits: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ Empty results: xla/service/zero_sized_hlo_elimination.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from hloom import evaluate as numbers
 from hloom.analysis import COST_RULES, Cost, Instruction
-from hloom.evaluate import TABLE, GraphRunner, Value
+from hloom.evaluate import EXPONENT_BITS, TABLE, GraphRunner, Value
 from hloom.ir import (
     Apply,
     Constant,
@@ -110,7 +110,7 @@ def fold_uniform(build: Builder, node: Apply) -> Node | None:
         values.append(np.asarray(splat))
     if all(isinstance(operand, Constant) for operand in node.inputs) and node_type.element_count <= MAX_RESULT_ELEMENTS:
         return build.decline("a constant array stands for it")
-    reason = _depends_on_backend(node)
+    reason = _depends_on_backend(node) or _depends_on_constants(node, values)
     if reason:
         return build.decline(reason)
     number = _evaluated_on_scalars(build, node, values)
@@ -274,15 +274,15 @@ def _folded(build: Builder, node: Apply) -> Node | None:
         return build.decline("an operand is too large")
     if node.opcode in HEAVY_OPS and _operations(node) > MAX_OPERATIONS:
         return build.decline("it takes too many operations")
-    reason = _depends_on_backend(node)
-    if reason:
-        return build.decline(reason)
     operands: list[Value] = []
     for operand in node.inputs:
         value = _value(operand)
         if value is None:
             return build.decline("the data of a constant were left out")
         operands.append(value)
+    reason = _depends_on_backend(node) or _depends_on_constants(node, operands)
+    if reason:
+        return build.decline(reason)
     value = _evaluated(build, node, operands)
     return None if value is None else _constant(build, value, node.type)
 
@@ -364,6 +364,24 @@ def _depends_on_backend(node: Apply) -> str:
         if inner.opcode == "bitcast-convert" and _packs(inner):
             return "which part of a byte comes first is the backend's own"
     return ""
+
+
+def _depends_on_constants(node: Apply, operands: Sequence[Value]) -> str:
+    """Why XLA's value of a node is another where its operands are constants; empty where it is the same.
+
+    Of integers' powers by less than 0 or more than 63, XLA's simplifier, its folding and its code each have their own.
+    """
+    for inner in _computed(node):
+        if inner.opcode != "power" or not _is_integer(inner.type):
+            continue
+        known = operands[1] if inner is node else splat_of(inner.inputs[1])
+        if known is None or not np.all((np.asarray(known) >= 0) & (np.asarray(known) < 1 << EXPONENT_BITS)):
+            return "XLA has several values for such powers of integers"
+    return ""
+
+
+def _is_integer(value_type: Type | None) -> bool:
+    return isinstance(value_type, TensorType) and value_type.dtype.is_integer
 
 
 def _packs(node: Node) -> bool:
