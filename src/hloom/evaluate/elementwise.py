@@ -153,8 +153,8 @@ def _power_or_reciprocal(node: Apply, operands: Values, run: Runner) -> Value:
     """
     base, exponent = arrays_of(operands)
     if dtype_of(base.dtype).kind is DTypeKind.SIGNED and _is_minus_one(node.inputs[1]):
-        quotient = applied("divide", [np.ones((), base.dtype), base])
-        return narrowed(np.broadcast_to(quotient, np.broadcast_shapes(base.shape, exponent.shape)), array_type(node).dtype)
+        ones = np.ones(np.broadcast_shapes(base.shape, exponent.shape), base.dtype)
+        return narrowed(applied("divide", [ones, base]), array_type(node).dtype)
     return narrowed(applied("power", [base, exponent]), array_type(node).dtype)
 
 
