@@ -17,7 +17,7 @@ from hloom.evaluate.conversion import narrowed, widened
 from hloom.evaluate.integers import INTEGER, PREDICATE, WIDTH
 from hloom.evaluate.sort import total_order_keys
 from hloom.evaluate.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, Constant, DTypeKind, Literal, Node, dtype_of
+from hloom.ir import Apply, Constant, DTypeKind, Node, dtype_of
 from hloom.text import Unsupported
 
 Function = Callable[..., np.ndarray]
@@ -147,23 +147,33 @@ def _elementwise(node: Apply, operands: Values, run: Runner) -> Value:
 
 @pointwise("power")
 def _power_or_reciprocal(node: Apply, operands: Values, run: Runner) -> Value:
-    """A power; of integers to the constant -1 what 1 divided by them is, which differs of zero.
+    """A power; of integers to a constant -1 what 1 divided by them is, which differs of zero.
 
-    So XLA has it, whose simplifier divides (HandlePower, xla/hlo/transforms/simplifiers/algebraic_simplifier.cc).
+    So XLA has it, which folds constants, and then divides (HandlePower, algebraic_simplifier.cc).
     """
     base, exponent = arrays_of(operands)
-    if dtype_of(base.dtype).kind is DTypeKind.SIGNED and _is_minus_one(node.inputs[1]):
+    is_signed = dtype_of(base.dtype).kind is DTypeKind.SIGNED
+    if is_signed and np.all(exponent == -1) and _is_of_constants(node.inputs[1]):
         ones = np.ones(np.broadcast_shapes(base.shape, exponent.shape), base.dtype)
         return narrowed(applied("divide", [ones, base]), array_type(node).dtype)
     return narrowed(applied("power", [base, exponent]), array_type(node).dtype)
 
 
-def _is_minus_one(node: Node) -> bool:
-    """Whether a node is the constant -1 in every element, which may be broadcast."""
-    while isinstance(node, Apply) and node.opcode == "broadcast":
-        node = node.inputs[0]
-    literal = node.value if isinstance(node, Constant) else None
-    return isinstance(literal, Literal) and literal.is_splat and literal.splat_value() == -1
+def _is_of_constants(node: Node) -> bool:
+    """Whether a value is computed of constants alone, element by element or as a broadcast."""
+    pending, seen = [node], {node}
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Constant):
+            continue
+        if not isinstance(value, Apply) or value.opcode not in _FOLDED_BY_XLA:
+            return False
+        pending += [operand for operand in value.inputs if operand not in seen]
+        seen.update(value.inputs)
+    return True
+
+
+_FOLDED_BY_XLA = frozenset((*_OPCODES, "broadcast", "convert", "compare", "clamp", "reshape", "select"))
 
 
 def applied(opcode: str, arrays: list[np.ndarray]) -> np.ndarray:
