@@ -310,6 +310,9 @@ PADDINGS = (
 
 
 def add_movement(program: EdgeProgram) -> None:
+    """Of elements of four bits and more: XLA's CPU compiler dies of moving narrower ones."""
+    if program.element.bits == 2:
+        return
     array, scalar = program.drawn(4, 3), program.drawn(seed=3)
     program.yields("broadcast", "T[2,4,3]", [array], "dimensions={1,2}")
     program.yields("broadcast", "T[5]", [scalar], "dimensions={}")

@@ -85,8 +85,10 @@ class _Writer:
             self._keep(f"{self.random.choice(_UNARY[self.kind])}({self._value()})")
         elif chance < 0.76:
             direction = self.random.choice(_DIRECTIONS[: 2 if self.kind is DTypeKind.COMPLEX else 6])
-            order = ", type=TOTALORDER" if self.kind is DTypeKind.FLOAT and self.random.random() < 0.15 else ""
-            self._keep(f"compare({self._value()}, {self._value()}), direction={direction}{order}", "pred")
+            if self.kind is DTypeKind.FLOAT and self.random.random() < 0.15:  # of inputs: nothing says a made NaN's sign
+                self._keep(f"compare(x, y), direction={direction}, type=TOTALORDER", "pred")
+            else:
+                self._keep(f"compare({self._value()}, {self._value()}), direction={direction}", "pred")
         elif chance < 0.84:
             self._keep(f"select({self._truth()}, {self._value()}, {self._value()})")
         elif chance < 0.89 and self.kind is not DTypeKind.COMPLEX:

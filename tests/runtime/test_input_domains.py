@@ -47,6 +47,57 @@ def test_variances_of_batch_normalisation():
     assert domains(f"{types}\n{inference}") == [ANY, ANY, ANY, ANY, POSITIVE]
 
 
+GROWING = {
+    "exponential": ANY, "log": InputDomain(low=1.0), "log-plus-one": POSITIVE, "sqrt": POSITIVE, "cbrt": POSITIVE,
+    "tanh": POSITIVE, "logistic": ANY, "exponential-minus-one": POSITIVE,
+}  # fmt: skip
+"""What the operand of a growing function must be for the function's value to have a root."""
+
+
+@pytest.mark.parametrize("opcode", GROWING)
+def test_growing_functions_are_inverted(opcode: str):
+    assert domains(f"x = f32[4] parameter(0)\ny = f32[4] {opcode}(x)\nROOT r = f32[4] sqrt(y)") == [GROWING[opcode]]
+
+
+def test_one_minus_an_exponential_is_positive_below_zero():
+    body = """x = f32[4] parameter(0)
+      o = f32[] constant(1)
+      b = f32[4] broadcast(o), dimensions={}
+      e = f32[4] exponential(x)
+      d = f32[4] subtract(b, e)
+      ROOT l = f32[4] log(d)"""
+    assert domains(body) == [InputDomain(high=0.0)]
+
+
+def test_differences_that_are_roots():
+    """Of a mean of squares less the square of a mean: the one is above 1, and the other between -1 and 1."""
+    body = """s = f32[4] parameter(0)
+      m = f32[4] parameter(1)
+      q = f32[4] multiply(m, m)
+      v = f32[4] subtract(s, q)
+      ROOT d = f32[4] sqrt(v)"""
+    assert domains(body) == [InputDomain(low=1.0), InputDomain(-1.0, 1.0)]
+
+
+def test_sums_of_products_that_are_roots():
+    body = """x = f32[3,4] parameter(0)
+      w = f32[4,2] parameter(1)
+      p = f32[3,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT l = f32[3,2] log(p)"""
+    assert domains(body) == [POSITIVE, POSITIVE]
+
+
+def test_divisors_that_are_cut_off_at_zero():
+    body = """x = f32[4] parameter(0)
+      y = f32[4] parameter(1)
+      z = f32[] constant(0)
+      b = f32[4] broadcast(z), dimensions={}
+      m = f32[4] maximum(y, b)
+      ROOT q = f32[4] divide(x, m)"""
+    assert domains(body) == [ANY, POSITIVE]
+    assert domains(body.replace("maximum", "minimum")) == [ANY, InputDomain(high=0.0)]
+
+
 MOVES = {
     "reshape": "m = f32[2,2] reshape(x)\nROOT y = f32[2,2] sqrt(m)",
     "broadcast": "m = f32[4,3] broadcast(x), dimensions={0}\nROOT y = f32[4,3] sqrt(m)",

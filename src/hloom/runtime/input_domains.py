@@ -215,7 +215,13 @@ def _of_subtract(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDoma
     a, b = _constants(node)
     if b is not None:
         return [(left, _shifted(domain, b))]
-    return [] if a is None else [(right, InputDomain(a - domain.high, a - domain.low))]
+    if a is not None:
+        return [(right, InputDomain(a - domain.high, a - domain.low))]
+    if math.isfinite(domain.low) and domain.high == math.inf:
+        return [(left, InputDomain(low=domain.low + 1)), (right, InputDomain(high=1.0))]
+    if math.isfinite(domain.high) and domain.low == -math.inf:
+        return [(left, InputDomain(high=1.0)), (right, InputDomain(low=1 - domain.high))]
+    return []
 
 
 def _of_multiply(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
@@ -224,11 +230,15 @@ def _of_multiply(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDoma
     if a is not None or b is not None:
         other, factor = (right, a) if b is None else (left, b)
         return _scaled(other, domain, 1 / factor) if factor else []
-    if domain.is_nonzero or (domain.low, domain.high) == (-1.0, 1.0):
+    if domain.is_nonzero:
         return [(left, domain), (right, domain)]
-    if left is right or (domain.low, domain.high) != (0.0, math.inf):
-        return []
-    return [(left, domain), (right, domain)]
+    nearest = min(-domain.low, domain.high)
+    if nearest > 0 and domain.high < math.inf:
+        within = InputDomain(-math.sqrt(nearest), math.sqrt(nearest))
+        return [(left, within), (right, within)]
+    if left is right:
+        return [(left, NONZERO)] if domain == POSITIVE else []
+    return [(left, domain), (right, domain)] if domain == POSITIVE else []
 
 
 def _scaled(operand: Node, domain: InputDomain, by: float) -> list[tuple[Node, InputDomain]]:
@@ -255,11 +265,57 @@ def _of_bound(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]
     numbers = _constants(node)
     is_maximum = node.opcode == "maximum"
     for number, other in zip(numbers, reversed(node.inputs), strict=True):
+        if number == 0 and domain.is_nonzero:
+            return [(other, POSITIVE if is_maximum else InputDomain(high=0.0))]
         if number is not None:
             kept = number > domain.low if is_maximum else number < domain.high
             is_free = (domain.high if is_maximum else domain.low) in (math.inf, -math.inf)
             return [] if kept and is_free else [(other, domain)]
     return [(operand, domain) for operand in node.inputs]
+
+
+def _of_contraction(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
+    """Sums of products are positive where all their factors are."""
+    return [(operand, POSITIVE) for operand in node.inputs] if domain == POSITIVE and len(node.inputs) == 2 else []
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+@dataclass(frozen=True, slots=True)
+class _Growing:
+    """A function that grows: its inverse, between which values it lies, and whether it is zero only at zero."""
+
+    inverse: Callable[[float], float]
+    low: float = -math.inf
+    high: float = math.inf
+    keeps_zero: bool = False
+
+
+_GROWING = {
+    "cbrt": _Growing(lambda y: y**3, keeps_zero=True),
+    "exponential": _Growing(math.log, low=0.0),
+    "exponential-minus-one": _Growing(math.log1p, low=-1.0, keeps_zero=True),
+    "log": _Growing(math.exp),
+    "log-plus-one": _Growing(math.expm1, keeps_zero=True),
+    "logistic": _Growing(_logit, low=0.0, high=1.0),
+    "sqrt": _Growing(lambda y: y * y, low=0.0, keeps_zero=True),
+    "tanh": _Growing(math.atanh, low=-1.0, high=1.0, keeps_zero=True),
+}
+_GREATEST = 64.0
+"""How great the end of a domain may be of which the inverse is taken: an exponential goes beyond all floats soon."""
+
+
+def _of_growing(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
+    """What the operand of a growing function must be; nothing where no value of the function is in the domain."""
+    function = _GROWING[node.opcode]
+    if domain.low >= function.high or domain.high <= function.low:
+        return []
+    low = -math.inf if domain.low <= function.low else function.inverse(min(domain.low, _GREATEST))
+    high = math.inf if domain.high >= function.high else function.inverse(min(domain.high, _GREATEST))
+    wanted = InputDomain(low, high, domain.is_nonzero and function.keeps_zero)
+    return [] if wanted == ANY else [(node.inputs[0], wanted)]
 
 
 def _of_reduce(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
@@ -272,8 +328,11 @@ def _of_reduce(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain
 
 
 _INVERSES: dict[str, Callable[[Apply, InputDomain], list[tuple[Node, InputDomain]]]] = {
+    **dict.fromkeys(_GROWING, _of_growing),
     "add": _of_add,
+    "convolution": _of_contraction,
     "divide": _of_divide,
+    "dot": _of_contraction,
     "maximum": _of_bound,
     "minimum": _of_bound,
     "multiply": _of_multiply,
