@@ -98,7 +98,7 @@ def add_pointwise(program: EdgeProgram, opcode: str, attributes: str = "", resul
     count = OPS[opcode].arity[0]
     whole = operands_of(program.dtype, opcode, count)
     size = len(whole[0]) // 6 * 6
-    scalars = [[operand[place].reshape(()) for operand in whole] for place in (1, len(whole[0]) * 2 // 3)]
+    scalars = [[operand[index].reshape(()) for operand in whole] for index in (1, len(whole[0]) * 2 // 3)]
     for operands in (whole, [operand[:size].reshape(2, size // 2) for operand in whole], *scalars):
         names = [program.parameter(operand, _dtype_name(operand, program.dtype)) for operand in operands]
         made = result or result_type(program.dtype, opcode, count)
@@ -265,7 +265,7 @@ def _index_arrays(program: EdgeProgram) -> list[tuple[str, np.ndarray]]:
     """Index types with pairs of indices: all types for one element type, as they do not depend on each other."""
     chosen = INDICES if program.dtype == "f32" else {"s32": INDICES["s32"]}
     return [
-        (dtype, np.array([[one, values[(place * 3 + 1) % len(values)]] for place, one in enumerate(values)], object).astype(DTYPES[dtype].numpy))
+        (dtype, np.array([[one, values[(index * 3 + 1) % len(values)]] for index, one in enumerate(values)], object).astype(DTYPES[dtype].numpy))
         for dtype, values in chosen.items()
     ]  # fmt: skip
 
@@ -290,7 +290,7 @@ def add_gather(program: EdgeProgram) -> None:
 
 
 def add_scatter(program: EdgeProgram) -> None:
-    """What is outside is dropped; several updates of one place are combined in any order to the same."""
+    """What is outside is dropped; several updates of one element are combined in any order to the same."""
     array = program.drawn(6, 5)
     for dtype, pairs in _index_arrays(program):
         indices, count = program.parameter(pairs, dtype), len(pairs)
@@ -404,7 +404,7 @@ WITHOUT_GRID: dict[str, str] = {
                      "ragged-all-to-all", "recv", "recv-done", "reduce-scatter", "replica-id", "send", "send-done"), _PARTNER),
     **dict.fromkeys(("rng", "rng-get-and-update-state"), "the numbers are the device's own, and not evaluated"),
     "rng-bit-generator": "it takes a state, and no edge values: test_random.py compares its bits",
-    "bitcast": "XLA's client takes none: hloom writes reshapes, transposes and bitcast-converts in its place",
+    "bitcast": "XLA's client takes none: hloom writes reshapes, transposes and bitcast-converts instead",
     "custom-call": "only the backend knows what it computes",
     "dynamic-reshape": "its sizes are those of the run: test_data_movement.py has them",
     "get-dimension-size": "its sizes are those of the run: test_data_movement.py has them",

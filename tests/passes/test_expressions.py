@@ -83,9 +83,9 @@ def assert_same_bits(drawn: Expressions, after: Module) -> None:
 
 def shown(drawn: Expressions, apart: np.ndarray, one: np.ndarray, other: np.ndarray) -> str:
     """Where two results first differ."""
-    place = np.flatnonzero(apart.reshape(-1, one.size).any(axis=0))[0]
-    operands = ", ".join(f"{name}={array[place]}" for name, array in zip("xyp", drawn.inputs, strict=True))
-    return f"{one[place]} became {other[place]} at {operands}"
+    index = np.flatnonzero(apart.reshape(-1, one.size).any(axis=0))[0]
+    operands = ", ".join(f"{name}={array[index]}" for name, array in zip("xyp", drawn.inputs, strict=True))
+    return f"{one[index]} became {other[index]} at {operands}"
 
 
 @pytest.fixture

@@ -285,7 +285,7 @@ def _logit(share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Growing:
-    """A function that grows: its inverse, between which values it lies, and whether it is zero only at zero."""
+    """A function that grows: its inverse, between which values it stays, and whether it is zero only at zero."""
 
     inverse: Callable[[float], float]
     low: float = -math.inf
