@@ -108,11 +108,18 @@ def arguments(name: str) -> dict[str, Any]:
     return given | ARGUMENTS.get(name, {})
 
 
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
 FORMS: dict[str, Callable[[Path], Any]] = {
     "module": lambda folder: MODULE,
     "path": lambda folder: hloom.save(MODULE, folder / "step.hlo"),
     "name": lambda folder: str(hloom.save(MODULE, folder / "step.hlo.gz")),
     "text": lambda folder: TEXT,
+    "stablehlo": lambda folder: LOWERED.as_text(),
+    "stablehlo file": lambda folder: written(folder / "step.mlir", LOWERED.as_text()),
     "bytes": lambda folder: TEXT.encode(),
     "lowered": lambda folder: LOWERED,
     "compiled": lambda folder: LOWERED.compile(),

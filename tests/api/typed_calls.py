@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_type
 import hloom
 
 if TYPE_CHECKING:
+    from hloom.planner import FamilyTable
 
     def scaled(x: float, times: int) -> float:
         return x * times
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     def jitted(x: float, times: int) -> float:
         return x * times
 
+    @hloom.differentiable(max_iterations=8)
+    def derived(x: float, times: int) -> float:
+        return x * times
+
+    @hloom.auto_shard(mesh="data=2")
+    def sharded(x: float, times: int) -> float:
+        return x * times
+
     assert_type(hloom.function(scaled)(1.0, 2), float)
     assert_type(compiled(1.0, times=2), float)
     assert_type(jitted(1.0, 2), float)
@@ -27,6 +36,12 @@ if TYPE_CHECKING:
     assert_type(hloom.value_and_grad(scaled)(1.0, 2)[0], float)
     assert_type(hloom.vjp(scaled, 1.0, 2)[0], float)
     assert_type(hloom.jvp(scaled, (1.0, 2), (1.0, None)), tuple[float, float])
+    assert_type(hloom.differentiable(scaled)(1.0, 2), float)
+    assert_type(derived(1.0, times=2), float)
+    assert_type(hloom.auto_shard(scaled, "data=2")(1.0, 2), float)
+    assert_type(sharded(1.0, times=2), float)
+    assert_type(hloom.load("step.hlo"), hloom.Module)
+    assert_type(hloom.plan("step.hlo", "data=2").table(), FamilyTable)
     assert_type(hloom.grad("step.hlo", wrt="w"), hloom.Module)
     assert_type(hloom.cost("step.hlo"), hloom.CostReport)
 
@@ -34,5 +49,12 @@ if TYPE_CHECKING:
     hloom.jit(scaled)("x", 2)  # pyright: ignore[reportArgumentType]
     compiled(1.0, count=2)  # pyright: ignore[reportCallIssue]
     hloom.vjp(scaled, "x", 2)  # pyright: ignore[reportArgumentType]
+    hloom.hessian(scaled)(1.0)  # pyright: ignore[reportCallIssue]
+    hloom.jacobian(scaled)("x", 2)  # pyright: ignore[reportArgumentType]
+    hloom.differentiable(scaled)(1.0)  # pyright: ignore[reportCallIssue]
+    derived(1.0, count=2)  # pyright: ignore[reportCallIssue]
+    hloom.auto_shard(scaled, "data=2")("x", 2)  # pyright: ignore[reportArgumentType]
+    sharded(1.0)  # pyright: ignore[reportCallIssue]
+    hloom.auto_shard(scaled)  # pyright: ignore[reportCallIssue]
     hloom.cost(3)  # pyright: ignore[reportArgumentType]
     hloom.plann("step.hlo")  # pyright: ignore

@@ -48,7 +48,10 @@ def test_what_is_neither(call: Call, tmp_path: Path):
     path.write_text("It did not fit.\n")
     result = call("why-oom", path)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: {path} is neither a module nor the text of an error about memory\n"
+    assert result.stderr == (
+        f"error: {path} is neither a module nor the text of an error about memory\n"
+        "  give a module, a directory that XLA dumped into, or all of the error's text\n"
+    )
     path.write_text("")
     assert call("why-oom", path).exit_code == 2
     assert call("why-oom", path, "--memory", "much").exit_code == 2

@@ -1,6 +1,6 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
-Covers `api/function.py`, `frontend/code.py`, `frontend/subset.py`, `functional/aliases.py`,
+Covers `api/function.py`, `api/arguments.py`, `frontend/code.py`, `frontend/subset.py`, `functional/aliases.py`,
 `functional/builtin_functions/attributes.py`, `functional/builtin_functions/collections_module.py`,
 `functional/container_classes.py`, `functional/builtin_functions/containers.py`,
 `functional/builtin_functions/math_module.py`, `functional/builtin_functions/methods.py`,

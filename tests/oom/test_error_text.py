@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import pytest
 
 from hloom.oom import is_error_text, read_error_text, why_oom
@@ -110,6 +113,19 @@ def test_a_report_of_a_text_has_nothing_tried():
     assert report.remedies == () and "nothing was tried" in report.notes[0]
     assert why_oom(TPU, memory="64GiB").fits
     assert [group.name for group in report.by_scope()] == ["update_*", "forward/Model/h/*/attention"]
+
+
+def test_an_error_s_text_in_a_file_or_an_exception(tmp_path: Path):
+    path = tmp_path / "error.txt"
+    path.write_text(TPU)
+    packed = tmp_path / "error.txt.gz"
+    packed.write_bytes(gzip.compress(TPU.encode()))
+    expected = why_oom(TPU).to_json()
+    for source in (path, str(path), packed, RuntimeError(TPU)):
+        assert why_oom(source).to_json() == expected
+    path.write_text("It did not fit.")
+    with pytest.raises(HloomError, match="neither a module nor the text of an error about memory"):
+        why_oom(path)
 
 
 def test_hostile_texts():

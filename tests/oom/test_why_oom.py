@@ -1,6 +1,6 @@
 """Why a module does not fit: what is live, why, and what was tried.
 
-Covers `diagnosis.py`, `held_buffers.py`, `remedies.py`, `report.py`, `half_precision.py`, `padded_sizes.py`.
+Covers `diagnosis.py`, `module_report.py`, `held_buffers.py`, `remedies.py`, `report.py`, `half_precision.py`, `padded_sizes.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 import hloom
 from hloom.analysis import NO_SCOPE
 from hloom.ir import Module
-from hloom.oom import OomReport, diagnosis, padded_bytes, remedies, why_oom
+from hloom.oom import OomReport, module_report, padded_bytes, remedies, why_oom
 from hloom.oom.half_precision import in_half_precision
 from hloom.oom.held_buffers import repeated_scope
 from hloom.text import HloomError
@@ -209,7 +209,7 @@ def test_instructions_without_metadata_have_no_scope():
 
 
 def test_what_is_not_tried_on_a_large_program_is_said(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(diagnosis, "MOST_TRIED", 1)
+    monkeypatch.setattr(module_report, "MOST_TRIED", 1)
     monkeypatch.setattr(remedies, "MOST_TRIED", 1)
     small = hloom.parse("ENTRY e { x = f32[8,1024] parameter(0) ROOT y = f32[8,1024] tanh(x) }")
     report = why_oom(small, memory="6KiB")

@@ -1,6 +1,6 @@
 """The front of time over memory: beside a look at every choice, for repeated layers, and with prices of its own.
 
-Covers `neighbourhood.py`, `memory_front.py` and `moment_savings.py`.
+Covers `layered_choices.py`, `neighbourhood.py`, `memory_front.py` and `moment_savings.py`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Covers `stablehlo.py`.
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,11 +100,27 @@ def test_a_reshard_is_read_as_the_constraint_that_it_is():
     assert str(root.attribute("sharding")) == "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
 
 
-def test_load_says_what_to_call():
-    with pytest.raises(HloomError, match=r"this is MLIR, not HLO text[^!]*hloom\.from_stablehlo\(text\)"):
-        hloom.load(LOWERED.as_text())
-    with pytest.raises(HloomError, match=r"hloom\.from_stablehlo\(module\)"):
-        hloom.load(LOWERED.compiler_ir("stablehlo"))
+@pytest.mark.parametrize("read", [hloom.load, hloom.from_stablehlo])
+def test_a_file_of_it_is_read(tmp_path: Path, read: Callable[[Any], hloom.Module]):
+    text, bytecode, packed = tmp_path / "f.mlir", tmp_path / "f.mlirbc", tmp_path / "f.mlir.gz"
+    text.write_text(LOWERED.as_text())
+    bytecode.write_bytes(EXPORTED.mlir_module_serialized)
+    packed.write_bytes(gzip.compress(LOWERED.as_text().encode()))
+    for source in (text, str(text), bytecode, packed, LOWERED):
+        assert hloom.difference(read(source), hloom.load(LOWERED), metadata=False) is None
+    text.write_text("module { gone }")
+    with pytest.raises(HloomError, match=r"f\.mlir: MLIR does not read this: "):
+        read(text)
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "module"])
+def test_load_reads_it(form: str):
+    forms = {
+        "text": LOWERED.as_text(),
+        "bytes": LOWERED.as_text().encode(),
+        "module": LOWERED.compiler_ir("stablehlo"),
+    }
+    assert hloom.difference(hloom.load(forms[form]), hloom.load(LOWERED), metadata=False) is None
 
 
 @pytest.mark.parametrize("arguments", [("inspect",), ("opt", "-p", "simplify"), ("evaluate",)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from hloom import runtime
 from hloom.analysis import Device, as_device
@@ -20,6 +20,42 @@ PlannerLike: TypeAlias = PlanLike | Callable[[Module, Mesh], Plan]
 """The name of one of our planners, a plan (its JSON, a file of that), or what makes one for a module and a mesh."""
 PLAN_FILE = ".json"
 """How the name of a plan's file ends: any other text names a planner."""
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[Parameters, Result], /) -> runtime.AutoShard[Parameters, Result]: ...
+
+
+@overload
+def auto_shard(
+    function: Callable[Parameters, Result],
+    mesh: MeshLike,
+    *,
+    planner: PlannerLike = "ilp",
+    memory: float | str | None = None,
+    measure: int = 0,
+    pins: Mapping[str, Spec | str] | None = None,
+    device: Device | str | None = None,
+    **options: Any,
+) -> runtime.AutoShard[Parameters, Result]: ...
+
+
+@overload
+def auto_shard(
+    function: None = None,
+    *,
+    mesh: MeshLike,
+    planner: PlannerLike = "ilp",
+    memory: float | str | None = None,
+    measure: int = 0,
+    pins: Mapping[str, Spec | str] | None = None,
+    device: Device | str | None = None,
+    **options: Any,
+) -> _Decorator: ...
 
 
 def auto_shard(

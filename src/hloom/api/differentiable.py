@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from hloom import autodiff, runtime
 from hloom.ir import Module
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,25 @@ class _Derivatives:
 
     def backward(self, module: Module, wrt: Sequence[int]) -> Module:
         return autodiff.vjp(module, wrt, checkpoints=self.checkpoints, max_iterations=self.max_iterations)
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[Parameters, Result], /) -> Callable[Parameters, Result]: ...
+
+
+@overload
+def differentiable(
+    function: Callable[Parameters, Result],
+    *,
+    checkpoints: int | None = None,
+    max_iterations: int | None = None,
+) -> Callable[Parameters, Result]: ...
+
+
+@overload
+def differentiable(
+    function: None = None, *, checkpoints: int | None = None, max_iterations: int | None = None
+) -> _Decorator: ...
 
 
 def differentiable(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import inspect
-from collections import deque
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, TypeVarTuple, Unpack, overload
 
 import numpy as np
 
 from hloom import autodiff, runtime
+from hloom.api.arguments import NUMBERS, abstract, check_static, frozen, positions
 from hloom.api.differentiable import module_derivatives
 from hloom.api.inside_jax import InsideJax
 from hloom.api.run_errors import error_of
@@ -23,8 +20,6 @@ from hloom.functional import (
     BUILTINS,
     DEFAULT_DEPTH,
     AbstractValue,
-    ArgumentArray,
-    ArgumentTree,
     CompiledFunction,
     Const,
     Derived,
@@ -32,7 +27,6 @@ from hloom.functional import (
     Settings,
     Static,
     Tuple,
-    class_of_container,
     compile_program,
     printed_lines,
     rebuilt,
@@ -47,8 +41,6 @@ DEEPEST = 1 << 21
 """How deep a recursion's stack may become."""
 KEPT_PROGRAMS = 256
 """How many compiled programs a function keeps."""
-PYTHON = {bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
-SHORT = {bool: np.dtype(bool), int: np.dtype(np.int32), float: np.dtype(np.float32), complex: np.dtype(np.complex64)}
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -90,7 +82,7 @@ class Function(Generic[Parameters, Result]):
         self.static, self.precision, _ = options
         self._entry = entry
         self._programs: dict[Any, tuple[CompiledFunction, Callable[..., Any]]] = {}
-        self._positions = _positions(original)
+        self._positions = positions(original)
         self._other_precision: Function | None = None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -192,16 +184,16 @@ class Function(Generic[Parameters, Result]):
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
         """What a program is compiled for; the arrays among the arguments are collected."""
-        table = PYTHON if self.precision == 64 else SHORT
+        table = NUMBERS[self.precision]
         described = []
         for number, argument in enumerate(args):
             name = self._positions[number] if number < len(self._positions) else None
             is_static = number in self.static or name in self.static
-            described.append(Static(_frozen(argument)) if is_static else _described(argument, arrays, table))
+            described.append(Static(frozen(argument)) if is_static else abstract(argument, arrays, table))
         named = []
         for name, argument in kwargs.items():
             named.append(
-                (name, Static(_frozen(argument)) if name in self.static else _described(argument, arrays, table))
+                (name, Static(frozen(argument)) if name in self.static else abstract(argument, arrays, table))
             )
         return tuple(described), tuple(named)
 
@@ -284,7 +276,7 @@ def function(
     if not callable(function):
         raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
     original = function
-    _check_static(original, names)
+    check_static(original, names)
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]
@@ -523,82 +515,3 @@ def _tracing() -> Any:
 @functools.cache
 def _transformations() -> dict[int, str]:
     return {id(row): row.__name__ for row in (grad, value_and_grad, jvp, vjp, jacobian, hessian, print_value, function)}
-
-
-@functools.lru_cache(maxsize=4096)
-def _positions(original: Callable[..., Any]) -> tuple[str, ...]:
-    try:
-        return tuple(inspect.signature(original).parameters)
-    except (TypeError, ValueError):
-        return ()
-
-
-def _check_static(original: Callable[..., Any], names: Sequence[str | int]) -> None:
-    """Raise HloomError where `static` names no parameter of a function."""
-    try:
-        parameters = inspect.signature(original).parameters
-    except (TypeError, ValueError):
-        return
-    rules = {parameter.kind for parameter in parameters.values()}
-    for name in names:
-        if isinstance(name, str):
-            is_there = name in parameters or inspect.Parameter.VAR_KEYWORD in rules
-        else:
-            is_there = name >= 0 and (name < len(parameters) or inspect.Parameter.VAR_POSITIONAL in rules)
-        if not is_there:
-            raise HloomError(f"static={name!r}: {_name(original)}() has no such parameter")
-
-
-def _frozen(value: Any) -> Any:
-    """A static argument as a key: hashable."""
-    try:
-        hash(value)
-    except TypeError:
-        if isinstance(value, list):
-            return tuple(map(_frozen, value))
-        raise HloomError(f"a static argument must be hashable, but is {value!r}") from None
-    return value
-
-
-def _described(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
-    """An argument as what a program is compiled for; its arrays are collected."""
-    cls = type(argument)
-    python = table.get(cls)
-    if python is not None:
-        if cls is int and not -(1 << (8 * python.itemsize - 1)) <= argument < 1 << (8 * python.itemsize - 1):
-            raise HloomError(f"the number {argument} does not fit {python}")
-        arrays.append(np.asarray(argument, python))
-        return ArgumentArray((), python, True)
-    if cls is tuple or cls is list:
-        return ArgumentTree(cls, None, tuple([_described(item, arrays, table) for item in argument]))
-    if cls is dict:
-        parts = tuple([_described(item, arrays, table) for item in argument.values()])
-        return ArgumentTree(dict, tuple(argument), parts)
-    if isinstance(argument, (np.ndarray, np.generic)) or (
-        hasattr(argument, "__array__") and hasattr(argument, "dtype") and not isinstance(argument, type)
-    ):
-        dtype = argument.dtype
-        if isinstance(dtype, np.dtype) and not dtype.isnative:
-            dtype = dtype.newbyteorder("=")
-            argument = np.asarray(argument).astype(dtype)
-        arrays.append(argument)
-        return ArgumentArray(tuple(argument.shape), dtype if isinstance(dtype, np.dtype) else np.dtype(dtype), False)
-    if argument is None or isinstance(argument, (str, bytes, type, np.dtype, Enum, int, float, complex, ModuleType)):
-        return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known
-    if isinstance(argument, (tuple, list)):
-        return ArgumentTree(cls, None, tuple(_described(item, arrays, table) for item in argument))
-    if isinstance(argument, deque):
-        parts = tuple(_described(item, arrays, table) for item in argument)
-        return ArgumentTree(class_of_container(argument), None, parts)
-    if isinstance(argument, dict):
-        cls = class_of_container(argument)
-        return ArgumentTree(cls, tuple(argument), tuple(_described(item, arrays, table) for item in argument.values()))
-    if dataclasses.is_dataclass(argument) and not isinstance(argument, type):
-        names = tuple(field.name for field in dataclasses.fields(argument))
-        return ArgumentTree(cls, names, tuple(_described(getattr(argument, name), arrays, table) for name in names))
-    if callable(argument):
-        return Static(argument)
-    held = getattr(argument, "__dict__", None)
-    if isinstance(held, dict):
-        return ArgumentTree(cls, tuple(held), tuple(_described(item, arrays, table) for item in held.values()))
-    return Static(_frozen(argument))

@@ -9,7 +9,7 @@ import re
 from importlib import import_module
 
 from hloom import hlo
-from hloom.hlo import LIMITS, FileFormat, Limits
+from hloom.hlo import LIMITS, MLIR, FileFormat, ForeignText, Limits
 from hloom.ir import Module
 from hloom.text import Source
 
@@ -25,16 +25,28 @@ def load(
     """Read a module from whatever holds one.
 
     `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, packed or
-    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers, compiles
-    or exports. MindSpore's `.ir` texts
-    and `.mindir` files are read as well. Raises HloomError for what cannot be read, with the place.
+    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers, compiles or exports.
+    StableHLO (text, bytecode, jaxlib's modules), MindSpore's `.ir` texts and `.mindir` files are read as well. Raises
+    HloomError for what cannot be read, with the place.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'
     """
     if callable(stablehlo := getattr(source, "mlir_module", None)):  # jax.export's programs hold no HLO
-        return import_module("hloom.runtime").from_stablehlo(stablehlo(), f"<{type(source).__name__}>")
-    return hlo.load(source, strict=strict, module=module, stage=stage, limits=limits, formats=FORMATS)
+        return _from_stablehlo(stablehlo(), f"<{type(source).__name__}>")
+    if hasattr(source, "operation") and hasattr(source, "body"):
+        return _from_stablehlo(source, "<MLIR module>")
+    try:
+        return hlo.load(source, strict=strict, module=module, stage=stage, limits=limits, formats=FORMATS)
+    except ForeignText as foreign:
+        if foreign.language != MLIR:
+            raise
+        text, name = foreign.text, foreign.name
+    return _from_stablehlo(text, name)
+
+
+def _from_stablehlo(program: object, name: str) -> Module:
+    return import_module("hloom.runtime").from_stablehlo(program, name)  # only then: it takes jax
 
 
 _IR = re.compile(rb"\s*+# ?IR entry ?: ?@|\s*+(?:#[^\n]*+\n\s*+)*+subgraph (?:attr:|instance:|@)")

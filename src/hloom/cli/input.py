@@ -16,12 +16,10 @@ from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_note
-from hloom.hlo import STDIN, DumpedModule, ForeignText, SeveralModules, dumped_module
+from hloom.hlo import STDIN, DumpedModule, SeveralModules, dumped_module
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning, listening, visible
 
-MLIR = "MLIR"
-"""What the reader of HLO text calls the language of StableHLO."""
 PATIENCE = 2.0
 """After how many seconds of work a progress bar appears."""
 MOST_LISTED = 20
@@ -43,12 +41,6 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
             chosen = source if data is not None else _in_dump(source)
             file = _as_path(chosen.file) if data is None else data
             module = load(file, strict=source.strict, module=chosen.module, stage=chosen.stage)
-        except ForeignText as foreign:
-            if foreign.language != MLIR:
-                raise
-            from hloom.runtime import from_stablehlo  # only here: it takes jax
-
-            module = from_stablehlo(foreign.text, source.name)
         except SeveralModules as several:
             _note_modules(several.modules)
             raise HloomError(several.message) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,14 +16,11 @@ from hloom.cli.options import ModuleSource, file_argument, json_option, output_o
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
-from hloom.hlo import STDIN, decompress, read_bytes
-from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, is_error_text, why_dump_oom, why_oom
-from hloom.text import HloomError
+from hloom.hlo import STDIN, read_bytes
+from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, error_text_in, error_text_of, why_dump_oom, why_oom
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""
-TEXT_BYTES = 1 << 26
-"""Files of at most so many bytes are looked at as texts of errors."""
 
 
 @click.command("why-oom")
@@ -75,30 +71,13 @@ def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | N
         with progress("trying" if not quick else "placing buffers"):
             return why_dump_oom(source.file, memory=limit, module=source.module, quick=quick, batch=batch)
     data = read_bytes(STDIN) if source.file == STDIN else None
-    text = _text(source.file, data)
-    if is_error_text(text):
+    text = error_text_of(source.file) if data is None else error_text_in(data, source.name)
+    if text is not None:
         return why_oom(text, memory=limit)
-    if _is_prose(text):
-        raise HloomError(f"{source.name} is neither a module nor the text of an error about memory")
     program = read_program(source, data)
     note_whole_program(program)
     with progress("trying" if not quick else "placing buffers"):
         return why_oom(program, memory=limit, quick=quick, batch=batch, file=source.file)
-
-
-def _text(file: str, data: bytes | None) -> str:
-    """What a file says, if it may be a text; nothing of a file that is large or is not there."""
-    if data is None:
-        path = Path(file)
-        if not path.is_file() or path.stat().st_size > TEXT_BYTES:
-            return ""
-        data = read_bytes(path)
-    return decompress(data, file).decode("utf-8", "replace") if len(data) <= TEXT_BYTES else ""
-
-
-def _is_prose(text: str) -> bool:
-    """Whether a text has words, and nothing that modules of any format have: definitions, braces, bytes of protos."""
-    return bool(text.strip()) and re.search(r"[={}\x00-\x08]|HloModule|ENTRY", text) is None
 
 
 def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -> Iterator[RenderableType]:

@@ -24,6 +24,7 @@ from hloom.hlo.file_io import read_bytes as read_bytes
 from hloom.hlo.file_io import replacing as replacing
 from hloom.hlo.file_io import write_folder as write_folder
 from hloom.hlo.file_io import write_whole as write_whole
+from hloom.hlo.files import MLIR as MLIR
 from hloom.hlo.files import MLIR_BYTECODE as MLIR_BYTECODE
 from hloom.hlo.files import FileFormat as FileFormat
 from hloom.hlo.files import ForeignText as ForeignText

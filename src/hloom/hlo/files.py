@@ -31,13 +31,15 @@ _HEAD = 4096
 comments at most."""
 MLIR_BYTECODE = b"ML\xefR"
 """What MLIR's bytecode begins with."""
+MLIR = "MLIR"
+"""What the language of StableHLO is called in errors."""
 _FOREIGN = (
     (
         re.compile(
             r"\s*(?:(?://|#)[^\n]*\n\s*)*(?:\"?builtin\.)?\"?(?:module\b(?=\"?\s*(?:[@({]|attributes\b))|func\.func\b)"
         ),
-        "MLIR",
-        "hloom.from_stablehlo(text) reads StableHLO; for a program of jax's, load jax.jit(f).lower(...) itself",
+        MLIR,
+        "hloom.load reads StableHLO; for a program of jax's, load jax.jit(f).lower(...) itself",
     ),
     (
         re.compile(r"\s*(?:hlo_module|hlo|name|computations)\s*(?:\{|: *\")"),
@@ -57,6 +59,7 @@ class ForeignText(ParseError):
         super().__init__(f"this is {language}, not HLO text", location, hint)
         self.language = language
         self.text = text
+        self.name = location.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +120,6 @@ def load(
     hint = "give a Module, a path, HLO text, bytes, or a program that jax lowered, compiled or exported"
     if callable(source):
         hint = "for a function, load jax.jit(f).lower(...)"
-    if hasattr(source, "operation") and hasattr(source, "body"):
-        hint = "for a module of jaxlib's MLIR, hloom.from_stablehlo(module)"
     raise HloomError(f"no module can be loaded from a {type(source).__name__}", hint=hint)
 
 
@@ -204,7 +205,7 @@ def _from_bytes(data: bytes, name: str, strict: bool, limits: Limits, formats: S
         return _from_text(data.decode("utf-16", "replace"), name, strict)
     if data.startswith(MLIR_BYTECODE):
         text = data.decode("utf-8", "surrogateescape")
-        raise ForeignText("MLIR", text, Source("", name).location(0), _FOREIGN[0][2])
+        raise ForeignText(MLIR, text, Source("", name).location(0), _FOREIGN[0][2])
     head = data[:_HEAD]
     if _CONTROL.search(head) and not head.lstrip().startswith(b"HloModule"):
         return _from_proto(data, name)

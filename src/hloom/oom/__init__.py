@@ -6,6 +6,8 @@ of more buffers why they are kept, `held_buffers.py`.
 
 from hloom.oom.diagnosis import why_oom as why_oom
 from hloom.oom.dump import why_dump_oom as why_dump_oom
+from hloom.oom.error_text import error_text_in as error_text_in
+from hloom.oom.error_text import error_text_of as error_text_of
 from hloom.oom.error_text import is_error_text as is_error_text
 from hloom.oom.error_text import read_error_text as read_error_text
 from hloom.oom.held_buffers import BufferGroup as BufferGroup

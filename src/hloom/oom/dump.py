@@ -19,7 +19,7 @@ from hloom.analysis import XlaAccount, XlaAllocation
 from hloom.hlo import DumpedModule, dump_modules, load
 from hloom.ir import Module
 from hloom.microbatch import Batch
-from hloom.oom.diagnosis import limit_of, module_report
+from hloom.oom.module_report import limit_of, module_report
 from hloom.oom.report import OomReport
 from hloom.text import HloomError, read_limited
 from hloom.xla_cpu import memory as memory_of

@@ -10,10 +10,12 @@ Source: texts that users of jax, pytorch/xla and TensorFlow have published; xla/
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field, replace
 
 from hloom.analysis import NO_SCOPE, UNKNOWN, scope_of_name
+from hloom.hlo import decompress, read_bytes
 from hloom.oom.held_buffers import HeldBuffer
 from hloom.text import HloomError
 
@@ -28,6 +30,8 @@ _IS_ERROR = re.compile(
     r"RESOURCE_EXHAUSTED|Resource exhausted|Ran out of memory in memory space|Out of memory (?:while|allocating)|"
     r"ran out of memory trying|Largest program allocations in|BufferAssignment OOM|Peak buffers:|BufferAssignment stats"
 )
+_OF_PROGRAMS = re.compile(r"[={}\x00-\x08]|HloModule|ENTRY")
+"""What programs of every format have and prose has not: definitions, braces, the bytes of protos."""
 _SIZE = r"([0-9][0-9.,]*\s?[KMGTPE]?(?:i?B\b|\b)(?:\s?bytes)?)"
 _ENTRY = re.compile(rf"(?:^|\s)[0-9]{{1,6}}\. Size: {_SIZE}")
 _BUFFER = re.compile(r"(?:^|\s)Buffer ([0-9]{1,6}):\s*$")
@@ -88,6 +92,31 @@ class OomMessage:
 def is_error_text(text: str) -> bool:
     """Whether a text is a message, or a log, about memory that ran out, and no module."""
     return not text[:4096].lstrip().startswith("HloModule") and _IS_ERROR.search(text[:MOST_CHARACTERS]) is not None
+
+
+def error_text_of(source: object) -> str | None:
+    """The error's text that `source` is or whose file it names; None for anything else.
+
+    Raises HloomError for a file of words that are neither such a text nor a program.
+    """
+    if isinstance(source, str) and is_error_text(source):
+        return source
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source) and os.path.getsize(source) <= MOST_CHARACTERS:
+        return error_text_in(read_bytes(source), os.fspath(source))
+    return None
+
+
+def error_text_in(data: bytes, name: str) -> str | None:
+    """The same of a file's bytes, packed or not."""
+    text = decompress(data, name).decode("utf-8", "replace")
+    if is_error_text(text):
+        return text
+    if text.strip() and _OF_PROGRAMS.search(text) is None:
+        raise HloomError(
+            f"{name} is neither a module nor the text of an error about memory",
+            hint="give a module, a directory that XLA dumped into, or all of the error's text",
+        )
+    return None
 
 
 def read_error_text(text: str, name: str = "the text") -> OomMessage:

@@ -1,8 +1,8 @@
 """The front of time over memory: the cheapest choices that are found for every budget of bytes, all at once.
 
-What a choice holds is no sum of what its clusters hold: when instructions run, what is fused and what is copied all
+The memory of a choice is not the sum of its clusters' memory: when instructions run, what is fused and what is copied all
 depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory of
-single changes is simulated, and for some budgets between the largest and the least a linear program over them
+single changes is simulated, and for some budgets between the largest and the smallest a linear program over them
 (`moment_program`) says which to make, with what share of repeated layers; its answers are simulated in turn: where one
 holds too much, its moment becomes a row of the program and the rows are corrected, as in a cutting-plane method. Then
 the same begins from another choice of the front.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloom.planner.layer_order import layer_positions
+from hloom.planner.layered_choices import Layers, Stage
 from hloom.planner.memory_front import MemoryFront, MomentModel, Point
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
 from hloom.planner.moment_savings import MomentSavings
@@ -35,54 +36,54 @@ from hloom.planner.neighbourhood import (
 )
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
-from hloom.planner.solvers.moment_program import FractionalChoice, solve_within_moments
+from hloom.planner.solvers.moment_program import solve_within_moments
 
 WORK = 288_000
-"""How many instructions are simulated at most: a hundred choices of a program of some thousands."""
+"""The most instructions to simulate: a hundred choices of a program of a few thousand instructions."""
 MOST, FEWEST = 1300, 24
-"""How many choices are simulated at most, and how many may be however long the program is."""
+"""The most choices to simulate, and how many may be simulated however long the program is."""
 MANY = 600
-"""Where more choices than this may be simulated, twice as many instructions may be for changes of pairs."""
+"""If more choices than this may be simulated, changes of pairs get twice as many instructions."""
 STAGES = 40
-"""How often the search begins anew from another choice of the front."""
+"""The most times that the search starts again from another choice of the front."""
 SHARE, FEWEST_MOVES, MOST_MOVES = 5, 6, 24
-"""One part in so many of the simulations may go into the changes around one choice, within these limits."""
+"""The changes around one choice get 1 / SHARE of the simulations, within these limits."""
 POOL = 4
-"""So many times as many changes are looked at."""
+"""Changes examined per change that is simulated."""
 TARGETS = 8
-"""For so many budgets between the least memory and the most on the front the linear program is solved in each stage."""
+"""Budgets, between the smallest and largest memory on the front, for which each stage solves the linear program."""
 STEEP, EDGE = 0.02, 0.05
-"""Steps of the front that cost more than this share are divided: in the middle, and so much of one below its end."""
+"""Steps of the front that cost more than STEEP are divided: in the middle, and at this fraction below the upper end."""
 FILLED = 6
-"""One part in so many of the simulations may go there at a time."""
+"""Dividing steps gets 1 / FILLED of the simulations at a time."""
 BELOW = 0.01
-"""And for one that is less than the least by so much of it, or by as much as budgets are apart."""
+"""Also search for a plan below the smallest memory found, lower by this fraction, or by the distance between budgets."""
 ROUNDS = 3
-"""How often it is solved for one budget in a stage, at most."""
+"""The most times that a stage solves the program for one budget."""
 DIVIDED = 3
-"""So many changes of all layers are made in half of the layers alone in each stage, in the first and in the last."""
+"""In each stage, this many changes of all layers are tried in the first half alone and in the last half alone."""
 STEP, LEAST = 0.25, 0.002
-"""Where its answer is one that is known to hold too much, so much of the excess less is asked for, and no less than
-this share of the budget."""
+"""If the program's answer is already known to hold too much, the next budget is lower by STEP of the excess, and by at
+least LEAST of the budget."""
 GAIN = 1e-3
-"""What is cheaper by less than this share is not worth a simulation."""
+"""A choice that is cheaper by less than this fraction is not worth a simulation."""
 IDLE = 4
-"""After so many stages and one that gained nothing the search ends."""
+"""The search ends after more than this many stages in a row that gained nothing."""
 FLAT = 0.002
-"""What holds more than the least by less than this share is looked around as well in the end, the cheapest first."""
+"""At the end, changes are tried around every choice within this fraction of the smallest memory, cheapest first."""
 DESCENT = 4
-"""One part in so many of the simulations may go there at a time."""
+"""That gets 1 / DESCENT of the simulations at a time."""
 MOST_CHEAPER = 96
-"""So many cheaper choices around one of the front are looked at."""
+"""The most cheaper choices examined around one choice of the front."""
 PEAKS, NEAR = 6, 0.9
-"""So many of a profile's maxima, of this share of the peak, are rows from the beginning."""
+"""Up to PEAKS of a profile's maxima, those of at least NEAR times its peak, are rows from the start."""
 SPACING = 8
-"""Maxima that are fewer moments apart are one."""
+"""Maxima that are fewer moments apart than this count as one."""
 
 RISE = 0.08
-"""What a pair of changes may cost more, as a share."""
+"""By what fraction a pair of changes may raise the cost."""
 CLOSE = 0.06
-"""What the tables may overrate by less than this share is forecast before it is passed over."""
+"""A choice that the tables may overrate by less than this fraction is forecast before it is dropped."""
 
 Price = Callable[[Choice], float]
 """What a choice is forecast to cost."""
@@ -122,22 +123,22 @@ class _Search:
     price: Price
     correct: Correct
     graph: FactorGraph = field(init=False)
-    positions: dict[int, float] = field(init=False)
+    layers: Layers = field(init=False)
     savings: MomentSavings = field(init=False)
     points: dict[bytes, Point] = field(default_factory=dict)
     priced: set[bytes] = field(default_factory=set)
     models: list[MomentModel] = field(default_factory=list)
-    stages: list[_Stage] = field(default_factory=list)
-    is_first_changed: bool = False
+    stages: list[Stage] = field(default_factory=list)
     overrated: float = 0.0
     _first: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.graph, self.positions = quotient_graph(self.problem), layer_positions(self.problem)
+        self.graph = quotient_graph(self.problem)
         members: dict[int, list[int]] = {node: [] for node in self.graph.unary}
         for number, node in self.problem.representative.items():
             members[node].append(number)
         self.savings = MomentSavings(members)
+        self.layers = Layers(members, layer_positions(self.problem), self.problem.representative)
         self._first = self.profiler.simulated
 
     @property
@@ -460,16 +461,9 @@ class _Search:
         for number, (_, move) in enumerate(sorted(saving, key=lambda item: item[0])[:DIVIDED]):
             if not self.has_work:
                 return
-            last, first = (self.add(self._half(base, move, is_first=is_first)) for is_first in (False, True))
+            last, first = (self.add(self.layers.half(base, move, is_first=is_first)) for is_first in (False, True))
             if not number:
-                self.is_first_changed = first.bytes < last.bytes
-
-    def _half(self, base: dict[int, int], move: Move, *, is_first: bool) -> dict[int, int]:
-        """A choice with a change in half of the layers."""
-        return {
-            number: move.choice[node] if (self.positions[number] < 0.5) == is_first else base[node]
-            for number, node in self.problem.representative.items()
-        }
+                self.layers.is_first_changed = first.bytes < last.bytes
 
     def _moves(self, base: dict[int, int], point: Point, count: int) -> list[Move]:
         """So many changes that were not simulated: in turn those whose specs promise to save most for what they cost,
@@ -510,7 +504,7 @@ class _Search:
     ) -> None:
         """For some budgets solve the linear program, simulate its answer, and correct its rows, in a few rounds."""
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
-        stage = _Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
+        stage = Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
         self.stages.append(stage)
         waiting = dict.fromkeys(self._targets(), 0.0)
         is_cut = False
@@ -541,7 +535,7 @@ class _Search:
     def _counts(self) -> dict[int, int]:
         return {node: len(numbers) for node, numbers in self.members.items()}
 
-    def _aim(self, stage: _Stage, target: float, margin: float) -> float | None:
+    def _aim(self, stage: Stage, target: float, margin: float) -> float | None:
         """Simulate the linear program's answer for a budget; how much less to ask for next, None where it is done."""
         rows = sorted(stage.peaks)
         use = stage.savings.use(stage.base, stage.point.profile, stage.kept, rows)
@@ -549,13 +543,13 @@ class _Search:
         answer = solve_within_moments(stage.graph, use, target - margin, stage.point.cost, self._counts(), limit)
         if answer is None:
             return None
-        choice = self._rounded(stage, answer, target + answer.missing, rows)
+        choice = self.layers.rounded(stage, answer, target + answer.missing, rows)
         if self.problem.cost(choice) > limit:
             return None
         before = len(self.points)
         reached = self.add(choice)
         if answer.missing > 0 and self.has_work:
-            self.add(self._layered(stage, answer, 0.0, is_shared=True))
+            self.add(self.layers.layered(stage, answer, 0.0, is_shared=True))
         if len(self.points) == before:
             if reached.bytes <= target or answer.missing > 0:
                 return None
@@ -564,49 +558,6 @@ class _Search:
             stage.peaks.update(_maxima(reached.profile))
         stage.savings.correct(stage.base, stage.point.profile, reached.choice, reached.profile, sorted(stage.peaks))
         return margin
-
-    def _rounded(self, stage: _Stage, answer: FractionalChoice, target: float, rows: Sequence[int]) -> dict[int, int]:
-        """The choice in which so many layers take a strategy as the answer says, or more where that holds too much."""
-        choice = self._layered(stage, answer, 0.0)
-        for shift in (0.125, 0.25, 0.375, 0.5, 1.0):
-            predicted = stage.savings.predicted(stage.base, stage.point.profile, choice, rows)
-            if max(predicted) <= target * (1 + 1e-6):
-                break
-            choice = self._layered(stage, answer, shift)
-        return choice
-
-    def _layered(
-        self, stage: _Stage, answer: FractionalChoice, shift: float, *, is_shared: bool = False
-    ) -> dict[int, int]:
-        """The strategies of clusters by where they stand among the layers."""
-        choice: dict[int, int] = {}
-        for node, numbers in self.members.items():
-            shares, kept = answer.shares[node], stage.kept[node]
-            order = sorted(range(len(shares)), key=lambda index: (kept[index] != stage.base[node], index))
-            ends = np.cumsum(shares[order])
-            own = shares[order[0]]
-            if 1e-6 < own < 1 - 1e-6:
-                ends = np.maximum(ends - shift, 0.0) if shift < 1 else np.where(np.arange(len(order)), ends, 0.0)
-                ends[-1] = 1.0
-            for number in numbers:
-                position = self.positions[number]
-                at = 0.5 if is_shared else 1 - position if self.is_first_changed else position
-                index = min(int(np.searchsorted(ends, at, side="left")), len(order) - 1)
-                choice[number] = int(kept[order[index]])
-        return choice
-
-
-@dataclass(slots=True)
-class _Stage:
-    """A choice by node, its point, the strategies that were simulated around it, and what is known of their memory."""
-
-    base: dict[int, int]
-    point: Point
-    kept: dict[int, np.ndarray]
-    graph: FactorGraph
-    savings: MomentSavings
-    peaks: set[int]
-
 
 def _trailing_zeros(number: int, most: int) -> int:
     """How often a number can be halved."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import update_wrapper
 from inspect import signature
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from hloom.hlo import load
 from hloom.ir import MeshSharding, Metadata, Module, Node
@@ -24,6 +24,9 @@ from hloom.runtime.jax_shardings import named_sharding, partition_spec
 from hloom.runtime.jit import jit
 from hloom.runtime.transformation import Transformation
 from hloom.text import HloomError, Unsupported
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 _PLANNED_OPTIONS = ("in_shardings", "out_shardings", "device", "backend")
 """Options of `jax.jit` that place arrays on devices, which the plan decides."""
@@ -49,7 +52,9 @@ class ProgramShardings:
 Planner = Callable[[Module], ProgramShardings]
 
 
-def auto_shard(function: Callable[..., Any], planner: Planner, **options: Any) -> AutoShard:
+def auto_shard(
+    function: Callable[Parameters, Result], planner: Planner, **options: Any
+) -> AutoShard[Parameters, Result]:
     """The function, jitted and sharded: for arguments of other types it plans once, when it is first called with them.
 
     `options` are `jax.jit`'s, but for the shardings, which are the plan's.
@@ -75,7 +80,7 @@ def partition_specs(tree: Any, shardings: Sequence[MeshSharding]) -> Any:
     return structure.unflatten(map(partition_spec, shardings))
 
 
-class AutoShard:
+class AutoShard(Generic[Parameters, Result]):
     """A function that is planned and compiled once for each signature: the shapes, dtypes and static values."""
 
     def __init__(self, function: Callable[..., Any], planner: Planner, options: dict[str, Any]) -> None:
@@ -90,7 +95,7 @@ class AutoShard:
     def __repr__(self) -> str:
         return f"<hloom.auto_shard {self._name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         """The function's results, in its own structure, each sharded as planned for these arguments."""
         split = self._split(args, kwargs)
         if any(isinstance(leaf, jax_internals().jax.ShapeDtypeStruct) for leaf in split.leaves):

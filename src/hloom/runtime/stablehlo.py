@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from hloom.hlo import read_proto
+from hloom.hlo import decompress, read_bytes, read_proto
 from hloom.ir import Module
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.xla_queries import hlo_of_stablehlo
 from hloom.text import HloomError
 
 
-def from_stablehlo(program: Any, name: str = "<text>") -> Module:
-    """Read a module of StableHLO: its text, its bytecode, jaxlib's own module or a `jax.export.Exported`.
+def from_stablehlo(program: Any, name: str | None = None) -> Module:
+    """Read a module of StableHLO: its text or bytecode, a file of either, what jax lowers or exports, jaxlib's module.
 
     `name` is for errors. CHLO and Shardy among it are read, too. The conversion is in the worker, so that a program
     of which MLIR or XLA dies is an error here. Raises HloomError for what MLIR does not parse or XLA does not
     convert, and where jax is missing.
     """
+    if isinstance(program, os.PathLike) or (isinstance(program, str) and os.path.isfile(program)):
+        name, program = name or os.fspath(program), decompress(read_bytes(program), os.fspath(program))
+    name = name or "<text>"
     module = read_proto(hlo_of_stablehlo(_bytes_of(program), name), name=name)
     module.source_name = name
     return module
@@ -31,9 +35,11 @@ def _bytes_of(program: Any) -> bytes:
     exported = getattr(program, "mlir_module_serialized", None)
     if isinstance(exported, bytes):
         return exported
+    if callable(lowered := getattr(program, "compiler_ir", None)):
+        program = lowered("stablehlo")
     if not hasattr(program, "operation"):
         raise HloomError(
-            f"a {type(program).__name__} is no program of StableHLO",
-            hint="give its text, its bytecode, jaxlib's module or a jax.export.Exported",
+            f"expected a StableHLO program, not {type(program).__name__}",
+            hint="give its text, its bytecode, a file of either, or what jax lowers or exports",
         )
     return jax_internals().mlir.module_to_bytecode(program)
