@@ -39,7 +39,7 @@ def take_turns(jobs: Sequence[Job], seconds: float, fewest: int | None = None) -
     turns = list(zip(jobs, samples, strict=True))
     taken = 0.0
     fewest = fewest or FEWEST
-    gc.freeze()  # what is here already is no garbage: looking through jax's objects takes longer than the samples
+    gc.freeze()  # what is here already is not a garbage: looking through jax's objects takes longer than the samples
     while len(samples[0]) < MOST and (taken < seconds or len(samples[0]) < fewest):
         for job, times in turns:
             times.append(_sample(job))

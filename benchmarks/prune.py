@@ -93,7 +93,7 @@ def pruning(plan: Plan) -> Iterator[Figure]:
     inputs = generator.standard_normal((16, 64)).astype(np.float32)
     noise = Noise()
     noise.add(_output(module, inputs, made.zeroed(arrays)), _output(made.module, inputs, made.convert(arrays)))
-    ratio = max(noise.error, float(np.finfo(np.float32).eps)) / 1e-5  # equal numbers are no ratio
+    ratio = max(noise.error, float(np.finfo(np.float32).eps)) / 1e-5  # equal numbers are not ratio
     yield Figure(
         f"half the channels, error against zeros: {program.name}",
         f"{noise.error:.1e}", "limit", "1e-05", ratio, ratio, AtMost(1),

@@ -378,7 +378,7 @@ class Hloom:
 
 
 class Jax:
-    """jax.jit; static arguments are those that the table names, and what is no number and no array."""
+    """jax.jit; static arguments are those that the table names, and what is not a number and no array."""
 
     def __init__(self, numbers: str, gradients: bool) -> None:
         import math

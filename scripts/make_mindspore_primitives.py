@@ -566,7 +566,7 @@ def scalars(a, b):
 
 
 def numbers() -> list[str]:
-    """The cases of numbers that are no tensors."""
+    """The cases of numbers that are not tensors."""
     texts: list[str] = []
     for name, a, b in (("scalars_int", 7, -3), ("scalars_float", -7.5, 2.0), ("scalars_mixed", 7, 2.5)):
         before = set(Path(DUMPS).rglob("*validate*.ir"))

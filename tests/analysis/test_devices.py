@@ -126,7 +126,7 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("memory_bandwidth = 1e10\n", "", "mine.toml:1:1: the device 'mine' has no memory_bandwidth"),
         ('title = "a machine"', "title = 3", "mine.toml:2:1: the title of 'mine' should be a string"),
         ("bf16 = 4e12", "bf16 = 0", "mine.toml:9:1: bf16 of 'mine.matrix' should be positive, not 0"),
-        ("bf16 = 4e12", "half = 4e12", "mine.toml:9:1: 'half' is no element type"),
+        ("bf16 = 4e12", "half = 4e12", "mine.toml:9:1: 'half' is not an element type"),
         (
             "[mine.vector]\nf32 = 1e11",
             "[mine.vector]\nf64 = 1e11",
@@ -136,7 +136,7 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ('topology = "switch"', 'topology = "star"', "mine.toml:24:1: no topology is called 'star'"),
         ('bandwidth = "me", latency', "latency", "bandwidth of the link 'near' has no source"),
         ("latency = 1e-6\n", "", "a link of 'mine' has no latency"),
-        ("[mine]", "[mine", "mine.toml: this is no TOML"),
+        ("[mine]", "[mine", "mine.toml: this is not TOML"),
         ("[mine]\n", "mine = 3\n[other]\n", "mine.toml:1:1: 'mine' should be a table"),
     ],
 )

@@ -34,7 +34,7 @@ def test_passes_of_other_packages_are_known_at_once():
     ("passes", "message"),
     [
         ("remats(budget=1)", "passes:1:1: there is no pass named 'remats'\n  remats(budget=1)\n  ^\n  near: remat"),
-        ("remat(limit=1)", "passes:1:7: limit is none of its options\n  remat(limit=1)\n        ^\n  remat takes budget, backend"),
+        ("remat(limit=1)", "passes:1:7: limit is not one of its options\n  remat(limit=1)\n        ^\n  remat takes budget, backend"),
         ("cse(1)", "passes:1:1: 'cse' takes no passes and no options, fixpoint takes passes\n  cse(1)\n  ^"),
         ("remat(budget=1", "passes:1:15: expected ',' or ')', found the end of the text\n  remat(budget=1\n                ^"),
         ("cse dce", "passes:1:5: expected ',' or the end, found 'dce'\n  cse dce\n      ^"),
@@ -68,7 +68,7 @@ def test_a_file_of_rules(tmp_path: Path):
 
 @pytest.mark.parametrize("passes", [None, 3, object(), [None]])
 def test_what_is_no_pass(passes: Any):
-    with pytest.raises(hloom.HloomError, match="is no pass: give a name, a rule, a list of rules, or a function"):
+    with pytest.raises(hloom.HloomError, match="is not a pass: give a name, a rule, a list of rules, or a function"):
         hloom.apply(TWICE, passes)
 
 

@@ -73,9 +73,9 @@ def test_the_best_is_measured():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"memory": "much"}, "'much' is no number of bytes"),
+        ({"memory": "much"}, "'much' is not a number of bytes"),
         ({"device": "abacus"}, "no device is called 'abacus'"),
-        ({"like": {"params": {}}}, "this is no plan"),
+        ({"like": {"params": {}}}, "this is not a plan"),
         ({"planner": "best"}, "there is no planner 'best'"),
     ],
 )

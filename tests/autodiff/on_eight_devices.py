@@ -52,7 +52,7 @@ def check(name: str) -> str:
     try:
         leaves, tree = jax.tree.flatten(jax.tree.map(lambda shape: argument(shape, rng), program.arguments))
     except TypeError:
-        return "not compared: its arguments are no arrays of numbers"
+        return "not compared: its arguments are not arrays of numbers"
     moving = [number for number, leaf in enumerate(leaves) if is_inexact(leaf)]
 
     def function(*values: Any) -> list[Any]:

@@ -143,7 +143,7 @@ def test_the_device_that_sends_is_given_the_sum():
 
 def test_a_sender_that_is_no_device_is_refused():
     body = "x = f64[2] parameter(0) ROOT r = f64[2] collective-broadcast(x), replica_groups={{7}}"
-    with pytest.raises(HloomError, match="replica_groups name devices that are none of the 4"):
+    with pytest.raises(HloomError, match="replica_groups name devices that are not among the 4"):
         hloom.vjp(hloom.parse(f"HloModule m, replica_count=4\nENTRY e {{ {body} }}"))
 
 

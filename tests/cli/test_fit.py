@@ -56,7 +56,7 @@ def test_nothing_fits_and_nothing_is_written(call: Call, step: Path, tmp_path: P
         (["--devices", "0"], "0 devices"),
         (["--devices", "1000000"], "1000000 devices"),
         (["--devices", "2", "--memory", "0"], "a device cannot hold 0 bytes"),
-        (["--devices", "2", "--memory", "-1GiB"], "is no number of bytes"),
+        (["--devices", "2", "--memory", "-1GiB"], "is not a number of bytes"),
         (["--devices", "2", "--device", "h10"], "no device is called 'h10'"),
         (["--devices", "2", "-o", "no/where"], "cannot write no/where: no such file or directory"),
         (["--devices", "2", "--batch", "x:0", "--microbatches", "7"], "cannot be split into 7 microbatches"),

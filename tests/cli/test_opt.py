@@ -396,7 +396,7 @@ def test_list_rules(call: Call, own: Path):
         ("fixpoint(cse", "-p:1:13: expected ',' or ')', found the end of the text\n  fixpoint(cse\n              ^\n"),
         ("cse)", "-p:1:4: expected ',' or the end, found ')'\n  cse)\n     ^\n"),
         ("cse(dce)", "-p:1:1: 'cse' takes no passes and no options, fixpoint takes passes\n  cse(dce)\n  ^\n"),
-        ("microbatch(k=2)", "-p:1:12: k is none of its options\n"),
+        ("microbatch(k=2)", "-p:1:12: k is not one of its options\n"),
         ("microbatch(2", "-p:1:13: expected ',' or ')', found the end of the text\n"),
         ("microbatch(n=2,n=3)", "n is given twice"),
         ("dec", "-p:1:1: there is no pass named 'dec'\n  dec\n  ^\n  near: dce"),
@@ -425,7 +425,7 @@ def test_passes_take_options(call: Call, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("-p", "cse", "--seed", "1"), "--seed is for --verify and for passes that take a seed, and none of these does"),
+        (("-p", "cse", "--seed", "1"), "--seed is for --verify and for passes that take a seed, and these passes take none"),
         (("-p", "cse", "--rtol", "1"), "--rtol is the tolerance of --verify"),
         (("-p", "cse", "--until", "-1"), "-1 is not in the range x>=0"),
     ],
@@ -485,7 +485,7 @@ def test_files_that_are_not_there(call: Call, module: Path, tmp_path: Path):
     assert result.stderr.startswith(f"error: cannot read {tmp_path / 'none.json'}: ")
     (tmp_path / "bad.json").write_text("[1]")
     result = call("opt", module, "-p", tmp_path / "bad.json")
-    assert result.stderr.startswith(f"error: {tmp_path / 'bad.json'} is no file of rules\n")
+    assert result.stderr.startswith(f"error: {tmp_path / 'bad.json'} is not a file of rules\n")
     (tmp_path / "bad.json").write_text('{"format": "hloom rules 1", "rules": [{"name": "r", "benefit": "high"}]}')
     result = call("opt", module, "-p", tmp_path / "bad.json")
     assert result.stderr.startswith(f"error: {tmp_path / 'bad.json'}: rules[0] (r): ")

@@ -38,7 +38,7 @@ def test_into_a_file_and_the_standard_output(call: Call, step: Path, tmp_path: P
     ("options", "message"),
     [
         (("--device", "abacus"), "no device is called 'abacus'"),
-        (("--source-url", "javascript:{line}"), "is no URL that a page may open"),
+        (("--source-url", "javascript:{line}"), "is not a URL that a page may open"),
         (("--viewer", "none.whl"), "cannot read none.whl"),
         (("--trips", "while.9=3"), "while.9"),
     ],

@@ -78,7 +78,7 @@ def test_the_plan_and_the_stages_are_written(call: Call, step: Path, tmp_path: P
         (("--devices", 2, "--microbatches", 3), "64 examples are no 3 equal slices\n  take a divisor of 64"),
         (("--devices", 2, "--device", "h10"), "no device is called 'h10'\n  did you mean h100"),
         (("--devices", 2, "--memory", "1KiB"), "no pipeline fits into 1,024 bytes of memory on each of 2 devices"),
-        (("--devices", 2, "--memory", "much"), "'much' is no number of bytes"),
+        (("--devices", 2, "--memory", "much"), "'much' is not a number of bytes"),
         (("--devices", 5000), "a machine of 5000 devices"),
         (("--devices", 0), "0 is not in the range"),
         (("--devices", 2, "--schedule", "interleaved"), "no interleaved stages on 2 devices"),

@@ -176,11 +176,11 @@ def test_a_devices_links_are_paid_for(call: Call, layers: Path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--pin", "x"), "'x' is no pin: write NAME=SPEC, as in x=[data,-]"),
-        (("--pin", "x=data"), "'data' is no spec"),
+        (("--pin", "x"), "'x' is not a pin: write NAME=SPEC, as in x=[data,-]"),
+        (("--pin", "x=data"), "'data' is not a spec"),
         (("--pin", "x=[data,-]", "--pin", "x=[-,data]"), "x cannot have both specs [data,-] and [-,data]"),
         (("--forbid", "a b"), "'a b' forbids nothing"),
-        (("--memory", "much"), "'much' is no number of bytes"),
+        (("--memory", "much"), "'much' is not a number of bytes"),
         (("--measure", "-1"), "-1 is not in the range"),
     ],
 )
@@ -193,7 +193,7 @@ def test_bad_usage_exits_with_2(call: Call, layers: Path, arguments: tuple[str, 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--mesh", "eight"), "error: 'eight' is no mesh"),
+        (("--mesh", "eight"), "error: 'eight' is not a mesh"),
         (("--mesh", MESH, "--pin", "u=[-]"), "error: u cannot be pinned: the program has no array of that name"),
         (("--mesh", MESH, "--forbid", "z"), "error: the mesh data=2,model=4 has no axis 'z'"),
         (("--mesh", MESH, "--planner", "best"), "error: there is no planner 'best'"),
@@ -216,4 +216,4 @@ def test_what_is_no_program_and_no_plan(call: Call, layers: Path, tmp_path: Path
     (tmp_path / "plan.json").write_text('{"params": 3}')
     result = call("plan", layers, "--mesh", MESH, "--like", tmp_path / "plan.json")
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"error: {tmp_path / 'plan.json'}: this is no plan\n")
+    assert result.stderr.startswith(f"error: {tmp_path / 'plan.json'}: this is not a plan\n")

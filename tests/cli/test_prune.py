@@ -47,9 +47,9 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--sparsity", "1.5"), "1.5 is no sparsity"),
-        (("--pattern", "4:2"), "'4:2' is no pattern"),
-        (("--pattern", "3:5"), "a product sums over 64 of its elements, which are no groups of 5"),
+        (("--sparsity", "1.5"), "1.5 is not a valid sparsity"),
+        (("--pattern", "4:2"), "'4:2' is not a pattern"),
+        (("--pattern", "3:5"), "a product sums over 64 of its elements, which are not groups of 5"),
         (("--structured", "rows", "--weights", "w.npz"), "there is no axis 'rows'"),
         (("--structured", "experts", "--weights", "w.npz"), "model has no axis to prune"),
         (("--scope", "attention"), "model has no weight to prune"),

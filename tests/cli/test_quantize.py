@@ -51,11 +51,11 @@ def arrays() -> dict[str, np.ndarray]:
             ("--error-budget", 0.1, "--activations", "dynamic"),
             "budgets choose formats of weights by their errors alone",
         ),
-        (("--bytes-budget", "much"), "'much' is no number of bytes"),
+        (("--bytes-budget", "much"), "'much' is not a number of bytes"),
         (("--clipping", "mse"), "--clipping is for --activations static"),
         (("--smooth", "0.5"), "--smooth is for --activations static or dynamic"),
-        (("--activations", "dynamic", "--smooth", "much"), "'much' is no number from 0 to 1, and not 'search'"),
-        (("--activations", "dynamic", "--smooth", "nan"), "'nan' is no number from 0 to 1, and not 'search'"),
+        (("--activations", "dynamic", "--smooth", "much"), "'much' is neither a number from 0 to 1 nor 'search'"),
+        (("--activations", "dynamic", "--smooth", "nan"), "'nan' is neither a number from 0 to 1 nor 'search'"),
         (("--seed", 1), "--inputs and --seed are for --check"),
         (("--check", "--seed", -1), "-1 is not in the range x>=0"),
         (("--cache-only", "k"), "--cache-only is for --cache"),
@@ -75,7 +75,7 @@ def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--scope", "("), "'(' is no regular expression"),
+        (("--scope", "("), "'(' is not a regular expression"),
         (("--scope", "attention"), "model has no weight to quantise"),
         (("--only", "v"), "the program has no parameter 'v'"),
         (("--per", "group"), "scales per group need the size of a group"),
@@ -297,7 +297,7 @@ def test_what_is_no_cache(call: Call, tmp_path: Path, model: Path):
     path.write_text(DECODE)
     result = call("quantize", path, "--format", "none", "--cache", "int8", "--cache-only", "q")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "q is no cache: nothing is written into it; as a weight it may be quantised" in result.stderr
+    assert "q is not a cache: nothing is written into it; as a weight it may be quantised" in result.stderr
     result = call("quantize", path, "--format", "none", "--cache", "int9")
     assert (result.exit_code, result.stdout) == (2, "")
     result = call("quantize", model, "--check", *steps(tmp_path, 2))

@@ -73,7 +73,7 @@ def test_devices_of_ones_own(call: Call, step: Path, tmp_path: Path):
     path.write_text(MINE.replace("1e10", "fast"))
     result = call("roofline", step, "--devices", path, "--device", "mine")
     assert result.exit_code == 2
-    assert "this is no TOML" in result.output
+    assert "this is not TOML" in result.output
 
 
 def test_an_unknown_device_is_refused_with_near_misses(call: Call, step: Path):

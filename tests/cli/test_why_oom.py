@@ -1,4 +1,4 @@
-"""`hloom why-oom`: modules, errors' texts, dump directories, and what is none of these.
+"""`hloom why-oom`: modules, errors' texts, dump directories, and what is not one of these.
 
 Covers `why_oom.py`.
 """

@@ -268,7 +268,7 @@ def test_a_graph_of_scalars_runs_on_whole_arrays():
 
 
 def test_what_a_type_lacks_is_named():
-    with pytest.raises(CannotEvaluate, match="y: cannot evaluate remainder: there is none of c64"):
+    with pytest.raises(CannotEvaluate, match="y: cannot evaluate remainder: there is not one of c64"):
         one("remainder", np.array([1], np.complex64), np.array([2], np.complex64))
     with pytest.raises(CannotEvaluate, match="y: cannot evaluate compare: complex numbers have no order"):
         one("compare, direction=LT", np.array([1], np.complex64), np.array([2], np.complex64), result="pred[1]")

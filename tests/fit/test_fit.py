@@ -80,7 +80,7 @@ def test_state_is_donated_to_what_becomes_of_it():
 def test_nothing_fits(tmp_path: Path):
     made = hloom.fit(perceptron(layers=2), 2, memory=100, batch=BATCH, microbatches=[1, 2])
     assert made.missing_bytes == made.best.peak_bytes - 100
-    with pytest.raises(HloomError, match="nothing fits into 100 bytes: the least that was found takes"):
+    with pytest.raises(HloomError, match="nothing fits into 100 bytes: the smallest that was found takes"):
         made.save(tmp_path / "best")
     assert not (tmp_path / "best").exists()
 
@@ -90,7 +90,7 @@ def test_nothing_fits(tmp_path: Path):
     [
         ({"devices": 0}, "0 devices"),
         ({"devices": 4, "device": "h101"}, "no device is called 'h101'"),
-        ({"devices": 4, "memory": "much"}, "'much' is no number of bytes"),
+        ({"devices": 4, "memory": "much"}, "'much' is not a number of bytes"),
         ({"devices": 4, "memory": 0}, "a device cannot hold 0 bytes"),
         ({"devices": 4, "microbatches": [3]}, "a batch of 64 examples cannot be split into 3 microbatches"),
         ({"devices": 4, "batch": {"y": 0}}, "y"),

@@ -173,7 +173,7 @@ def test_all_types(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("t = (f32[8], f32[8]) parameter(0)\n ROOT x = f32[8] get-tuple-element(t), index=0", "is no array of jax's"),
+        ("t = (f32[8], f32[8]) parameter(0)\n ROOT x = f32[8] get-tuple-element(t), index=0", "is not an array of jax's"),
         (
             "x = f32[8] parameter(0)\n t = token[] after-all()\n ROOT r = (f32[8], token[]) tuple(x, t)",
             "its elements cannot be planned",

@@ -127,7 +127,7 @@ def test_stages_on_meshes_are_in_the_table():
     assert cost.peak_bytes > 0 and cost.comm_bytes > 0
 
 
-# What is no step, or does not go with the devices
+# What is not a step, or does not go with the devices
 
 
 def test_one_device():

@@ -170,7 +170,7 @@ def location(error: BaseException, path: str) -> int:
 
 def check_error(error: Exception, entry: Program, lines: set[int]) -> None:
     summary = str(error).splitlines()[:1]
-    expect(isinstance(error, hloom.HloomError), f"{type(error).__name__} is no HloomError: {summary}")
+    expect(isinstance(error, hloom.HloomError), f"{type(error).__name__} is not a HloomError: {summary}")
     line = location(error, entry.path)
     expect(line in lines, f"{type(error).__name__} names line {line or 'none'}, not {sorted(lines)}: {summary}")
 

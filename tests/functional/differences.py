@@ -21,7 +21,7 @@ def is_float(leaf: Any) -> bool:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same structure with the function of each leaf; a leaf is what is no container."""
+    """The same structure with the function of each leaf; a leaf is what is not a container."""
     if isinstance(tree, dict):
         return {key: map_leaves(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):

@@ -106,7 +106,7 @@ def test_an_error_of_the_same_class_at_the_same_line_passes():
         (failing("zero", ZeroDivisionError), "names line none"),
         (failing(f"test_check.py:{line_of_inverse()}:12: zero"), "instead of ZeroDivisionError"),
         (lambda x: math.inf, "where Python raises"),
-        (inverse, "is no HloomError"),
+        (inverse, "is not a HloomError"),
     ],
 )
 def test_another_error_fails(compiled: Any, message: str):

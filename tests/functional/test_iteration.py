@@ -157,7 +157,7 @@ def test_iterators_of_many_random_programs(text: str):
 
 
 def test_a_chain_of_calls_ends():
-    """Distinct functions that call each other in a row are no recursion, however many they are."""
+    """Distinct functions that call each other in a row are not recursion, however many they are."""
     lines = [f"def f{k}(x):\n    return f{k - 1}(x) + 1.0\n" for k in range(1, 150)]
     text = "\n".join(["def f0(x):\n    return x\n", *lines, "def f(x):\n    return f149(x)\n"])
     assert hloom.function(function_of(text))(2.0) == 151.0

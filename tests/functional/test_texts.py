@@ -20,7 +20,7 @@ def newton(a, tolerance=1e-12):
 
 
 def tuples(p, f32):
-    """`f32` is no name of an instruction of HLO."""
+    """`f32` is not a name of an instruction of HLO."""
     total, (a, b) = 0.0, p
     for _ in range(9):
         total = total + a * b * f32

@@ -32,7 +32,7 @@ INSTRUCTIONS = [
     ("b = f32[] constant((1, 2))", "5:22: '(' begins a complex number, but the elements are f32"),
     ("b = c64[] constant((1, x))", "5:26: expected a number as a part of a complex number"),
     ("b = c64[] constant(1)", "5:22: expected '(', as c64 has two parts"),
-    ("b = f32[] constant(true)", "5:22: 'true' is no value of f32"),
+    ("b = f32[] constant(true)", "5:22: 'true' is not a value of f32"),
     ("b = s32[] constant(1.5)", "5:22: expected an integer for s32, found '1.5'"),
     ("b = f32[2] constant({1, 2, 3})", "5:30: more than 2 elements in dimension 0 of f32[2]"),
     ("b = f32[] constant(99999999999999999999)", "5:22: integer 99999999999999999999 does not fit into 64 bits"),
@@ -133,7 +133,7 @@ INSTRUCTIONS = [
     ("b = f32[4] negate(x), sharding={mesh['x'=2,'x'=2], []}", "5:46: axis 'x' is given twice"),
     (
         "b = f32[4] negate(x), sharding={mesh['x'=8], [{'x':(3)2}]}",
-        "5:50: 'x':(3)2 is no part of an axis of 8: 3 * 2 does not divide it",
+        "5:50: 'x':(3)2 is not part of an axis of 8: 3 * 2 does not divide it",
     ),
     ("b = f32[4] negate(x), sharding={devices=[2]0,1 devices=[2]0,1}", "5:50: devices= is given twice"),
     (
@@ -180,7 +180,7 @@ INSTRUCTIONS = [
     ("b = f32[4]{0:P(f32[4])} negate(x)", "5:17: physical shapes P(...) are not supported, here as in XLA"),
     ("b = f33[4] negate(x)", "5:7: no element type is called 'f33'"),
     ("b = f32[-4] negate(x)", "5:11: a dimension cannot be -4"),
-    ("b = f32[4]{1} negate(x)", "5:13: layout {1} is no permutation of the dimensions 0 to 0"),
+    ("b = f32[4]{1} negate(x)", "5:13: layout {1} is not a permutation of the dimensions 0 to 0"),
     ("b = f32[]{0} negate(x)", "5:12: a scalar's layout names no dimension"),
     ("b = f32[4]{0:*(f33)} negate(x)", "5:18: no element type is called 'f33'"),
     ("b = (f32[4] f32[4]) tuple(x, x)", "5:15: expected ',' or ')' in a tuple type, found 'f32'"),
@@ -201,7 +201,7 @@ INSTRUCTIONS = [
     ("b = f32[4] tanh(x), result_accuracy={accuracy=1}", "5:49: expected mode= or tolerance=, found 'accuracy'"),
     ("b = f32[4] tanh(x), result_accuracy={tolerance={tol=1}}", "5:51: no tolerance is called 'tol'"),
     ("b = f32[4] negate(x), origin={{x}}", "5:32: 'x' needs quotes: origin={{\"name\" {index}}}"),
-    ("b = pred[4] compare(x, x), direction=eq", "5:40: 'eq' is none of EQ, NE, GE, GT, LE, LT"),
+    ("b = pred[4] compare(x, x), direction=eq", "5:40: 'eq' is not one of EQ, NE, GE, GT, LE, LT"),
     ("b = f32[4] foo(x), speed=,", "5:28: expected a value, found ','"),
     ("b = f32[4] reduce-window(x, x), window={size=2 size=2}, to_apply=f", "5:50: 'size' is given twice"),
     (

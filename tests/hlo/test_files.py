@@ -156,7 +156,7 @@ def test_saving_protos(tmp_path: Path, name: str):
 def test_bytes_that_are_no_proto(tmp_path: Path):
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF\x02\x01\x01\x00")
-    assert refused(path).message == f"{path}: these 8 bytes are no HloModuleProto, HloProto or HloSnapshot"
+    assert refused(path).message == f"{path}: these 8 bytes are not HloModuleProto, HloProto or HloSnapshot"
 
 
 # What is refused
@@ -320,7 +320,7 @@ def test_zstandard_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """A directory as XLA writes it: jit_f at four stages, jit_g at two, jit_h.12 at one, and what is no module."""
+    """A directory as XLA writes it: jit_f at four stages, jit_g at two, jit_h.12 at one, and what is not a module."""
     names = """
         module_0004.jit_f.before_optimizations.txt
         module_0004.jit_f.0001.simplification.after_dce.before_algsimp.txt
@@ -452,9 +452,9 @@ def test_an_empty_directory(tmp_path: Path):
 def test_module_of_what_is_no_directory(tmp_path: Path):
     path = tmp_path / "step.hlo"
     path.write_text(TEXT)
-    expected = "it is no directory, so module= and stage= have nothing to choose from"
+    expected = "it is not a directory, so module= and stage= have nothing to choose from"
     assert refused(path, module="x").message == f"cannot read {path}: {expected}"
-    assert refused(TEXT, stage="x").message == "module= and stage= choose from a directory, and this is none"
+    assert refused(TEXT, stage="x").message == "module= and stage= choose from a directory, and this is not one"
 
 
 # Saving

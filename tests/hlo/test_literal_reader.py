@@ -254,7 +254,7 @@ def test_refuses_what_xla_refuses(literal_type, text, column, message):
 @pytest.mark.parametrize(
     ("literal_type", "text", "column", "message"),
     [
-        (tensor("f32[2]"), "{1,true}", 4, "'true' is no value of f32"),
+        (tensor("f32[2]"), "{1,true}", 4, "'true' is not a value of f32"),
         (TOKEN, "1", 1, "a constant cannot be of type token[]"),
         (TupleType([TOKEN]), "(1)", 2, "a constant cannot be of type token[]"),
         (TensorType(dtype("f32"), (UNBOUNDED,), None, (True,)), "{1}", 1, "a constant cannot be of type f32[?], whose size is unbounded"),

@@ -92,9 +92,9 @@ REFUSED = [
     (
         "mesh['y'=4] {'y':(0)2}",
         14,
-        "'y':(0)2 is no part of an axis: the first number is at least 1, the second at least 2",
+        "'y':(0)2 is not part of an axis: the first number is at least 1, the second at least 2",
     ),
-    ("mesh['y'=4] {'y':(1)3}", 14, "'y':(1)3 is no part of an axis of 4: 1 * 3 does not divide it"),
+    ("mesh['y'=4] {'y':(1)3}", 14, "'y':(1)3 is not part of an axis of 4: 1 * 3 does not divide it"),
     ("mesh['x'=2] {?}", 14, "expected an axis name in quotes, found '?'"),
     ("mesh['x'=2], device_ids=(0) {'x'}", 26, "a mesh of 2 devices needs as many device_ids, found 1"),
     ("mesh['x'=2], device_ids=(0,2) {'x'}", 26, "device_ids must be 0 to 1 in some order"),

@@ -38,7 +38,7 @@ UNREADABLE = {
         *("markdown_fence", "only_a_comment", "two_modules", "users_before_definitions"),
     )
 }
-"""What is no HLO any more; `test_reader` says why."""
+"""What is not an HLO any more; `test_reader` says why."""
 
 
 LEFT_OUT = {

@@ -255,12 +255,12 @@ REFUSED = [
     ("{mesh['y'=12], [{'y':(2)3}, {'y':(3)2}]}", 30, "'y':(3)2 overlaps 'y':(2)3, which is already used"),
     ("{mesh['y'=24], [{'y':(2)3}, {'y':(4)2}]}", 30, "'y':(4)2 overlaps 'y':(2)3, which is already used"),
     ("{mesh['y'=4], [{'y':(1)2, 'y':(2)2}]}", 27, "'y':(1)2, 'y':(2)2 must be written as one axis"),
-    ("{mesh['y'=4], [{'y':(1)4}]}", 17, "'y':(1)4 is no part of an axis of 4: 1 * 4 does not divide it"),
-    ("{mesh['y'=4], [{'y':(2)4}]}", 17, "'y':(2)4 is no part of an axis of 4: 2 * 4 does not divide it"),
+    ("{mesh['y'=4], [{'y':(1)4}]}", 17, "'y':(1)4 is not part of an axis of 4: 1 * 4 does not divide it"),
+    ("{mesh['y'=4], [{'y':(2)4}]}", 17, "'y':(2)4 is not part of an axis of 4: 2 * 4 does not divide it"),
     (
         "{mesh['y'=4], [{'y':(1)1}]}",
         17,
-        "'y':(1)1 is no part of an axis: the first number is at least 1, the second at least 2",
+        "'y':(1)1 is not part of an axis: the first number is at least 1, the second at least 2",
     ),
     ("{mesh['x'=2,'y'=2], [], manual={'y', 'x'}}", 38, "'x' must stand before 'y': the axes are sorted as in the mesh"),
     (
@@ -539,7 +539,7 @@ def test_shard_dims_round_up():
 
 
 def test_a_range_needs_a_permutation():
-    with pytest.raises(ValueError, match=r"\(1, 1\) is no permutation of the 2 dimensions"):
+    with pytest.raises(ValueError, match=r"\(1, 1\) is not a permutation of the 2 dimensions"):
         IotaDevices((2, 4), (1, 1))
 
 

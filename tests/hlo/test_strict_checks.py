@@ -151,7 +151,7 @@ ACCIDENTS = (
     r"takes .* operands?.*, not",  # the same
     r"nothing before this is called|expected ',' or '\)' among the operands",  # the same, and 'x:' lexes as a name
     r"expected '=' after the name",  # 'x: = f32[] ...' lexes as a name
-    r"layout \{.*\} is no permutation",
+    r"layout \{.*\} is not a permutation",
     r"expected a non-negative integer",  # in layouts
     r"expected '[)}]', found",  # T(8,128}
     r"expected an integer, found '\d",  # 92column=0

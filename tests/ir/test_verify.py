@@ -260,9 +260,9 @@ REFUSED: dict[str, tuple[Callable[[Module], Any], str]] = {
         lambda m: m.entry._names.update(ghost=m["reducer"]["add"]),
         "graph main: it finds a node under the name 'ghost' that is not in its order",
     ),
-    "input that is no node": (
+    "input that is not a node": (
         set_on("dead", inputs=(3,)),
-        "graph main, node dead: it uses 3, which is no node",
+        "graph main, node dead: it uses 3, which is not a node",
     ),
     "input of another graph": (
         of_another_graph,
@@ -275,8 +275,8 @@ REFUSED: dict[str, tuple[Callable[[Module], Any], str]] = {
         "graph main, node dead: it uses the missing name lost, which graph main does not list",
     ),
     "predecessor that comes later": (late_predecessor, "graph main, node total: it uses dead, which comes later"),
-    "type": (set_on("dead", type="f32"), "graph main, node dead: its type is 'f32', which is no Type"),
-    "kind of node": (strange_node, "graph main, node lost: it is no parameter, constant or application"),
+    "type": (set_on("dead", type="f32"), "graph main, node dead: its type is 'f32', which is not a Type"),
+    "kind of node": (strange_node, "graph main, node lost: it is not a parameter, constant or application"),
     "operand count": (
         lambda m: m.entry.set_function(m.entry["dead"], OPS["reduce"]),  # pyright: ignore[reportArgumentType]
         "graph main, node dead: reduce does not take 1 operands: it takes 2 or more, 2 at a time",

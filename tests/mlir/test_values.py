@@ -79,13 +79,13 @@ def test_what_a_rule_computes_with_is_the_value():
 
 
 REFUSED = [
-    ("1 : f32", "'1' is no number of type f32: write '1.0'"),
+    ("1 : f32", "'1' is not a number of type f32: write '1.0'"),
     ("300 : i8", "300 does not fit into i8"),
     ("-1 : ui8", "-1 does not fit into ui8"),
-    ("1.5 : i32", "'1.5' is no number of type i32"),
+    ("1.5 : i32", "'1.5' is not a number of type i32"),
     ("0x1FFFFFFFF : f32", "'0x1FFFFFFFF' has more bits than f32"),
     ("1" * 1001, "a number of 1001 digits is too long"),
-    ("[1, 2", "expected ']' behind the values, found the end of the text"),
+    ("[1, 2", "expected ']' after the values, found the end of the text"),
     ("{a = 1, a = 2}", "the attribute 'a' is given twice"),
     ('"\\q"', "unknown escape '\\q'"),
     ("#a", "the alias '#a' is not defined"),

@@ -221,7 +221,7 @@ def test_reduce_precision(name: str, bits: tuple[int, int]) -> None:
         ("bf16[2] stochastic-convert(p0, p1)", ["f32[2]", "u32[3]"], "must have the dimensions of f32[2]"),
         ("f32[3] bitcast-convert(p0)", ["u8[3,5]"], "its last dimension must be 4, for 4 u8 make one f32"),
         ("c64[3] bitcast-convert(p0)", ["f64[3]"], "f64[3] cannot become c64: only one of them is complex"),
-        ("s32[4] slice(p0), slice={[2:6]}", ["s32[4]"], "[2:6] is no part of a dimension of size 4"),
+        ("s32[4] slice(p0), slice={[2:6]}", ["s32[4]"], "[2:6] is not part of a dimension of size 4"),
         ("s32[3,2] slice(p0), slice={[0:3], [0:2]}", ["s32[<=4,?]"], "s32[<=3,2]"),
         ("pred[2] iota(), iota_dimension=0", [], "must be of signed or unsigned or float or complex type"),
         (

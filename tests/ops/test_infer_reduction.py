@@ -12,7 +12,7 @@ And the other way round:
     batch-norm-*    XLA lets vectors of means and variances of any rank pass where their first size fits; StableHLO and we
                     want rank 1
     topk            of a scalar with k <= 0, where its parser reads past the dimensions
-    aborts          inputs or sources that are no arrays, windows that leave less than nothing: we refuse
+    aborts          inputs or sources that are not arrays, windows that leave less than nothing: we refuse
 
 Covers `reduction.py`, `scan_rules.py`, `windows.py`.
 """
@@ -130,7 +130,7 @@ def test_scan(data: st.DataObject) -> None:
     parameters = [f"f32{dims}".replace(" ", "") for dims in slices] + carry_types
     step = computation("step", parameters, yielded[0] if single else tuple_of(yielded))
     written = carries if data.draw(st.integers(0, 9)) else data.draw(st.integers(0, 2))
-    reasons = ("of step must be", "passes on", "is none of the", "differ in the scanned", "carries")
+    reasons = ("of step must be", "passes on", "is not one of the", "differ in the scanned", "carries")
     aborts = ("must be an array", "has no place", "dimensions={-1}")
     text = f"scan({names(len(operands))}), dimensions={{{dim}}}, num_carries={written}, to_apply=step"
     if any("?" in operand_type for operand_type in operands):
@@ -194,7 +194,7 @@ def test_where_only_we_answer(text: str, kinds: list[str], computations: str, ex
 @pytest.mark.parametrize(
     ("text", "kinds", "computations", "problem"),
     [
-        ("reduce(p0, p1), dimensions={2}, to_apply=add", ["f32[3,4]", "f32[]"], ADD, "dimensions: 2 is none of the 2"),
+        ("reduce(p0, p1), dimensions={2}, to_apply=add", ["f32[3,4]", "f32[]"], ADD, "dimensions: 2 is not one of the 2"),
         (
             "reduce(p0, p1), dimensions={0,0}, to_apply=add",
             ["f32[3]", "f32[]"],
@@ -271,7 +271,7 @@ def test_where_only_we_answer(text: str, kinds: list[str], computations: str, ex
             "sort(p0), dimensions={1}, to_apply=add",
             ["f32[4]"],
             ADD,
-            "dimensions: 1 is none of the 1 dimensions of f32[4]",
+            "dimensions: 1 is not one of the 1 dimensions of f32[4]",
         ),
         ("sort(p0), dimensions={0}, to_apply=add", ["f32[4]"], ADD, "the computation add must yield pred[]"),
         (

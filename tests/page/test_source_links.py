@@ -34,7 +34,7 @@ def test_a_hostile_path_stays_a_path():
     "template", ["javascript:alert({line})", "data:text/html,{path}", "{path}", "", "model.py", "HTTP"]
 )
 def test_templates_that_are_no_urls(template: str):
-    with pytest.raises(HloomError, match="is no URL that a page may open"):
+    with pytest.raises(HloomError, match="is not a URL that a page may open"):
         SourceLinks(Module(), template)
 
 

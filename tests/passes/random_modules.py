@@ -26,7 +26,7 @@ SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, -1.0, 1e30, -1e30, 1e-
 
 
 def module_of(random: Random, *, tame: bool = False, elements: Sequence[str] = ELEMENTS) -> Module:
-    """A random module; without constants that are no numbers where it is to be tame."""
+    """A random module; without constants that are not numbers where it is to be tame."""
     module = Module("random")
     chosen = [dtype(name) for name in random.sample(elements, random.randint(1, 3))]
     sizes = random.choice(((1, 2, 3), (2, 3, 4), (1, 2, 4), (1, 1, 3), (2, 4, 8), (0, 1, 2)))

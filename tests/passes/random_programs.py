@@ -309,7 +309,7 @@ def stretch(drawing: Drawing) -> None:
 
 def taken(drawing: Drawing, value: Node, share: float) -> None:
     """Take some elements of a tuple."""
-    assert isinstance(value.type, TupleType), f"{value!r} is no tuple"
+    assert isinstance(value.type, TupleType), f"{value!r} is not a tuple"
     for index, element in enumerate(value.type.elements):
         if drawing.random.random() < share:
             part = drawing.op("get-tuple-element", value, index=index)

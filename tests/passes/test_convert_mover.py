@@ -101,7 +101,7 @@ STAYING = {
     ),
     "constants only": "a = f32[2] constant({1,2})\n b = f32[2] constant({3,4})\n"
     "ROOT c = f32[4] concatenate(a, b), dimensions={0}",
-    "one operand is no conversion": converted(
+    "one operand is not a conversion": converted(
         "f16", "f32", "f32[12] concatenate(a, y), dimensions={0}", "y = f32[6] parameter(1)"
     ),
     "the conversion is used elsewhere": converted(

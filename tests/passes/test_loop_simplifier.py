@@ -319,7 +319,7 @@ STAYING = {
     ),
     "elements that change their index": SWAPPED,
     "one element for two": SWAPPED.replace("tuple(n, g2, g1)", "tuple(n, g2, g2)"),
-    "a state that is no tuple": """
+    "a state that is not a tuple": """
         cond { s = s32[] parameter(0)  l = s32[] constant(9)  ROOT p = pred[] compare(s, l), direction=LT }
         body { s = s32[] parameter(0)  k = s32[] constant(2)  ROOT n = s32[] add(s, k) }
         ENTRY e { i = s32[] parameter(0)  ROOT w = s32[] while(i), condition=cond, body=body }""",

@@ -44,7 +44,7 @@ def special_inputs(module: Module, random: Random) -> list[np.ndarray]:
     made: list[np.ndarray] = []
     for parameter in module.entry.parameters:
         array_type = parameter.type
-        assert isinstance(array_type, TensorType), f"{parameter!r} is no array"
+        assert isinstance(array_type, TensorType), f"{parameter!r} is not an array"
         numbers = SPECIAL if array_type.dtype.is_float else range(2 if array_type.dtype.name == "pred" else 6)
         flat = [random.choice(numbers) for _ in range(array_type.element_count)]
         made.append(np.array(flat).reshape(array_type.dims).astype(array_type.dtype.numpy))

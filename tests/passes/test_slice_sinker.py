@@ -137,7 +137,7 @@ STAYING = {
         c = f32[3,4] broadcast(a), dimensions={0}
         d = f32[5,4] broadcast(b), dimensions={0}
         ROOT t = (f32[3,4], f32[5,4]) tuple(c, d)""",
-    "one operand is no slice": """
+    "one operand is not a slice": """
         x = f32[8] parameter(0)
         y = f32[3] parameter(1)
         z = f32[5] parameter(2)

@@ -1,4 +1,4 @@
-"""Pipeline plans as JSON: written and read back, and what is no plan."""
+"""Pipeline plans as JSON: written and read back, and what is not a plan."""
 
 import json
 from pathlib import Path
@@ -27,8 +27,8 @@ def test_a_plan_is_read_back(plan: PipelinePlan, tmp_path: Path):
 @pytest.mark.parametrize(
     ("value", "message", "hint"),
     [
-        ([], "this is no plan of a pipeline", "a plan is {"),
-        ({"stages": 3}, "this is no plan of a pipeline", "a plan is {"),
+        ([], "this is not a plan of a pipeline", "a plan is {"),
+        ({"stages": 3}, "this is not a plan of a pipeline", "a plan is {"),
         ({"stages": [ONE], "microbatches": 2, "shedule": "1f1b"}, 'no field "shedule"', "did you mean schedule?"),
         ({"stages": [ONE], "microbatches": True}, "microbatches is true", "such as 8"),
         ({"stages": [ONE], "microbatches": 2.0}, "microbatches is 2.0", "such as 8"),
@@ -39,7 +39,7 @@ def test_a_plan_is_read_back(plan: PipelinePlan, tmp_path: Path):
         ({"stages": [ONE | {"devices": "all"}], "microbatches": 2}, 'devices of stage 0 are "all"', "[0, 1]"),
         ({"stages": [ONE | {"recompute": 1}], "microbatches": 2}, "recompute of stage 0 is 1", "true or false"),
         ({"stages": [ONE | {"mesh": {"model": 2}}], "microbatches": 2}, "a mesh model=2 of 2 devices", "multiply"),
-        ({"stages": [ONE | {"mesh": "x"}], "microbatches": 2}, "'x' is no mesh", "data"),
+        ({"stages": [ONE | {"mesh": "x"}], "microbatches": 2}, "'x' is not a mesh", "data"),
         ({"stages": [ONE], "microbatches": 0}, "0 microbatches", "one or more"),
         ({"stages": [], "microbatches": 1}, "a pipeline without stages", "one or more"),
         ({"stages": [ONE | {"devices": list(range(5000))}], "microbatches": 1}, "on 5,000 devices", "at most 4,096"),

@@ -72,7 +72,7 @@ def test_duplicates_of_another_module_are_left_out_where_that_is_allowed():
         ),
         (
             Duplicate("entry", (("row", "r"), ("mask", "m")), (("z", 0),)),
-            "the plan clones row, which is no instruction before z",
+            "the plan clones row, which is not an instruction before z",
         ),
         (Duplicate("entry", (("mask", "m"),), ()), "the plan clones instructions of main that nothing reads"),
     ],
@@ -90,13 +90,13 @@ def test_what_cannot_be_cloned_is_refused_and_nothing_changes(duplicate: Duplica
     ("value", "says"),
     [
         (3, "duplicates of a plan are a list, not 3"),
-        ([3], "3 is no duplicate"),
-        ([{"computation": "entry", "clones": [["a"]], "reads": []}], "is no duplicate"),
-        ([{"computation": "entry", "clones": [["a", "b"]], "reads": [["z", "0"]]}], "is no duplicate"),
+        ([3], "3 is not a duplicate"),
+        ([{"computation": "entry", "clones": [["a"]], "reads": []}], "is not a duplicate"),
+        ([{"computation": "entry", "clones": [["a", "b"]], "reads": [["z", "0"]]}], "is not a duplicate"),
     ],
 )
 def test_what_is_no_duplicate(value: object, says: str):
-    with pytest.raises(HloomError, match=r"of a plan are a list|is no duplicate") as caught:
+    with pytest.raises(HloomError, match=r"of a plan are a list|is not a duplicate") as caught:
         plan_from_json({"mesh": {"x": 8}, "duplicates": value}, parse(MASKED))
     assert says in caught.value.message
 

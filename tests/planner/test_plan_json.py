@@ -37,14 +37,14 @@ def test_shardings_may_stand_as_hlo_writes_them():
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ([], "this is no plan"),
-        ({"params": {}}, "this is no plan"),
-        ({"mesh": {"x": 8}, "ops": []}, "this is no plan"),
-        ({"mesh": {"x": 8}, "params": {"a": ["x"]}}, "'a' is no number of a parameter or result"),
+        ([], "this is not a plan"),
+        ({"params": {}}, "this is not a plan"),
+        ({"mesh": {"x": 8}, "ops": []}, "this is not a plan"),
+        ({"mesh": {"x": 8}, "params": {"a": ["x"]}}, "'a' is not a number of a parameter or result"),
         ({"mesh": {"x": 8}, "params": {"0": ["x"]}}, "['x'] has 1 entries for an array of rank 2"),
         ({"mesh": {"x": 8}, "params": {"0": ["z", None]}}, "the mesh x=8 has no axis 'z'"),
         ({"mesh": {"x": 8}, "computations": {"body": 3}}, "3 does not give specs to names"),
-        ({"mesh": {"x": 8}, "operands": [3]}, "3 is no spec of an operand"),
+        ({"mesh": {"x": 8}, "operands": [3]}, "3 is not a spec of an operand"),
     ],
 )
 def test_what_is_no_plan(value: object, says: str):

@@ -35,7 +35,7 @@ def test_what_is_no_trace(tmp_path: Path):
     with pytest.raises(HloomError, match="no events of XLA's instructions"):
         read_trace(tmp_path)
     (folder / "h.xplane.pb").write_bytes(b"\x0a\xff\xff\xff\xff")
-    with pytest.raises(HloomError, match="damaged, or is no trace"):
+    with pytest.raises(HloomError, match="damaged, or is not a trace"):
         read_trace(tmp_path)
     (folder / "h.xplane.pb").unlink()
     (folder / "h.xplane.pb").symlink_to("/etc/hostname")
@@ -93,7 +93,7 @@ def test_a_module_before_optimisation_is_matched_through_the_traces_own(tmp_path
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("HloModule jit_step", "HloModule jit_other"), "it is no program called jit_other"),
+        (("HloModule jit_step", "HloModule jit_other"), "it is not a program called jit_other"),
         (("f32[64,64]", "f32[32,32]"), "its parameters or results have other types"),
         (("layer_", "block_"), "0% of its op_names are in jit_step"),
     ],

@@ -47,7 +47,7 @@ def test_weights_that_have_no_groups():
     module = hloom.parse(LAYER.replace("8", "10"))
     given = {"w": normal(10, 6)}
     assert hloom.prune(module, given).weights
-    message = "no weight of .* can be pruned to 2:4; w: a product sums over 10 of its elements, which are no groups of 4"
+    message = "no weight of .* can be pruned to 2:4; w: a product sums over 10 of its elements, which are not groups of 4"
     with pytest.raises(HloomError, match=message):
         hloom.prune(module, given, pattern="2:4")
 
@@ -75,23 +75,23 @@ def test_hostile_sizes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sparsity": -0.1}, "-0.1 is no sparsity"),
-        ({"sparsity": 1.5}, "1.5 is no sparsity"),
-        ({"sparsity": float("nan")}, "nan is no sparsity"),
+        ({"sparsity": -0.1}, "-0.1 is not a valid sparsity"),
+        ({"sparsity": 1.5}, "1.5 is not a valid sparsity"),
+        ({"sparsity": float("nan")}, "nan is not a valid sparsity"),
         ({"sparsity": 0.3, "pattern": "2:4"}, "2:4 removes 0.5 of the elements, not 0.3"),
         ({"pattern": "5:4"}, "5 of 4 elements cannot be kept"),
         ({"pattern": "0x4"}, "its numbers are from 1 to 1,048,576"),
         ({"pattern": "9999999x4"}, "its numbers are from 1 to 1,048,576"),
-        ({"pattern": "two"}, "'two' is no pattern"),
+        ({"pattern": "two"}, "'two' is not a pattern"),
         ({"pattern": "2:4", "within": "model"}, "2:4 compares the 4 elements of a group, not those of a model"),
         ({"pattern": "4x4", "within": "output"}, "blocks are of several outputs"),
-        ({"pattern": "1:3"}, "a product sums over 8 of its elements, which are no groups of 3"),
+        ({"pattern": "1:3"}, "a product sums over 8 of its elements, which are not groups of 3"),
         ({"within": "row"}, "scores are not compared within 'row'"),
         ({"method": "taylor"}, "weights are not scored by 'taylor'"),
         ({"method": "wanda"}, "Wanda needs inputs to see activations of"),
         ({"calibration": [[]]}, "inputs are measured for Wanda only"),
         ({"opcodes": ["add"]}, "weights of add cannot be pruned"),
-        ({"scope": "("}, "is no regular expression"),
+        ({"scope": "("}, "is not a regular expression"),
         ({"only": ["v"]}, "the program has no parameter 'v'"),
         ({"least": 49}, "w: it has 48 elements, fewer than 49"),
     ],

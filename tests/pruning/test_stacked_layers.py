@@ -146,7 +146,7 @@ def test_a_stack_that_is_an_output():
 def test_layers_cannot_lose_different_numbers():
     module, weights, _ = scanned(mlp, weights_of("up", "bias", "down"))
     with pytest.raises(
-        HloomError, match=r"\[0.2, 0.5, 0.8\] is no sparsity: layers of a stack are arrays of one shape"
+        HloomError, match=r"\[0.2, 0.5, 0.8\] is not a valid sparsity: layers of a stack have one shape"
     ):
         hloom.prune_structured(module, weights, [0.2, 0.5, 0.8])  # pyright: ignore[reportArgumentType]
 

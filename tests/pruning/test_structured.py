@@ -513,7 +513,7 @@ def test_multiples_and_limits():
         ("s = f32[5,6] sort(h), dimensions={1}, to_apply=less\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", r"s \(sort\)"),
         ("i = f32[6] iota(), iota_dimension=0\n  b = f32[5,6] broadcast(i), dimensions={1}\n  s = f32[5,6] add(h, b)\n  ROOT y = f32[5,3] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "it numbers the positions"),
         ("z = f32[] constant(1)\n  e = f32[5,6] exponential(h)\n  ROOT y = f32[5] reduce(e, z), dimensions={1}, to_apply=sum", "reduce sums up what is not zero"),
-        ("s = f32[5,3] slice(h), slice={[0:5], [0:6:2]}\n  ROOT y = f32[5] dot(s, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "slice takes every so many positions"),
+        ("s = f32[5,3] slice(h), slice={[0:5], [0:6:2]}\n  ROOT y = f32[5] dot(s, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "slice has a stride"),
         ("c = f32[5,6] custom-call(h), custom_call_target=\"f\"\n  ROOT y = f32[5,3] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "nobody knows what f computes"),
     ],
 )  # fmt: skip
@@ -536,7 +536,7 @@ ENTRY main {{
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sparsity": 1.5}, "1.5 is no sparsity"),
+        ({"sparsity": 1.5}, "1.5 is not a valid sparsity"),
         ({"axes": ["rows"]}, "there is no axis 'rows'"),
         ({"axes": []}, "no axis is given"),
         ({"multiple": 0}, "numbers cannot be multiples of 0"),

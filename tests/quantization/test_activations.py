@@ -33,7 +33,7 @@ def quantized_rows(x: np.ndarray, axes: tuple[int, ...]) -> tuple[np.ndarray, np
         ({"activations": "dynamic", "per": "group", "group": 4}, "products of narrow types need weights that are integers or fp8"),
         ({"activations": "static"}, "static activations need inputs to measure"),
         ({"activations": "static", "clipping": "median"}, "ranges are not chosen by 'median'"),
-        ({"activations": "static", "percentile": 0}, "0 is no percentile"),
+        ({"activations": "static", "percentile": 0}, "0 is not a valid percentile"),
         ({"calibration": [[1]]}, "inputs are measured for static activations, and for smoothing"),
         (
             {"activations": "dynamic", "opcodes": ["gather"]},

@@ -124,7 +124,7 @@ def test_other_sums_stay(old: str, new: str):
   count = f32[8] parameter(4)
   other = f32[8,4] parameter(5)
   mean = f32[2,8,4] broadcast(other), dimensions={1,2}"""
-    with pytest.raises(HloomError, match="k is no cache"):
+    with pytest.raises(HloomError, match="k is not a cache"):
         hloom.quantize(hloom.parse(ADDED.replace(old, new).replace("ENTRY step {", further)), None, cache={"k": "int8"})
 
 
@@ -186,13 +186,13 @@ def test_what_is_no_cache(reason: str):
     text = ONE_HEAD.replace(old, new).replace("ENTRY step {", "ENTRY step {\n  other = f32[2,8,4] parameter(4)")
     if reason.startswith("nothing"):
         text = text.replace("q, k1)", "q, k)")
-    with pytest.raises(HloomError, match=f"k is no cache: .*{reason}"):
+    with pytest.raises(HloomError, match=f"k is not a cache: .*{reason}"):
         hloom.quantize(hloom.parse(text), None, cache={"k": "int8"})
 
 
 def test_what_is_computed_of_a_cache_is_none():
     text = ONE_HEAD.replace("ROOT t", "k2 = f32[2,8,4] tanh(k1)\n  ROOT t").replace("tuple(s, k1)", "tuple(s, k2)")
-    with pytest.raises(HloomError, match="step has no cache to quantise; k: it is no cache: no output is what it is"):
+    with pytest.raises(HloomError, match="step has no cache to quantise; k: it is not a cache: no output is what it is"):
         hloom.quantize(hloom.parse(text), None, cache="int8")
 
 
@@ -204,9 +204,9 @@ def test_what_is_computed_of_a_cache_is_none():
         ({"cache": {}}, "no cache is named"),
         ({"cache": {"kk": "int8"}}, "the program has no parameter 'kk'"),
         ({"cache": {"k": "int8", "0": "int8"}}, "the cache k is named twice"),
-        ({"cache": {"i": "int8"}}, r"i is no cache: it is s32\[\]: only floats"),
-        ({}, "no weights are to be quantised"),
-        ({"cache": "int8", "activations": "dynamic"}, "no weights are to be quantised: activations are with them"),
+        ({"cache": {"i": "int8"}}, r"i is not a cache: it is s32\[\]: only floats"),
+        ({}, "no weights are quantised"),
+        ({"cache": "int8", "activations": "dynamic"}, "no weights are quantised: activations are with them"),
     ],
 )
 def test_recipes_that_make_no_sense(options: dict, message: str):

@@ -35,9 +35,9 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 @pytest.mark.parametrize(
     ("header", "data", "message"),
     [
-        (b"", b"", "its header is no JSON object"),
-        (b"[" * 100_000, b"", "its header is no JSON object"),
-        ([1], b"", "its header is no JSON object"),
+        (b"", b"", "its header is not a JSON object"),
+        (b"[" * 100_000, b"", "its header is not a JSON object"),
+        ([1], b"", "its header is not a JSON object"),
         ({"w": 3}, b"", "the header does not say what array w is"),
         ({"w": {**GOOD, "shape": [-2]}}, b"", "the header does not say what array w is"),
         ({"w": {**GOOD, "shape": [True]}}, b"", "the header does not say what array w is"),
@@ -48,8 +48,8 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"w": {**GOOD, "shape": [1 << 62, 4]}}, b"12345678", "but its data are bytes 0 to 8 of 8"),
         ({"w": {**GOOD, "data_offsets": [8, 0]}}, b"12345678", "but its data are bytes 8 to 0 of 8"),
         ({"w": GOOD, "v": GOOD}, b"12345678", "array v shares its data with others, or they overlap"),
-        ({"__metadata__": {"hloom.packed": "{"}}, b"", "what hloom.packed says in the header is no JSON object"),
-        ({"__metadata__": {"hloom.packed": '{"v": {}}'}}, b"", "there is no array v, which is said to be packed"),
+        ({"__metadata__": {"hloom.packed": "{"}}, b"", "what hloom.packed says in the header is not a JSON object"),
+        ({"__metadata__": {"hloom.packed": '{"v": {}}'}}, b"", "there is no array v, which the header says is packed"),
         ({"__metadata__": {"hloom.packed": '{"w": {"type": "s8", "shape": [2]}}'}, "w": GOOD}, b"12345678", "what the packed array w is"),
         ({"__metadata__": {"hloom.packed": '{"w": {"type": "s4", "shape": [2]}}'}, "w": GOOD}, b"12345678", "is said to be s4"),
     ],
@@ -64,7 +64,7 @@ def test_files_that_are_none(tmp_path: Path):
     for name, contents, message in (
         ("a.safetensors", b"", "it has no header"),
         ("b.safetensors", b"\xff" * 20, "it has no header"),
-        ("c.safetensors", None, "it is no file"),
+        ("c.safetensors", None, "it is not a file"),
         ("d.npz", None, "no such file"),
         ("e.npz", b"zip", "not a readable .npz file"),
         ("f.bin", b"", "does not end in .npz or .safetensors"),

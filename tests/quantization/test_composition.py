@@ -110,7 +110,7 @@ def test_products_of_masked_integers():
 
 
 def test_what_takes_the_elements_that_a_mask_leaves_is_no_mask():
-    """select(p, w, 1) is computed, and so w is no weight."""
+    """select(p, w, 1) is computed, and so w is not a weight."""
     chosen = hloom.parse("""ENTRY main {
   h = f32[4,8] parameter(0)
   w = f32[8,6] parameter(1)
@@ -120,5 +120,5 @@ def test_what_takes_the_elements_that_a_mask_leaves_is_no_mask():
   m = f32[8,6] select(kept, w, ones)
   ROOT y = f32[4,6] dot(h, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }""")
-    with pytest.raises(HloomError, match="w is no weight"):
+    with pytest.raises(HloomError, match="w is not a weight"):
         hloom.quantize(chosen, only=["w"])

@@ -77,7 +77,7 @@ def shape(sizes: tuple[int, ...]) -> str:
 
 
 def check(text: str, name: str, size: int | None, arrays: list[np.ndarray], flat: np.ndarray) -> bool:
-    """Whether a weight w is quantised, by the definition; else its groups are no boxes."""
+    """Whether a weight w is quantised, by the definition; else its groups are not boxes."""
     module, weight = hloom.parse(text), arrays[1]
     count = len(flat)
     group = 32 if name.startswith("mx") else size or count
@@ -245,7 +245,7 @@ def test_what_is_no_block_is_said():
       ROOT y = f32[2,48] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     }""")
     reason = (
-        r"groups of 24 of the 64 elements \(4x16\) that are summed up are no blocks of its dimensions; "
+        r"groups of 24 of the 64 elements \(4x16\) that are summed up are not blocks of its dimensions; "
         r"groups of 2, 4, 8, 16, 32, 64 are"
     )
     with pytest.raises(HloomError, match=f"w cannot be quantised: {reason}"):

@@ -1,4 +1,4 @@
-"""Inputs, targets, masks, states and caches are no weights, though products read them."""
+"""Inputs, targets, masks, states and caches are not weights, though products read them."""
 
 from __future__ import annotations
 

@@ -77,9 +77,9 @@ def relative(y: np.ndarray, original: np.ndarray) -> float:
     [
         ({"smoothing": 0.5}, "smoothing is for products of narrow types"),
         ({"smoothing": 0.5, "activations": "dynamic"}, "smoothing needs inputs to measure activations on"),
-        ({"smoothing": 1.5, "activations": "dynamic", "calibration": [[]]}, "1.5 is no alpha of smoothing"),
-        ({"smoothing": float("nan"), "activations": "dynamic", "calibration": [[]]}, "nan is no alpha of smoothing"),
-        ({"smoothing": "much", "activations": "dynamic", "calibration": [[]]}, "'much' is no smoothing"),
+        ({"smoothing": 1.5, "activations": "dynamic", "calibration": [[]]}, "1.5 is not a valid smoothing alpha"),
+        ({"smoothing": float("nan"), "activations": "dynamic", "calibration": [[]]}, "nan is not a valid smoothing alpha"),
+        ({"smoothing": "much", "activations": "dynamic", "calibration": [[]]}, "'much' is not a smoothing option"),
     ],
 )
 def test_what_makes_no_sense(options: dict, message: str):

@@ -42,17 +42,17 @@ def blocks(module: hloom.Module, **options) -> dict[str, tuple[int, ...]]:
         ({"weights": {"w": "int8"}, "only": ["w"]}, "weights are named with their formats, and in only= again"),
         ({"weights": {"w": "int8", "1": "int4"}}, "a weight is named twice, with a format by either name"),
         ({"weights": {"v": "int8"}}, "the program has no parameter 'v'"),
-        ({"weights": "int4:"}, "'int4:' has no size of a group behind the colon"),
+        ({"weights": "int4:"}, "'int4:' has no group size after the colon"),
         ({"weights": "int4:" + "9" * 5000}, "'int4:99"),
         ({"weights": "int4:0"}, "a group cannot have 0 elements"),
         ({"weights": "mxfp8", "group": 16}, "mxfp8 has groups of 32 elements, not of 16"),
         ({"weights": "e4m3", "symmetric": False}, "e4m3 is symmetric about zero"),
         ({"opcodes": ["tanh"]}, "weights of tanh cannot be quantised"),
         ({"opcodes": []}, "no opcode is given"),
-        ({"scope": "("}, "'(' is no regular expression"),
+        ({"scope": "("}, "'(' is not a regular expression"),
         ({"only": ["v"]}, "the program has no parameter 'v'"),
-        ({"only": ["x"]}, "x is no weight: no dot, convolution, gather reads it"),
-        ({"only": ["w"], "opcodes": ["gather"]}, "w is no weight: no gather that the recipe chooses reads it"),
+        ({"only": ["x"]}, "x is not a weight: no dot, convolution, gather reads it"),
+        ({"only": ["w"], "opcodes": ["gather"]}, "w is not a weight: no gather that the recipe chooses reads it"),
         ({"only": ["w"], "least": 49}, "w cannot be quantised: it has 48 elements, fewer than 49"),
         ({"least": 49}, "module_main has no weight to quantise; w: it has 48 elements, fewer than 49"),
         ({"scope": "attention"}, "module_main has no weight to quantise"),
@@ -158,7 +158,7 @@ def test_reshapes_are_followed():
 
 @pytest.mark.parametrize("is_loop", [False, True])
 def test_an_input_that_is_multiplied_with_what_weights_make(is_loop: bool):
-    """The kernels of an LSTM's gates are joined first: the input is no weight, in a loop over time neither."""
+    """The kernels of an LSTM's gates are joined first: the input is not a weight, in a loop over time neither."""
 
     def step(params, h, x):
         gates = x @ jnp.concatenate([params["i"], params["f"]], axis=1) + h @ params["h"]
@@ -176,7 +176,7 @@ def test_an_input_that_is_multiplied_with_what_weights_make(is_loop: bool):
     made = hloom.quantize(module)
     names = {p.name: p.metadata.op_name for p in module.entry.parameters if p.metadata is not None}
     assert sorted(names[weight.name] for weight in made.weights) == ["params['h']", "params['o']"]
-    assert any(left.reason == "none of its operands is a parameter, moved or not" for left in made.exclusions)
+    assert any(left.reason == "no operand is a parameter, directly or through moves of data" for left in made.exclusions)
 
 
 TWO_WAYS = """  h = f32[4,8] tanh(x)
@@ -197,7 +197,7 @@ def test_a_weight_that_is_used_in_two_ways():
     assert (left.name, left.reason) == ("z", "its activation stays: scales of its weight differ within a sum")
     assert not hloom.quantize(module, per="tensor", activations="dynamic").exclusions
     assert blocks(module, per="tensor") == {"w": (8, 8)}
-    with pytest.raises(HloomError, match="w is read by y, which is to be quantised, and by z, which is not"):
+    with pytest.raises(HloomError, match="w is read by y, which is quantised, and by z, which is not"):
         hloom.quantize(module, scope="first")
 
 

@@ -220,9 +220,9 @@ def test_what_has_an_effect_is_kept():
     [
         (0, "a program cannot run in 0 bytes"),
         (-5, "a program cannot run in -5 bytes"),
-        ("12 parsecs", "the budget '12 parsecs' is no number of bytes"),
+        ("12 parsecs", "the budget '12 parsecs' is not a number of bytes"),
         (1000, "arguments and outputs alone take"),
-        (40_000, "no way was found to run in 40,000 bytes: the least that was found takes"),
+        (40_000, "found no way to run in 40,000 bytes: the smallest that was found takes"),
     ],
 )
 def test_impossible_budgets(budget: int | str, message: str):
@@ -238,7 +238,7 @@ def least_beyond(module: Module, budget: int) -> int:
     """The least that is named where a budget is refused."""
     with pytest.raises(hloom.HloomError) as caught:
         rematerialize(module, budget)
-    named = re.search(r"the least that was found takes ([\d,]+)", str(caught.value))
+    named = re.search(r"the smallest that was found takes ([\d,]+)", str(caught.value))
     assert named
     return int(named[1].replace(",", ""))
 

@@ -55,16 +55,16 @@ def test_values_of_registered_classes():
         ({"codec-tests.number": {"value": "x"}}, "v.codec-tests.number.value: 'x' is not what it must be: <class 'int'>"),
         ({"codec-tests.number": {"value": True}}, "v.codec-tests.number.value: True is not what it must be: <class 'int'>"),
         ({"codec-tests.number": {"size": 1}}, "v.codec-tests.number: Number has no 'size'"),
-        ({"codec-tests.number": {}}, "v: {} is no codec-tests.number: Number.__init__() missing 1 required positional "
+        ({"codec-tests.number": {}}, "v: {} is not a codec-tests.number: Number.__init__() missing 1 required positional "
          "argument: 'value'"),
-        ({"codec-tests.colour": "GREEN"}, "v.codec-tests.colour: 'GREEN' is none of RED, BLUE"),
-        ({"codec-tests.range": [1]}, "v: [1] is no codec-tests.range: not enough values to unpack (expected 2, got 1)"),
-        ({"a": 1, "b": 2}, "v: {'a': 1, 'b': 2} is no value"),
+        ({"codec-tests.colour": "GREEN"}, "v.codec-tests.colour: 'GREEN' is not one of RED, BLUE"),
+        ({"codec-tests.range": [1]}, "v: [1] is not a codec-tests.range: not enough values to unpack (expected 2, got 1)"),
+        ({"a": 1, "b": 2}, "v: {'a': 1, 'b': 2} is not a value"),
         ({"array": {"type": "f32[3]", "elements": [1]}}, "v.array: f32[3] has 3 elements, not 1"),
-        ({"array": {"type": "f32[1]", "elements": ["x"]}}, "v.array.elements: they are no numbers"),
+        ({"array": {"type": "f32[1]", "elements": ["x"]}}, "v.array.elements: they are not numbers"),
         ({"literal": {"type": "s8[]", "elements": [300]}}, "v: 300 does not fit into s8"),
-        ({"dtype": "f99"}, "v.dtype: 'f99' is no element type"),
-        ({"float": "1e5"}, "v.float: '1e5' is none of inf, -inf, nan"),
+        ({"dtype": "f99"}, "v.dtype: 'f99' is not an element type"),
+        ({"float": "1e5"}, "v.float: '1e5' is not one of inf, -inf, nan"),
         (float("inf"), 'v: write {"float": "inf"} for numbers that are not finite'),
     ],
 )  # fmt: skip

@@ -165,7 +165,7 @@ def test_where_two_variable_numbers_meet_nothing_ends_the_first():
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "[z-a]", "x" * 501, r"\1"])
 def test_what_is_no_regular_expression_is_said_at_once(pattern: str):
-    with pytest.raises(RuleError, match="is no regular expression"):
+    with pytest.raises(RuleError, match="is not a regular expression"):
         absolute_where(scope=pattern)
 
 
@@ -174,7 +174,7 @@ def test_they_are_saved_and_loaded():
     loaded = rule_from_json(json.loads(json.dumps(to_json(item))))
     assert changed(loaded) == ["abs", "negate", "negate", "add"]
     data = json.loads(json.dumps(to_json(item)).replace('"attention"', '"(attention"'))
-    with pytest.raises(RuleError, match="is no regular expression"):
+    with pytest.raises(RuleError, match="is not a regular expression"):
         rule_from_json(data)
 
 

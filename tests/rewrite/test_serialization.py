@@ -233,11 +233,11 @@ REFUSED = [
     ("makes/0/operands/0", {"made": 0}, "makes[0].operands[0].made: it must be a whole number from 0 to -1"),
     ("makes/0/carry", 0, "makes[0].carry: it must be an operation of the pattern"),
     ("makes/0/operation", "add", "makes[0]: add has no attribute 'dimensions'"),
-    ("domain/values/x", "f99[2]", "domain: 'f99' is no element type"),
+    ("domain/values/x", "f99[2]", "domain: 'f99' is not an element type"),
     ("domain/tolerance", "large", "domain: equivalence: 'tolerance' is how far results in f32 may differ, relative to "
      "the larger; other types in proportion, not 'large'"),
     ("replaced", [], "it replaces nothing"),
-    ("replaced/0/0", 0, "'x' is replaced, but is no operation of the pattern"),
+    ("replaced/0/0", 0, "'x' is replaced, but is not an operation of the pattern"),
 ]  # fmt: skip
 
 
@@ -251,16 +251,16 @@ def test_what_is_refused(path: str, value: Any, message: str):
 def test_what_is_nested_too_deep():
     with pytest.raises(RuleError, match="it is nested deeper than 64"):
         rule_from_json(changed("conditions/0", DEEP))
-    with pytest.raises(RuleError, match="is no JSON"):
+    with pytest.raises(RuleError, match="is not JSON"):
         load_rules('{"format": ' + "[" * 100_000)
 
 
 def test_files_that_are_none(tmp_path: Path):
     with pytest.raises(RuleError, match=r"cannot read .*: no such file or directory"):
         load_rules(tmp_path / "missing.json")
-    with pytest.raises(RuleError, match="rules is no JSON"):
+    with pytest.raises(RuleError, match="rules is not JSON"):
         load_rules("{")
-    with pytest.raises(RuleError, match="rules is no file of rules"):
+    with pytest.raises(RuleError, match="rules is not a file of rules"):
         load_rules("{}")
 
 

@@ -69,7 +69,7 @@ def test_variables_conditions_and_sizes():
     ("options", "message"),
     [
         ({"x": "f99[?]"}, "'x' is specified as 'f99[?]'"),
-        ({"y": "f32[?]"}, "'y' is specified, but is no value of the pattern"),
+        ({"y": "f32[?]"}, "'y' is specified, but is not a value of the pattern"),
     ],
 )
 def test_what_is_wrong_with_a_pair(options: dict[str, Any], message: str):

@@ -223,7 +223,7 @@ def test_what_would_crash_xla_in_a_fusion_is_refused():
     with pytest.raises(RewriteError) as caught, inside_jit(change):
         jax.jit(lambda x: jnp.sin(x) * 2)(X)
     assert "XLA's fusions take no custom-call" in caught.value.message
-    assert caught.value.hint == "put it in front of the fusion or behind it"
+    assert caught.value.hint == "put it before the fusion or after it"
 
 
 def test_stages_and_changes_are_checked():

@@ -308,7 +308,7 @@ def test_a_module_with_holes_never_reaches_xla():
     def change(module):
         module.entry.set_type(module.entry.root, None)
 
-    with pytest.raises(RewriteError, match="sin is no complete HLO program after rewriting"):
+    with pytest.raises(RewriteError, match="sin is not a complete HLO program after rewriting"):
         jit(jnp.sin, change)(X)
 
 

@@ -81,11 +81,11 @@ def test_links_are_kept():
         (["x"], 2, "['x'] has 1 entries for an array of rank 2"),
         (["z"], 1, "the mesh x=2,y=4 has no axis 'z'"),
         (["x", "x"], 2, "axis x stands twice in [x,x]"),
-        ([1], 1, "[1] is no spec"),
-        ([[1]], 1, "[[1]] is no spec"),
-        (3, 1, "3 is no spec"),
-        ({"dims": ["x"], "partial": {"y": "mean"}}, 1, "{'dims': ['x'], 'partial': {'y': 'mean'}} is no spec"),
-        ({"sizes": ["x"]}, 1, "{'sizes': ['x']} is no spec"),
+        ([1], 1, "[1] is not a spec"),
+        ([[1]], 1, "[[1]] is not a spec"),
+        (3, 1, "3 is not a spec"),
+        ({"dims": ["x"], "partial": {"y": "mean"}}, 1, "{'dims': ['x'], 'partial': {'y': 'mean'}} is not a spec"),
+        ({"sizes": ["x"]}, 1, "{'sizes': ['x']} is not a spec"),
         ("{{replicated}}", 1, "{{replicated}} is for a tuple, not for an array"),
     ],
 )
@@ -116,7 +116,7 @@ def test_text_needs_a_reader():
 def test_no_meshes(value):
     with pytest.raises(HloomError) as caught:
         mesh_from_json(value)
-    assert caught.value.message == f"{value!r} is no mesh"
+    assert caught.value.message == f"{value!r} is not a mesh"
 
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "measure"

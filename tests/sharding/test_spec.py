@@ -37,11 +37,11 @@ def test_order_is_significant():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", "'x' is no spec"),
-        ("[x]+", "'[x]+' is no spec: '+' says nothing about an axis"),
-        ("[x]+y:mean", "'[x]+y:mean' is no spec: '+y:mean' says nothing about an axis"),
-        ("[x]@y:add", "'[x]@y:add' is no spec: '@y:add' says nothing about an axis"),
-        ("[x]y", "'[x]y' is no spec: 'y' says nothing about an axis"),
+        ("x", "'x' is not a spec"),
+        ("[x]+", "'[x]+' is not a spec: '+' says nothing about an axis"),
+        ("[x]+y:mean", "'[x]+y:mean' is not a spec: '+y:mean' says nothing about an axis"),
+        ("[x]@y:add", "'[x]@y:add' is not a spec: '@y:add' says nothing about an axis"),
+        ("[x]y", "'[x]y' is not a spec: 'y' says nothing about an axis"),
         ("[x,x]", "axis x stands twice in [x,x]"),
         ("[x]+x", "axis x stands twice in [x]+x"),
         ("[x]@x", "axis x stands twice in [x]@x"),

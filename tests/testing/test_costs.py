@@ -75,7 +75,7 @@ def test_no_collective():
 
 
 def test_an_opcode_that_does_not_communicate_is_refused():
-    with pytest.raises(ValueError, match="add is no collective"):
+    with pytest.raises(ValueError, match="add is not a collective"):
         assert_no_collective(MODULE, "add")
 
 

@@ -63,8 +63,8 @@ def test_other_spellings_are_read(escaped: str, text: str):
         (r"\x", r"unknown escape '\x'"),
         (r"\400", r"'\400' is over one byte"),
         (r"\x100", r"'\x100' is over one byte"),
-        (r"\ud800", r"'\ud800' is no Unicode character"),
-        (r"\U00110000", r"'\U00110000' is no Unicode character"),
+        (r"\ud800", r"'\ud800' is not a Unicode character"),
+        (r"\U00110000", r"'\U00110000' is not a Unicode character"),
     ],
 )
 def test_bad_escapes_are_refused(escaped: str, message: str):

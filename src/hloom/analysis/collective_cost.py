@@ -221,7 +221,7 @@ def traffic(
     """The traffic of every instruction that talks to other devices or to the host, in order of the computations.
 
     Of a conditional's branches the one that accesses most bytes is taken to run. Raises ValueError for an algorithm
-    that is none of ALGORITHMS.
+    that is not one of ALGORITHMS.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm is called '{algorithm}': they are {', '.join(ALGORITHMS)}")

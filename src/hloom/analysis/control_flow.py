@@ -357,7 +357,7 @@ def _positions(node: Node, forward: ForwardedElement) -> Iterator[tuple[Position
 
 
 def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:
-    """A forward's source with the values of attributes in it; None where an attribute is no index."""
+    """A forward's source with the values of attributes in it; None where an attribute is not an index."""
     path: list[int] = []
     for part in source:
         index = node.attributes.get(part) if isinstance(part, str) else part

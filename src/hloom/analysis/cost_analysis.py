@@ -160,7 +160,7 @@ class CostAnalysis:
             raise HloomError(f"{node!r} cannot be counted: {reason}", hint="verify the module") from problem
 
     def _times(self, node: Apply, runs: Runs) -> int:
-        """How often a callee runs that is no branch; a loop's condition runs once more than its body."""
+        """How often a callee runs that is not a branch; a loop's condition runs once more than its body."""
         if runs is Runs.ONCE or not self.options.repeats_loops:
             return 1
         return self.trip_counts.get(node, 1) + (runs is Runs.PER_TEST)

@@ -57,7 +57,7 @@ class CostGroups:
 
 
 def cost_groups(what: str, module: Module, depth: int | None) -> CostGroups:
-    """What gives instructions their groups; raises ValueError for a name that is none of BY.
+    """What gives instructions their groups; raises ValueError for a name that is not one of BY.
 
     The levels of a scope are those of `scopes`; of a layer, what Python named; of a source line the stack that leads to
     it, outermost first, where the module has stacks and `depth` asks for levels, and file and line otherwise.

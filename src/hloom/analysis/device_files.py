@@ -55,7 +55,7 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
     try:
         tables = tomllib.loads(text)
     except ValueError as problem:  # of tomllib, and of int() for numbers of thousands of digits
-        raise HloomError(f"{name}: this is no TOML: {problem}") from None
+        raise HloomError(f"{name}: this is not TOML: {problem}") from None
     except RecursionError:
         raise HloomError(f"{name}: its values nest too deep for a file of devices") from None
     tables = {name: _with_todays_fields(table) for name, table in tables.items()}
@@ -75,7 +75,7 @@ def _check_dots(source: Source) -> None:
 
 
 def _with_todays_fields(table: Any) -> Any:
-    """A device whose links have fields of today's names; what is no device is left for the checker."""
+    """A device whose links have fields of today's names; what is not a device is left for the checker."""
     links = table.get("links") if isinstance(table, dict) else None
     if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
         return table
@@ -130,7 +130,7 @@ class _Checker:
         for key, value in rates.items():
             self.number(f"{name}.{field}", key, value)
             if field in RATES and not re.fullmatch(r"(b?f|s)\d+\w*", key):
-                message = f"'{key}' is no element type: rates are for f64, f32, bf16, s8 and so on"
+                message = f"'{key}' is not an element type: rates are for f64, f32, bf16, s8 and so on"
                 self.fail(message, f"{name}.{field}", key)
 
     def sources(self, name: str, table: Mapping[str, Any]) -> None:

@@ -132,7 +132,7 @@ def as_device(device_or_name: Device | str) -> Device:
     if isinstance(device_or_name, str):
         return device(device_or_name)
     hint = "give a Device or the name of one: hloom.analysis.devices() has all"
-    raise HloomError(f"a {type(device_or_name).__name__} is no device", hint=hint)
+    raise HloomError(f"expected a device or its name, not {type(device_or_name).__name__}", hint=hint)
 
 
 def devices(file: str | os.PathLike[str] | None = None) -> dict[str, Device]:

@@ -89,7 +89,7 @@ def liveness(
 def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> Liveness:
     values = analyze_dataflow(module, scheduler)
     if sum(values.sizes) > MOST_BYTES:
-        raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: no machine has so many")
+        raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: more than any machine has")
     named = {**dict(_donations(module)), **(given or {})}
     donations = {index: donor for index, donor in named.items() if leaves_at(values.parameters, *donor)}
     donated = {leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)}
@@ -190,7 +190,7 @@ def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
 
 
 def indexed(value_type: Type) -> Iterator[tuple[Index, Type]]:
-    """The types that are no tuples, and where each stands."""
+    """The types that are not tuples, and where each stands."""
     pending: list[tuple[Index, Type]] = [((), value_type)]
     while pending:
         index, part = pending.pop()

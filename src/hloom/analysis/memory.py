@@ -276,7 +276,7 @@ def bytes_of(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"'{text}' is no number of bytes, such as 80GiB, 500MB or 4096")
+        raise ValueError(f"'{text}' is not a number of bytes, such as 80GiB, 500MB or 4096")
     power = " KMGTP".index(match[2].upper() or " ")
     size = float(match[1]) * (1024 if match[3] else 1000) ** power
     if size > LARGEST_SIZE:

@@ -68,7 +68,7 @@ def joined(outer: str, op_name: str) -> str:
 
 
 def named_within(caller: str, op_name: str) -> str:
-    """The full op_name of an instruction in a computation of an instruction, whose own operation is no scope.
+    """The full op_name of an instruction in a computation of an instruction, whose own operation is not a scope.
 
     >>> named_within("jit(f)/layer_0/reduce_sum", "add"), named_within("jit(f)/div", "jit(f)/layer_0/mul")
     ('jit(f)/layer_0/add', 'jit(f)/layer_0/mul')

@@ -210,4 +210,4 @@ ARITHMETIC: dict[str, Callable[[list[LinearExpression]], LinearExpression | None
     "maximum": _of_constants(max),
     "minimum": _of_constants(min),
 }
-"""How the ops that counters are made with combine sums; None where the result is no sum."""
+"""How the ops that counters are made with combine sums; None where the result is not a sum."""

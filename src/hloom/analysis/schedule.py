@@ -52,7 +52,7 @@ class Scheduler:
 def order_of(module: Module, schedule: str | None = None) -> Callable[[Graph], Sequence[Node]]:
     """What orders a module's graphs: its own schedule where it has one, else ours; or as asked for.
 
-    Raises ValueError for a name that is none of SCHEDULES.
+    Raises ValueError for a name that is not one of SCHEDULES.
     """
     if schedule is not None and schedule not in SCHEDULES:
         raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")

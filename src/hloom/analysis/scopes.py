@@ -308,7 +308,7 @@ class _GraphScopes:
         return left
 
     def _name_connected(self) -> None:
-        """Put instructions without scope that are connected by what is no scalar where a parameter of theirs is."""
+        """Put instructions without scope that are connected by what is not a scalar where a parameter of theirs is."""
         members = {node for node in (*self._silent, *self._outside) if not _is_shared(node)}
         entered: set[Node] = set()
         for first in members:

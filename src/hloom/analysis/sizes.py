@@ -37,7 +37,7 @@ def leaf_bytes(value_type: Type | None) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def elements(value_type: Type | None) -> int:
-    """How many elements an array has, at most; none for what is no array, or has a dimension without a bound."""
+    """How many elements an array has, at most; none for what is not an array, or has a dimension without a bound."""
     if not isinstance(value_type, TensorType) or UNBOUNDED in value_type.dims:
         return 0
     return math.prod(value_type.dims)

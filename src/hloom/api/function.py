@@ -274,7 +274,7 @@ def function(
     if isinstance(function, Function):
         return function
     if not callable(function):
-        raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
+        raise HloomError(f"expected a function to compile, not {type(function).__name__}")
     original = function
     check_static(original, names)
 
@@ -480,8 +480,8 @@ def _original(target: Any) -> tuple[Any, FunctionOptions]:
         return original, target.options
     if not _is_function(target):
         raise HloomError(
-            f"a {type(target).__name__} is no function, of which this is",
-            hint="of a module: grad, value_and_grad, vjp and jvp; jvp(grad(module)) gives products with its Hessian",
+            f"expected a function, not {type(target).__name__}",
+            hint="modules have grad, value_and_grad, vjp and jvp; jvp(grad(module)) gives products with the Hessian",
         )
     return target, DEFAULT_OPTIONS
 

@@ -42,7 +42,7 @@ def as_plan(plan: PlanLike, module: Module | None = None) -> Plan:
     if isinstance(held, Plan):
         return held
     hint = "give what hloom.plan returns, its JSON as a dict, or the path of that"
-    raise HloomError(f"a {type(plan).__name__} is no plan", hint=hint)
+    raise HloomError(f"expected a plan, not {type(plan).__name__}", hint=hint)
 
 
 def load_plan(path: str | os.PathLike[str], module: Module | None = None) -> Plan:

@@ -70,7 +70,7 @@ def branches_of(node: Apply) -> tuple[Graph, ...]:
 
 def element_offset(value_type: Type | None, index: int) -> int:
     """The number of the first leaf of a tuple's element."""
-    assert isinstance(value_type, TupleType), f"{value_type} is no tuple"
+    assert isinstance(value_type, TupleType), f"{value_type} is not a tuple"
     return _offsets(value_type)[index]
 
 

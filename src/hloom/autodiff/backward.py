@@ -98,7 +98,7 @@ class Backward(Emitter):
         return made
 
     def give(self, tangent: Any, cotangent: Node | None) -> None:
-        """Add to the cotangent of a tangent; nothing where the operand is no tangent."""
+        """Add to the cotangent of a tangent; nothing where the operand is not a tangent."""
         if cotangent is None or not isinstance(tangent, Linear):
             return
         if self._masks or self._negative or tangent in self._values:

@@ -39,7 +39,7 @@ def array_type(node: Any) -> TensorType:
     """The type of an array value, without its layout."""
     value_type = node.type
     if not isinstance(value_type, TensorType):
-        raise HloomError(f"{node!r} is no array")
+        raise HloomError(f"{node!r} is not an array")
     return value_type.with_layout(None)
 
 

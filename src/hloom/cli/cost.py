@@ -31,7 +31,7 @@ MOST_LINES = 30
 @file_argument
 @click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Add costs up by this.")
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
 @profile_option()

@@ -17,7 +17,7 @@ from hloom.viz import SUFFIXES, Selection, to_dot, to_json
 @file_argument
 @click.option("--computation", metavar="C", help="Draw this computation only.")
 @click.option("--around", metavar="NODE", help="Draw what is near this instruction; C/NODE names its computation.")
-@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How near: so many uses.")
+@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="The most uses between them.")
 @click.option("--across-calls", is_flag=True, help="Let hops lead into and out of called computations.")
 @click.option("--collapse-fusions", is_flag=True, help="Leave out what fusions, calls and wrappers hold.")
 @json_option("Write JSON, whatever OUT is called.")
@@ -48,7 +48,7 @@ def command(
     """
     writer = to_json if json_output else to_dot if output is None else SUFFIXES.get(output.suffix.lower())
     if writer is None:
-        raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(SUFFIXES)}", param_hint="-o")
+        raise click.BadParameter(f"'{output}' must end in one of the suffixes {' '.join(SUFFIXES)}", param_hint="-o")
     program = read_module(source)
     selection: Selection = {
         "computation": computation,

@@ -37,7 +37,7 @@ DRAWING_BYTES = 16
     "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs, where none are given.  [default: 0]"
 )
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=MOST_STEPS, show_default=True, help="Execute so many instructions."
+    "--steps", type=click.IntRange(min=1), default=MOST_STEPS, show_default=True, help="Instructions to execute."
 )
 @click.option(
     "--memory",

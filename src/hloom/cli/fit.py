@@ -102,7 +102,7 @@ def _write(result: FitResult, output: Path) -> None:
 def _counts(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() and len(part) <= MOST_DIGITS for part in parts):
-        raise click.BadParameter(f"'{text}' are no numbers, as in 1,2,4", param_hint="--microbatches")
+        raise click.BadParameter(f"'{text}' are not numbers, as in 1,2,4", param_hint="--microbatches")
     return [int(part) for part in parts]
 
 
@@ -132,7 +132,7 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     yield Text()
     if result.missing_bytes:
         least, missing = byte_text(best.peak_bytes), byte_text(round(result.missing_bytes))
-        yield Text(f"nothing fits: the least that any combination needs is {least}, {missing} more")
+        yield Text(f"nothing fits: the smallest combination needs {least}, {missing} more")
     else:
         yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} a step, {best.cost.binding} binds")
         bound = time_text(result.bound_seconds)

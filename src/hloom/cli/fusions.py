@@ -44,7 +44,7 @@ NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
 )
 @click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
 @click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="In this order.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: all fusions, and all pairs that were better one.")
 @output_option("Write into this file, whole or not at all.")
 def command(

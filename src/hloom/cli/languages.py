@@ -87,7 +87,7 @@ def read_any(source: ModuleSource) -> tuple[Module, Language]:
     path = Path(source.file)
     if path.is_file() and _is_mlir(path):
         if source.module is not None or source.stage is not None:
-            raise HloomError(f"cannot read {path}: it is no directory, which --module and --stage choose from")
+            raise HloomError(f"cannot read {path}: it is not a directory, which --module and --stage choose from")
         return _read_mlir(source, read_bytes(path)), MLIR
     return _read_other(source)
 

@@ -32,7 +32,7 @@ WRITERS = {".svg": svg, ".png": png}
     "--budget", metavar="SIZE", type=ByteSize(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
 )
 @click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: sizes, the buffers alive at the peak, the timeline.")
 @output_option(f"Write the timeline, or with --json the JSON, into this file: {' '.join(WRITERS)}.")
 @click.pass_context
@@ -60,7 +60,7 @@ def command(
     """
     writer = WRITERS.get(output.suffix.lower()) if output is not None else None
     if output is not None and writer is None and not json_output:
-        raise click.BadParameter(f"'{output}' has none of the suffixes {' '.join(WRITERS)}", param_hint="-o")
+        raise click.BadParameter(f"'{output}' must end in one of the suffixes {' '.join(WRITERS)}", param_hint="-o")
     program = read_program(source)
     note_whole_program(program)
     with progress("placing buffers"):

@@ -52,7 +52,7 @@ class Misses:
 def misses_at(name: str, before: Module, after: Module, report: Report) -> Misses:
     """Ask all rules that ran about a node: in the module as the passes left it, or as it was read if the node is gone.
 
-    A name is a node's own, or `graph.node`. Raises HloomError where it is no node's, or that of several.
+    A name is a node's own, or `graph.node`. Raises HloomError where it is not a node's, or that of several.
     """
     rules = [rule_report.rule for rule_report in report.all_rules()]
     nodes = _nodes(after, name)

@@ -126,7 +126,7 @@ def command(
     if not passes:
         write_note("note: no passes are given (-p), so nothing changes")
     elif seed is not None and not is_verified and "seed" not in reader.taken:
-        raise click.UsageError("--seed is for --verify and for passes that take a seed, and none of these does")
+        raise click.UsageError("--seed is for --verify and for passes that take a seed, and these passes take none")
     diffs = _Diffs(language, print_after_all) if print_after_all or print_changed else None
     keeps_original = is_verified or until is not None or bool(trace_misses)
     run = _run(original, chosen, diffs, verify_each=verify_each, keeps_original=keeps_original)

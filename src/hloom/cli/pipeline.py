@@ -156,7 +156,7 @@ def _parse_batches(texts: Sequence[str]) -> dict[str | int, int] | None:
     for text in texts:
         name, colon, dim = text.rpartition(":")
         if not colon or not name or not (dim.isascii() and dim.isdecimal() and len(dim) < 4):
-            raise click.BadParameter(f"'{text}' is no batch: write NAME:DIM, as in tokens:0", param_hint="--batch")
+            raise click.BadParameter(f"'{text}' is not a batch: write NAME:DIM, as in tokens:0", param_hint="--batch")
         if batches.setdefault(name, int(dim)) != int(dim):
             raise click.BadParameter(f"{name} cannot have two batch dimensions", param_hint="--batch")
     return batches or None

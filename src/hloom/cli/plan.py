@@ -149,7 +149,7 @@ def _parse_pins(texts: Sequence[str]) -> dict[str, Spec]:
 def _parse_pin(text: str) -> tuple[str, Spec]:
     name, equals, spec = text.partition("=")
     if not equals or not name:
-        raise click.BadParameter(f"'{text}' is no pin: write NAME=SPEC, as in x=[data,-]", param_hint="--pin")
+        raise click.BadParameter(f"'{text}' is not a pin: write NAME=SPEC, as in x=[data,-]", param_hint="--pin")
     try:
         return name, parse_spec(spec)
     except HloomError as problem:

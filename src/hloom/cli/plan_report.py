@@ -22,7 +22,7 @@ BRIEF = 8
 WIDEST, NARROW = 44, 24
 """The widths at which names, and scopes and values, are cut."""
 COUNTS = frozenset({"FLOPs"})
-"""What is no number of bytes."""
+"""What is not a number of bytes."""
 
 
 def tables(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> list[RenderableType]:

@@ -29,9 +29,9 @@ MOST_LINES = 20
 @click.option("--set", "settings", metavar="NAME:DIM=AXIS", multiple=True, help="Split this dimension over the axis.")
 @click.option("--enumerate", "lists", is_flag=True, help="List all complete tilings over the mesh's one axis instead.")
 @click.option("--prune", is_flag=True, help="With --enumerate: only those that no other beats.")
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="List so many tilings.")
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="The most tilings to list.")
 @click.option("--all", "shows_all", is_flag=True, help="Show all values, not only the entry's parameters and results.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: all of it.")
 @output_option("Write into this file.")
 def command(

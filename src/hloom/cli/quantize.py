@@ -77,7 +77,7 @@ class AlphaType(click.ParamType):
         except ValueError:
             alpha = math.nan
         if not 0 <= alpha <= 1:
-            self.fail(f"'{value}' is no number from 0 to 1, and not 'search'", param, ctx)
+            self.fail(f"'{value}' is neither a number from 0 to 1 nor 'search'", param, ctx)
         return alpha
 
 

@@ -58,7 +58,7 @@ class _Roofline(click.Command):
 @click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
 @click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
 @profile_option()

@@ -223,7 +223,7 @@ def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> 
 
 
 def check_output(output: Path | None, json_output: bool) -> None:
-    """Raise UsageError where -o is no .npz file, or --json and it both ask for the standard output."""
+    """Raise UsageError where -o is not an .npz file, or --json and it both ask for the standard output."""
     if output == STDOUT and json_output:
         raise click.UsageError("--json and -o - both write to the standard output: give one")
     if output is not None and output != STDOUT and output.suffix.lower() != ".npz":

@@ -24,7 +24,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     \b
     Examples:
       hloom view step.hlo
-      hloom view step.hlo --device a100
+      hloom view step.hlo --device a100-80
       hloom view old.hlo new.hlo
     """
     written = open_page(make_page(), source.file if after is None else after)

@@ -31,7 +31,7 @@ MOST_LINES = 10
 )
 @click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is looked for.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Show so many lines.")
+@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: all buffers at the peak, and all that was tried.")
 @output_option("Write into this file, whole or not at all.")
 def command(
@@ -109,7 +109,7 @@ def _verdict(report: OomReport) -> str:
         counted = "what is counted " if report.sizes.unbounded_count else ""
         left = byte_text(report.memory - report.peak)
         return f"{line}: {counted}fits into {byte_text(report.memory)}, {left} are left"
-    return f"{line}: {byte_text(report.missing)} more than the {byte_text(report.memory)} that there are"
+    return f"{line}: {byte_text(report.missing)} more than the {byte_text(report.memory)} available"
 
 
 def _sums(report: OomReport) -> Table:

@@ -193,7 +193,7 @@ def renamed_graphs(matching: InstructionMap) -> list[tuple[str, str]]:
 
 
 def _scope(node: Node, memo: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The scope that an op_name says; the outermost jit, whose name is the program's, is no part of it."""
+    """The scope that an op_name says; the outermost jit, whose name is the program's, is not part of it."""
     raw = node.raw_metadata or ""
     if raw not in memo:
         memo[raw] = scope_of_name(op_name_of(node))

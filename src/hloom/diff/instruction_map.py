@@ -195,7 +195,7 @@ class InstructionMap:
     def _candidates(self, side: int) -> tuple[list[int], list[int]]:
         """The unmatched that something unmatched of the other side looks like, and their fingerprints so far.
 
-        The fingerprint of an unmatched instruction that is no candidate is its label: as no other module's instruction
+        The fingerprint of an unmatched instruction, not a candidate, is its label: as no other module's instruction
         has it, nothing whose fingerprint is made of it has an equal.
         """
         labels = self._label

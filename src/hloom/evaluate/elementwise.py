@@ -184,7 +184,7 @@ def applied(opcode: str, arrays: list[np.ndarray]) -> np.ndarray:
         return WIDTH[opcode](dtype.bits, *wide)
     function = FUNCTIONS[dtype.kind].get(opcode)
     if function is None:
-        raise Unsupported(f"there is none of {dtype}")
+        raise Unsupported(f"there is not one of {dtype}")
     return function(*wide)
 
 

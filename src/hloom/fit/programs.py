@@ -41,7 +41,7 @@ class Variant:
 
 
 class ProgramVariants:
-    """The variants of one step, each made once; `problems` say why there are none of some."""
+    """The variants of one step, each made once; `problems` say why there are not among some."""
 
     def __init__(
         self, module: Module, device: Device, devices: int, batch: Batch | str | None, accumulate: str | None = "f32"

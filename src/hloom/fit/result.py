@@ -121,6 +121,6 @@ class FitResult(Displayed):
     def _check_fits(self) -> None:
         if self.missing_bytes > 0:
             raise HloomError(
-                f"nothing fits into {self.memory:,.0f} bytes: the least that was found takes {self.best.peak_bytes:,}",
+                f"nothing fits into {self.memory:,.0f} bytes: the smallest found takes {self.best.peak_bytes:,}",
                 hint="use more devices, or a larger memory",
             )

@@ -40,7 +40,7 @@ Json = dict[str, Any]
 def run_files(step: Module, best: Combination, device: Device | str) -> dict[str, str]:
     """The texts by file name: `run.py`, `run.json`, the step for one device, and what runs on the devices.
 
-    Raises HloomError for a step that XLA does not convert, or whose results are no arrays.
+    Raises HloomError for a step that XLA does not convert, or whose results are not arrays.
     """
     parameters = [{"name": node.name, **_type_json(node.type)} for node in step.entry.parameters]
     record: Json = {
@@ -74,7 +74,7 @@ def _jax_version() -> str | None:
 
 
 def _result_types(module: Module) -> list[TensorType]:
-    """The types of the entry's results; raises HloomError where one is no array, or a tuple holds tuples."""
+    """The types of the entry's results; raises HloomError where one is not an array, or a tuple holds tuples."""
     root = module.entry.root.type
     elements = [root] if isinstance(root, TensorType) else list(getattr(root, "elements", ()))
     types = [element for element in elements if isinstance(element, TensorType)]
@@ -88,7 +88,7 @@ def _result_types(module: Module) -> list[TensorType]:
 
 def _type_json(value_type: Any) -> Json:
     if not isinstance(value_type, TensorType):
-        raise HloomError(f"a parameter of type {value_type} is no array of jax's", hint="flatten tuples")
+        raise HloomError(f"a parameter of type {value_type} is not an array of jax's", hint="flatten tuples")
     return {"dtype": value_type.dtype.numpy.name, "dims": list(value_type.dims)}
 
 

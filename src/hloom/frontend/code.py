@@ -31,7 +31,7 @@ class Code:
     filename: str
     name: str
     compiled: CodeType | None = None
-    """What Python made of it, where it is no function inside another one."""
+    """What Python made of it, where it is not a function inside another one."""
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -118,7 +118,7 @@ def stored_names(parts: Iterator[ast.AST]) -> set[str]:
 def code_of(function: Callable[..., Any]) -> Code:
     """The code of a Python function; raises HloomError where its source is not to be had or leaves the subset."""
     if not isinstance(function, FunctionType):
-        raise HloomError(f"{function!r} is no function written in Python")
+        raise HloomError(f"{function!r} is not a function written in Python")
     return _code_of(function.__code__, function.__name__)
 
 
@@ -129,7 +129,7 @@ def _code_of(code: CodeType, name: str) -> Code:
         check_subset(node, filename)
         return Code(node, filename, name, code)
     raise HloomError(
-        f"the source of {name} is not to be had: {filename} has no such function at line {code.co_firstlineno}",
+        f"the source of {name} cannot be read: {filename} has no such function at line {code.co_firstlineno}",
         hint="write the function in a file, or in a notebook cell",
     )
 

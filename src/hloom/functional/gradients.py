@@ -252,7 +252,7 @@ class LinearizedFunction:
         return dict(zip(self.part.wrt, made, strict=True))
 
     def tree(self, number: int, cotangents: dict[int, Node]) -> AbstractValue:
-        """The gradient of an argument, in its structure; None for what is no floating-point number."""
+        """The gradient of an argument, in its structure; None for what is not a floating-point number."""
         return self.part.gradient_of(self.arguments[number], self.part.first_leaf[number], cotangents)
 
 

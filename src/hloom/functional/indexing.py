@@ -360,7 +360,7 @@ class Indexing:
         masks = [part for part in parts if isinstance(part, Array) and part.dtype is PREDICATE]
         if masks:
             if len(parts) > 1:
-                interpreter.refuse("a mask beside other indices cannot be assigned through", hint="use numpy.where")
+                interpreter.refuse("a mask next to other indices cannot be assigned through", hint="use numpy.where")
             self._set_masked(owner, masks[0], value)
             return
         given = self._given(owner, value)

@@ -274,7 +274,7 @@ class ChoiceSpec(JoinSpec):
         for number, (option, known) in enumerate(self.alternatives):
             if join.is_alike(option, known, value, store):
                 return number
-        raise NoCommonType(f"{described(value)} is none of the values that were joined")
+        raise NoCommonType(f"{described(value)} is not one of the values that were joined")
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         tag = Array(next(nodes), True)

@@ -59,7 +59,7 @@ class Numbers:
         for cls in (bool, int, float, complex):
             if isinstance(value, cls):
                 return self.of_python[cls]
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
 
     def promoted(self, values: Sequence[Any]) -> tuple[DType, bool]:
         """The element type that holds all values, and whether it is weak."""

@@ -120,7 +120,7 @@ class NumpyExample:
         return result
 
     def gathered(self, interpreter: Interpreter) -> AbstractValue | None:
-        """The result as a view whose elements are taken one by one; None where it is none of an array."""
+        """The result as a view whose elements are taken one by one; None where it is not one of an array."""
         example = self.result
         number = self._owner_of(example) if isinstance(example, np.ndarray) else None
         if number is None and self.name in COPIES and isinstance(example, np.ndarray) and len(self.arrays) == 1:

@@ -288,7 +288,7 @@ class Statements:
             if isinstance(target, ast.Name):
                 variable = frame.scope.find(target.id)
                 if variable is None:
-                    interpreter.refuse(f"'{target.id}' is no local variable")
+                    interpreter.refuse(f"'{target.id}' is not a local variable")
                 interpreter.load(target.id)
                 interpreter.store.set(variable, UNBOUND)
             elif isinstance(target, ast.Subscript):

@@ -8,7 +8,7 @@
     r(x)
 
 The body is projected three times: to whether it calls again, to the arguments of that call, and to its result. What a
-projection does not need is left out, so that a branch with one path of interest is no `conditional`. Functions that
+projection does not need is left out, so that a branch with one path of interest is not a `conditional`. Functions that
 call each other are put in place of their only call first, where they have only one.
 """
 

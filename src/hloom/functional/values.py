@@ -172,7 +172,7 @@ class Fields:
         return None
 
     def changed(self, key: Any, item: AbstractValue) -> Fields:
-        """The same with another item, added last where the key is new; raises TypeError for what is no key."""
+        """The same with another item, added last where the key is new; raises TypeError for what is not a key."""
         assert self.keys is not None
         hash(key)
         for number, name in enumerate(self.keys):

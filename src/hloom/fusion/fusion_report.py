@@ -32,7 +32,7 @@ from hloom.ir import Apply, Graph, Module, ModuleLike, Node, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 PLUMBING = frozenset(("constant", "parameter", "tuple", "get-tuple-element"))
-"""Opcodes that fusions hold and that are no work."""
+"""Opcodes that fusions hold and that are not work."""
 MOST_PAIRS = 20_000
 """How many pairs of kernels are looked at in a computation."""
 

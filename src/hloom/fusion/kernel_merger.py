@@ -196,7 +196,7 @@ class KernelMerger:
         return None if cost is None else (kernel, cost)
 
     def _drop_results(self, name: int) -> None:
-        """Let a kernel not store what no other reads, and is no result, where that takes no longer."""
+        """Let a kernel not store what no other reads, and is not a result, where that takes no longer."""
         unit = self.units[name]
         assert unit.kernel is not None and unit.cost is not None
         needed = tuple(root for root in unit.kernel.roots if self._is_needed(root, name))

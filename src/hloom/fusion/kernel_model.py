@@ -34,7 +34,7 @@ from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUC
 from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, TupleType, Type, default_layout
 
 NOT_FUSED = frozenset(("stochastic-convert",))
-"""Elementwise opcodes that are no part of kernels: XLA's fusions do not take them."""
+"""Elementwise opcodes that are not part of kernels: XLA's fusions do not take them."""
 FUSED = (
     ELEMENTWISE | VIEWS | DATA_MOVEMENT | {"slice", "dynamic-slice", "gather", "dynamic-update-slice", "reduce"}
 ) - (NOT_FUSED)
@@ -452,11 +452,11 @@ class KernelModel:
             return f"more than {MAX_OPERANDS_AND_RESULTS} operands and results"
         products = sum(self.nodes[number].opcode in PRODUCTS for number in kernel.members)
         if products and (products > 1 or len(kernel.roots) > 1):
-            return "a kernel holds one product, and nothing beside it"
+            return "a kernel holds one product, and nothing else"
         if device.block_shared_bytes and not self.target.has_shared_memory_for(self._tile_bytes(kernel)):
-            return "shared memory does not hold the tiles of so many reductions"
+            return "shared memory cannot hold the tiles of this many reductions"
         if device.thread_registers and not self.target.has_registers_for(self._live_bytes(kernel)):
-            return "a thread's registers do not hold so many values"
+            return "a thread's registers cannot hold this many values"
         if len(kernel.roots) > 1 and not self.target.keeps_in_cache(self._transposed_bytes(kernel)):
             return "several arrays would be read across their rows at once"
         if self._reads_what_it_updates(kernel):

@@ -54,7 +54,7 @@ class ReductionDimensions:
 
 
 def reduction_dimensions(node: Node) -> ReductionDimensions | None:
-    """Those of a `reduce`; None where its first operand is no array."""
+    """Those of a `reduce`; None where its first operand is not an array."""
     array_type = node.inputs[0].type
     if not isinstance(array_type, TensorType):
         return None

@@ -143,7 +143,7 @@ class ArrayReader:
 
     def _boolean(self, text: str, position: int) -> None:
         if self.type.dtype.kind is not DTypeKind.BOOLEAN:
-            raise self.cursor.error(f"'{text}' is no value of {self.type.dtype}", position)
+            raise self.cursor.error(f"'{text}' is not a value of {self.type.dtype}", position)
         self._begin_element(position)
         self._append(text == "true", position)
 

@@ -116,7 +116,7 @@ def _read(stream: IO[bytes], packed: IO[bytes], name: str, limits: Limits) -> by
         if size > (allowed := limits.allowed(taken)):
             raise HloomError(
                 f"{name}: {taken:,} compressed bytes become more than {allowed:,}",
-                hint="if the file is to be trusted, unpack it first or give limits=hloom.Limits(bytes=..., ratio=...)",
+                hint="if you trust the file, unpack it first or give limits=hloom.Limits(bytes=..., ratio=...)",
             )
         pieces.append(piece)
     return b"".join(pieces)

@@ -98,7 +98,7 @@ def _before_reference(op: Op, head: str, name: str) -> Attributes | None:
 
 
 def _pieces(text: str) -> list[str]:
-    """The texts of the attributes one by one; they are no attributes where a value holds what looks like another."""
+    """The texts of the attributes one by one; they are not attributes where a value holds what looks like another."""
     text, separator, frontend = text.partition(_BEFORE_FRONTEND)
     pieces = text[2:].split(", ") if text else []
     if "[" in text:

@@ -82,7 +82,7 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new file beside `path` to be written in the block; it takes the other's place if the block ends well.
 
-    What is no plain file (a pipe, /dev/stdout) is given as it is. Raises HloomError where nothing can be written, also
+    What is not a plain file (a pipe, /dev/stdout) is yielded as is. Raises HloomError if it cannot be written, also
     where a file is there that may only be read.
     """
     target = Path(os.path.realpath(path))

@@ -88,7 +88,7 @@ def load(
     - HLO text, as a str; bytes of text or of a proto, packed or not;
     - a directory that XLA dumped into (`--xla_dump_to`); where it holds several modules, `module` says which one, and
       `stage` the stage: `"before_optimizations"` (as without it), `"after_optimizations"`, or a pass's number;
-    - `DIR/jit_f`, where that is no file: a module of such a directory;
+    - `DIR/jit_f`, where that is not a file: a module of such a directory;
     - what jax makes: `jax.jit(f).lower(...)`, its `.compile()`, `jax.jit(f).trace(...)`.
 
     A str of one line that names an existing file is a path, whatever else it looks like; otherwise a str with a line
@@ -108,7 +108,7 @@ def load(
     if isinstance(source, str) and _is_path(source):
         return _from_path(source, strict, module, stage, limits, formats)
     if module is not None or stage is not None:
-        raise HloomError("module= and stage= choose from a directory, and this is none")
+        raise HloomError("module= and stage= choose from a directory, and this is not one")
     if isinstance(source, str):
         if file_format := _format_of(source[:_HEAD].encode("utf-8", "surrogateescape"), formats):
             return file_format.read(source.encode("utf-8", "surrogateescape"), "<text>")
@@ -120,7 +120,7 @@ def load(
     hint = "give a Module, a path, HLO text, bytes, or a program that jax lowered, compiled or exported"
     if callable(source):
         hint = "for a function, load jax.jit(f).lower(...)"
-    raise HloomError(f"no module can be loaded from a {type(source).__name__}", hint=hint)
+    raise HloomError(f"cannot load a module from {type(source).__name__}", hint=hint)
 
 
 def save(module: ModuleLike, path: str | os.PathLike[str], options: PrintOptions | None = None) -> Path:
@@ -137,7 +137,7 @@ def save(module: ModuleLike, path: str | os.PathLike[str], options: PrintOptions
     if writer is None:
         raise Unsupported(
             f"cannot save into '{target.name}': the suffix does not name a format",
-            hint=f"the suffixes are {', '.join(WRITERS)}, each also with {' or '.join(COMPRESSED)} behind it",
+            hint=f"the suffixes are {', '.join(WRITERS)}, each also followed by {' or '.join(COMPRESSED)}",
         )
     data = writer(module, options or PrintOptions())
     return write_whole(target, compress(data, packing) if packing else data)
@@ -188,7 +188,7 @@ def _from_path(
     elif path != STDIN and os.path.isdir(path):
         path = os.fspath(choose(path, module, stage).path)
     elif module is not None or stage is not None:
-        problem = NotADirectoryError(0, "it is no directory, so module= and stage= have nothing to choose from")
+        problem = NotADirectoryError(0, "it is not a directory, so module= and stage= have nothing to choose from")
         raise unreadable(path, problem)
     return _from_bytes(read_bytes(path), "<stdin>" if path == STDIN else path, strict, limits, formats)
 

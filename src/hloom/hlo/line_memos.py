@@ -64,7 +64,7 @@ class LineMemos:
         self.count = 0
 
     def read_typed_opcode(self, text: str) -> TypedOpcode | None:
-        """What `f32[2] add` says; None where that is no plain type and known opcode."""
+        """What `f32[2] add` says; None where that is not a plain type and known opcode."""
         type_text, _, opcode = text.rpartition(" ")
         row = _ROWS.get(opcode)
         type_ = None if row is None else self.read_type(type_text)

@@ -13,7 +13,7 @@ _MAXIMAL_MESH = re.compile(r"maximal_mesh(?![A-Za-z0-9_.=:-])")
 
 
 def read_mesh_sharding(cursor: Cursor) -> MeshSharding | Maximal | None:
-    """What follows the opening brace of a sharding, and its closing brace; None if that is no mesh."""
+    """What follows the opening brace of a sharding, and its closing brace; None if that is not a mesh."""
     if cursor.match(_MAXIMAL_MESH):
         return _read_maximal_mesh(cursor)
     start = cursor.skip()

@@ -67,7 +67,7 @@ class ModuleState:
             elif cursor.at(":"):
                 cursor.accept(":")
             if name in parameters and self.strict:
-                name = f"{name}:{start}"  # XLA throws the names away: a repeated one is no error
+                name = f"{name}:{start}"  # XLA throws the names away: a repeated one is not an error
             parameters[name] = (len(parameters), read_type(cursor))
         cursor.expect("->")
         return parameters, read_type(cursor)
@@ -165,7 +165,7 @@ class ComputationState:
         node = self.names.get(name)
         if node is not None:
             if type_ is not None and not compatible(type_, node.type):
-                raise cursor.error(f"operand {name} is said to be {type_}, but it is {node.type}", start)
+                raise cursor.error(f"operand {name} is declared as {type_}, but it is {node.type}", start)
             return node
         if self.operands_become_parameters:
             if type_ is None and self.reader.strict:

@@ -44,7 +44,7 @@ def check_name(cursor: Cursor, name: str, start: int) -> None:
 
 
 def check_word(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse words that are no names, of modules and computations and where they are used, unless behind a %."""
+    """Refuse words that are not names, of modules and computations and where they are used, unless behind a %."""
     if (name in RESERVED or name in TYPE_NAMES) and not _is_marked(cursor, name, start):
         raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
 

@@ -397,7 +397,7 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
         raise _parameter_error(reader, graph, numbers, start, end)
     root = graph.root
     if result is not None and not compatible(result, type_for_xla(root)):
-        problem = f"{graph.name} is said to yield {result}, but its root {root.name} is {type_for_xla(root)}"
+        problem = f"{graph.name} is declared to yield {result}, but its root {root.name} is {type_for_xla(root)}"
         raise _error_at(reader, root.name, start, end, problem)
 
 

@@ -200,7 +200,7 @@ def _read_layout(cursor: Cursor, rank: int) -> Layout:
             order.append(read_integer(cursor))
     if sorted(order) != list(range(rank)):
         raise cursor.error(
-            f"layout {{{','.join(map(str, order))}}} is no permutation of the dimensions 0 to {rank - 1}"
+            f"layout {{{','.join(map(str, order))}}} is not a permutation of the dimensions 0 to {rank - 1}"
             if rank
             else "a scalar's layout names no dimension",
             start,

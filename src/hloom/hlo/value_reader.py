@@ -203,7 +203,7 @@ def read_statistics(cursor: Cursor) -> Statistics:
             follows = cursor.accept(",")
         cursor.expect("}")
     if values and index is not None and not 0 <= index < len(values):
-        raise cursor.error(f"visualizing_index={index} names none of the {len(values)} statistics", start)
+        raise cursor.error(f"visualizing_index={index} does not name one of the {len(values)} statistics", start)
     return Statistics(index, tuple(values))
 
 
@@ -291,7 +291,7 @@ def read_choice(cursor: Cursor, attribute: Attribute) -> str:
     start = cursor.skip()
     word = cursor.read(_WORD, f"one of {', '.join(attribute.choices)}")[0]
     if word not in attribute.choices:
-        raise cursor.error(f"'{word}' is none of {', '.join(attribute.choices)}", start)
+        raise cursor.error(f"'{word}' is not one of {', '.join(attribute.choices)}", start)
     return word
 
 

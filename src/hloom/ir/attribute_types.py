@@ -41,7 +41,7 @@ def expected_type(attribute: Attribute, value: Any) -> str | None:
 
 
 def _one(*kinds: type) -> Check:
-    """A value of exactly one of these classes: a bool is no int."""
+    """A value of exactly one of these classes: a bool is not an int."""
     return lambda value: type(value) in kinds
 
 

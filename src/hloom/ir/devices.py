@@ -77,7 +77,7 @@ class IotaDevices:
     def __post_init__(self) -> None:
         permutation = self.permutation or tuple(range(len(self.dims)))
         if sorted(permutation) != list(range(len(self.dims))):
-            raise ValueError(f"{permutation} is no permutation of the {len(self.dims)} dimensions")
+            raise ValueError(f"{permutation} is not a permutation of the {len(self.dims)} dimensions")
         steps = (1, *accumulate(reversed(self.dims[1:]), mul))[::-1]
         dims, permutation = _dimensions([(self.dims[axis], steps[axis]) for axis in permutation])
         object.__setattr__(self, "dims", dims)

@@ -85,9 +85,9 @@ class HloMesh:
             return None
         whole = self.sizes[self.names.index(axis.name)]
         if axis.pre_size < 1 or axis.size < 2:
-            return f"{axis} is no part of an axis: the first number is at least 1, the second at least 2"
+            return f"{axis} is not part of an axis: the first number is at least 1, the second at least 2"
         if axis.size >= whole or whole % (axis.pre_size * axis.size):
-            return f"{axis} is no part of an axis of {whole}: {axis.pre_size} * {axis.size} does not divide it"
+            return f"{axis} is not part of an axis of {whole}: {axis.pre_size} * {axis.size} does not divide it"
         return None
 
     def clash(self, axis: AxisRef, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> str | None:

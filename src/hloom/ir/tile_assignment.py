@@ -123,7 +123,7 @@ def with_explicit_devices(sharding: LeafSharding) -> Lowered:
 
 
 def with_iota_devices(sharding: LeafSharding) -> Lowered | None:
-    """The sharding in V2's text, or None where its devices are no transposed range."""
+    """The sharding in V2's text, or None where its devices are not transposed range."""
     sharding = lowered(sharding)
     if not isinstance(sharding, Tiled):
         return sharding

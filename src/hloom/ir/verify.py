@@ -1,7 +1,7 @@
 """Whether a module is sound, and how much of HLO it satisfies.
 
 `verify` raises at the first node that breaks the IR's contract. What is sound and yet no complete HLO program (names
-that nothing defines, closures) is no error: it lowers the level.
+that nothing defines, closures) is not an error: it lowers the level.
 """
 
 # pyright: reportPrivateUsage=false
@@ -145,7 +145,7 @@ class _Verifier:
         graph = self.graph
         assert graph is not None
         if not isinstance(used, Node):
-            raise self.bad(f"it uses {used!r}, which is no node")
+            raise self.bad(f"it uses {used!r}, which is not a node")
         if isinstance(used, Missing):
             if used not in self.missing:
                 raise self.bad(f"it uses the missing name {used.name}, which graph {used.graph.name} does not list")
@@ -163,7 +163,7 @@ class _Verifier:
         """Check that what a node yields has a type."""
         if not isinstance(node.type, Type):
             if node.type is not None:
-                raise self.bad(f"its type is {node.type!r}, which is no Type")
+                raise self.bad(f"its type is {node.type!r}, which is not a Type")
             self.open(node.name, "type")
         elif type(node.type) is FunctionType:
             self.note(f"{node.name} of {node.graph.name} is a function value")
@@ -193,7 +193,7 @@ class _Verifier:
             if node.function not in self.defined:
                 self.check_use(node.function)
         elif not isinstance(node, Parameter):
-            raise self.bad("it is no parameter, constant or application")
+            raise self.bad("it is not a parameter, constant or application")
         if node.attributes:
             self.check_attributes(node.attributes, COMMON, None)
 

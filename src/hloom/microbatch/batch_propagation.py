@@ -282,7 +282,7 @@ class BatchPropagation:
             assert isinstance(state, Sliced)
             at = rule.factor_at(slot, state.dimension, state.front)
             if at is None:
-                raise self._mixed(node, rule.reason or "nothing says what becomes of the dimension", leaf)
+                raise self._mixed(node, rule.reason or "nothing says where the dimension goes", leaf)
             if not rule.propagates_from(slot, state.dimension, *at, self.count):
                 raise self._mixed(node, rule.reason or _why_not(rule.factors[at[0]].kind), leaf)
             if rule.factors[at[0]].kind is FactorKind.INDEXED:
@@ -304,7 +304,7 @@ class BatchPropagation:
             if part is not None:
                 self._join(leaf, Sliced(part.dimension, part.front * within), cause, node)
             elif rule.factors[factor].kind not in SUMMING or reducer not in COMBINED_AFTER:
-                raise self._mixed(node, "its result has the examples no more, and is no sum over them", cause)
+                raise self._mixed(node, "its result has the examples no more, and is not a sum over them", cause)
             elif node.graph is not self.entry and not _starts_neutral(node, reducer):
                 raise self._mixed(node, "inside a loop it adds to a value that is not zero", cause)
             else:

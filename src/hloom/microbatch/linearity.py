@@ -97,7 +97,7 @@ _LINEAR: dict[str, Callable[[Apply, Sequence[bool]], list[int] | None]] = {
 
 
 def combined_by(node: Apply) -> str:
-    """The opcode by which a node's `to_apply` combines two elements; empty where it is no single op."""
+    """The opcode by which a node's `to_apply` combines two elements; empty where it is not a single op."""
     graph = node.attributes.get("to_apply")
     root = graph.output if isinstance(graph, Graph) else None
     if graph is None or not isinstance(root, Apply):

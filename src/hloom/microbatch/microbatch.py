@@ -39,7 +39,7 @@ from hloom.text import HloomError, resolve_name
 Batch = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
 """By name or number of a parameter the dimension that is the batch."""
 LEAST_SHARE = 0.5
-"""What part of a program's work a proposed batch must cut, of that which the best candidate could: less is no batch."""
+"""What part of a program's work a proposed batch must cut, of what the best candidate could: less is not a batch."""
 LEAST_CUT = 0.5
 """What part of all of a program's work a proposed batch must cut: examples make most, channels of weights little."""
 MOST_WHOLE = 16
@@ -387,7 +387,7 @@ def check_likeliest_batch(module: Module, n: int) -> None:
 
 
 def _check_likeliest(dataflow: DataflowGraph, n: int) -> None:
-    """As `check_likeliest_batch`: that is the first dimension of the largest array that is no state."""
+    """As `check_likeliest_batch`: that is the first dimension of the largest array that is not a state."""
     module, state = dataflow.module, _state(dataflow.module)
     arrays = [p for p in module.entry.parameters if isinstance(p.type, TensorType) and p.type.rank]
     given = [parameter for parameter in arrays if parameter not in state]

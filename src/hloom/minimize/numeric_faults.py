@@ -15,7 +15,7 @@ from hloom.runtime import Difference, compare
 LEAST_SHARE = 0.1
 """Which part of the first error a later one must be at least: what is smaller may be rounding."""
 MOST_ROUNDING = 16
-"""How many times what rounded inputs change a difference must be, so that it is none of rounding."""
+"""How many times what rounded inputs change a difference must be, so that it is not one of rounding."""
 PIECE = 1 << 20
 """How many elements are looked at together."""
 

@@ -127,13 +127,13 @@ class NumericPredicate(FaultPredicate):
         return changes
 
     def inputs_of(self, module: Module) -> dict[str, Leaves]:
-        """What a module's parameters are given, by name; raises HloomError for what is no array."""
+        """What a module's parameters are given, by name; raises HloomError for what is not an array."""
         if self._current is None:
             inputs = self._first_inputs(module)
         else:
             inputs = given_inputs(module, self._leaves, self._starts, self.seed)
         if inputs is None:
-            raise HloomError("a parameter is no array of a fixed shape, and no tuple of such arrays")
+            raise HloomError("a parameter is neither an array of a fixed shape nor a tuple of such arrays")
         return inputs
 
     def arrays_of(self, module: Module) -> list[np.ndarray]:

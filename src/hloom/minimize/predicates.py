@@ -87,7 +87,7 @@ def as_predicate(
             raise HloomError("isolated= is for functions: this predicate runs in a process of its own anyway")
         return predicate
     if not callable(predicate):
-        raise HloomError(f"a {type(predicate).__name__} is no predicate: it must be a function of a module")
+        raise HloomError(f"expected a function of a module as the predicate, not {type(predicate).__name__}")
     return FunctionPredicate(predicate, isolated=isolated, timeout=timeout)
 
 

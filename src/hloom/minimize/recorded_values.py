@@ -97,7 +97,7 @@ def given_inputs(
     """The arrays that a module's parameters are given: those of a source, or random ones of the seed where it has none.
 
     Where a dimension is smaller than that of what is given, `starts` says by the larger size where the part begins.
-    None where a parameter is no array and no tuple of arrays.
+    None where a parameter is neither an array nor a tuple of arrays.
     """
     inputs: dict[str, Leaves] = {}
     domains = input_domains(module)

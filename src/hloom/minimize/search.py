@@ -59,7 +59,7 @@ class ReductionSearch:
         self.predicate, self._most_steps, self._told = predicate, most_steps, told
         verification = verify(module)
         if verification.level is Level.FUNCTIONAL:
-            raise HloomError(f"{module.name} is no HLO: {verification.notes[0]}")
+            raise HloomError(f"{module.name} is not HLO: {verification.notes[0]}")
         self._level, self._has_pairs = verification.level, has_whole_pairs(module)
         text = print_module(module)
         self.size = self.smallest_size = size_of(module, text)

@@ -153,7 +153,7 @@ class ShapeEquations:
         return self._numbers[self._root(slot)]
 
     def all_to(self, size: int) -> dict[int, int]:
-        """Every class that is no product, larger than a size, at that size."""
+        """Every class that is not a product, larger than a size, at that size."""
         return {number: size for number in self._seeds if self.sizes[number] > size}
 
     def all_halved(self) -> dict[int, int]:

@@ -15,7 +15,7 @@ from hloom.ir import DType
 from hloom.mlir.types import ELEMENTS
 
 _LEAST_PRECISION = 6
-"""With how many digits behind the point a number is tried first, as in MLIR (AsmPrinter.cpp, printFloatValue)."""
+"""With how many digits after the point a number is tried first, as in MLIR (AsmPrinter.cpp, printFloatValue)."""
 
 
 def is_float(type_text: str) -> bool:

@@ -48,7 +48,7 @@ class OperationReader:
             if packs[-1][1] == 0:
                 raise cursor.error(f"'%{match[1]}' stands for no result", match.start())
             if not cursor.accept(","):
-                cursor.expect("=", "behind the results")
+                cursor.expect("=", "after the results")
                 return packs
         raise cursor.error(f"expected a value's name, found {cursor.next_token()}")
 
@@ -98,7 +98,7 @@ class OperationReader:
         values = [self.use(body)]
         while cursor.accept(","):
             values.append(self.use(body))
-        cursor.expect(")", "behind the operands")
+        cursor.expect(")", "after the operands")
         return tuple(values)
 
     def use(self, body: Body) -> Node:
@@ -116,7 +116,7 @@ class OperationReader:
         properties = EMPTY
         if cursor.accept("<"):
             properties = self.values.read_dictionary(depth)
-            cursor.expect(">", "behind the properties")
+            cursor.expect(">", "after the properties")
         regions = self.regions(body, depth) if cursor.at("(") else ()
         start = cursor.skip()
         attributes = self.values.read_dictionary(depth) if cursor.at("{") else EMPTY
@@ -185,7 +185,7 @@ class OperationReader:
         regions = [self.region(body, inner)]
         while cursor.accept(","):
             regions.append(self.region(body, inner))
-        cursor.expect(")", "behind the regions")
+        cursor.expect(")", "after the regions")
         return tuple(regions)
 
     def region(self, body: Body, depth: int) -> Graph:
@@ -196,7 +196,7 @@ class OperationReader:
         cursor.expect("{", "before the region")
         if cursor.match(_LABEL):
             self.arguments(inside)
-            cursor.expect(":", "behind the block's arguments")
+            cursor.expect(":", "after the block's arguments")
         last: Node | None = None
         while not cursor.accept("}"):
             self.refuse_block()
@@ -219,7 +219,7 @@ class OperationReader:
             match = cursor.read(NAME, "an argument's name")
             if body.is_defined(match[1]):
                 raise cursor.error(f"'%{match[1]}' is defined already", match.start())
-            cursor.expect(":", "behind the argument's name")
+            cursor.expect(":", "after the argument's name")
             spelling = read_type(cursor, self.values.types)
             attributes = self.values.read_dictionary(0) if cursor.at("{") else EMPTY
             written = {name: Verbatim(print_value(value)) for name, value in attributes.items()}
@@ -227,7 +227,7 @@ class OperationReader:
             self.location()
             if not cursor.accept(","):
                 break
-        cursor.expect(")", "behind the arguments")
+        cursor.expect(")", "after the arguments")
 
 
 def skip_location(cursor: Cursor) -> None:

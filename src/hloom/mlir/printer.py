@@ -199,7 +199,7 @@ class _GraphPrinter:
         return lines
 
     def operation(self, node: Apply, margin: str, depth: int, lines: list[str]) -> None:
-        """Put an op's lines behind the others."""
+        """Put an op's lines after the others."""
         properties, attributes = self.details(node)
         uses = ", ".join([f"%{self.names.values[operand]}" for operand in node.inputs])
         types = ", ".join([self.spelling(operand) for operand in node.inputs])

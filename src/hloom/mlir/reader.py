@@ -103,7 +103,7 @@ class _Reader:
         attributes = self.values.read_dictionary(0) if cursor.match(_ATTRIBUTES) else EMPTY
         cursor.expect("{", "before the module's body")
         self.items("}")
-        cursor.expect("}", "behind the module's body")
+        cursor.expect("}", "after the module's body")
         self.operations.location()
         return ModuleForm(name=name, attributes=attributes)
 
@@ -112,10 +112,10 @@ class _Reader:
         cursor = self.cursor
         properties, attributes = self.generic_opening("the module")
         if cursor.match(_LABEL):
-            cursor.expect(":", "behind the block's label")
+            cursor.expect(":", "after the block's label")
         self.items("}")
-        cursor.expect("}", "behind the module's body")
-        cursor.expect(")", "behind the module's region")
+        cursor.expect("}", "after the module's body")
+        cursor.expect(")", "after the module's region")
         attributes = self.generic_closing(properties, attributes)
         name = attributes.get("sym_name")
         symbol = name if isinstance(name, str) else None
@@ -125,12 +125,12 @@ class _Reader:
     def generic_opening(self, what: str) -> tuple[Attributes, Attributes]:
         """`() <{properties}> ({`."""
         cursor = self.cursor
-        cursor.expect("(", f"behind {what}")
-        cursor.expect(")", f"behind {what}, which takes no operands")
+        cursor.expect("(", f"after {what}")
+        cursor.expect(")", f"after {what}, which takes no operands")
         properties = EMPTY
         if cursor.accept("<"):
             properties = self.values.read_dictionary(0)
-            cursor.expect(">", "behind the properties")
+            cursor.expect(">", "after the properties")
         cursor.expect("(", "before the region")
         cursor.expect("{", "before the region")
         return properties, EMPTY
@@ -236,7 +236,7 @@ class _Reader:
             attributes.append(self.values.read_dictionary(0) if cursor.at("{") else EMPTY)
             if not cursor.accept(","):
                 break
-        cursor.expect(")", "behind the results' types")
+        cursor.expect(")", "after the results' types")
         return tuple(types), tuple(attributes) if any(attributes) else ()
 
     def generic_function(self, keyword: str) -> None:
@@ -244,7 +244,7 @@ class _Reader:
         cursor = self.cursor
         start = cursor.skip()
         properties, attributes = self.generic_opening("the function")
-        symbol = properties.get("sym_name")  # without properties the name comes behind the body
+        symbol = properties.get("sym_name")  # without properties the name comes after the body
         graph = self.module.add_graph(symbol if isinstance(symbol, str) else "function")
         body = Body(graph)
         if cursor.accept("}"):
@@ -253,9 +253,9 @@ class _Reader:
         else:
             if cursor.match(_LABEL):
                 self.operations.arguments(body)
-                cursor.expect(":", "behind the block's arguments")
+                cursor.expect(":", "after the block's arguments")
             results = self.function_body(body, keyword, None)
-        cursor.expect(")", "behind the function's region")
+        cursor.expect(")", "after the function's region")
         given = self.generic_closing(properties, attributes)
         name, function_type = given.get("sym_name"), given.get("function_type")
         if (
@@ -301,7 +301,7 @@ class _Reader:
             raise cursor.error(message, start)
         self.operations.check_operands(values, spellings, start)
         self.operations.location()
-        cursor.expect("}", "behind the function's body")
+        cursor.expect("}", "after the function's body")
         if len(values) == 1:
             body.finish(values[0])
         else:

@@ -54,7 +54,7 @@ def read_types(cursor: Cursor, aliases: dict[str, str], depth: int = 0) -> tuple
     types = [read_type(cursor, aliases, depth)]
     while cursor.accept(","):
         types.append(read_type(cursor, aliases, depth))
-    cursor.expect(")", "behind the types")
+    cursor.expect(")", "after the types")
     return tuple(types)
 
 
@@ -72,7 +72,7 @@ def function_type(operands: tuple[str, ...], results: tuple[str, ...]) -> str:
 
 
 def result_list(results: tuple[str, ...]) -> str:
-    """Result types behind an arrow: in parentheses unless there is one and it is no function."""
+    """Result types behind an arrow: in parentheses unless there is one and it is not a function."""
     if len(results) == 1 and not results[0].startswith("("):
         return results[0]
     return f"({', '.join(results)})"

@@ -93,7 +93,7 @@ class ValueReader:
             values[name] = self.read(inner) if cursor.accept("=") else UNIT
             if not cursor.accept(","):
                 break
-        cursor.expect("}", "behind the attributes")
+        cursor.expect("}", "after the attributes")
         return Attributes(values) if values else EMPTY
 
     def string(self) -> str:
@@ -135,7 +135,7 @@ class ValueReader:
             values.append(self.read(inner))
             if not cursor.accept(","):
                 break
-        cursor.expect("]", "behind the values")
+        cursor.expect("]", "after the values")
         return tuple(values)
 
     def _alias(self, depth: int) -> Any:
@@ -172,7 +172,7 @@ class ValueReader:
         if "." in text:
             return rounded(float(text), type_)
         if "x" not in text:
-            raise cursor.error(f"'{text}' is no number of type {type_}: write '{text}.0'", start)
+            raise cursor.error(f"'{text}' is not a number of type {type_}: write '{text}.0'", start)
         value = from_bits(int(text, 16), type_) if not text.startswith("-") else None
         if value is None:
             raise cursor.error(f"'{text}' has more bits than {type_}", start)
@@ -182,7 +182,7 @@ class ValueReader:
         cursor = self.cursor
         match = _INTEGER_TYPE.fullmatch(type_)
         if match is None or "." in text:
-            raise cursor.error(f"'{text}' is no number of type {type_}", start)
+            raise cursor.error(f"'{text}' is not a number of type {type_}", start)
         value, bits = int(text, 16 if "x" in text else 10), int(match[2] or _INDEX_BITS)
         sign = match[1] or ""
         low = 0 if sign == "u" else -(1 << (bits - 1)) if bits else 0
@@ -196,7 +196,7 @@ class ValueReader:
 
     def _array(self) -> TypedArray:
         cursor = self.cursor
-        cursor.expect("<", "behind 'array'")
+        cursor.expect("<", "after 'array'")
         type_ = read_type(cursor, self.types)
         if not is_float(type_) and not _INTEGER_TYPE.fullmatch(type_):
             raise cursor.error(f"an array holds integers or floats, not {type_}")
@@ -206,7 +206,7 @@ class ValueReader:
                 values.append(self._element(type_))
                 if not cursor.accept(","):
                     break
-        cursor.expect(">", "behind the array")
+        cursor.expect(">", "after the array")
         return TypedArray(tuple(values), type_)
 
     def _element(self, type_: str) -> int | float | bool:
@@ -221,10 +221,10 @@ class ValueReader:
         cursor = self.cursor
         inside = cursor.skip()
         if not cursor.at("<"):
-            raise cursor.error(f"expected '<' behind 'dense', found {cursor.next_token()}")
+            raise cursor.error(f"expected '<' after 'dense', found {cursor.next_token()}")
         balanced(cursor)
         end = cursor.position
-        cursor.expect(":", "behind the elements")
+        cursor.expect(":", "after the elements")
         shaped = read_type(cursor, self.types)
         after = cursor.position
         element = shaped_element(shaped)
@@ -232,7 +232,7 @@ class ValueReader:
             return OpaqueValue(f"{cursor.text[start:end]} : {shaped}")
         cursor.position = inside + 1
         elements = () if cursor.at(">") else self._elements(element)
-        cursor.expect(">", "behind the elements")
+        cursor.expect(">", "after the elements")
         cursor.position = after
         return Dense(elements, shaped)
 

@@ -163,7 +163,7 @@ def _largest(candidates: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
         if module is not None:
             peaks[candidate.label] = memory_of(module).peak
     if not peaks:
-        raise HloomError("none of the modules of the directory can be followed")
+        raise HloomError("no module of the directory can be followed")
     chosen = max((candidate for candidate in candidates if candidate.label in peaks), key=lambda c: peaks[c.label])
     by = "by XLA's buffer assignments" if known else f"of the {len(peaks)} largest files"
     return chosen, [f"{chosen.label} takes most of the {len(candidates)} modules, {by}"]

@@ -164,7 +164,7 @@ def read_size(text: str) -> int:
     """
     match = re.match(r"([0-9][0-9,]*(?:\.[0-9]+)?)\s?([KMGTPE]?)", text[:LONGEST_SIZE])
     if match is None:
-        raise HloomError(f"'{text[:LONGEST_SIZE]}' is no number of bytes")
+        raise HloomError(f"'{text[:LONGEST_SIZE]}' is not a number of bytes")
     return round(float(match[1].replace(",", "")) * 1024 ** " KMGTPE".index(match[2] or " "))
 
 

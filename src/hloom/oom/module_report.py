@@ -58,7 +58,7 @@ def _untried(batch: Batch | str | None) -> str:
 
 
 def limit_of(memory: int | str | None) -> int | None:
-    """The bytes that there are; raises HloomError for what is no size."""
+    """The bytes that there are; raises HloomError for what is not a size."""
     try:
         limit = bytes_of(memory) if isinstance(memory, str) else memory
     except ValueError as problem:

@@ -76,7 +76,7 @@ def _bitcast_convert(operand: Type, *, result: Type | None) -> Type:
 def _ratio(array_type: TensorType, element: DType) -> int:
     few, many = sorted((array_type.dtype.bits, element.bits))
     if many % few:
-        raise TypeProblem(f"{array_type} cannot become {element}: {many} bits are no multiple of {few}")
+        raise TypeProblem(f"{array_type} cannot become {element}: {many} bits are not multiple of {few}")
     return many // few
 
 

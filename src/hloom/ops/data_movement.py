@@ -190,7 +190,7 @@ def _slice(operand: Type, *, slice: tuple[SliceDimension, ...]) -> Type:
 def _sliced(extent: Extent, part: SliceDimension) -> Extent:
     size, moves = extent
     if not 0 <= part.start <= part.limit or (size != UNBOUNDED and part.limit > size):
-        raise TypeProblem(f"{part} is no part of a dimension of size {'?' if size == UNBOUNDED else size}")
+        raise TypeProblem(f"{part} is not part of a dimension of size {'?' if size == UNBOUNDED else size}")
     if part.stride < 1:
         raise TypeProblem(f"{part} must have a positive stride")
     made = -(-(part.limit - part.start) // part.stride)

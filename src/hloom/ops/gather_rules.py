@@ -140,7 +140,7 @@ def check_numbers(numbers: Integers, rank: int, name: str, of: object, *, ordere
     text = f"{name}={{{','.join(map(str, numbers))}}}"
     for number in numbers:
         if not 0 <= number < rank:
-            raise TypeProblem(f"{text}: {number} is none of the {rank} dimensions of {of}")
+            raise TypeProblem(f"{text}: {number} is not one of the {rank} dimensions of {of}")
     if len(set(numbers)) != len(numbers):
         raise TypeProblem(f"{text} names a dimension twice")
     if ordered and list(numbers) != sorted(numbers):

@@ -68,7 +68,7 @@ def _parts(
     dimension = dimensions[0]
     for array_type in kinds[:count]:
         if not 0 <= dimension < array_type.rank:
-            raise TypeProblem(f"dimensions={{{dimension}}} is none of the {array_type.rank} dimensions of {array_type}")
+            raise TypeProblem(f"dimensions={{{dimension}}} is not a dimension of {array_type}")
         if not sizes_agree(array_type.dims[dimension], kinds[0].dims[dimension]):
             raise TypeProblem(f"the inputs {kinds[0]} and {array_type} differ in the scanned dimension {dimension}")
     return kinds[:count], kinds[count:], dimension

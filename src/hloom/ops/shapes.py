@@ -92,7 +92,7 @@ def permutation(dimensions: Sequence[int], rank: int) -> bool:
 def dimension_in(dimension: int, array_type: TensorType, what: str) -> int:
     """A dimension number that must be one of the array's; raises TypeProblem."""
     if not 0 <= dimension < array_type.rank:
-        raise TypeProblem(f"{what} {dimension} is none of the {array_type.rank} dimensions of {array_type}")
+        raise TypeProblem(f"{what} {dimension} is not one of the {array_type.rank} dimensions of {array_type}")
     return dimension
 
 

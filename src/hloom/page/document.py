@@ -115,7 +115,7 @@ def page_text(
     With `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range of their
     values.
 
-    Raises HloomError for a device that nobody knows, a template that is no URL, trip counts of a loop that there is
+    Raises HloomError for a device that nobody knows, a template that is not a URL, trip counts of a loop that there is
     none of, a wheel of another version, a trace of other programs, and where one of two modules has no entry.
     """
     module = as_module(module)

@@ -50,7 +50,7 @@ def figures(
     """Work out what a module's instructions cost, take on a device and hold.
 
     Of a fragment or a module that cannot be followed, what can be; the notes say the rest. Raises HloomError for trip
-    counts of a loop that there is none of.
+    counts of a loop that there is not one of.
     """
     result = Figures(module)
     if not module.graphs:

@@ -83,7 +83,7 @@ def export_graphs(module: Module, numbers: Figures, links: SourceLinks) -> Graph
     """Describe a module as Model Explorer's graphs, in time linear in its size.
 
     The graphs are the computations, the entry first, then from the largest to the smallest, but for those of fusions,
-    which are groups, and small ones that a reduction or sort applies to elements. There are none of a module of more
+    which are groups, and small ones that a reduction or sort applies to elements. There are not among a module of more
     than MOST_EXPORTED instructions.
     """
     exporter = _Exporter(module, numbers, links)

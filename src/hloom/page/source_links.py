@@ -23,7 +23,7 @@ class SourceLinks:
     """Source locations of a module's instructions, and links made of them by a template."""
 
     def __init__(self, module: Module, template: str | None = None) -> None:
-        """Raises HloomError for a template that is no URL of a known scheme, or names what there is not."""
+        """Raises HloomError for a template that is not a URL of a known scheme, or names what there is not."""
         self._tables = module.stack_tables
         self._template = None if template is None else _checked(template)
         self._frames: dict[int, tuple[str, int] | None] = {}
@@ -61,7 +61,7 @@ def _checked(template: str) -> str:
     scheme = template.partition(":")[0].lower()
     if scheme not in SCHEMES or ":" not in template:
         hint = f"begin it with one of {', '.join(sorted(SCHEMES))}, such as vscode://file{{path}}:{{line}}"
-        raise HloomError(f"the template of source links, '{template}', is no URL that a page may open", hint=hint)
+        raise HloomError(f"the template of source links, '{template}', is not a URL that a page may open", hint=hint)
     unknown = [name for name in _FIELD.findall(template) if name not in FIELDS]
     if unknown:
         hint = f"a template may name {', '.join(f'{{{name}}}' for name in FIELDS)}"

@@ -310,7 +310,7 @@ def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) 
 
 
 def _zeros(build: Builder, element_type: object) -> Node:
-    assert isinstance(element_type, TensorType), f"{element_type!r} is no array"
+    assert isinstance(element_type, TensorType), f"{element_type!r} is not an array"
     return build.constant(0, element_type)
 
 

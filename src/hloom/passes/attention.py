@@ -63,7 +63,7 @@ class _Search:
             return self._none("it is neither a dot nor a division")
         (dot, inner), total = quotient
         if dot.opcode != "dot" or len(dims_of(dot)) != len(inner):
-            return self._none("what is divided is no dot")
+            return self._none("what is divided is not a dot")
         return self._of_dot(dot, inner, total, labels)
 
     def _of_dot(

@@ -61,7 +61,7 @@ class _Mover:
         return count
 
     def narrow_type(self, node: Apply) -> DType | None:
-        """The one narrower type from which the operands that are no constants are converted."""
+        """The one narrower type from which the operands that are not constants are converted."""
         converted = [operand for operand in node.inputs if not isinstance(operand, Constant)]
         types = {_element(operand.inputs[0]) for operand in converted if self.is_convert(operand)}
         if len(types) != 1 or not all(self.is_convert(operand) and used_once(operand) for operand in converted):
@@ -155,7 +155,7 @@ def _element(node: Node) -> DType | None:
 
 
 def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

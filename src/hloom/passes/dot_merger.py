@@ -41,7 +41,7 @@ def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
     """Merge products that share an operand, and of which none needs another.
 
     Results and operands that are not shared take no more than `bytes`, those of the largest product not counted. Raises
-    HloomError for what is no number.
+    HloomError for what is not a number.
     """
     limit = _limit(bytes)
     report = Report("merge-dots")

@@ -113,7 +113,7 @@ def _opcodes(given: str) -> frozenset[str]:
     opcodes = frozenset(str(given).split("+")) if given else frozenset[str]()
     unknown = sorted(opcodes - OPS.keys())
     if unknown:
-        raise HloomError(f"hoist: only is opcodes such as dot+reduce, and '{unknown[0]}' is none")
+        raise HloomError(f"hoist: only lists opcodes such as dot+reduce, and '{unknown[0]}' is not an opcode")
     return opcodes
 
 

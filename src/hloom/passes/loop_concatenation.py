@@ -488,7 +488,7 @@ def _wide_broadcast(build: Builder, operand: Node, joined: _Joined, needed: _Joi
 
 
 def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

@@ -146,7 +146,7 @@ def is_split_or_joined(node: Node) -> bool:
 
 def dims_of(node: Node) -> tuple[int, ...]:
     """The dimensions of an array."""
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type.dims
 
 

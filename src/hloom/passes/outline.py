@@ -89,7 +89,7 @@ def _round(module: Module, symbols: _Symbols, report: Report) -> float:
 class _InstructionSequence:
     """All instructions that may be outlined, in program order, with the symbol and the position of each.
 
-    Small constants, and what is made of them alone, are no part of it: they go wherever they are used.
+    Small constants, and what is made of them alone, are not part of it: they go wherever they are used.
     """
 
     def __init__(self, module: Module, known: _Symbols) -> None:

@@ -57,7 +57,7 @@ class Pass:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules that it applies, those of its parts included; none where it is no pass of rules."""
+        """The rules that it applies, those of its parts included; none where it is not a pass of rules."""
         run = self.run.func if isinstance(self.run, partial) else self.run
         if isinstance(run, _RuleApplication):
             return run.rules
@@ -327,7 +327,7 @@ def _as_pass(item: Any) -> Pass:
 
 
 def _no_pass(item: Any) -> HloomError:
-    return HloomError(f"{item!r} is no pass: give a name, a rule, a list of rules, or a function of a module")
+    return HloomError(f"{item!r} is not a pass: give a name, a rule, a list of rules, or a function of a module")
 
 
 class PipelineReader:
@@ -457,7 +457,7 @@ def read_options(named: Pass, cursor: Cursor) -> Pass:
         key = cursor.match(_OPTION)
         option = key[1] if key else named.options[0]
         if option not in named.options or option in options:
-            problem = "is given twice" if option in options else "is none of its options"
+            problem = "is given twice" if option in options else "is not one of its options"
             raise cursor.error(f"{option} {problem}", at, f"{named.name} takes {', '.join(named.options)}")
         text = cursor.read(_VALUE, "a value")[0].strip()
         options[option] = int(text) if text.lstrip("-").isdecimal() and len(text) < 19 else text

@@ -111,7 +111,7 @@ def _computation(build: Builder, members: Sequence[Apply]) -> Graph:
 
 
 def _element(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

@@ -18,7 +18,7 @@ MOST_ROUNDS = 8
 """How often the elements of a state are looked at, each time without those that turned out to differ."""
 _GET = "get-tuple-element"
 _OWN = frozenset(("custom-call", "partition-id", "replica-id", "tuple"))
-"""What may yield something else on each device, or is no array."""
+"""What may yield something else on each device, or is not an array."""
 
 
 class Replication:

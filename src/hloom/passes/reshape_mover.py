@@ -343,7 +343,7 @@ def _resized(node: Node, dims: Dimensions) -> TensorType:
 
 
 def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

@@ -131,7 +131,7 @@ def _is_worth(members: list[Apply]) -> bool:
 
 
 def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

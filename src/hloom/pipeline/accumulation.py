@@ -100,7 +100,7 @@ def _only_users(body: Graph, index: int) -> set[Node]:
 
 
 def _float_dims(node: Node) -> tuple[int, ...] | None:
-    """The dimensions of a floating-point array that is no number."""
+    """The dimensions of a floating-point array that is not a number."""
     is_float = isinstance(node.type, TensorType) and node.type.dtype.is_float
     return node.type.dims or None if is_float and isinstance(node.type, TensorType) else None
 

@@ -31,7 +31,7 @@ def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module
     """The module that computes some nodes of a graph from others, which are its parameters, in this order.
 
     Its result is the tuple of `outputs`. What is not needed for them is left out; computations that are called come
-    along. Raises HloomError where an output depends on a parameter of the graph that is not given, or is no array.
+    along. Raises HloomError where an output depends on a parameter of the graph that is not given, or is not an array.
     """
     known = frozenset(given)
     needed: set[Node] = set()

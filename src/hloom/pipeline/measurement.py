@@ -47,7 +47,7 @@ class StepMeasurement:
 def measure_step(executor: PipelineExecutor, arguments: Sequence[Any], repeats: int = 1) -> StepMeasurement:
     """Run a step to compile it, so often with each action alone, and so often as it runs; the least seconds count."""
     if not all(group.is_local for group in executor.groups):
-        raise HloomError("a pipeline over several processes cannot be measured: none of them sees all actions")
+        raise HloomError("a pipeline over several processes cannot be measured: no process sees all actions")
     if repeats < 1:
         raise HloomError(f"a step cannot be measured {repeats} times", hint="measure it once, or more often")
     _wait(executor.step(arguments))

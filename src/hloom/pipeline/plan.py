@@ -15,7 +15,7 @@ from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
 class InvalidPlan(HloomError):
-    """Stages, devices and microbatches that are no pipeline."""
+    """Stages, devices and microbatches that are not pipeline."""
 
 
 class Schedule(Enum):
@@ -74,7 +74,7 @@ class Stage:
         if not 0 <= self.first <= self.last:
             raise InvalidPlan(
                 f"a stage of layers {self.first} to {self.last} has none",
-                hint="`last` is the number of its last layer, not of the one behind it",
+                hint="`last` is the number of its last layer, not of the one after it",
             )
         if not self.devices or len(set(self.devices)) != len(self.devices) or min(self.devices) < 0:
             raise InvalidPlan(
@@ -100,7 +100,7 @@ class PipelinePlan(Displayed):
     """A pipeline: its stages in the order of the layers, and for each whether it recomputes its activations.
 
     Stages are on devices of their own. Only the interleaved schedule puts several on the same: with p groups of
-    devices stage s is on group s mod p. Raises InvalidPlan for what is no pipeline.
+    devices stage s is on group s mod p. Raises InvalidPlan for what is not a pipeline.
     """
 
     stages: tuple[Stage, ...]

@@ -27,7 +27,7 @@ EXAMPLE = (
 def plan_from_json(value: Any) -> PipelinePlan:
     """The plan that `PipelinePlan.to_json` wrote; raises InvalidPlan, which names the part, for anything else."""
     if not isinstance(value, dict) or not isinstance(value.get("stages"), list):
-        raise InvalidPlan("this is no plan of a pipeline", hint=f"a plan is {EXAMPLE}")
+        raise InvalidPlan("this is not a plan of a pipeline", hint=f"a plan is {EXAMPLE}")
     _check_fields(value, PLAN_FIELDS, "the plan")
     listed = value["stages"]
     if len(listed) > LARGEST_SCHEDULE:
@@ -41,7 +41,7 @@ def plan_from_json(value: Any) -> PipelinePlan:
 
 
 def load_plan(path: str | os.PathLike[str]) -> PipelinePlan:
-    """The plan of a JSON file; raises HloomError where that cannot be read, and InvalidPlan where it is no plan."""
+    """The plan of a JSON file; raises HloomError where that cannot be read, and InvalidPlan where it is not a plan."""
     try:
         value = json.loads(read_limited(path, PLAN_BYTES))
     except ValueError as problem:
@@ -63,7 +63,8 @@ def as_plan(plan: PipelinePlan | Mapping[str, Any] | str | os.PathLike[str]) -> 
     if isinstance(plan, (str, os.PathLike)):
         return load_plan(plan)
     raise HloomError(
-        f"a {type(plan).__name__} is no plan of a pipeline", hint="give a PipelinePlan, its JSON, or the path of that"
+        f"expected a plan of a pipeline, not {type(plan).__name__}",
+        hint="give a PipelinePlan, its JSON, or the path of that"
     )
 
 

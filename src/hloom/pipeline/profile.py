@@ -144,7 +144,7 @@ def _node(source: Source, position: int, line: str) -> ProfileNode:
     start, split = line.find(" -- "), line.rfind(_METADATA)
     if start <= 0 or split < start:
         raise ParseError(
-            "this is no node",
+            "this is not a node",
             source.location(position),
             "expected 'node1 -- description -- forward_compute_time=1.0, backward_compute_time=2.0, "
             "activation_size=8.0, parameter_size=4.0'",
@@ -183,7 +183,7 @@ def _number(source: Source, position: int, text: str) -> float:
     value = float(text) if _NUMBER.match(text) else math.inf
     if not math.isfinite(value):
         shown = text if len(text) <= 20 else f"{text[:20]}..."
-        raise ParseError(f"'{shown}' is no time and no size", source.location(position), "expected a number, 0 or more")
+        raise ParseError(f"'{shown}' is neither a time nor a size", source.location(position), "write a number")
     return value
 
 
@@ -192,7 +192,7 @@ def _edge(source: Source, position: int, line: str, numbers: dict[str, int]) -> 
     position += len(line) - len(stripped)
     producer, arrow, consumer = stripped.partition(" -- ")
     if not arrow:
-        raise ParseError("this is no edge", source.location(position), "expected 'node1 -- node2'")
+        raise ParseError("this is not an edge", source.location(position), "expected 'node1 -- node2'")
     for name, offset in ((producer, 0), (consumer, len(producer) + 4)):
         if name not in numbers:
             shown = name if len(name) <= 40 else f"{name[:40]}..."

@@ -251,7 +251,7 @@ class _Cut:
     # The modules before the microbatches
 
     def _before(self, stage: int) -> StageProgram | None:
-        """What a stage computes once: captured values that are no parameters, and the sums' first values."""
+        """What a stage computes once: captured values that are not parameters, and the sums' first values."""
         captured = [node for node in self.captured_by[stage] if not isinstance(self.step.captured[node], Parameter)]
         sums = [total for total in self.sums if total.stage == stage]
         nodes = [*[self.step.captured[node] for node in captured], *[total.accumulator.initial for total in sums]]

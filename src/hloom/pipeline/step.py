@@ -135,7 +135,7 @@ class BatchedStep:
 
     @cached_property
     def weights(self) -> frozenset[Node]:
-        """The captured floating-point arrays that are no batch."""
+        """The captured floating-point arrays that are not batch."""
         return frozenset(
             node
             for node in self.captured

@@ -1,8 +1,8 @@
 """The front of time over memory: the cheapest choices that are found for every budget of bytes, all at once.
 
-The memory of a choice is not the sum of its clusters' memory: when instructions run, what is fused and what is copied all
-depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory of
-single changes is simulated, and for some budgets between the largest and the smallest a linear program over them
+The memory of a choice is not the sum of its clusters' memory: when instructions run, what is fused and what is copied
+all depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory
+of single changes is simulated, and for some budgets between the largest and the smallest a linear program over them
 (`moment_program`) says which to make, with what share of repeated layers; its answers are simulated in turn: where one
 holds too much, its moment becomes a row of the program and the rows are corrected, as in a cutting-plane method. Then
 the same begins from another choice of the front.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloom.planner.layer_order import layer_positions
-from hloom.planner.layered_choices import Layers, Stage
+from hloom.planner.layered_choices import Layers, MomentStage
 from hloom.planner.memory_front import MemoryFront, MomentModel, Point
 from hloom.planner.memory_profile import Choice, MemoryProfile, MemoryProfiler, choice_key
 from hloom.planner.moment_savings import MomentSavings
@@ -57,7 +57,7 @@ STEEP, EDGE = 0.02, 0.05
 FILLED = 6
 """Dividing steps gets 1 / FILLED of the simulations at a time."""
 BELOW = 0.01
-"""Also search for a plan below the smallest memory found, lower by this fraction, or by the distance between budgets."""
+"""Also search for a plan below the smallest memory found, by this fraction or the distance of budgets."""
 ROUNDS = 3
 """The most times that a stage solves the program for one budget."""
 DIVIDED = 3
@@ -128,7 +128,7 @@ class _Search:
     points: dict[bytes, Point] = field(default_factory=dict)
     priced: set[bytes] = field(default_factory=set)
     models: list[MomentModel] = field(default_factory=list)
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[MomentStage] = field(default_factory=list)
     overrated: float = 0.0
     _first: int = field(init=False)
 
@@ -504,7 +504,7 @@ class _Search:
     ) -> None:
         """For some budgets solve the linear program, simulate its answer, and correct its rows, in a few rounds."""
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
-        stage = Stage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
+        stage = MomentStage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
         self.stages.append(stage)
         waiting = dict.fromkeys(self._targets(), 0.0)
         is_cut = False
@@ -535,7 +535,7 @@ class _Search:
     def _counts(self) -> dict[int, int]:
         return {node: len(numbers) for node, numbers in self.members.items()}
 
-    def _aim(self, stage: Stage, target: float, margin: float) -> float | None:
+    def _aim(self, stage: MomentStage, target: float, margin: float) -> float | None:
         """Simulate the linear program's answer for a budget; how much less to ask for next, None where it is done."""
         rows = sorted(stage.peaks)
         use = stage.savings.use(stage.base, stage.point.profile, stage.kept, rows)

@@ -59,7 +59,7 @@ class Duplicate:
             return cls(_name(value["computation"]), clones, reads)
         except (KeyError, TypeError, ValueError):
             hint = '{"computation": "entry", "clones": [["mask", "mask.clone"]], "reads": [["dot.1", 0]]}'
-            raise HloomError(f"{value!r} is no duplicate", hint=hint) from None
+            raise HloomError(f"{value!r} is not a duplicate", hint=hint) from None
 
     def put(self, graph: Graph) -> None:
         """Put the clones into a computation, before the first of the readers, and let these read them.
@@ -94,7 +94,7 @@ class Duplicate:
             if clone in graph:
                 raise HloomError(f"the plan clones {name} as {clone}, which {graph.name} has already")
             if not isinstance(graph[name], Apply) or not graph.comes_before(graph[name], first):
-                raise HloomError(f"the plan clones {name}, which is no instruction before {first.name}")
+                raise HloomError(f"the plan clones {name}, which is not an instruction before {first.name}")
         return first
 
 

@@ -18,7 +18,7 @@ from hloom.planner.solvers.moment_program import FractionalChoice
 
 
 @dataclass(slots=True)
-class Stage:
+class MomentStage:
     """A choice by node, its point, the strategies that were simulated around it, and what is known of their memory."""
 
     base: dict[int, int]
@@ -48,7 +48,9 @@ class Layers:
             for number, node in self.representative.items()
         }
 
-    def rounded(self, stage: Stage, answer: FractionalChoice, target: float, rows: Sequence[int]) -> dict[int, int]:
+    def rounded(
+        self, stage: MomentStage, answer: FractionalChoice, target: float, rows: Sequence[int]
+    ) -> dict[int, int]:
         """The choice in which so many layers take a strategy as the answer says, or more where that holds too much."""
         choice = self.layered(stage, answer, 0.0)
         for shift in (0.125, 0.25, 0.375, 0.5, 1.0):
@@ -59,7 +61,7 @@ class Layers:
         return choice
 
     def layered(
-        self, stage: Stage, answer: FractionalChoice, shift: float, *, is_shared: bool = False
+        self, stage: MomentStage, answer: FractionalChoice, shift: float, *, is_shared: bool = False
     ) -> dict[int, int]:
         """The strategies of clusters by where they stand among the layers."""
         choice: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """What every choice holds at least, and what no choice within a budget of bytes costs less than.
 
-What a choice is simulated to hold is no sum over clusters, but never less than
+What a choice is simulated to hold is not a sum over clusters, but never less than
 
 - its parameters, and outputs that take no parameter's buffer, at all times;
 - after each contraction, the parameters that no output replaces, and one result of each of some disjoint chains of

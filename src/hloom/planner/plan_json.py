@@ -20,7 +20,7 @@ SECTIONS = ("params", "outputs", "ops", "computations")
 def plan_from_json(value: Any, module: Module | None, name: str = "") -> Plan:
     """The plan of its JSON, for a module that may lack some of what it names, or unchecked where there is none.
 
-    Raises HloomError for what is no plan, and for specs of another rank than what they are for.
+    Raises HloomError for what is not a plan, and for specs of another rank than what they are for.
     """
     if (
         not isinstance(value, dict)
@@ -28,7 +28,7 @@ def plan_from_json(value: Any, module: Module | None, name: str = "") -> Plan:
         or not all(_is_section(value.get(section)) for section in SECTIONS)
     ):
         hint = 'it has {"mesh": {"data": 8}, "params": {"0": ["data", null]}, "outputs": {}, "ops": {}}'
-        raise HloomError("this is no plan", hint=hint)
+        raise HloomError("this is not a plan", hint=hint)
     mesh = mesh_from_json(value["mesh"])
     parameters, outputs, instructions, computations = (value.get(section) or {} for section in SECTIONS)
     duplicates = tuple(map(Duplicate.from_json, _list(value, "duplicates")))
@@ -65,7 +65,7 @@ def _list(value: dict[str, Any], section: str) -> list[Any]:
 
 def _number(key: str) -> int:
     if not key.isdecimal() or len(key) > MOST_DIGITS:
-        raise HloomError(f"'{key}' is no number of a parameter or result")
+        raise HloomError(f"'{key}' is not a number of a parameter or result")
     return int(key)
 
 
@@ -95,7 +95,7 @@ def _read(text: str) -> Sharding:
 
 def _operand_spec(value: Any, mesh: Mesh) -> OperandSpec:
     if not isinstance(value, list) or len(value) != 4 or not isinstance(value[2], int):
-        raise HloomError(f"{value!r} is no spec of an operand")
+        raise HloomError(f"{value!r} is not a spec of an operand")
     return OperandSpec(str(value[0]), str(value[1]), value[2], _spec(value[3], mesh, None))
 
 

@@ -134,7 +134,7 @@ class _Search:
         else:
             self._solve(self.task.rates)
         if not self.result.candidates:
-            raise HloomError(f"{self.task.module.name}: none of the plans that people write by hand fits")
+            raise HloomError(f"{self.task.module.name}: no plan that people write by hand fits")
 
     def solution(
         self, problem: Problem, *, seconds: float = math.inf, starts: Sequence[Mapping[int, int]] = ()
@@ -413,4 +413,4 @@ def _unusable_axes(problem: Problem) -> Iterator[str]:
     }
     for axis, size in zip(problem.mesh.names, problem.mesh.sizes, strict=True):
         if size > 1 and axis not in used:
-            yield f"axis {axis} of {size:,} devices splits nothing: no dimension that may be split has so many parts"
+            yield f"axis {axis} of {size:,} devices splits nothing: no dimension that may be split has that many parts"

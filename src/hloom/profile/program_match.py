@@ -64,7 +64,7 @@ def _matched(module: Module, program: ProgramId, events: list[OpEvent], trace: P
         lacks = "" if module.is_scheduled else "; the trace holds no program that it may have been compiled to"
         return f"{share:.0%} of its measured instructions are in {module.name}{other}{lacks}"
     if module.name != ran.name:
-        return f"it is no program called {module.name}"
+        return f"it is not a program called {module.name}"
     if _interface(module) != _interface(ran):
         return "its parameters or results have other types"
     ours, theirs = _op_names(module), _op_names(ran)

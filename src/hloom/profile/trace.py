@@ -113,7 +113,7 @@ def read_trace(path: str | os.PathLike[str]) -> ProfilerTrace:
         try:
             space = XPLANE["XSpace"].FromString(read_limited(file, LARGEST_FILE))
         except DecodeError:
-            raise HloomError(f"{file} is damaged, or is no trace", hint=HINT) from None
+            raise HloomError(f"{file} is damaged, or is not a trace", hint=HINT) from None
         trace.notes += [str(error)[:200] for error in space.errors[:3]]
         prefix = f"{number}:" if len(files) > 1 else ""
         for plane in space.planes:

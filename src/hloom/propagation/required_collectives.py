@@ -194,7 +194,7 @@ def runs_split(rule: ShardingRule, factor: int, places: set[tuple[int, int]]) ->
 def _why(rule: ShardingRule, at: tuple[int, int] | None, sharding: AxisSharding) -> tuple[str, str]:
     """What is to be done where a split does not pass, and why."""
     if at is None:
-        return ALL_GATHER, rule.reason or "nothing says what becomes of the dimension"
+        return ALL_GATHER, rule.reason or "nothing says where the dimension goes"
     factor = rule.factors[at[0]]
     if factor.kind in _STOPS:
         opcode, reason = _STOPS[factor.kind]

@@ -230,7 +230,7 @@ class Coupling:
             return
         if node.opcode not in PASSING and not is_pointwise(node):
             raise Blocked(
-                at, node, equation.rule.reason or f"nothing says what becomes of the dimension in {node.opcode}"
+                at, node, equation.rule.reason or f"nothing says where the dimension goes in {node.opcode}"
             )
         rule = equation.rule
         factors = rule.dim_factors[slot.slot][slot.dim]
@@ -355,7 +355,7 @@ def _sliced(
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     size = dims[slot.dim]
     if (cut.start, cut.limit, cut.stride) != (0, size, 1) and cut.stride != 1:
-        raise ValueError("slice takes every so many positions")
+        raise ValueError("slice has a stride")
     if slot.slot == 0:
         yield 1, slot.dim, labels[cut.start : cut.limit]
     else:

@@ -47,12 +47,12 @@ def read_pattern(text: str | None) -> Pattern:
         return None
     matched = re.fullmatch(r"(\d{1,9})(:|x)(\d{1,9})", text.strip())
     if matched is None:
-        raise HloomError(f"'{text}' is no pattern", hint="give 2:4 (2 of every 4 are kept), or 16x16 (blocks)")
+        raise HloomError(f"'{text}' is not a pattern", hint="give 2:4 (2 of every 4 are kept), or 16x16 (blocks)")
     first, second = int(matched[1]), int(matched[3])
     if not first or not second or max(first, second) > LARGEST:
-        raise HloomError(f"'{text}' is no pattern: its numbers are from 1 to {LARGEST:,}")
+        raise HloomError(f"'{text}' is not a pattern: its numbers are from 1 to {LARGEST:,}")
     if matched[2] == "x":
         return BlockPattern(first, second)
     if first > second:
-        raise HloomError(f"'{text}' is no pattern: {first} of {second} elements cannot be kept")
+        raise HloomError(f"'{text}' is not a pattern: {first} of {second} elements cannot be kept")
     return GroupPattern(first, second)

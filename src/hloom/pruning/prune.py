@@ -222,7 +222,7 @@ def _sparsity(sparsity: float | None, pattern: Pattern) -> float:
     if sparsity is None:
         return SPARSITY
     if not 0 <= sparsity <= 1:
-        raise HloomError(f"{sparsity:g} is no sparsity", hint="give the share that is removed, from 0 to 1")
+        raise HloomError(f"{sparsity:g} is not a valid sparsity", hint="give the share that is removed, from 0 to 1")
     return float(sparsity)
 
 
@@ -268,7 +268,7 @@ def _dims(
     if reason is None and isinstance(pattern, GroupPattern):
         summed = math.prod(_array_type(parameter).dims[dim] for dim in dims.summed)
         if summed % pattern.size:
-            reason = f"a product sums over {summed} of its elements, which are no groups of {pattern.size}"
+            reason = f"a product sums over {summed} of its elements, which are not groups of {pattern.size}"
     return dims, reason
 
 

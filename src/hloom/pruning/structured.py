@@ -161,11 +161,11 @@ def prune_structured(
     module = as_module(module)
     if not isinstance(sparsity, Real):
         raise HloomError(
-            f"{sparsity} is no sparsity: layers of a stack are arrays of one shape, and lose as many positions each",
+            f"{sparsity} is not a valid sparsity: layers of a stack have one shape, so each loses as many positions",
             hint="give one share, from 0 to 1; for weights that are not stacked, prune with only=[...] several times",
         )
     if not 0 <= sparsity <= 1:
-        raise HloomError(f"{sparsity:g} is no sparsity", hint="give the share that is removed, from 0 to 1")
+        raise HloomError(f"{sparsity:g} is not a valid sparsity", hint="give the share that is removed, from 0 to 1")
     if multiple < 1:
         raise HloomError(f"numbers cannot be multiples of {multiple}", hint="give a number from 1 on")
     unknown = [axis for axis in axes if axis not in AXES]

@@ -229,7 +229,7 @@ def random_weights(module: Module, summed: Mapping[int, int], seed: int = 0) -> 
     types = [parameter.type for parameter in module.entry.parameters]
     plain = [type_ for type_ in types if isinstance(type_, TensorType) and type_.is_static]
     if len(plain) != len(types):
-        raise HloomError("the program takes values that are no arrays of known sizes: give inputs")
+        raise HloomError("the program takes values that are not arrays of known sizes: give inputs")
     arrays = random_inputs(plain, seed, input_domains(module))
     for number, count in summed.items():
         array = arrays[number]

@@ -120,10 +120,10 @@ def _slots_between(
 
 
 class FlowRules(Protocol[Known]):
-    """How what is known of a cache's value carries over to what is made of it; None where that is no cache."""
+    """How what is known of a cache's value carries over to what is made of it; None where that is not a cache."""
 
     def moved(self, node: Apply, operand_index: int, known: Known) -> Known | None:
-        """Of what an instruction that is no write makes of an operand."""
+        """Of what an instruction that is not a write makes of an operand."""
         ...
 
     def written(self, node: Apply, known: Known) -> Known | None:

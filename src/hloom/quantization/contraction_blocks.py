@@ -3,7 +3,7 @@
     w = f32[4,16,64], 4 and 16 summed up        channel (4,16,1)      groups of 32 (2,16,1)      groups of 8 (1,8,1)
 
 Groups are of consecutive elements of the flattened contraction, whose order is that of `WeightUse.summed`. Where a
-group is no block (24 of 4x16 would end within a row), there are none.
+group is not a block (24 of 4x16 would end within a row), there are none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloom.quantization.movement import MovedDims, Piece
 
 
 def channel_blocks(dims: Sequence[int], moved: MovedDims, summed: Sequence[Piece]) -> tuple[int, ...] | None:
-    """Blocks of all that is summed up; None where what a product sums up is no block of some dimension."""
+    """Blocks of all that is summed up; None where what a product sums up is not a block of some dimension."""
     blocks = [1] * len(dims)
     pieces = _joined(summed)
     free = [piece for some in moved for piece in some if piece.size != 1 and all(piece is not one for one in summed)]
@@ -34,7 +34,7 @@ def channel_blocks(dims: Sequence[int], moved: MovedDims, summed: Sequence[Piece
 
 
 def group_blocks(dims: Sequence[int], summed: Sequence[Piece], group: int) -> tuple[int, ...] | None:
-    """Blocks of so many consecutive elements of what is summed up; None where these are no blocks.
+    """Blocks of so many consecutive elements of what is summed up; None where these are not blocks.
 
     The last group may be smaller, where that is at the end of a dimension.
     """

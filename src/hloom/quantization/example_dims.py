@@ -118,7 +118,7 @@ def examples_of(
 ) -> Examples:
     """Which parameters have an axis of examples; those `undecided` are weights or inputs of which both are read.
 
-    Of others it is known that what they are multiplied with is no parameter.
+    Of others it is known that what they are multiplied with is not a parameter.
     """
     axes = _Axes(module)
     made = axes.made_by_products()

@@ -152,7 +152,7 @@ def round_by_gptq(
     if not calibration:
         raise HloomError("GPTQ needs inputs to see activations of", hint="calibration=[arrays, ...]")
     if damping is not None and not 0 < damping < np.inf:
-        raise HloomError(f"{damping} is no damping", hint="give a number above 0, such as 0.01")
+        raise HloomError(f"{damping} is not a valid damping", hint="give a number above 0, such as 0.01")
     before = canonicalize(quantization.base)
     readers = sole_dots(before, [weight.number for weight in integers])
     if not readers:

@@ -24,7 +24,7 @@ from hloom.ops import OPS
 
 def array_type(node: Node) -> TensorType:
     """The type of an array."""
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
 
 

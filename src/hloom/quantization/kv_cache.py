@@ -146,7 +146,7 @@ def find_caches(
 ) -> tuple[list[Cache], list[Exclusion]]:
     """The caches of a module in canonical form, all or those that are named, and why others are none.
 
-    Raises HloomError where a name is no cache's, and where there is none.
+    Raises HloomError where a name is not a cache's, and where there is none.
     """
     if isinstance(wanted, Mapping):
         return _named_caches(module, slots, wanted), []
@@ -160,7 +160,7 @@ def find_caches(
         if isinstance(made, Cache):
             caches.append(made)
             continue
-        reason = Exclusion(parameter.name, f"it is no cache: {made}")
+        reason = Exclusion(parameter.name, f"it is not a cache: {made}")
         reasons.append(reason)
         if made != UNWRITTEN and any(is_write(value) for value in flow.known):
             exclusions.append(reason)
@@ -190,7 +190,7 @@ def _named_caches(module: Module, slots: CacheSlots, wanted: Mapping[str, Weight
         reason = _reason_against(node)
         made = reason if reason is not None else _cache(module, slots, node, form)[0]
         if not isinstance(made, Cache):
-            raise HloomError(f"{node.name} is no cache: {made}")
+            raise HloomError(f"{node.name} is not a cache: {made}")
         if node in caches:
             raise HloomError(f"the cache {node.name} is named twice")
         caches[node] = made
@@ -316,7 +316,7 @@ def _cache(
         pieces = [Piece(frozenset((dim,)), size, stride=1) for dim, size in sorted(shared.items())]
         blocks = group_blocks(type_.dims, pieces, form.group)
         if blocks is None:
-            return f"groups of {form.group} of the {count:,} elements of a row are no blocks of its dimensions", flow
+            return f"groups of {form.group} of the {count:,} elements of a row are not blocks of its dimensions", flow
     made = Cache(
         node,
         CacheLayout(blocks, form),
@@ -337,7 +337,7 @@ def _held_throughout(slots: CacheSlots, cache: Cache) -> Cache | str:
             what = f"{cut.name} does not write whole rows" if cut is not None else f"output {number} is computed of it"
             return f"it cannot stay narrow: {what}"
     if not isinstance(cache.node, Parameter) and not any(write in flow.known for write in cache.writes):
-        return "what is written into it is no whole rows"
+        return "what is written into it is not a whole rows"
     return cache
 
 

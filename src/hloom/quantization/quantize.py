@@ -76,7 +76,7 @@ def quantize(
     """
     module = as_module(module)
     if weights is None and (cache is None or activations is not None):
-        raise HloomError("no weights are to be quantised" + (": activations are with them" if activations else ""))
+        raise HloomError("no weights are quantised" + (": activations are with them" if activations else ""))
     caches = None if cache is None else read_cache_formats(cache)
     recipe = read_recipe(
         "int8" if weights is None else weights,
@@ -92,7 +92,7 @@ def quantize(
     if clipping not in CLIPPINGS:
         raise HloomError(f"ranges are not chosen by '{clipping}'", hint=f"there are {', '.join(CLIPPINGS)}")
     if not 0 < percentile <= 100:
-        raise HloomError(f"{percentile} is no percentile", hint="give a number above 0, and up to 100")
+        raise HloomError(f"{percentile} is not a valid percentile", hint="give a number above 0, and up to 100")
     if straight_through and activations is None:
         raise HloomError(
             "straight_through is for products of narrow types: dequantised weights have derivatives as they are",

@@ -57,7 +57,7 @@ def narrow_caches(
 ) -> tuple[list[QuantizedCache], list[Exclusion]]:
     """Hold the caches of a module in canonical form in a narrow type; they, and why others are none.
 
-    Raises HloomError where there are none, and for a name that is no cache's.
+    Raises HloomError where there are none, and for a name that is not a cache's.
     """
     select_masked_sums(module)
     slots = CacheSlots(module)

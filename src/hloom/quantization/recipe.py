@@ -151,7 +151,7 @@ def read_format(text: str, per: str | None, group: int | None, *, is_symmetric: 
     chosen = number_format(name)
     if colon:
         if not size.isdecimal() or len(size) > _MOST_DIGITS:
-            raise HloomError(f"'{text}' has no size of a group behind the colon", hint=f"{name}:64")
+            raise HloomError(f"'{text}' has no group size after the colon", hint=f"{name}:64")
         group = int(size)
     if chosen.is_block_scaled:
         if group not in (None, MX_GROUP):
@@ -195,7 +195,7 @@ def _pattern(scope: str | None) -> RegularExpression | None:
     try:
         return compile_pattern(scope)
     except ParseError as error:
-        raise HloomError(f"'{scope[:100]}' is no regular expression: {error.message}") from None
+        raise HloomError(f"'{scope[:100]}' is not a regular expression: {error.message}") from None
 
 
 def _op_name(node: Node) -> str:

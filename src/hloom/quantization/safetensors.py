@@ -38,7 +38,7 @@ def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
     """Read arrays by name, in the order of their data; raises HloomError for what is no such file."""
     try:
         if not os.path.isfile(path):
-            raise HloomError(f"cannot read {path}: it is no file")
+            raise HloomError(f"cannot read {path}: it is not a file")
         data = np.memmap(path, np.uint8, "r") if os.path.getsize(path) else np.zeros(0, np.uint8)
     except (OSError, ValueError) as problem:
         raise HloomError(f"cannot read {path}: {problem}") from None
@@ -53,7 +53,7 @@ def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
             raise HloomError(f"{path}: array {name} shares its data with others, or they overlap")
     for name, described in _packed(metadata, path).items():
         if name not in arrays:
-            raise HloomError(f"{path}: there is no array {name}, which is said to be packed")
+            raise HloomError(f"{path}: there is no array {name}, which the header says is packed")
         arrays[name] = _unpacked(arrays[name], *_described(described, name, path), name, path)
     return arrays
 
@@ -121,13 +121,13 @@ def unpacked_elements(data: np.ndarray, element: DType, count: int) -> np.ndarra
 def _header(data: np.ndarray, path: str | Path) -> tuple[dict[str, Any], int]:
     size = int.from_bytes(data[:8].tobytes(), "little")
     if len(data) < 8 or size > min(HEADER_BYTES, len(data) - 8):
-        raise HloomError(f"{path} is no .safetensors file: it has no header")
+        raise HloomError(f"{path} is not a .safetensors file: it has no header")
     try:
         header = json.loads(data[8 : 8 + size].tobytes())
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise HloomError(f"{path} is no .safetensors file: its header is no JSON object")
+        raise HloomError(f"{path} is not a .safetensors file: its header is not a JSON object")
     return header, 8 + size
 
 
@@ -156,7 +156,7 @@ def _packed(metadata: Any, path: str | Path) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError):
         described = None
     if not isinstance(described, dict):
-        raise HloomError(f"{path}: what {PACKED} says in the header is no JSON object")
+        raise HloomError(f"{path}: what {PACKED} says in the header is not a JSON object")
     return described
 
 
@@ -170,7 +170,7 @@ def _described(entry: Any, name: str, path: str | Path) -> tuple[DType, list[int
 def _unpacked(data: np.ndarray, element: DType, shape: list[int], name: str, path: str | Path) -> np.ndarray:
     count = math.prod(shape)
     if data.dtype != np.uint8 or data.ndim != 1 or len(data) != -(-count * element.bits // 8):
-        raise HloomError(f"{path}: array {name} is said to be {element}{shape} but has {data.nbytes} bytes")
+        raise HloomError(f"{path}: array {name} is declared as {element}{shape} but has {data.nbytes} bytes")
     return unpacked_elements(data, element, count).reshape(shape)
 
 

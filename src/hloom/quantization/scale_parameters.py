@@ -25,7 +25,7 @@ def explicit_scale(
 ) -> np.ndarray | None:
     """The scales of all rounds as the program takes them: in the weight's dimensions, one element where none differ.
 
-    None where rounds are no dimension of the weight, so that they do not fit.
+    None where rounds are not dimension of the weight, so that they do not fit.
     """
     kept = _kept_dims(use)
     result = np.ones([size if dim in kept else 1 for dim, size in enumerate(dims)], np.float32)

@@ -191,7 +191,7 @@ class _Search:
         )
         if least > budget:
             raise Unattainable(
-                f"no choice of {', '.join(self.weights)} takes {budget:,} bytes: the least is {least:,}",
+                f"no choice of {', '.join(self.weights)} fits into {budget:,} bytes: the smallest takes {least:,}",
                 hint="allow more bytes, or narrower formats",
             )
         finite = [one.error**2 for one in self.sensitivities if np.isfinite(one.error)]

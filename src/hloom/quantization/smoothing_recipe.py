@@ -30,10 +30,10 @@ def read_alpha(smoothing: float | str | None, activations: str | None, calibrati
         raise HloomError("smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...]")
     if isinstance(smoothing, str):
         if smoothing != SEARCH:
-            raise HloomError(f"'{smoothing}' is no smoothing", hint="give a number from 0 to 1, or 'search'")
+            raise HloomError(f"'{smoothing}' is not a smoothing option", hint="give a number from 0 to 1, or 'search'")
         return None
     if not 0 <= smoothing <= 1:
-        raise HloomError(f"{smoothing} is no alpha of smoothing", hint="give a number from 0 to 1, or 'search'")
+        raise HloomError(f"{smoothing} is not a valid smoothing alpha", hint="give a number from 0 to 1, or 'search'")
     return float(smoothing)
 
 

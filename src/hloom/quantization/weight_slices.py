@@ -22,7 +22,7 @@ _MOST_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class MovementPath:
-    """From where a value comes by movements alone: a parameter of the entry, or whatever is no movement."""
+    """From where a value comes by movements alone: a parameter of the entry, or whatever is not a movement."""
 
     source: Node
     steps: tuple[Apply, ...]

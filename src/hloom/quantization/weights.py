@@ -164,7 +164,7 @@ def select_weights(
             and _is_chosen(parameter, many, selection)
         ]
     exclusions += [
-        Exclusion(node.name, "none of its operands is a parameter, moved or not")
+        Exclusion(node.name, "no operand is a parameter, directly or through moves of data")
         for graph in module.graphs
         for node in graph.nodes
         if node.opcode in ("dot", "convolution") and selection.chooses(node) and node not in read
@@ -300,7 +300,7 @@ def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> It
 
 
 def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
-    """The dimensions of an operand over which a user sums; None where the user is no product, or the operand no weight.
+    """The dimensions of an operand over which a user sums; None for other users and operands.
 
     They are in the order of `WeightUse.summed`. Those of a gather are the dimensions that it takes as a whole.
     """
@@ -484,7 +484,7 @@ def _is_chosen(parameter: Parameter, uses: Iterable[WeightUse], selection: Weigh
 def _check_named(parameter: Parameter, uses: list[WeightUse], selection: WeightSelection) -> None:
     if not _is_chosen(parameter, uses, selection):
         what = "reads it" if not uses else "that the recipe chooses reads it"
-        raise HloomError(f"{parameter.name} is no weight: no {', '.join(selection.opcodes)} {what}")
+        raise HloomError(f"{parameter.name} is not a weight: no {', '.join(selection.opcodes)} {what}")
 
 
 def _reason_against(type_: TensorType) -> str | None:
@@ -505,7 +505,7 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: W
     other = next((use for use in products if use not in chosen), None)
     if other is not None and other.node.opcode in recipe.opcodes:
         raise HloomError(
-            f"{parameter.name} is read by {chosen[0].node.name}, which is to be quantised, and by {other.node.name}, "
+            f"{parameter.name} is read by {chosen[0].node.name}, which is quantised, and by {other.node.name}, "
             "which is not: it can have one type only",
             hint="choose both by their scope, or neither",
         )
@@ -526,10 +526,10 @@ def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: W
 
 
 def _blocks(use: WeightUse, dims: tuple[int, ...], form: WeightFormat) -> tuple[int, ...] | str:
-    """What shares a scale, of elements that a use sums up: a channel or a group; or why that is no block."""
+    """What shares a scale, of elements that a use sums up: a channel or a group; or why that is not a block."""
     if form.group is None or form.group >= use.summed_count:
         return channel_blocks(dims, use.dims, use.summed) or (
-            "what is summed up for one element of a result is no block of its dimensions"
+            "what is summed up for one element of a result is not a block of its dimensions"
         )
     made = group_blocks(dims, use.summed, form.group)
     if made is not None:
@@ -538,7 +538,7 @@ def _blocks(use: WeightUse, dims: tuple[int, ...], form: WeightFormat) -> tuple[
     fitting = [size for size in fitting_groups(dims, use.summed) if size > 1]
     fits = f"; groups of {', '.join(map(str, fitting))} are" if fitting else ""
     return (
-        f"groups of {form.group} of the {use.summed_count:,} elements ({sizes}) that are summed up are no blocks of "
+        f"groups of {form.group} of the {use.summed_count:,} elements ({sizes}) that are summed up are not blocks of "
         f"its dimensions{fits}"
     )
 

@@ -130,7 +130,7 @@ class _Parser:
             self.steps.append("not")
 
     def _neighbours(self, relation: str, depth: int) -> None:
-        self.cursor.expect("(", f"behind '{relation}'")
+        self.cursor.expect("(", f"after '{relation}'")
         self.query(depth + 1)
         hops = 1
         if relation != "inside" and self.cursor.accept(","):
@@ -161,7 +161,7 @@ class _Parser:
         elif name in FIELDS and FIELDS[name].kind is FieldKind.FLAG:
             self.steps.append(FieldComparison(name, "=", 1.0))
         elif name in FIELDS:
-            raise cursor.error(f"expected a comparison behind '{word}', found {cursor.next_token()}")
+            raise cursor.error(f"expected a comparison after '{word}', found {cursor.next_token()}")
         else:
             self._opcode(word, start)
 
@@ -169,7 +169,7 @@ class _Parser:
         pattern = glob(word)
         if not any(map(pattern.search, self.opcodes)):
             names = [*self.opcodes, *(name for name, field in FIELDS.items() if field.kind is FieldKind.FLAG)]
-            raise self._unknown(f"'{word}' is no opcode", word, names, start)
+            raise self._unknown(f"'{word}' is not an opcode", word, names, start)
         self.steps.append(OpcodePattern(pattern))
 
     def _comparison(self, name: str, word: str, start: int) -> None:
@@ -209,7 +209,7 @@ class _Parser:
         expected = FIELDS[name].unit
         if measured is None or (measured and measured != expected):
             units = " ".join(unit for unit, (of, _) in UNITS.items() if of in (expected, ""))
-            raise self.cursor.error(f"'{match[0]}' is no unit of {name}", at, f"units: {units}")
+            raise self.cursor.error(f"'{match[0]}' is not a unit of {name}", at, f"units: {units}")
         return number * factor
 
     def _dims(self) -> tuple[object, ...]:
@@ -218,7 +218,7 @@ class _Parser:
         dims: list[object] = []
         for part in parts if parts != [""] else []:
             if part not in ("*", "...") and (not part.isdecimal() or len(part) > 18):
-                raise self.cursor.error(f"'{part[:20]}' is no dimension: a number, * or ...", start)
+                raise self.cursor.error(f"'{part[:20]}' is not a dimension: a number, * or ...", start)
             dims.append(None if part == "*" else ... if part == "..." else int(part))
         if dims.count(...) > 1:
             raise self.cursor.error("'...' stands once at most", start)

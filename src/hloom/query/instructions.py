@@ -190,7 +190,7 @@ FIELDS: dict[str, InstructionField] = {
     ),
     "rank": InstructionField(
         _NUMBER,
-        "how many dimensions; -1 for what is no array",
+        "how many dimensions; -1 for what is not an array",
         lambda rows: rows.map(lambda node: -1 if _dims(node) is None else len(_dims(node) or ())),
     ),
     "elements": InstructionField(_NUMBER, "how many elements", lambda rows: rows.map(_elements)),

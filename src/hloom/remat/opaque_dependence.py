@@ -70,7 +70,7 @@ class OpaqueDependence:
     def _select(self, value: Node, waited_for: Node, variant: int) -> Node:
         emitter, value_type = self.emitter, value.type
         if not isinstance(value_type, TensorType):
-            raise HloomError(f"{value.name} is no array: it cannot be made to wait")
+            raise HloomError(f"{value.name} is not an array: it cannot be made to wait")
         pairs = self._aligned(waited_for, value)
         kept, dims = tuple(own for own, _ in pairs), tuple(dim for _, dim in pairs)
         key = (waited_for, kept, variant)

@@ -130,7 +130,7 @@ def rematerialize(
     """
     if (budget is None) == (temporaries is None):
         raise HloomError(
-            "how much memory the program may take must be said, either in all or beside arguments and outputs",
+            "how much memory the program may take must be given, either in all or on top of arguments and outputs",
             hint="remat(budget=160MiB), or remat(temporaries=160MiB)",
         )
     given = temporaries if budget is None else budget
@@ -183,7 +183,7 @@ def _rematerialize(
     least = min(way.peak for way in ways)
     large = _largest_inside(program)
     raise Unattainable(
-        f"{module.name}: no way was found to run in {limit:,} bytes: the least that was found takes {least:,}, and no "
+        f"{module.name}: found no way to run in {limit:,} bytes: the smallest that was found takes {least:,}, and no "
         f"choice less than {_least_peak(stored):,}; arguments and outputs are {stored.fixed:,} of that"
         + (f"; {large}" if large else ""),
         hint="raise the budget, cut the batch into slices (microbatch), or shard the program"
@@ -195,7 +195,7 @@ def _beside_fixed(stored: StoredValues, least: int, limit: int) -> str:
     """Says how a budget is written that arguments and outputs do not count for, where it might be met."""
     if limit < max(least - stored.fixed, LEAST_NAMED * stored.usage.max(initial=0)):
         return ""
-    return f"; a budget for what comes beside arguments and outputs is remat(temporaries={limit})"
+    return f"; a budget for what comes on top of arguments and outputs is remat(temporaries={limit})"
 
 
 def _materialized(original: Rematerialization, mechanism: str) -> list[Rematerialization]:

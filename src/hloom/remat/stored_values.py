@@ -32,7 +32,7 @@ class StoredValue:
 
     `spans` are (bytes, from, to) of the temporary buffers that hold it or a form of it, `size` the bytes of one form.
     `made` is when it is first complete; `reads` are the times at which kernels read it, with the value that each
-    makes (None where that is no value of the program). `flops` is what computing it again costs.
+    makes (None where that is not a value of the program). `flops` is what computing it again costs.
     """
 
     node: Node

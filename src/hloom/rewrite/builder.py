@@ -147,7 +147,7 @@ class Builder:
 
     def convert(self, node: Node, element: DType) -> Node:
         """The node itself where it has this element type, else a conversion of it."""
-        assert isinstance(node.type, TensorType), f"{node!r} is no array"
+        assert isinstance(node.type, TensorType), f"{node!r} is not an array"
         return node if node.type.dtype is element else self.op("convert", node, type=node.type.with_dtype(element))
 
     def get(self, node: Node, index: int) -> Node:

@@ -71,7 +71,7 @@ def register_enum(name: str, value_class: type[Enum]) -> None:
 
     def decode(data: object, path: str) -> Any:
         if not isinstance(data, str) or data not in value_class.__members__:
-            raise RuleError(f"{path}: {_shown(data)} is none of {', '.join(value_class.__members__)}")
+            raise RuleError(f"{path}: {_shown(data)} is not one of {', '.join(value_class.__members__)}")
         return value_class[data]
 
     register_codec(name, value_class, lambda value: value.name, decode)
@@ -118,7 +118,7 @@ def decode_value(data: object, path: str, depth: int = 0) -> Any:
             raise RuleError(f"{path}: the list is longer than {MAX_LENGTH:,}")
         return tuple([decode_value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(data)])
     if not is_object(data) or len(data) != 1:
-        raise RuleError(f"{path}: {_shown(data)} is no value", hint="a value of a class is an object of one key")
+        raise RuleError(f"{path}: {_shown(data)} is not a value", hint="a value of a class is an object of one key")
     name, inside = next(iter(data.items()))
     codec = _BY_NAME.get(name)
     if codec is None:
@@ -204,7 +204,7 @@ def _encode_float(value: float) -> str:
 
 def _decode_float(data: object, path: str) -> float:
     if not isinstance(data, str) or data not in ("inf", "-inf", "nan"):
-        raise RuleError(f"{path}: {_shown(data)} is none of inf, -inf, nan")
+        raise RuleError(f"{path}: {_shown(data)} is not one of inf, -inf, nan")
     return float(data)
 
 
@@ -215,7 +215,7 @@ def _encode_complex(value: complex) -> list[Any]:
 def _decode_complex(data: object, path: str) -> complex:
     parts = decode_value(data, path)
     if not _are_numbers(parts, (int, float)) or len(parts) != 2:
-        raise RuleError(f"{path}: {_shown(data)} is no pair of numbers")
+        raise RuleError(f"{path}: {_shown(data)} is not a pair of numbers")
     return complex(*parts)
 
 
@@ -246,7 +246,7 @@ def _decode_array(data: object, path: str) -> np.ndarray:
     parts, array_type = _array_parts(data, path)
     elements = decode_value(parts["elements"], f"{path}.elements")
     if not _are_numbers(elements, (bool, int, float, complex)):
-        raise RuleError(f"{path}.elements: they are no numbers")
+        raise RuleError(f"{path}.elements: they are not numbers")
     if len(elements) != array_type.element_count:
         raise RuleError(f"{path}: {array_type} has {array_type.element_count} elements, not {len(elements)}")
     if not elements:
@@ -259,17 +259,17 @@ def _array_parts(data: object, path: str) -> tuple[dict[str, object], TensorType
     """The parts of an array's data by name, and the type that they say."""
     text = data.get("type") if is_object(data) and not set(data) - {"type", "elements", "splat"} else None
     if not is_object(data) or not isinstance(text, str):
-        raise RuleError(f"{path}: {_shown(data)} is no array")
+        raise RuleError(f"{path}: {_shown(data)} is not an array")
     array_type = type_from(text)
     if not isinstance(array_type, TensorType) or not array_type.is_static:
-        raise RuleError(f"{path}.type: {array_type} is no array of known size")
+        raise RuleError(f"{path}.type: {array_type} is not an array of known size")
     return data, array_type
 
 
 def _decode_scalar(data: object, path: str) -> Any:
     array = _decode_array(data, path)
     if array.shape:
-        raise RuleError(f"{path}: {_array_parts(data, path)[1]} is no scalar")
+        raise RuleError(f"{path}: {_array_parts(data, path)[1]} is not a scalar")
     return array[()]
 
 
@@ -291,13 +291,13 @@ def _decode_literal(data: object, path: str) -> Literal:
 
 def _decode_type(data: object, path: str) -> Type:
     if not isinstance(data, str):
-        raise RuleError(f"{path}: {_shown(data)} is no type")
+        raise RuleError(f"{path}: {_shown(data)} is not a type")
     return type_from(data)
 
 
 def _decode_dtype(data: object, path: str) -> DType:
     if not isinstance(data, str) or data not in DTYPES:
-        raise RuleError(f"{path}: {_shown(data)} is no element type")
+        raise RuleError(f"{path}: {_shown(data)} is not an element type")
     return DTYPES[data]
 
 

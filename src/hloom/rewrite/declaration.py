@@ -374,8 +374,8 @@ class ReplacementBuilder:
         if isinstance(value, Handle):
             return value.reference
         if isinstance(value, (bool, int, float, complex, Expression)):
-            raise RuleError(f"{value!r} is no value: make a constant of it with r.constant(value, like=...)")
-        raise RuleError(f"{value!r} is no value of the pattern or the replacement")
+            raise RuleError(f"{value!r} is not a value: make a constant of it with r.constant(value, like=...)")
+        raise RuleError(f"{value!r} is not a value of the pattern or the replacement")
 
     def _made(self, make: Make, results: int) -> Any:
         self._session.makes.append(make)

@@ -449,7 +449,7 @@ def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:
 def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder, fixed: dict[Graph, str]) -> str:
     """Why a replacement must not be carried out; empty where it may. `fixed` remembers what `fixed_form` says."""
     if rule.native and not rule.effects and effect_of(root) is not None:
-        return "the root has an effect beside its value"
+        return "the root has an effect besides its value"
     for old in (*replacement, *build.consumed):
         if old.attributes.get(CONTROL_PREDECESSORS):
             return f"{'the root' if old is root else old.name} has control predecessors"

@@ -66,7 +66,7 @@ def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
         plain = [getattr(value, "value", value) for value in values]
         for operand in plain:
             if not isinstance(operand, Number):
-                raise TypeError(f"{operand!r} is no number")
+                raise TypeError(f"{operand!r} is not a number")
             if isinstance(operand, int) and operand.bit_length() > MAX_BITS:
                 raise ValueError("the number is too large")
         return function(*plain)

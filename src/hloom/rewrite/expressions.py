@@ -113,7 +113,7 @@ class Expression:
         try:
             compile_pattern(pattern)
         except ParseError as error:
-            raise RuleError(f"the pattern '{pattern:.60}' is no regular expression: {error.message}") from None
+            raise RuleError(f"the pattern '{pattern:.60}' is not a regular expression: {error.message}") from None
         return Expression("matches", self, Expression("known", pattern))
 
     @property

@@ -124,7 +124,7 @@ def call_name(function: Callable[..., Any]) -> str:
     names = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not callable(function) or None in names:
         raise RuleError(
-            f"{function!r:.80} is no function with a name",
+            f"{function!r:.80} is not a function with a name",
             hint="define one with def, and give it values of other arguments as keywords of r.call",
         )
     name = f"{PREFIX}{'.'.join(map(str, names)).removeprefix(EXECUTED)}"
@@ -160,7 +160,7 @@ def _build_call(
     types: list[TensorType] = []
     for operand in operands:
         if not isinstance(operand, Node) or not isinstance(operand.type, TensorType):
-            return build.decline(f"an operand of {name} is no array")
+            return build.decline(f"an operand of {name} is not an array")
         types.append(TensorType(operand.type.dtype, operand.type.dims))
     program = _lowering()(function, types, keywords)
     graph = _computation(build, program, computation)

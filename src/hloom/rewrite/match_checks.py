@@ -51,7 +51,7 @@ def arity_check(term_index: int, count: int, variadic: bool, name: str) -> Check
 
 
 def effect_check(term_index: int, name: str) -> Check:
-    reason = f"{name} has an effect beside its value"
+    reason = f"{name} has an effect besides its value"
     return lambda match: "" if effect_of(match.slots[term_index]) is None else reason
 
 
@@ -122,7 +122,7 @@ def _type_problem(node: Node, term: ValueTerm, name: str, match: Match) -> str:
         return ""
     node_type = node.type
     if not isinstance(node_type, TensorType):
-        return f"{name} is no array"
+        return f"{name} is not an array"
     if term.dtypes and node_type.dtype.name not in term.dtypes:
         return f"{name} has another element type than {'/'.join(term.dtypes)}"
     if term.rank is not None and node_type.rank != term.rank:
@@ -142,9 +142,9 @@ def _type_problem(node: Node, term: ValueTerm, name: str, match: Match) -> str:
 def _constant_problem(node: Node, term: ValueTerm, name: str) -> str:
     if not term.is_splat:
         is_constant = isinstance(node, Constant) and isinstance(node.value, Literal) and not node.value.is_elided
-        return "" if is_constant else f"{name} is no constant"
+        return "" if is_constant else f"{name} is not a constant"
     if term.number is None:
-        return "" if splat_of(node) is not None else f"{name} is no constant with one value in every element"
+        return "" if splat_of(node) is not None else f"{name} is not a constant with one value in every element"
     return "" if is_splat(node, term.number) else f"{name} is not {term.number}"
 
 

@@ -69,7 +69,7 @@ def static_type(node: Node) -> TensorType:
     """As `tensor_type`, without a layout; where that is None, raises TypeProblem: no rule fires then."""
     array_type = tensor_type(node)
     if array_type is None:
-        raise TypeProblem(f"{node.name} is no array of static dimensions")
+        raise TypeProblem(f"{node.name} is not an array of static dimensions")
     return array_type.with_layout(None)
 
 

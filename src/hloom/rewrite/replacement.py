@@ -172,7 +172,7 @@ def _value_of(compute: Compute, match: Match) -> Any:
 def _type(value: Any) -> Type | None:
     if isinstance(value, (Type, type(None))):
         return value
-    raise TypeProblem(f"{value!r} is no type")
+    raise TypeProblem(f"{value!r} is not a type")
 
 
 def _carried(node: Node | None, build: Builder, opcode: str, without: set[str]) -> dict[str, Any]:

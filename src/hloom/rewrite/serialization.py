@@ -80,10 +80,10 @@ def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
     except HloomError as error:
         raise RuleError(error.message, hint=error.hint) from None
     except (ValueError, RecursionError) as error:
-        raise RuleError(f"{name} is no JSON: {error}") from None
+        raise RuleError(f"{name} is not JSON: {error}") from None
     rules = data.get("rules") if is_object(data) and data.get("format") == FORMAT else None
     if not is_list(rules):
-        raise RuleError(f"{name} is no file of rules", hint=f'it must hold {{"format": "{FORMAT}", "rules": [...]}}')
+        raise RuleError(f"{name} is not a file of rules", hint=f'it must hold {{"format": "{FORMAT}", "rules": [...]}}')
     where = "" if is_text else f"{name}: "
     return [_located(rule, f"{where}rules[{index}]", rows) for index, rule in enumerate(rules)]
 

@@ -57,7 +57,7 @@ def rule_from(
         names = [parameter for parameter in _parameters(pattern) if parameter not in variables]
         values = [_value(session, value_name, specifications.pop(value_name, "*")) for value_name in names]
         if specifications:
-            raise RuleError(f"'{next(iter(specifications))}' is specified, but is no value of the pattern")
+            raise RuleError(f"'{next(iter(specifications))}' is specified, but is not a value of the pattern")
         outputs = as_tuple(pattern(*values, **variables))
         if where is not None:
             conditions = where(*values, **{key: variables[key] for key in _variables(where)})

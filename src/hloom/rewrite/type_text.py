@@ -32,7 +32,7 @@ def type_from(text: str) -> Type:
     bare = _INDEX.sub("", text).replace(" ", "")
     value_type, end = _read(bare, 0, 0)
     if end != len(bare):
-        raise RuleError(f"'{text}' is no type", hint="write f32[2,3], f32[], or (f32[2], s32[])")
+        raise RuleError(f"'{text}' is not a type", hint="write f32[2,3], f32[], or (f32[2], s32[])")
     return value_type
 
 
@@ -86,11 +86,11 @@ def _read(text: str, start: int, depth: int) -> tuple[Type, int]:
         return _read_tuple(text, start + 1, depth + 1)
     match = _ARRAY.match(text, start)
     if match is None:
-        raise RuleError(f"'{text[start : start + 40]}' is no type")
+        raise RuleError(f"'{text[start : start + 40]}' is not a type")
     if match[1] == "token":
         return TOKEN, match.end()
     if match[1] not in DTYPES:
-        raise RuleError(f"'{match[1]}' is no element type")
+        raise RuleError(f"'{match[1]}' is not an element type")
     dims, dynamic = _dims(match[2])
     layout = _layout(match[3], len(dims)) if match[3] is not None else None
     return TensorType(DTYPES[match[1]], dims, layout, dynamic), match.end()
@@ -102,7 +102,7 @@ def _read_tuple(text: str, position: int, depth: int) -> tuple[Type, int]:
     elements: list[Type] = []
     while not text.startswith(")", position):
         if elements and not text.startswith(",", position):
-            raise RuleError(f"'{text[position : position + 40]}' is no part of a tuple type")
+            raise RuleError(f"'{text[position : position + 40]}' is not part of a tuple type")
         element, position = _read(text, position + bool(elements), depth)
         elements.append(element)
     return TupleType(elements), position + 1
@@ -114,7 +114,7 @@ def _dims(text: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     for size in text.split(",") if text else ():
         match = _SIZE.fullmatch(size)
         if match is None or (match[2] and int(match[2]) > _LARGEST):
-            raise RuleError(f"'{size[:40]}' is no dimension")
+            raise RuleError(f"'{size[:40]}' is not a dimension")
         dims.append(int(match[2]) if match[2] else UNBOUNDED)
         dynamic.append(not match[2] or bool(match[1]))
     return tuple(dims), tuple(dynamic)
@@ -123,5 +123,5 @@ def _dims(text: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
 def _layout(text: str, rank: int) -> Layout:
     order = tuple(int(dim) for dim in text.split(",")) if re.fullmatch(r"\d{1,3}(,\d{1,3})*", text) else ()
     if sorted(order) != list(range(rank)):
-        raise RuleError(f"{{{text[:40]}}} is no layout of {rank} dimensions")
+        raise RuleError(f"{{{text[:40]}}} is not a layout of {rank} dimensions")
     return Layout(order)

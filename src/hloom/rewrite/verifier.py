@@ -65,7 +65,7 @@ def check_pattern(
     for old, _ in pattern.replaced:
         term = pattern.terms[old.term]
         if not isinstance(term, OperationTerm):
-            raise RuleError(f"'{term.name}' is replaced, but is no operation of the pattern")
+            raise RuleError(f"'{term.name}' is replaced, but is not an operation of the pattern")
         if term.optional:
             raise RuleError(f"'{term.name}' is replaced, but is optional")
         if term.results > 1 and old.result < 0:
@@ -105,10 +105,10 @@ def _check_values(pattern: Pattern) -> None:
         if not isinstance(term, ValueTerm):
             replaced = any(old.term == term_index for old, _ in pattern.replaced)
             if not replaced and term_index not in inside and term_index not in pattern.inner:
-                raise RuleError(f"operation '{term.name}' is no part of what is replaced")
+                raise RuleError(f"operation '{term.name}' is not part of what is replaced")
             continue
         if term_index not in inside and term_index not in pattern.inner:
-            raise RuleError(f"'{term.name}' is no operand of the pattern")
+            raise RuleError(f"'{term.name}' is not an operand of the pattern")
 
 
 def _check_unused(pattern: Pattern) -> None:

@@ -60,7 +60,7 @@ def auto_shard(
     `options` are `jax.jit`'s, but for the shardings, which are the plan's.
     """
     if not callable(function):
-        raise HloomError(f"a {type(function).__name__} cannot be sharded: a function can")
+        raise HloomError(f"expected a function to shard, not {type(function).__name__}")
     given = [option for option in _PLANNED_OPTIONS if option in options]
     if given:
         raise HloomError(f"{given[0]} is for the plan to say", hint="jax.jit takes a plan's partition_specs")

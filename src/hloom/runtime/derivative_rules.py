@@ -93,7 +93,7 @@ def _equation(equation: Any, rules: _Rules) -> Any:
     if _has_rule(equation) and not equation.effects:
         is_open = _is_shift(equation) or _where(equation) in rules.without
         return equation if is_open else _call(equation, rules)
-    if equation.primitive.name == "pallas_call":  # a kernel's jaxpr is of references, and is no program
+    if equation.primitive.name == "pallas_call":  # a kernel's jaxpr is of references, and is not a program
         return equation
     return equation.replace(params={name: _parameter(value, rules) for name, value in equation.params.items()})
 

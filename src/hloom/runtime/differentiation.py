@@ -281,7 +281,7 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
     Keyword arguments are arrays too. Raises HloomError, when it is differentiated, for what has no derivative.
     """
     if not callable(function):
-        raise HloomError(f"a {type(function).__name__} cannot be differentiated: a function can")
+        raise HloomError(f"expected a function to differentiate, not {type(function).__name__}")
     name = getattr(function, "__name__", type(function).__name__)
 
     @wraps(function)

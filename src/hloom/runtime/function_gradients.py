@@ -168,7 +168,7 @@ def _lowered(function: Callable[..., Any], arrays: Sequence[Any]) -> Module:
     module = without_stack_frames(lowered_with_rules(jax_internals().jax.make_jaxpr(function)(*arrays)))
     if len(module.entry.parameters) != len(arrays):  # a tracer that a rule closes over is a further one
         raise Unsupported(
-            "its rule uses a value of the program around it that is no argument",
+            "its rule uses a value of the program around it that is not an argument",
             hint="give the rule all that it uses as arguments, nondiff_argnums only what is known when it is traced",
         )
     return module

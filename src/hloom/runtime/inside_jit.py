@@ -48,7 +48,7 @@ def inside_jit(
     is jax's JaxRuntimeError with that message.
     """
     if not callable(transformation):
-        raise HloomError(f"a {type(transformation).__name__} cannot change a module: a function of a module can")
+        raise HloomError(f"expected a function of a module, not {type(transformation).__name__}")
     callback = _Callback(transformation)
     with _registered(callback, stage, platforms):
         try:
@@ -161,7 +161,7 @@ def check_fusions(module: Module, known: Set[str]) -> None:
             if node.opcode not in FUSIBLE and node.opcode not in known:
                 raise Unsupported(
                     f"{node.name} of fusion {graph.name}: XLA's fusions take no {node.opcode}",
-                    hint="put it in front of the fusion or behind it",
+                    hint="put it before the fusion or after it",
                 )
 
 

@@ -66,7 +66,7 @@ def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
     """
     jax = xla.libraries().jax
     if not isinstance(sharding, jax.sharding.NamedSharding):
-        raise Unsupported(f"a {type(sharding).__name__} names no axes: a NamedSharding does")
+        raise Unsupported(f"expected a NamedSharding, whose axes have names, not {type(sharding).__name__}")
     spec, mesh = sharding.spec, sharding.mesh
     if len(spec) > rank:
         raise HloomError(f"{spec} is for arrays of rank {len(spec)}, not {rank}")

@@ -36,9 +36,9 @@ def jit(
     with symbolic dimensions or for several platforms.
     """
     if not callable(function):
-        raise HloomError(f"a {type(function).__name__} cannot be compiled: a function can")
+        raise HloomError(f"expected a function to compile, not {type(function).__name__}")
     if not callable(transformation):
-        raise HloomError(f"a {type(transformation).__name__} cannot change a module: a function of a module can")
+        raise HloomError(f"expected a function of a module, not {type(transformation).__name__}")
     rewrite = Rewrite(transformation, getattr(function, "__name__", type(function).__name__), derivatives, trial)
 
     @wraps(function)

@@ -127,7 +127,7 @@ def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> tuple[np.dtype,
         raise ValueError("Object arrays cannot be loaded")
     held = entry.file_size - beginning.tell()
     if math.prod(shape) * dtype.itemsize != held:
-        raise ValueError(f"{entry.filename} is said to be {dtype}{list(shape)}, and its data are {held:,} bytes")
+        raise ValueError(f"{entry.filename} is declared as {dtype}{list(shape)}, but its data are {held:,} bytes")
     return dtype, shape
 
 
@@ -179,6 +179,6 @@ def _typed(array: StoredArray, type_name: str | None) -> StoredArray:
     numpy = DTYPES[type_name].numpy
     if array.dtype.itemsize != numpy.itemsize:
         stored = array.dtype.itemsize
-        message = f"{array.path}: array {array.name} is said to be {type_name} but has {stored} bytes per element"
+        message = f"{array.path}: array {array.name} is declared as {type_name} but has {stored} bytes per element"
         raise HloomError(message)
     return replace(array, dtype=numpy)

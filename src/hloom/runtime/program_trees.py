@@ -32,7 +32,7 @@ def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
 
 
 def _converted(argument: Any, wanted: np.dtype) -> np.ndarray | None:
-    """What is no array of jax as numpy's array, of the wanted type where it converts; None for what is no array."""
+    """An array that is not jax's as numpy's, of the wanted type where it converts; None for what is not an array."""
     try:
         array = np.asarray(argument)
     except ValueError:

@@ -95,7 +95,7 @@ def _check(module: Module, before: list[Type | None], subject: str) -> None:
         raise RewriteError(message, error.location, error.hint) from error
     if verification.level < Level.HLO:
         reasons = ", ".join([*map(str, verification.unresolved), *verification.notes])
-        raise RewriteError(f"{subject} is no complete HLO program after rewriting: {reasons}")
+        raise RewriteError(f"{subject} is not a complete HLO program after rewriting: {reasons}")
     if len(after) != len(before) or not all(map(compatible, before, after)):
         raise RewriteError(
             f"{subject} has other types after rewriting: ({_types(after)}), before: ({_types(before)})",

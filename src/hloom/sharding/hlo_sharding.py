@@ -55,7 +55,7 @@ Lowered = Uniform | Maximal | Tiled
 def to_tiled(spec: Spec, mesh: Mesh) -> Lowered:
     """V2, as XLA prints it; the devices are listed where no iota gives their order.
 
-    Raises Unsupported for partial results that are no sums: V1 and V2 do not name the op that combines them.
+    Raises Unsupported for partial results that are not sums: V1 and V2 do not name the op that combines them.
 
     >>> print(to_tiled(Spec((("model",), ())), Mesh.parse("data=2,model=4")))
     {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
@@ -135,9 +135,9 @@ def from_hlo(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
 
 
 def from_tuple(sharding: Sharding, mesh: Mesh, type_: Type) -> tuple[Spec, ...]:
-    """One spec per leaf of a type; a sharding that is no tuple holds for every leaf, as in XLA.
+    """One spec per leaf of a type; a sharding that is not a tuple holds for every leaf, as in XLA.
 
-    Leaves that are no arrays have rank 0.
+    Leaves that are not arrays have rank 0.
     """
     ranks = [len(leaf.dims) if isinstance(leaf, TensorType) else 0 for leaf in type_.leaves()]
     elements = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,) * len(ranks)

@@ -36,7 +36,7 @@ def spec_to_json(spec: Spec) -> Any:
 def spec_from_json(value: Any, mesh: Mesh, rank: int, read: Reader | None = None) -> Spec:
     """The spec of an array of this rank; null and an empty list are replicated.
 
-    `read` parses HLO's texts. Raises HloomError for what is no spec, for axes that the mesh does not have,
+    `read` parses HLO's texts. Raises HloomError for what is not a spec, for axes that the mesh does not have,
     and for another rank.
     """
     if isinstance(value, str):
@@ -46,7 +46,7 @@ def spec_from_json(value: Any, mesh: Mesh, rank: int, read: Reader | None = None
     is_known = parts.keys() <= {"dims", "partial", "manual"}
     if not is_known or not _are_dims(dims) or not _are_reducers(partial) or not _are_axes(manual):
         hint = 'write null, an axis or a list of axes per dimension: ["x", null]'
-        raise HloomError(f"{value!r} is no spec", hint=hint)
+        raise HloomError(f"{value!r} is not a spec", hint=hint)
     if len(dims) != rank:
         raise HloomError(f"{value!r} has {len(dims)} entries for an array of rank {rank}")
     spec = spec_of(dims, partial.items(), manual)
@@ -75,7 +75,7 @@ def mesh_from_json(value: Any) -> Mesh:
     axes, devices, links = parts["axes"], parts.get("devices"), parts.get("links", {})
     is_known = parts.keys() <= {"axes", "devices", "links"}
     if not is_known or not _are_sizes(axes) or not _is_order(devices) or not _are_links(links, axes):
-        raise HloomError(f"{value!r} is no mesh", hint='write the sizes of its axes: {"data": 2, "model": 4}')
+        raise HloomError(f"{value!r} is not a mesh", hint='write the sizes of its axes: {"data": 2, "model": 4}')
     order = None if devices is None else ExplicitDevices(tuple(devices))
     return Mesh(tuple(axes), tuple(axes.values()), order, {name: AxisLink(**link) for name, link in links.items()})
 

@@ -67,7 +67,7 @@ class Mesh:
             return cls(AXES[: len(sizes)], sizes)
         axes = [_AXIS.fullmatch(part.strip()) for part in text.split(",")]
         if not text.strip() or None in axes:
-            raise HloomError(f"'{text}' is no mesh", hint=f"write names and sizes, as in {EXAMPLES}")
+            raise HloomError(f"'{text}' is not a mesh", hint=f"write names and sizes, as in {EXAMPLES}")
         return cls(tuple(match[1] for match in axes if match), tuple(int(match[2]) for match in axes if match))
 
     @property
@@ -140,10 +140,10 @@ def as_mesh(mesh: Mesh | Mapping[str, int] | str) -> Mesh:
         return Mesh.parse(mesh)
     if not isinstance(mesh, Mapping):
         hint = f'give a Mesh, a dict such as {{"data": 2, "model": 4}}, or a text: {EXAMPLES}'
-        raise HloomError(f"a {type(mesh).__name__} is no mesh", hint=hint)
+        raise HloomError(f"expected a mesh, not {type(mesh).__name__}", hint=hint)
     for name, size in mesh.items():
         if not isinstance(size, int) or isinstance(size, bool) or _AXIS.fullmatch(f"{name}={size}") is None:
-            raise HloomError(f"{name!r}: {size!r} is no axis of a mesh", hint='as in {"data": 2, "model": 4}')
+            raise HloomError(f"{name!r}: {size!r} is not an axis of a mesh", hint='as in {"data": 2, "model": 4}')
     return Mesh(tuple(mesh), tuple(mesh.values()))
 
 

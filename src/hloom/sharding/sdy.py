@@ -67,7 +67,7 @@ class SdySharding:
 def to_sdy(spec: Spec, mesh: Mesh, name: str = MESH_NAME) -> SdySharding:
     """A spec for Shardy, every dimension closed; `name` is the mesh's in the module.
 
-    Raises Unsupported for what Shardy has no notation for: partial results that are no sums, manual axes.
+    Raises Unsupported for what Shardy has no notation for: partial results that are not sums, manual axes.
 
     >>> print(to_sdy(Spec((("x",), ()), (("y", "add"),)), Mesh.parse("x=2,y=4")))
     #sdy.sharding<@mesh, [{"x"}, {}], unreduced={"y"}>
@@ -136,7 +136,7 @@ def _mesh_of(sharding: SdySharding, meshes: Mesh | Mapping[str, Mesh]) -> Mesh:
     if isinstance(meshes, Mesh):
         return meshes
     if sharding.mesh not in meshes:
-        raise HloomError(f"{sharding} names a mesh that there is not", hint=f"there are {', '.join(meshes) or 'none'}")
+        raise HloomError(f"{sharding} names an unknown mesh", hint=f"there are {', '.join(meshes) or 'none'}")
     return meshes[sharding.mesh]
 
 

@@ -132,7 +132,7 @@ def parse_spec(text: str) -> Spec:
     """
     inside, closing, tail = text.strip().removeprefix("[").partition("]")
     if not text.strip().startswith("[") or not closing:
-        raise HloomError(f"'{text}' is no spec", hint="write one entry per dimension, as in [data,-,model.expert]")
+        raise HloomError(f"'{text}' is not a spec", hint="write one entry per dimension, as in [data,-,model.expert]")
     dims = [entry.strip() for entry in inside.split(",")] if inside.strip() else []
     partial, manual, position = [], [], 0
     while position < len(tail):
@@ -140,7 +140,7 @@ def parse_spec(text: str) -> Spec:
         mark, axis, reducer = match.groups() if match else ("", "", None)
         if match is None or (reducer is not None and (mark == "@" or reducer not in REDUCERS)):
             hint = f"+axis is a partial sum, +axis:op one by {', '.join(REDUCERS)}, @axis is manual"
-            raise HloomError(f"'{text}' is no spec: '{tail[position:]}' says nothing about an axis", hint=hint)
+            raise HloomError(f"'{text}' is not a spec: '{tail[position:]}' says nothing about an axis", hint=hint)
         position = match.end()
         if mark == "@":
             manual.append(axis)

@@ -50,7 +50,7 @@ def assert_no_collective(module: Module, *opcodes: str) -> None:
     known = [name for name in collective.ROWS if name not in _MOVES_NOTHING]
     for opcode in opcodes:
         if opcode not in known:
-            raise ValueError(f"{opcode} is no collective: they are {', '.join(known)}")
+            raise ValueError(f"{opcode} is not a collective: they are {', '.join(known)}")
     wanted = {name for opcode in opcodes or known for name in (opcode, f"{opcode}-start")}
     blamed = [node for node in module.nodes() if node.opcode in wanted]
     if not blamed:
@@ -96,7 +96,7 @@ def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | 
     """Assert that a run takes no more than so many bytes: a number, or a text such as "80GiB".
 
     `schedule` is as `hloom.memory` takes it. Raises AssertionError, which names the largest buffers in use at
-    the peak with their source lines, and ValueError for a text that is no number of bytes.
+    the peak with their source lines, and ValueError for a text that is not a number of bytes.
     """
     limit = bytes_of(at_most) if isinstance(at_most, str) else at_most
     report = memory(module, schedule=schedule)

@@ -25,7 +25,7 @@ WIDER = (4.0, 16.0)
 CERTAINTY = 10.0
 """How many times as far as differences are apart a derivative has to be off before it counts as wrong."""
 SPREAD = 0.01
-"""How far differences may be apart, relative to themselves: where steps matter more, they are no derivatives."""
+"""How far differences may be apart, relative to themselves: where steps matter more, they are not derivatives."""
 SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 """What random inputs are multiplied by, one after the other, until differences say something: programs that repeat
 products, such as recurrent networks, explode where weights are about 1."""

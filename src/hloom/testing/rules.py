@@ -218,7 +218,7 @@ def _verify(rule: Rule, before: Module, after: Module) -> None:
     try:
         verify(after)
     except HloomError as error:
-        raise NotEquivalent(f"rule {rule} makes a program that is none: {error}\n{_both(before, after)}") from None
+        raise NotEquivalent(f"rule {rule} makes a broken program: {error}\n{_both(before, after)}") from None
 
 
 def _groups(pairs: Sequence[_Pair]) -> list[list[_Pair]]:

@@ -29,7 +29,7 @@ def names_meant(name: str, names: Iterable[str]) -> list[str]:
 
 
 def resolve_name(name: str, names: Iterable[str], owner: str, what: str) -> str:
-    """The one name that is meant; raises HloomError, with those that are near, where it is none of them or several.
+    """The one name that is meant; raises HloomError, with those that are near, where it is not one of them or several.
 
     The error says that the owner (`computation main`) has no such thing (`parameter`).
     """

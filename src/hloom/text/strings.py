@@ -42,7 +42,7 @@ def _unescape_one(match: re.Match[str]) -> bytes:
     if short is not None or long is not None:
         code = int(short or long, 16)
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-            raise ValueError(f"'{match[0]}' is no Unicode character")
+            raise ValueError(f"'{match[0]}' is not a Unicode character")
         return chr(code).encode("utf-8")
     value = int(octal, 8) if octal is not None else int(hexadecimal, 16)
     if value > 255:

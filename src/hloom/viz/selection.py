@@ -34,7 +34,7 @@ def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
     """Choose what to draw of a module, and describe it; see `Selection` for the keywords.
 
     Raises HloomError for a computation or a node that the module does not have, with near misses, and for a keyword
-    that there is none of.
+    that there is not one of.
     """
     unknown = [name for name in selection if name not in Selection.__annotations__]
     if unknown:

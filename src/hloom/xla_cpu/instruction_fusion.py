@@ -189,7 +189,7 @@ def _effectively_at_most_unary(node: Node) -> bool:
 
 
 def _is_fusible_concatenate(node: Node) -> bool:
-    """Whether a node is no concatenate of many operands, and none of long rows."""
+    """Whether a node is not a concatenate of many operands, and none of long rows."""
     if node.opcode != "concatenate":
         return True
     rank = _rank(node)

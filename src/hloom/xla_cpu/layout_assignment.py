@@ -80,7 +80,7 @@ def copy_tuple_elements(graph: Graph) -> list[Apply]:
 
 
 def take_out_of_tuples(copies: Sequence[Apply], fused: Collection[Node]) -> None:
-    """Let copies of tuples' elements read the elements; a transposition that is no part of a kernel is free."""
+    """Let copies of tuples' elements read the elements; a transposition that is not part of a kernel is free."""
     for copy in copies:
         read = copy.inputs[0]
         wrapped = read.inputs[0]

@@ -20,7 +20,7 @@ NETS = sorted(path.stem for path in FOLDER.glob("*.npz") if not path.stem.starts
 TRAININGS = sorted(path.stem for path in FOLDER.glob("train_*.npz"))
 """Steps of training: each run begins with the weights that the one before has left."""
 NOT_LOWERED = "recursion"
-"""The net whose recursion is no tail call."""
+"""The net whose recursion is not a tail call."""
 
 Run = tuple[list[np.ndarray], list[np.ndarray]]
 

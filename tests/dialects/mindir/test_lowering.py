@@ -104,9 +104,9 @@ def test_numbers_meet_tensors_in_the_tensors_type():
         ("PrimFunc_BatchNorm(%para1_x, %para1_x, %para1_x, %para1_x, %para1_x, Bool(1))", "has no monad that says when"),
         ("TupleGetItem(%para1_x, I64(0))", "TupleGetItem: operand 0 must be a tuple, not f32[2]"),
         ("PrimFunc_Exp(%7)", "%7 of @main: nothing defines it"),
-        ("%para1_x(%para1_x)", "this value is no function that is known here"),
+        ("%para1_x(%para1_x)", "this value is not a function that is known here"),
         ("call @gone(%para1_x)", "graph gone is called and not defined"),
-        ("MakeTuple(@main)", "the program yields the function main, which is no array"),
+        ("MakeTuple(@main)", "the program yields the function main, which is not an array"),
     ],
 )
 def test_what_has_no_lowering_is_refused_by_name(line, message):
@@ -141,7 +141,7 @@ def test_a_write_is_a_result_and_not_dropped():
 
 
 def test_nesterovs_momentum_is_that_of_the_documentation():
-    """MindSpore's CPU kernel computes plain momentum here, so that its numbers are no reference."""
+    """MindSpore's CPU kernel computes plain momentum here, so that its numbers are not reference."""
     module = program(
         "%0(new) = ApplyMomentum(%para1_x, %para2_m, F32(0.1), %para3_g, F32(0.5), UMonad[U]) "
         "primitive_attrs: {use_nesterov: Bool(1)}",

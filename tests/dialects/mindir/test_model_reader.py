@@ -48,7 +48,7 @@ def refused(message, text):
 
 
 def test_broken_models_are_refused():
-    with pytest.raises(HloomError, match=r"m\.mindir is no MindIR model"):
+    with pytest.raises(HloomError, match=r"m\.mindir is not a MindIR model"):
         mindir.read_model(b"\n\x03abc\xff", "m.mindir")
     empty = model()
     empty.graph.ClearField("name")

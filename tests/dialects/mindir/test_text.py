@@ -107,7 +107,7 @@ def test_an_edited_module_prints_what_it_is_now():
 @pytest.mark.parametrize(
     "before, after, location, message",
     [
-        ("%0(y) = ", "%0(y = ", "13:6", "expected ') = ' behind the node's name"),
+        ("%0(y) = ", "%0(y = ", "13:6", "expected ') = ' after the node's name"),
         ("%1(CNode_2) = ", "%0(CNode_2) = ", "17:3", "%0 is defined twice"),
         ("%1(CNode_2) = ", "", "17:3", "expected '%0(name) = ' before a node other than Return"),
         ("Return(%2)", "Return(%2, %1)", "21:3", "Return does not take 2 operands"),
@@ -121,7 +121,7 @@ def test_an_edited_module_prints_what_it_is_now():
         ("{instance name: mul}", "[instance name: mul]", "13:44", "expected the end of the line, found '['"),
         ("parent: [subgraph @main_1]", "parent: [subgraph @inner_2]", "29:11", "graph @inner_2 encloses itself"),
         (" None, @", " Tensor(shape=[2], dtype=Int32, value=[1]), @", "17:47", "has 2 elements, but 1 are written"),
-        (" None, @", " Tensor(shape=[1], dtype=Int32, value=[x]), @", "17:47", "'x' is no number of type s32"),
+        (" None, @", " Tensor(shape=[1], dtype=Int32, value=[x]), @", "17:47", "'x' is not a number of type s32"),
     ],
 )
 def test_a_broken_text_is_refused_at_its_location(before, after, location, message):

@@ -125,7 +125,7 @@ def test_a_tensor_whose_data_are_left_out_is_elided():
     "written, message",
     [
         ("Tensor(shape=[2], dtype=Int32, value=[1])", "a tensor s32[2] has 2 elements, but 1 are written"),
-        ("Tensor(shape=[1], dtype=Int8, value=[300])", "'300' is no number of type s8"),
+        ("Tensor(shape=[1], dtype=Int8, value=[300])", "'300' is not a number of type s8"),
         ("Tensor(shape=[1], dtype=Float32, value=[" + "1" * 100 + "])", "is too long for a number"),
         ("Tensor(shape=[" + "1, " * 70 + "1], dtype=Int8, value=[1])", "a tensor of 71 dimensions"),
     ],

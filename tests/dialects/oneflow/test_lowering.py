@@ -220,13 +220,13 @@ def test_an_op_without_a_lowering_is_named():
 
 
 REFUSED = [
-    ("bias_add", "axis = 3 : si32", ["2x3xf32", "3xf32"], "axis=3 is none of the 2 dimensions of f32[2,3]"),
+    ("bias_add", "axis = 3 : si32", ["2x3xf32", "3xf32"], "axis=3 is not one of the 2 dimensions of f32[2,3]"),
     ("bias_add", "axis = 0 : si32", ["2x3xf32", "3xf32"], "the bias must be f32[2] for axis=0 of f32[2,3], not f32[3]"),
     ("broadcast_add", "", ["2x3xf32", "2xf32"], "f32[2,3] and f32[2] cannot be broadcast: 3 meets 2"),
     ("add_n2", "", ["2xf32", "3xf32"], "the operands must be of one type, but are f32[2] and f32[3]"),
-    ("cast", "dtype = 8 : i32", ["2xf32"], "8 is no data type that can be computed with"),
+    ("cast", "dtype = 8 : i32", ["2xf32"], "8 is not data type that can be computed with"),
     ("reshape", "shape = [5 : si64]", ["2x3xf32"], "f32[2,3] cannot become [5]: the elements are not as many"),
-    ("transpose", "perm = [0 : si32, 0 : si32]", ["2x3xf32"], "perm=[0, 0] is no order of the 2 dimensions of f32[2,3]"),
+    ("transpose", "perm = [0 : si32, 0 : si32]", ["2x3xf32"], "perm=[0, 0] is not an order of the 2 dimensions of f32[2,3]"),
     ("narrow", "dim = 0 : si64, start = 1 : si64, length = 2 : si64", ["2xf32"], "start=1, length=2 reach out of dimension 0 of f32[2]"),
     ("tril", "", ["2xf32"], "a triangle needs two dimensions, f32[2] has 1"),
     ("matmul", "", ["2x3xf32", "2x3xf32"], "the contracted dimensions of f32[2,3] and f32[2,3] are 3 and 2"),

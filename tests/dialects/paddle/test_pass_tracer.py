@@ -317,7 +317,7 @@ def test_ops_outside_a_pass_are_refused():
         (lambda x: OP.relu(x), "relu: give each input by the name of its slot, as in X=x"),
         (lambda x: OP.relu(Input=x), "Operator 'relu' does not have input named 'Input'\n  it has X"),
         (lambda x: OP.sum(X=[]), "Input 'X' of operator 'sum' cannot be empty"),
-        (lambda x: OP.relu(X=1), "1 is given as X of relu and is no variable"),
+        (lambda x: OP.relu(X=1), "1 is given as X of relu and is not a variable"),
         (lambda x: OP.relu(X=OP.tanh), "tanh is used before it is called"),
         (lambda x: OP.relu(X=OP.reshape2(X=x)), "Operator 'reshape2' has multiple outputs, please specify one output"),
         (lambda x: OP.relu(X=x).Output("Y"), "Operator 'relu' does not have output named 'Y'\n  it has Out"),
@@ -329,7 +329,7 @@ def test_ops_outside_a_pass_are_refused():
         (lambda x: x.Attr("shape").Size()[0], "ask 'shape' itself for an element or its size, before any operation"),
         (lambda x: (x.Attr("shape")[0] - 1) - 1, "'shape' takes one operation at most"),
         (lambda x: list(x.Attr("shape")), "'shape' cannot be iterated over"),
-        (lambda x: OP.scale(X=x).SetAttr("scale", "a"), "scale of scale: 'a' is no value of type FLOAT"),
+        (lambda x: OP.scale(X=x).SetAttr("scale", "a"), "scale of scale: 'a' is not a value of type FLOAT"),
     ],
 )  # fmt: skip
 def test_what_a_pattern_cannot_say(pattern, reason):
@@ -362,7 +362,7 @@ def _with_condition(x):
     ("replace", "reason"),
     [
         (lambda x, y: x, "the pattern takes 1 values, the replacement 2"),
-        (_mapped(op="relu", index=1, name="a"), "the pattern has 1 ops 'relu': there is none of index 1"),
+        (_mapped(op="relu", index=1, name="a"), "the pattern has 1 ops 'relu': none has index 1"),
         (_mapped(op="relu", var="x", name="a"), "MappedPattern takes one of var and op"),
         (_mapped(var="z", name="shape"), "'shape' of z is nothing that a pass can ask for"),
         (_asked, "axis of softmax is asked for in the replacement"),

@@ -269,10 +269,10 @@ def one(make=lambda p: p.value("x"), opcode="paddle.softmax", condition=None, bu
         (one(lambda p: p.value("x", dtype="f32")), "'x' is optional, variadic, or of given element types, which a"),
         (one(lambda p: p.constant("x")), "'x' is a constant, which a MultiPassDesc cannot say"),
         (one(lambda p: p.value("x", rank=2)), "'x' has a given rank"),
-        (one(opcode=("paddle.softmax", "paddle.log_softmax")), "paddle.softmax or paddle.log_softmax is no op of Paddle's"),  # pyright: ignore[reportArgumentType]
+        (one(opcode=("paddle.softmax", "paddle.log_softmax")), "paddle.softmax or paddle.log_softmax is not an op of Paddle's"),  # pyright: ignore[reportArgumentType]
         (one(shared=True), "softmax is shared, which a MultiPassDesc cannot say"),
         (one(axis=one_of(0, 1)), "what softmax says of axis is more than a value"),
-        (one(condition=lambda x, op: (x.rank == 1) | (x.rank == 2)), "is no comparison, which is all that"),
+        (one(condition=lambda x, op: (x.rank == 1) | (x.rank == 2)), "is not a comparison, which is all that"),
         (one(condition=lambda x, op: x.dtype == "f32"), "is more than an attribute, an element or a size, and one operation"),
         (one(condition=lambda x, op: -x.rank == 2), "is more than an attribute, an element or a size, and one operation"),
         (one(build=lambda r, x, op: r.op("paddle.tanh", x, carry=op)), "paddle.tanh takes over attributes, which"),
@@ -357,5 +357,5 @@ def test_what_cannot_be_a_rule(change, reason):
 
 
 def test_other_bytes_are_refused():
-    with pytest.raises(HloomError, match="this is no MultiPassDesc"):
+    with pytest.raises(HloomError, match="this is not a MultiPassDesc"):
         paddle.from_multi_pass_desc(b"\xff\xff")

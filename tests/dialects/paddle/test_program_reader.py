@@ -137,13 +137,13 @@ def test_what_cannot_be_renamed_is_an_error():
 
 
 def test_other_modules_are_refused():
-    with pytest.raises(HloomError, match="is no op of Paddle's"):
+    with pytest.raises(HloomError, match="is not an op of Paddle's"):
         paddle.write_program(hloom.parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] tanh(x) }"))
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff", b"HloModule m"])
 def test_other_bytes_are_refused(data):
-    with pytest.raises(HloomError, match="program is no ProgramDesc"):
+    with pytest.raises(HloomError, match="program is not a ProgramDesc"):
         paddle.read_program(data)
 
 

@@ -323,7 +323,7 @@ def test_other_shapes_are_left_to_the_message(change):
 
 
 def test_a_shape_in_two_parts_is_put_together():
-    """As protobuf has it, a message that comes twice is merged: the second part alone is no shape."""
+    """As protobuf has it, a message that comes twice is merged: the second part alone is not a shape."""
     proto = module_to_proto(parse(MODULE))
     parameter = proto.computations[0].instructions[0]
     layout = protobuf.ShapeProto(layout=parameter.shape.layout)

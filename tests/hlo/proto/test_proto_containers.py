@@ -123,5 +123,5 @@ def test_no_such_kind():
     "data", [b"", b"HloModule m\nENTRY e { ROOT x = f32[2] parameter(0) }", b"\x0a\x01\xff", b"\x00" * 9]
 )
 def test_other_bytes(data):
-    with pytest.raises(HloomError, match=r"a\.pb: these \d+ bytes are no HloModuleProto, HloProto or HloSnapshot"):
+    with pytest.raises(HloomError, match=r"a\.pb: these \d+ bytes are not HloModuleProto, HloProto or HloSnapshot"):
         read_proto(data, name="a.pb")

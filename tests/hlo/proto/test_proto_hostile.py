@@ -134,7 +134,7 @@ def use_axis_for_groups(module: Any) -> None:
         (lambda m: set_dims(instruction(m, "data").shape, 4), r"e, data: it is f32\[4\], but its literal f32\[3\]"),
         (lambda m: instruction(m, "n").literal.ClearField("s4s"), "e, n: a literal of 3 elements of s4 holds 0 bytes"),
         (lambda m: set_dims(instruction(m, "x").shape, -5, 2), "e, x: a dimension cannot be -5"),
-        (lambda m: instruction(m, "x").shape.layout.minor_to_major.append(7), "is no permutation of 2 dimensions"),
+        (lambda m: instruction(m, "x").shape.layout.minor_to_major.append(7), "is not a permutation of 2 dimensions"),
         (lambda m: setattr(instruction(m, "x").shape, "element_type", 999), "the element type 999"),
         (lambda m: nest(instruction(m, "x").shape, 95), "e, x: the tuple type nests deeper than 90"),
         (lambda m: setattr(instruction(m, "x").sharding, "type", 77), "e, x: a sharding .* of the kind 77"),
@@ -153,8 +153,8 @@ def use_axis_for_groups(module: Any) -> None:
             lambda m: instruction(m, "x").original_value.elements[0].shape_index.append(2**60),
             "the first place of an original value",
         ),
-        (lambda m: setattr(instruction(m, "p"), "comparison_direction", "UP"), "direction is 'UP', which is none of"),
-        (lambda m: setattr(instruction(m, "p"), "opcode", "two words"), "e, p: 'two words' is no opcode"),
+        (lambda m: setattr(instruction(m, "p"), "comparison_direction", "UP"), "direction is 'UP', which is not one of"),
+        (lambda m: setattr(instruction(m, "p"), "opcode", "two words"), "e, p: 'two words' is not an opcode"),
         (
             lambda m: instruction(m, "r").ClearField("called_computation_ids"),
             "e, r: reduce needs the attribute to_apply",
@@ -199,5 +199,5 @@ def test_names_that_no_text_can_hold_are_made_plain():
 def test_deep_messages_are_refused():
     proto = protobuf.HloModuleProto.FromString(DATA)
     nest(instruction(proto, "x").shape, 200)
-    with pytest.raises(HloomError, match="are no HloModuleProto"):
+    with pytest.raises(HloomError, match="are not HloModuleProto"):
         read_proto(proto.SerializeToString())

@@ -211,7 +211,7 @@ def transpose_from_root(b: Backward, value: Linear, cotangent: Node) -> None:
     count = partitions if across else replicas
     senders = [group[0] for group in _listed(call, count) if group]
     if not all(0 <= sender < count for sender in senders):
-        raise HloomError(f"{place_of(call)}: its replica_groups name devices that are none of the {count}")
+        raise HloomError(f"{place_of(call)}: its replica_groups name devices that are not among the {count}")
     roots = np.zeros(count, bool)
     roots[senders] = True
     groups = _groups(call)

@@ -58,7 +58,7 @@ def bitcast(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("bitcast-convert")
 def bitcast_convert(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    """None: bits are no numbers."""
+    """None: bits are not numbers."""
     return None
 
 

@@ -6,7 +6,7 @@ structural(
     "tuple get-tuple-element call fusion while conditional async-start async-update async-done copy opt-barrier domain "
     "add-dependency"
 )
-zero("after-all", because="a token is no number")
+zero("after-all", because="a token is not a number")
 zero(
     "rng rng-bit-generator rng-get-and-update-state",
     because="random numbers are drawn without regard to what they are used for",

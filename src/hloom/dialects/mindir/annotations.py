@@ -8,7 +8,7 @@ from hloom.ir import Attributes, Node
 
 FIELD = "frontend_attributes"
 ABSTRACT = "abstract"
-"""The abstract of a value, which says more than its type (a reference, a number that is no tensor)."""
+"""The abstract of a value, which says more than its type (a reference, a number that is not a tensor)."""
 TYPES = "types"
 """There where no line of types stands below a node."""
 DEBUG_NAME = "debug name"
@@ -28,7 +28,7 @@ COMMENTS = "comments"
 INSTANCE_NAME = "instance name"
 """The primitive's instance name. All other annotations are groups of attributes behind a node, by their names."""
 OWN = frozenset({ABSTRACT, TYPES, DEBUG_NAME, PRIMITIVE, UNION, TEXT, SUFFIX, USED_AS, COMMENTS, INSTANCE_NAME})
-"""The annotations that are no groups of attributes."""
+"""The annotations that are not groups of attributes."""
 
 
 def annotations_of(node: Node) -> dict[str, str]:

@@ -175,7 +175,7 @@ class ControlFlow:
             if isinstance(function, Choice):
                 return (yield self.choose(region, function, call))
             if not isinstance(function, Closure):
-                raise error_at(call.node, "this value is no function that is known here")
+                raise error_at(call.node, "this value is not a function that is known here")
             graph = function.graph
             state = aggregate((*function.captured, *function.bound, *arguments))
             self.check_call(function, call)

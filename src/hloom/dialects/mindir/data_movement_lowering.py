@@ -46,7 +46,7 @@ def _transpose(primitive: Primitive) -> Node:
     rank = primitive.x_type.rank
     order = [primitive.axis_of(axis, rank) for axis in primitive.dims(1)]
     if sorted(order) != list(range(rank)):
-        raise primitive.error(f"{order} is no order of {rank} dimensions")
+        raise primitive.error(f"{order} is not an order of {rank} dimensions")
     return primitive.build.transpose(primitive.x, order)
 
 
@@ -162,7 +162,7 @@ def _split_by_size(primitive: Primitive) -> tuple[Node, ...]:
     size, axis = primitive.static(1), primitive.axis(2, x, 0)
     whole = tensor(x).dims[axis]
     if not isinstance(size, int) or size < 1:
-        raise primitive.error(f"{size} is no size of parts")
+        raise primitive.error(f"{size} is not a size of parts")
     sizes = [min(size, whole - start) for start in range(0, whole, size)]
     return tuple(_slices(primitive.build, x, axis, sizes))
 

@@ -399,7 +399,7 @@ def _cast(primitive: Primitive) -> Node:
     if element is None and primitive.result is not None:
         element = primitive.result.dtype
     if element is None:
-        raise primitive.error(f"{wanted} is no element type that can be computed with")
+        raise primitive.error(f"{wanted} is not an element type that can be computed with")
     x = primitive.x
     if element is PRED and tensor(x).dtype is not PRED:
         return primitive.build.compare(x, primitive.build.filled(0, x), "NE")

@@ -206,7 +206,7 @@ class ComputationEmitter:
         """A function as one of several."""
         index = index_of(value, skeleton.options)
         if index is None:
-            raise Unsupported(f"{what} is {described(value)}, which is none of the functions known there")
+            raise Unsupported(f"{what} is {described(value)}, which is not one of the functions known there")
         is_pair = skeleton.selector is PREDICATE
         selector = self.build.number(index == 0, PREDICATE.dtype) if is_pair else self.index(index)
         arrays = [selector]

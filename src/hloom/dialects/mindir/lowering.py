@@ -77,7 +77,7 @@ def lower(module: Module) -> Module:
     Calls, choices of functions and recursion in tail calls become HLO's `call`, `conditional` and `while`; results
     are a tuple where MindSpore's are. Where parameters are written to, the result is a tuple of the results and of the
     new values, of the parameters that `attachments["mindir.updates"]` names. Raises Unsupported, with the source line,
-    for primitives that have no lowering, for recursion that is no tail call, for writes inside of branches and loops,
+    for primitives that have no lowering, for recursion that is not a tail call, for writes in branches and loops,
     and where a value must be known that is not.
     """
     return _Lowering(module).lower()
@@ -138,7 +138,7 @@ class _Lowering:
             return value
         if isinstance(value, Word):
             return self.emitter.packed([])
-        raise Unsupported(f"the program yields {described(value)}, which is no array")
+        raise Unsupported(f"the program yields {described(value)}, which is not an array")
 
     # Side effects
 

@@ -75,9 +75,9 @@ def read_model(data: bytes, name: str = "<bytes>") -> Module:
     try:
         message = MINDIR["ModelProto"].FromString(data)
     except DecodeError as error:
-        raise HloomError(f"{name} is no MindIR model: {error}") from None
+        raise HloomError(f"{name} is not a MindIR model: {error}") from None
     if not message.graph.name:
-        raise HloomError(f"{name} is no MindIR model: it has no graph")
+        raise HloomError(f"{name} is not a MindIR model: it has no graph")
     return _Reader(message, name).read()
 
 

@@ -68,7 +68,7 @@ ROWS: dict[str, Op] = {
 """The rows of known primitives by opcode."""
 RETURN = ROWS[PREFIX + "Return"]
 VALUE_ROW = Op(PREFIX + VALUE, (0, 0), attributes={VALUE: required(AttributeKind.ANY), **COMMON})
-"""A constant that is no tensor and no graph: its attribute `value` is a number, a text, a tuple, or a word."""
+"""A constant that is not a tensor and no graph: its attribute `value` is a number, a text, a tuple, or a word."""
 
 
 def row_of(name: str) -> Op:

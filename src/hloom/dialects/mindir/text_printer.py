@@ -139,14 +139,14 @@ class _Printer:
         function = node.function
         if isinstance(function, Op):
             if not function.name.startswith(PREFIX):
-                raise Unsupported(f"{node!r} is no op of MindIR's and stands in no .ir text")
+                raise Unsupported(f"{node!r} is not an op of MindIR's and stands in no .ir text")
             return self.notes[node].get(PRIMITIVE, function.name.removeprefix(PREFIX))
         if isinstance(function, Constant):
             return f"call {self.operand(function, node.graph)}"
         return self.operand(function, node.graph) + self.notes[node].get(UNION, "")
 
     def groups(self, node: Apply) -> str:
-        """What stands in braces behind the operands."""
+        """What stands in braces after the operands."""
         notes = self.notes[node]
         words: list[str] = []
         if INSTANCE_NAME in notes:

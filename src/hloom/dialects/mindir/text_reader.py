@@ -216,7 +216,7 @@ class _Reader:
             number = match[1]
             end = text.find(") = ", match.end(), self.line_end(position))
             if end < 0:
-                raise self.error("expected ') = ' behind the node's name", match.end())
+                raise self.error("expected ') = ' after the node's name", match.end())
             debug_name, start = text[match.end() : end], end + 4
         opened = self.operands_start(start)
         operands, close = items(self.source, opened)

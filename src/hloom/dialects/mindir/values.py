@@ -27,7 +27,7 @@ MONADS = ("UMonad[U]", "IOMonad[IO]")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of MindSpore's, which is no tensor: `I64(3)`; `text` is what stands between the parentheses."""
+    """A number of MindSpore's, which is not a tensor: `I64(3)`; `text` is what stands between the parentheses."""
 
     prefix: str
     text: str
@@ -147,7 +147,7 @@ def _element(word: str, element: DType) -> np.generic:
             return element.numpy.type(int(word))
         return element.numpy.type(float(word))
     except (KeyError, ValueError, OverflowError):
-        raise HloomError(f"'{word}' is no number of type {element}") from None
+        raise HloomError(f"'{word}' is not a number of type {element}") from None
 
 
 def tensor_text(literal: Literal) -> str:

@@ -28,7 +28,7 @@ def _reshape(x: Type, *, shape: Any) -> Type:
 def _transpose(x: Type, *, perm: Any) -> Type:
     operand_type, order = array(x), plain(perm)
     if sorted(order) != list(range(operand_type.rank)):
-        raise TypeProblem(f"perm={list(order)} is no order of the {operand_type.rank} dimensions of {operand_type}")
+        raise TypeProblem(f"perm={list(order)} is not an order of the {operand_type.rank} dimensions of {operand_type}")
     return TensorType(operand_type.dtype, [operand_type.dims[dim] for dim in order])
 
 

@@ -17,7 +17,7 @@ GLU = "x w b v c"
 def _product(a: TensorType, b: TensorType, transpose_a: Any, transpose_b: Any) -> tuple[int, int]:
     """The two dimensions of a product; raises TypeProblem."""
     if a.rank < 2 or b.rank < 2 or a.dtype is not b.dtype:
-        raise TypeProblem(f"{a} and {b} are no matrices of one element type")
+        raise TypeProblem(f"{a} and {b} are not matrices of one element type")
     m, k = a.dims[-2:][::-1] if plain(transpose_a) else a.dims[-2:]
     other, n = b.dims[-2:][::-1] if plain(transpose_b) else b.dims[-2:]
     if k != other:

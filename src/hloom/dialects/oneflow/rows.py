@@ -109,7 +109,7 @@ def data_type(number: Any) -> DType:
     """The element type of OneFlow's number; raises TypeProblem."""
     result = DATA_TYPES.get(plain(number))
     if result is None:
-        raise TypeProblem(f"{plain(number)} is no data type that can be computed with")
+        raise TypeProblem(f"{plain(number)} is not data type that can be computed with")
     return result
 
 
@@ -117,5 +117,5 @@ def axis_in(axis: Any, array_type: TensorType, what: str = "axis") -> int:
     """An axis, negative ones counted from the end; raises TypeProblem."""
     result = plain(axis)
     if not -array_type.rank <= result < array_type.rank:
-        raise TypeProblem(f"{what}={result} is none of the {array_type.rank} dimensions of {array_type}")
+        raise TypeProblem(f"{what}={result} is not one of the {array_type.rank} dimensions of {array_type}")
     return result % array_type.rank

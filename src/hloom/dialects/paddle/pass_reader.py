@@ -235,7 +235,7 @@ class _Reader:
             return left
         operator = OPERATIONS.get(PADDLE["PassDesc"].OperationType.Name(message.operation.type))
         if operator is None:
-            raise RuleError("Size is no operation of two values")
+            raise RuleError("Size is not an operation of two values")
         return Expression(operator, left, self.right_side(message.operation, "attr", "value"))
 
     def right_side(self, message: Any, attribute: str, value: str) -> Expression:

@@ -281,7 +281,7 @@ class OpHelper:
             value = value[0]
         if not isinstance(value, VarHelper):
             hint = "build patterns of PassDesc.OP; functions of paddle itself cannot be traced here"
-            raise RuleError(f"{value!r} is given as {slot} of {self._type} and is no variable", hint=hint)
+            raise RuleError(f"{value!r} is given as {slot} of {self._type} and is not a variable", hint=hint)
         return value
 
     def Attr(self, name: str) -> AttrHelper:  # noqa: N802

@@ -172,7 +172,7 @@ class _Writer:
         sizes = [-1 if size is None else size for size in shape]
         if None in shape:
             self.problem(
-                f"{name} may have any size where its shape {sizes} says -1: to Paddle's runtime -1 is no wildcard, "
+                f"{name} may have any size where its shape {sizes} says -1: to Paddle's runtime -1 is not a wildcard, "
                 "it matches only a size of -1"
             )
         condition = self.message.var_attr_conditions.add()
@@ -183,7 +183,7 @@ class _Writer:
     def write_term(self, index: int, term: OperationTerm) -> None:
         opcode, *others = term.opcodes
         if others or not opcode.startswith(PREFIX):
-            raise RuleError(f"{' or '.join(term.opcodes)} is no op of Paddle's")
+            raise RuleError(f"{' or '.join(term.opcodes)} is not an op of Paddle's")
         flags = [name for name in ("shared", "commutative", "optional") if getattr(term, name)]
         if flags:
             raise RuleError(f"{term.name} is {flags[0]}, which a MultiPassDesc cannot say")
@@ -303,7 +303,7 @@ class _Writer:
     def write_condition(self, test: Expression) -> None:
         text = self.shown(test)
         if test.operator not in _CONDITIONS:
-            raise RuleError(f"the condition '{text}' is no comparison, which is all that a MultiPassDesc can hold")
+            raise RuleError(f"the condition '{text}' is not a comparison, which is all that a MultiPassDesc can hold")
         left, right = test.arguments
         if self.write_unlisted(test):
             return

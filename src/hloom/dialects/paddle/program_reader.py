@@ -67,7 +67,7 @@ def read_program(data: bytes | str | Path) -> Module:
 
     Variables that are read before anything writes them are parameters. The output is a tuple of the values that
     nothing reads, and of the variables that outlive the program. Blocks but the first stay as they are. Raises
-    HloomError for bytes that are no ProgramDesc.
+    HloomError for bytes that are not ProgramDesc.
     """
     name = "program" if isinstance(data, bytes) else str(data)
     message = parsed("ProgramDesc", data if isinstance(data, bytes) else read_limited(data, PROGRAM_BYTES), name)
@@ -84,7 +84,7 @@ def read_program(data: bytes | str | Path) -> Module:
 
 
 def type_of_variable(message: Any) -> Type:
-    """The type of what a VarDesc describes; `opaque[]` where it is no array."""
+    """The type of what a VarDesc describes; `opaque[]` where it is not an array."""
     if not message.type.HasField("lod_tensor"):
         return OPAQUE
     tensor = message.type.lod_tensor.tensor

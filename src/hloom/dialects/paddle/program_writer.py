@@ -38,7 +38,7 @@ def write_program(module: Module) -> bytes:
     nodes = [node for node in module.entry.nodes if not _is_structure(node)]
     for node in nodes:
         if not (isinstance(node, Parameter) or node.opcode.startswith(PREFIX)):
-            raise Unsupported(f"{node!r} is no op of Paddle's and stands in no ProgramDesc")
+            raise Unsupported(f"{node!r} is not an op of Paddle's and stands in no ProgramDesc")
     names = _Names(module, block, nodes).settled()
     del block.ops[:]
     for node in nodes:

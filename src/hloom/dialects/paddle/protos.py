@@ -101,7 +101,7 @@ def natural_type(value: Any) -> str:
         return "FLOAT"
     if isinstance(value, str):
         return "STRING"
-    raise HloomError(f"{value!r} is no value of an attribute")
+    raise HloomError(f"{value!r} is not a value of an attribute")
 
 
 def converted(value: Any, attribute_type: str) -> Any:
@@ -115,7 +115,7 @@ def converted(value: Any, attribute_type: str) -> Any:
     if element is None:
         return value
     if not fits or (element is int and value != int(value)) or (element is bool and value not in (0, 1)):
-        raise HloomError(f"{value!r} is no value of type {attribute_type}")
+        raise HloomError(f"{value!r} is not a value of type {attribute_type}")
     set_attribute(message, "", element(value), attribute_type)
     return attribute_value(message)
 

@@ -35,7 +35,7 @@ CARRIED = frozenset({*COMMON_TYPES, *_TUNING.split()})
 INPUT_SLOTS, OUTPUT_SLOTS, IN_PLACE = "input_slots", "output_slots", "in_place"
 VARIABLE, VARIABLES, WRITTEN, UNLISTED, IS_TARGET = "variable", "variables", "written", "unlisted", "is_target"
 OURS = (INPUT_SLOTS, OUTPUT_SLOTS, IN_PLACE, VARIABLE, VARIABLES, WRITTEN, UNLISTED, IS_TARGET)
-"""Attributes that are no attributes of the op: its slots, and what a program says that its meaning does not need.
+"""Attributes that are not attributes of the op: its slots, and what a program says that its meaning does not need.
 
 `in_place` are pairs of a result and the operand whose variable it is written to. `variable` is the name of the
 variable that holds a value, `variables` those of an op's several results. `written` is how an op's slots and

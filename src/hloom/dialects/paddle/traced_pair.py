@@ -208,7 +208,7 @@ def write_mappings(message: Any, pattern: Tracing, replacement: Tracing, variabl
             if isinstance(source, Mapped):
                 source = _mapped_attribute(source, pattern)
             elif isinstance(source._obj, OpHelper) and source._obj not in pattern.ops:
-                raise RuleError(f"{source._name} of {source._obj._type} is no attribute of the pattern")
+                raise RuleError(f"{source._name} of {source._obj._type} is not an attribute of the pattern")
             mapping = message.op_attr_maps.add()
             write_attribute(mapping.pattern_attr, source, variables)
             write_attribute(mapping.replace_attr, attribute)
@@ -222,7 +222,7 @@ def _mapped_attribute(mapped: Mapped, pattern: Tracing) -> AttrHelper:
         return AttrHelper(variable, mapped.name, mapped.element_index)
     candidates = [op for op in pattern.ops if op._type == mapped.op]
     if len(candidates) <= mapped.index:
-        raise RuleError(f"the pattern has {len(candidates)} ops '{mapped.op}': there is none of index {mapped.index}")
+        raise RuleError(f"the pattern has {len(candidates)} ops '{mapped.op}': none has index {mapped.index}")
     return AttrHelper(candidates[mapped.index], mapped.name, mapped.element_index)
 
 

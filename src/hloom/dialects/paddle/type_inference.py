@@ -184,7 +184,7 @@ def _concat(slots: Slots, *, axis: int) -> Type:
 def _transpose(slots: Slots, *, axis: Sequence[int]) -> Type:
     x = _one(slots, "X")
     if sorted(axis) != list(range(x.rank)):
-        raise TypeProblem(f"axis={list(axis)} is no order of the dimensions of {x}")
+        raise TypeProblem(f"axis={list(axis)} is not an order of the dimensions of {x}")
     return tensor(x.dtype, [x.dims[dim] for dim in axis])
 
 
@@ -206,7 +206,7 @@ def _reshape(slots: Slots, *, shape: Sequence[int]) -> Type:
 def _cast(slots: Slots, *, out_dtype: int) -> Type:
     element_type = DATA_TYPES.get(out_dtype)
     if element_type is None:
-        raise TypeProblem(f"out_dtype={out_dtype} is no type of numbers")
+        raise TypeProblem(f"out_dtype={out_dtype} is not a type of numbers")
     return tensor(element_type, _one(slots, "X").dims)
 
 
@@ -221,5 +221,5 @@ def _reduce(slots: Slots, *, dim: Sequence[int], keep_dim: bool, reduce_all: boo
 
 def _axis(axis: int, array_type: TensorType) -> int:
     if not -array_type.rank <= axis < array_type.rank:
-        raise TypeProblem(f"{axis} is none of the {array_type.rank} dimensions of {array_type}")
+        raise TypeProblem(f"{axis} is not one of the {array_type.rank} dimensions of {array_type}")
     return axis % array_type.rank

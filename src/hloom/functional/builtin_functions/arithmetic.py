@@ -210,7 +210,7 @@ def _rounded_decimal(interpreter: Interpreter, array: Array, digits: int) -> Any
     above, below = emitter.compare("GT", error, zero), emitter.compare("LT", error, zero)
     decided = emitter.select(above, up, emitter.select(below, down, nearest))
     whole = emitter.select(exact_half, decided, nearest)
-    # XLA multiplies by the inverse of a constant, which rounds twice: the divisor is no constant to it.
+    # XLA multiplies by the inverse of a constant, which rounds twice: the divisor is not a constant to it.
     divisor = emitter.add(scale, emitter.mul(node, zero))
     result = emitter.div(whole, divisor)
     signed = emitter.select(emitter.compare("EQ", result, zero), emitter.mul(node, zero), result)

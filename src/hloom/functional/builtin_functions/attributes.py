@@ -119,7 +119,7 @@ def representation(interpreter: Interpreter, arguments: Arguments, keywords: Key
     interpreter.iterators.refuse_text(value)
     if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, MessageText)):
         return Const(MessageText("<value>"))
-    return Const(repr(interpreter.static(value, "what becomes a text")))
+    return Const(repr(interpreter.static(value, "what becomes text")))
 
 
 @row(str)
@@ -133,4 +133,4 @@ def text(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> 
         return Const(MessageText("<value>"))
     if isinstance(value, Const) and isinstance(value.value, MessageText):
         return value
-    return Const(str(interpreter.static(value, "what becomes a text")))
+    return Const(str(interpreter.static(value, "what becomes text")))

@@ -435,7 +435,7 @@ def _is_disjoint(interpreter: Interpreter, owner: Series, arguments: Arguments, 
 def set_of_view(interpreter: Interpreter, view: Series) -> frozenset[Any]:
     """The set that the keys or the items of a dict are, which must be known now."""
     if view.rule == "values":
-        interpreter.raise_error(TypeError, "the values of a dict are no set")
+        interpreter.raise_error(TypeError, "the values of a dict are not set")
     return frozenset(interpreter.static(view, "what a set of keys and items holds"))
 
 

@@ -31,7 +31,7 @@ def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
 
     A buffer assignment comes as `attachments["buffer_assignment"]`, a BufferAssignmentProto whose locations have their
     instructions' names filled in; a snapshot's values as `attachments["arguments"]` and `["result"]`, Literals,
-    and `["execution_platform"]`. Raises HloomError for bytes that are none of these.
+    and `["execution_platform"]`. Raises HloomError for bytes that are not among these.
     """
     problems: list[str] = []
     for message, unwrap in _READERS:
@@ -45,7 +45,7 @@ def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
             return module
     reason = f"; protobuf says: {problems[0]}" if problems else ""
     raise HloomError(
-        f"{name}: these {len(data)} bytes are no HloModuleProto, HloProto or HloSnapshot",
+        f"{name}: these {len(data)} bytes are not HloModuleProto, HloProto or HloSnapshot",
         hint=f"HLO text is read by hloom.hlo.parse; compressed files must be decompressed first{reason}",
     )
 

@@ -210,7 +210,7 @@ class InstructionReader:
 
     def _unknown_op(self, opcode: str) -> Op:
         if not _OPCODE.fullmatch(opcode):
-            raise HloomError(f"{opcode!r} is no opcode")
+            raise HloomError(f"{opcode!r} is not an opcode")
         self.losses.setdefault(f"the meaning of opcode {opcode}")
         return self._unknown.setdefault(opcode, unknown_op(opcode))
 
@@ -325,7 +325,7 @@ class InstructionReader:
             if value is None:
                 continue
             if choices and value not in choices:
-                raise HloomError(f"attribute {name} is {value!r}, which is none of {', '.join(choices)}")
+                raise HloomError(f"attribute {name} is {value!r}, which is not one of {', '.join(choices)}")
             values[name] = value
         if not present <= known:
             self._note_dropped(op.name, proto, known)

@@ -41,7 +41,7 @@ def encoded_metadata(values: Mapping[str, str | int]) -> bytes:
 
 
 def read_metadata(proto: Any, payloads: Sequence[bytes] = ()) -> Metadata:
-    """OpMetadata as metadata, its payload looked up; HloomError where there is none of that number."""
+    """OpMetadata as metadata, its payload looked up; HloomError where there is not one of that number."""
     values = {field.name: value for field, value in proto.ListFields() if field.name in _SIMPLE}
     if proto.profile_type:
         values["profile_type"] = tuple(proto.profile_type)

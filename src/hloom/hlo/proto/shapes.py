@@ -216,7 +216,7 @@ def read_shape(proto: Any, depth: int = 0) -> Type:
     if name == "tuple":
         return TupleType(elements)
     if name != "buffer" or len(elements) != 1:
-        raise HloomError(f"a shape has the element type {name.upper()}, which is no type that hloom knows")
+        raise HloomError(f"a shape has the element type {name.upper()}, which is not a type that hloom knows")
     return BufferType(elements[0])
 
 
@@ -269,7 +269,7 @@ _MOST_LAYOUTS = 1024
 def _read_layout(proto: Any, rank: int) -> Layout:
     order = tuple(proto.minor_to_major)
     if sorted(order) != list(range(rank)):
-        raise HloomError(f"layout {{{','.join(map(str, order))}}} is no permutation of {rank} dimensions")
+        raise HloomError(f"layout {{{','.join(map(str, order))}}} is not a permutation of {rank} dimensions")
     return Layout(
         order,
         tiles=tuple(tuple(COMBINED if size == NO_SIZE else size for size in tile.dimensions) for tile in proto.tiles),

@@ -64,7 +64,7 @@ def _combined(build: Builder, node: Apply, *, widens: bool) -> Node | None:
         return None if widens else _combined_slices(build, node)
     left, right = (_looked_through(operand, node.opcode) for operand in node.inputs)
     if left is None or right is None:
-        return build.decline("an operand is no all-reduce that only this uses")
+        return build.decline("an operand is not an all-reduce that only this uses")
     has_converts = any(step.opcode == "convert" for steps, _ in (left, right) for step in steps)
     if has_converts != widens:
         return build.decline("the element type changes on the way" if has_converts else "no element type changes")
@@ -380,7 +380,7 @@ def slice_of_all_reduce(build: Builder, node: Apply) -> Node | None:
         return build.decline("there is no all-reduce that only this uses")
     source, sliced, part = tensor_type(reduced), tensor_type(whole), tensor_type(node)
     if source is None or sliced is None or part is None or not source.is_static or binding(reduced):
-        return build.decline("it is no all-reduce of one array that may move")
+        return build.decline("it is not an all-reduce of one array that may move")
     cut = [dim for dim, (size, kept) in enumerate(zip(sliced.dims, part.dims, strict=True)) if size != kept]
     groups = participants(reduced)
     if len(cut) != 1 or groups is None or len(groups[0]) < 2:

@@ -68,7 +68,7 @@ def plain_beside_search(build: Builder, node: Apply) -> Node | None:
 
 
 def _broadcast_scalar(build: Builder, scalar: Node, value_type: Type) -> Node:
-    assert isinstance(value_type, TensorType), f"{value_type} is no array"
+    assert isinstance(value_type, TensorType), f"{value_type} is not an array"
     return build.broadcast(scalar, value_type.with_layout(None)) if value_type.rank else scalar
 
 

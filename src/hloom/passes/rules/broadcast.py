@@ -141,7 +141,7 @@ def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     for operand in node.inputs:
         wide, way = tensor_type(operand), _broadcast_way(operand)
         if way is None or wide is None or wide.dims != array_type.dims:
-            return build.decline("an operand is no broadcast")
+            return build.decline("an operand is not a broadcast")
         if not way[0]:
             continue
         if shape and (shape, dimensions) != way:
@@ -153,7 +153,7 @@ def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
 
 
 def _broadcast_way(operand: Node) -> tuple[Dimensions, Dimensions] | None:
-    """The dimensions that a broadcast is of, and where they are in the result; None for what is no broadcast.
+    """The dimensions that a broadcast is of, and where they are in the result; None for what is not a broadcast.
 
     An iota is one of the numbers along its dimension, where there are further elements.
     """

@@ -170,7 +170,7 @@ def select_of_branches(build: Builder, node: Apply) -> Node | None:
     """
     branches, chooser = branches_of(node), tensor_type(node.inputs[0])
     if len(branches) != 2 or chooser is None or chooser.dtype.name != "pred" or has_control_dependencies(node):
-        return build.decline("the choice is no predicate, or control dependencies name it")
+        return build.decline("the choice is not a predicate, or control dependencies name it")
     if not all(_is_plain(inner) for branch in branches for inner in branch.nodes) or node.type is None:
         return build.decline("a branch has an effect")
     is_embedded = any(caller.opcode not in _CHOOSING for caller in node.graph.callers)
@@ -240,7 +240,7 @@ def copied_branch(
     mapping: dict[Any, Any] = {}
     wanted = live_nodes(graph, results, left_out)
     nodes = [node for node in graph.nodes if node in wanted or isinstance(node, Parameter)]
-    made.copy_nodes(graph.parameters, mapping)  # which are no nodes that the builder may take out again
+    made.copy_nodes(graph.parameters, mapping)  # which are not nodes that the builder may take out again
     build.copy_nodes(nodes, mapping, made)
     return made, mapping
 

@@ -466,7 +466,7 @@ def _evaluated_on_scalars(build: Builder, node: Apply, operands: list[Value]) ->
 def _constant(build: Builder, value: Value, value_type: Type | None) -> Node:
     """A constant, with its layout; of a tuple, a tuple of constants, as XLA's own passes have it."""
     if isinstance(value_type, TupleType):
-        assert isinstance(value, tuple), f"{value!r} is no tuple"
+        assert isinstance(value, tuple), f"{value!r} is not a tuple"
         parts = zip(value, value_type.elements, strict=True)
         return build.op("tuple", *[_constant(build, element, part) for element, part in parts])
     assert isinstance(value_type, TensorType), f"a constant cannot be a {value_type}"

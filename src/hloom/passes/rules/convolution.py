@@ -229,7 +229,7 @@ def _convolution(
 ) -> Node:
     """The same result by a convolution of other operands; `exchanged` where they have changed places."""
     result = like.type
-    assert isinstance(result, TensorType), f"{like!r} is no array"
+    assert isinstance(result, TensorType), f"{like!r} is not an array"
     row = like.op.attributes
     attributes = {name: value for name, value in like.attributes.items() if name in row and not row[name].carried}
     attributes |= {"window": window, "dim_labels": dim_labels or like.attributes["dim_labels"]}

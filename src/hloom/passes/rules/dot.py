@@ -62,7 +62,7 @@ def integer_outer_product(build: Builder, node: Apply) -> Node | None:
     """
     result = tensor_type(node)
     if result is None or not result.dtype.is_integer:
-        return build.decline("it is no product of integers")
+        return build.decline("it is not a product of integers")
     return outer_product(build, node)
 
 
@@ -186,7 +186,7 @@ def _renumber(dims: tuple[int, ...], where: dict[int, int]) -> tuple[int, ...]:
 def _untransposed(operand: Node, batch: tuple[int, ...], contracting: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
     """What a transpose reads and where its dimensions come from; the operand itself where it must stay."""
     node_type = operand.type
-    assert isinstance(node_type, TensorType), f"{operand!r} is no array"
+    assert isinstance(node_type, TensorType), f"{operand!r} is not an array"
     same = operand, tuple(range(node_type.rank))
     if operand.opcode != "transpose" or tensor_type(operand.inputs[0]) is None:
         return same
@@ -254,7 +254,7 @@ def make_dot(build: Builder, like: Apply, lhs: Node, rhs: Node, numbers: DotNumb
 def to_batch_major(build: Builder, operand: Node, batch: Sequence[int], contracting: Sequence[int]) -> Node:
     """An operand with its batch dimensions first and its contracting ones last."""
     node_type = operand.type
-    assert isinstance(node_type, TensorType), f"{operand!r} is no array"
+    assert isinstance(node_type, TensorType), f"{operand!r} is not an array"
     return build.transpose(operand, [*batch, *free_dims(node_type.rank, batch, contracting), *contracting])
 
 

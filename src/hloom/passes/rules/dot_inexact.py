@@ -169,7 +169,7 @@ def dot_of_looked_up_row(build: Builder, node: Apply) -> Node | None:
         if side:
             start = (start[1], start[0])
         return build.op("dynamic-slice", table, *start, dynamic_slice_sizes=types[2].dims)
-    return build.decline("it is no row of a constant times a constant")
+    return build.decline("it is not a row of a constant times a constant")
 
 
 @DOT_INEXACT.rewrites("dot", benefit=2, depth=2, requires=all_operands("transpose"))
@@ -186,7 +186,7 @@ def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
         return None
     paired = numbers.lhs_contracting, numbers.rhs_contracting
     if paired != ((rank - 1,), (rank - 2,)) or sorted(numbers.lhs_batch) != list(range(rank - 2)):
-        return build.decline("it is no batch of plain matrix products")
+        return build.decline("it is not a batch of plain matrix products")
     if order[rank - 2 :] == (rank - 2, rank - 1):
         product = make_dot(build, node, lhs.inputs[0], rhs.inputs[0], numbers)
     elif order[rank - 2 :] == (rank - 1, rank - 2):

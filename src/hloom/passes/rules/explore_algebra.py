@@ -40,7 +40,7 @@ def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
                 pair = (_one(build, node), product.inputs[1 - at])
                 factor = build.op(node.opcode, *(pair if side == 0 else reversed(pair)))
                 return build.op("multiply", term, factor)
-    return build.decline("it is no sum of a term and its multiple")
+    return build.decline("it is not a sum of a term and its multiple")
 
 
 @EXPLORE_ALGEBRA.rewrites("add", "subtract")
@@ -48,7 +48,7 @@ def sum_of_transforms(build: Builder, node: Apply) -> Node | None:
     """fft(x) + fft(y) -> fft(x + y), for transforms of one type and length; the same for differences"""
     one, other = node.inputs
     if one.opcode != "fft" or other.opcode != "fft" or not isinstance(one, Apply):
-        return build.decline("it is no sum of two Fourier transforms")
+        return build.decline("it is not a sum of two Fourier transforms")
     if one.attributes != other.attributes or one.inputs[0].type != other.inputs[0].type:
         return build.decline("the transforms are of two types or lengths")
     total = build.op(node.opcode, one.inputs[0], other.inputs[0])
@@ -85,7 +85,7 @@ def product_of_conjugates(build: Builder, node: Apply) -> Node | None:
             squares = _difference_of_squares(build, first, second)
             if squares is not None:
                 return build.op("multiply", value, squares)
-    return build.decline("it is no product of a sum and a difference of the same")
+    return build.decline("it is not a product of a sum and a difference of the same")
 
 
 def _difference_of_squares(build: Builder, one: Node, other: Node) -> Node | None:
@@ -110,7 +110,7 @@ def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
     outer, inverse = ("divide", "multiply") if node.opcode == "divide" else ("subtract", "add")
     first, second = node.inputs
     if second.opcode not in (outer, inverse) or not _is_float(node):
-        return build.decline("what is taken away or divided by is no chain")
+        return build.decline("what is taken away or divided by is not a chain")
     value, spread = second.inputs
     if value.opcode == "broadcast" and second.opcode == inverse:
         value, spread = spread, value
@@ -139,7 +139,7 @@ def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
     """negate(x * broadcast(y)) -> x * broadcast(negate(y)); so for quotients"""
     product = node.inputs[0]
     if product.opcode not in ("multiply", "divide") or not isinstance(product, Apply) or not _is_float(node):
-        return build.decline("it is no negated product")
+        return build.decline("it is not a negated product")
     for side in (0, 1):
         spread = product.inputs[side]
         if spread.opcode == "broadcast":
@@ -155,7 +155,7 @@ def negation_of_difference(build: Builder, node: Apply) -> Node | None:
     """negate(x - y) -> y - x: of equal numbers the zeros' signs differ"""
     difference = node.inputs[0]
     if difference.opcode != "subtract" or not _is_float(node):
-        return build.decline("it is no negated difference")
+        return build.decline("it is not a negated difference")
     return build.op("subtract", *reversed(difference.inputs))
 
 
@@ -204,7 +204,7 @@ def logistic_of_exponential(build: Builder, node: Apply) -> Node | None:
     """1 / (1 + exponential(negate(x))) -> logistic(x)"""
     one, total = node.inputs
     if not is_splat(one, 1) or total.opcode != "add" or not _is_float(node):
-        return build.decline("it is no reciprocal of a sum")
+        return build.decline("it is not a reciprocal of a sum")
     for exponential, other in _orders(total):
         if exponential.opcode == "exponential" and is_splat(other, 1):
             negated = exponential.inputs[0]

@@ -161,7 +161,7 @@ def sum_of_dots_joined(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) + dot(c, d) -> dot(concatenate(a, c), concatenate(b, d)), joined along what is contracted"""
     first, second = node.inputs
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or {first.opcode, second.opcode} != {"dot"}:
-        return build.decline("it is no sum of two products")
+        return build.decline("it is not a sum of two products")
     types, other_types = static_operands(first), static_operands(second)
     if types is None or other_types is None or first is second or first.attributes != second.attributes:
         return build.decline("the products are not alike")
@@ -184,7 +184,7 @@ def dot_of_concatenations(build: Builder, node: Apply) -> Node | None:
     """dot(concatenate(a, c), concatenate(b, d)) -> dot(a, b) + dot(c, d), joined along what is contracted"""
     numbers = numbers_of(node)
     if static_operands(node) is None or not _is_float(node) or len(numbers.lhs_contracting) != 1:
-        return build.decline("it is no product of floating-point numbers over one dimension")
+        return build.decline("it is not a product of floating-point numbers over one dimension")
     return _sum_of_parts(build, node, numbers.lhs_contracting, numbers.rhs_contracting)
 
 
@@ -218,7 +218,7 @@ def sum_of_convolutions_joined(build: Builder, node: Apply) -> Node | None:
     """convolution(a, w) + convolution(b, v) -> convolution(concatenate(a, b), concatenate(w, v)), along features"""
     first, second = node.inputs
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or {first.opcode, second.opcode} != {"convolution"}:
-        return build.decline("it is no sum of two convolutions")
+        return build.decline("it is not a sum of two convolutions")
     if first is second or first.attributes != second.attributes or not _is_float(node):
         return build.decline("the convolutions are not alike")
     if {first.attribute("feature_group_count"), first.attribute("batch_group_count")} != {1}:

@@ -39,7 +39,7 @@ def factor_into_kernel(build: Builder, node: Apply) -> Node | None:
         spread = build.op("broadcast", factor.inputs[0], type=kernel.with_layout(None), dimensions=mapped)
         scaled = build.op(node.opcode, convolution.inputs[1], spread)
         return build.like(convolution, convolution.inputs[0], scaled, type=static_type(convolution))
-    return build.decline("it is no product of a convolution and a factor of each feature")
+    return build.decline("it is not a product of a convolution and a factor of each feature")
 
 
 @EXPLORE_CONVOLUTION.rewrites("convolution")
@@ -90,7 +90,7 @@ def sum_of_convolutions(build: Builder, node: Apply) -> Node | None:
     """convolution(x, w) + convolution(x, v) -> convolution(x, w + v); so for two images under one kernel"""
     first, second = node.inputs
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or first.opcode != "convolution":
-        return build.decline("it is no sum of convolutions")
+        return build.decline("it is not a sum of convolutions")
     if second.opcode != "convolution" or first.attributes != second.attributes or first.inputs[0].type is None:
         return build.decline("the convolutions are not alike")
     for side in (0, 1):
@@ -107,7 +107,7 @@ def sum_of_convolutions_of_two_sizes(build: Builder, node: Apply) -> Node | None
     """convolution(x, w) + convolution(x, v) -> convolution(x, w + pad(v, 0)), where the kernel v is the smaller one"""
     first, second = node.inputs
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or {first.opcode, second.opcode} != {"convolution"}:
-        return build.decline("it is no sum of convolutions")
+        return build.decline("it is not a sum of convolutions")
     if first.inputs[0] is not second.inputs[0] or _element(first.inputs[1]) is not _element(node):
         return build.decline("the convolutions are not of one image")
     for smaller, larger in ((second, first), (first, second)):
@@ -148,7 +148,7 @@ def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
     """slice(convolution(x, w)) -> convolution(slice(x), slice(w)), of images and of features"""
     convolution = node.inputs[0]
     if not isinstance(convolution, Apply) or convolution.opcode != "convolution" or _has_groups(convolution):
-        return build.decline("it is no slice of a convolution without groups")
+        return build.decline("it is not a slice of a convolution without groups")
     labels: ConvolutionDimensions = convolution.attributes["dim_labels"]
     parts, result = node.attributes["slice"], static_type(convolution)
     if any(parts[dim] != SliceDimension(0, result.dims[dim], 1) for dim in labels.spatial(labels.output)):

@@ -36,7 +36,7 @@ def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
     """The product whose inner product is of the other pair, for an inner one on a side."""
     inner = node.inputs[side]
     if not isinstance(inner, Apply) or inner.opcode != "dot":
-        return build.decline("the operand is no product")
+        return build.decline("the operand is not a product")
     types, inner_types = static_operands(node), static_operands(inner)
     if types is None or inner_types is None or not _is_float(node):
         return build.decline("the products are not of floating-point numbers")
@@ -86,7 +86,7 @@ def factor_before_dot(build: Builder, node: Apply) -> Node | None:
             made = _scaled_operand(build, node, dot, factor, operand, types)
             if made is not None:
                 return made
-    return build.decline("it is no product of a dot and a broadcast of what one operand has")
+    return build.decline("it is not a product of a dot and a broadcast of what one operand has")
 
 
 @EXPLORE_DOT.rewrites("multiply", "divide")
@@ -100,7 +100,7 @@ def factor_before_second_operand(build: Builder, node: Apply) -> Node | None:
         made = None if types is None or not _is_float(dot) else _scaled_operand(build, node, dot, factor, 1, types)
         if made is not None:
             return made
-    return build.decline("it is no product of a dot and a broadcast of what its second operand has")
+    return build.decline("it is not a product of a dot and a broadcast of what its second operand has")
 
 
 def _scaled_operand(
@@ -164,7 +164,7 @@ def sum_of_dots(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) + dot(a, c) -> dot(a, b + c); dot(a, c) + dot(b, c) -> dot(a + b, c)"""
     first, second = node.inputs
     if not (isinstance(first, Apply) and isinstance(second, Apply) and _is_plain_dot(first) and _is_plain_dot(second)):
-        return build.decline("it is no sum of two products")
+        return build.decline("it is not a sum of two products")
     if numbers_of(first) != numbers_of(second) or not _is_float(first):
         return build.decline("the products are over other dimensions, or not of floating-point numbers")
     for side in (0, 1):
@@ -180,10 +180,10 @@ def sum_of_dots(build: Builder, node: Apply) -> Node | None:
 def sum_of_dot(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(dot(a, b)) -> dot(reduce_sum(a), b), over dimensions of a alone, or of b alone"""
     if len(node.inputs) != 2 or combiner_of(next(iter(node.called_graphs), None)) != "add":
-        return build.decline("it is no sum")
+        return build.decline("it is not a sum")
     dot, start = node.inputs
     if not _is_plain_dot(dot) or not may_be_reduction_identity("add", start) or not _is_float(dot):
-        return build.decline("it is no sum of a product's elements")
+        return build.decline("it is not a sum of a product's elements")
     assert isinstance(dot, Apply)
     types, numbers = static_operands(dot), numbers_of(dot)
     if types is None:
@@ -281,7 +281,7 @@ def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
     """reshape(dot(a, b)) -> dot(a, reshape(b)), where it joins or splits dimensions of b alone, or of a alone"""
     dot, result = node.inputs[0], tensor_type(node)
     if result is None or not _is_plain_dot(dot) or not result.element_count:
-        return build.decline("it is no reshape of a product")
+        return build.decline("it is not a reshape of a product")
     assert isinstance(dot, Apply)
     types, numbers = static_operands(dot), numbers_of(dot)
     if types is None:
@@ -353,7 +353,7 @@ def product_of_broadcasts_as_dot(build: Builder, node: Apply) -> Node | None:
     """
     result = tensor_type(node)
     if result is None or any(operand.opcode != "broadcast" for operand in node.inputs) or not _is_float(node):
-        return build.decline("it is no product of two broadcasts of floating-point numbers")
+        return build.decline("it is not a product of two broadcasts of floating-point numbers")
     sources = [operand.inputs[0] for operand in node.inputs]
     dims = [broadcast_dims(operand) for operand in node.inputs]
     batch = tuple(dim for dim in dims[0] if dim in dims[1])
@@ -413,7 +413,7 @@ def slice_of_dot(build: Builder, node: Apply) -> Node | None:
     """slice(dot(a, b)) -> dot(slice(a), slice(b))"""
     dot = node.inputs[0]
     if not _is_plain_dot(dot):
-        return build.decline("it is no slice of a product")
+        return build.decline("it is not a slice of a product")
     assert isinstance(dot, Apply)
     types, numbers = static_operands(dot), numbers_of(dot)
     if types is None:

@@ -56,11 +56,11 @@ def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
     inner, second = node.inputs
     family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
     if inner.opcode not in family or second.opcode != "broadcast" or not _is_float(node):
-        return build.decline("it is no chain with a broadcast at its end")
+        return build.decline("it is not a chain with a broadcast at its end")
     value, first = inner.inputs
     if first.opcode != "broadcast":
         if inner.opcode != family[0] or value.opcode != "broadcast":
-            return build.decline("it is no chain of two broadcasts")
+            return build.decline("it is not a chain of two broadcasts")
         value, first = first, value
     if value.opcode == "broadcast":
         return None
@@ -75,7 +75,7 @@ def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
     inner, other = node.inputs
     family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
     if inner.opcode not in family or other.opcode == "broadcast" or not _is_float(node):
-        return build.decline("it is no chain with a broadcast within")
+        return build.decline("it is not a chain with a broadcast within")
     value, factor = inner.inputs
     if factor.opcode != "broadcast" or value.opcode == "broadcast":
         return build.decline("the inner one has no broadcast")
@@ -91,7 +91,7 @@ def regrouped_bounds(build: Builder, node: Apply) -> Node | None:
         for value, bound in (inner.inputs, reversed(inner.inputs)):
             if bound.opcode == "broadcast" and value.opcode != "broadcast":
                 return build.op(node.opcode, value, _of_two_broadcasts(build, node.opcode, bound, outer))
-    return build.decline("it is no chain of two broadcasts")
+    return build.decline("it is not a chain of two broadcasts")
 
 
 @EXPLORE_ELEMENTWISE.rewrites("clamp")
@@ -132,7 +132,7 @@ def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
             continue
         scaled = build.op(node.opcode, product, factor)
         return build.op(shifted.opcode, scaled, _of_two_broadcasts(build, node.opcode, shift, factor))
-    return build.decline("it is no product with a shift that is scaled")
+    return build.decline("it is not a product with a shift that is scaled")
 
 
 @EXPLORE_ELEMENTWISE.rewrites("sqrt", "rsqrt")
@@ -140,7 +140,7 @@ def factor_out_of_root(build: Builder, node: Apply) -> Node | None:
     """sqrt(x * broadcast(y)) -> sqrt(x) * broadcast(sqrt(y)), where y is a number above 0"""
     inner = node.inputs[0]
     if inner.opcode not in MULTIPLICATIVE or not _is_float(node):
-        return build.decline("it is no root of a product")
+        return build.decline("it is not a root of a product")
     value, factor = inner.inputs
     number = splat_of(factor)
     if factor.opcode != "broadcast" or number is None or not number.item() > 0:
@@ -154,7 +154,7 @@ def factor_of_both_terms(build: Builder, node: Apply) -> Node | None:
     """a * c + b * c -> (a + b) * c; a / c + b / c -> (a + b) / c"""
     first, second = node.inputs
     if first.opcode != second.opcode or first.opcode not in MULTIPLICATIVE or not _is_float(node):
-        return build.decline("it is no sum of two products")
+        return build.decline("it is not a sum of two products")
     for at in (1, 0) if first.opcode == "multiply" else (1,):
         for other in (1, 0) if first.opcode == "multiply" else (1,):
             if first.inputs[at] is second.inputs[other]:
@@ -189,13 +189,13 @@ def _moved(build: Builder, node: Apply, operand: Node, wanted: TensorType) -> No
 
 @EXPLORE_ELEMENTWISE.rewrites("reshape")
 def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
-    """reshape(f(x, broadcast(y))) -> f(reshape(x), reshape(broadcast(y))), for at most one operand that is no broadcast
+    """reshape(f(x, broadcast(y))) -> f(reshape(x), reshape(broadcast(y))), if at most one operand is not a broadcast
 
     A product's own dimensions may then be split before it; of a broadcast, less is reshaped.
     """
     inner = node.inputs[0]
     if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply) or tensor_type(node) is None:
-        return build.decline("it is no reshape of an elementwise op")
+        return build.decline("it is not a reshape of an elementwise op")
     if sum(operand.opcode != "broadcast" for operand in inner.inputs) > 1:
         return build.decline("more than one operand would be reshaped")
     dims = static_type(node).dims
@@ -216,11 +216,11 @@ def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """gather(f(x), rows) -> f(gather(x, rows)), for an op of one operand or with a broadcast scalar"""
     inner = node.inputs[0]
     if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply):
-        return build.decline("it is no gather from an elementwise op")
+        return build.decline("it is not a gather from an elementwise op")
     wanted = tensor_type(node)
     scalars = [operand for operand in inner.inputs if operand.opcode == "broadcast" and not broadcast_dims(operand)]
     if wanted is None or len(inner.inputs) - len(scalars) != 1:
-        return build.decline("the op has two operands that are no scalars")
+        return build.decline("the op has two operands that are not scalars")
     operands: list[Node] = []
     for operand in inner.inputs:
         own = tensor_type(operand)
@@ -239,7 +239,7 @@ def sum_of_products(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(x * broadcast(y)) -> reduce_sum(x) * y, where y has no dimension that is summed"""
     inner, over = _summed(node)
     if inner is None or inner.opcode not in MULTIPLICATIVE:
-        return build.decline("it is no sum of products")
+        return build.decline("it is not a sum of products")
     for at in (1, 0) if inner.opcode == "multiply" else (1,):
         factor, value = inner.inputs[at], inner.inputs[1 - at]
         if factor.opcode != "broadcast" or value.opcode == "broadcast" or set(broadcast_dims(factor)) & set(over):
@@ -255,7 +255,7 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
     inner, over = _summed(node)
     result = tensor_type(node)
     if inner is None or inner.opcode != "multiply" or result is None or tuple(result.dims) != _without(inner, over):
-        return build.decline("it is no sum of products")
+        return build.decline("it is not a sum of products")
     operands: list[Node] = []
     dims_of: list[tuple[int, ...]] = []
     for operand in inner.inputs:
@@ -282,7 +282,7 @@ def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
     sources = {operand.inputs[0].type for operand in node.inputs if operand.opcode == "reshape"}
     shapes = {source.dims for source in sources if isinstance(source, TensorType)}
     if len(shapes) != 1 or tensor_type(node) is None:
-        return build.decline("the operands are no reshapes of one shape")
+        return build.decline("the operands are not reshapes of one shape")
     [dims] = shapes
     operands: list[Node] = []
     for operand in node.inputs:
@@ -351,7 +351,7 @@ def sum_of_sums(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(x + y) -> reduce_sum(x) + reduce_sum(y), where one is a broadcast or a sum is there already"""
     inner, _ = _summed(node)
     if inner is None or inner.opcode not in ADDITIVE:
-        return build.decline("it is no sum of sums")
+        return build.decline("it is not a sum of sums")
     if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.inputs):
         return build.decline("neither is a broadcast or a product")
     totals = [build.like(node, operand, node.inputs[1], type=static_type(node)) for operand in inner.inputs]

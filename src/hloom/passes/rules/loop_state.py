@@ -112,7 +112,7 @@ class _StateGraph:
         self, build: Builder, old: Graph, kept: Sequence[int], same: Mapping[int, int], constants: Mapping[int, Node]
     ) -> None:
         if old.output is None or old.missing or old.module.has_closures or len(old.parameters) != 1:
-            raise TypeProblem(f"graph {old.name} is no function of one state")
+            raise TypeProblem(f"graph {old.name} is not a function of one state")
         self.build, self.old, self.kept, self.same, self.constants = build, old, kept, same, constants
         self.state = old.parameters[0]
         self.element_types = elements_of(self.state.type) or ()

@@ -50,7 +50,7 @@ def reduce_as_reshape(build: Builder, node: Apply) -> Node | None:
         values.append(build.reshape(source, result.with_layout(None)))
     outer = reduction_of(node)
     if outer is not None and not may_be_reduction_identity(outer.combiner, outer.start):
-        return build.decline("the start is no identity of the computation")
+        return build.decline("the start is not an identity of the computation")
     return build.op("tuple", *values) if isinstance(node.type, TupleType) else values[0]
 
 
@@ -89,7 +89,7 @@ def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     if not same_reduction(outer.graph, inner.graph) or not same_constant(outer.start, inner.start):
         return None
     if not may_be_reduction_identity(outer.combiner, outer.start):
-        return build.decline("the start is no identity of the computation")
+        return build.decline("the start is not an identity of the computation")
     return merged_reduces(build, outer, inner)
 
 
@@ -100,7 +100,7 @@ def sum_of_concatenate(build: Builder, node: Apply) -> Node | None:
     if outer is None or not outer.combiner or not concatenates_reduced_dim(outer):
         return None
     if not may_be_reduction_identity(outer.combiner, outer.start):
-        return build.decline("the start is no identity of the computation")
+        return build.decline("the start is not an identity of the computation")
     return combined_reduces(build, outer)
 
 

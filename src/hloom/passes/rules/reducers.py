@@ -79,7 +79,7 @@ def same_constant(one: Node, other: Node) -> bool:
 def combine(build: Builder, opcode: str, value: Node, start: Node) -> Node:
     """An array combined with a scalar in every element."""
     node_type = value.type
-    assert isinstance(node_type, TensorType), f"{value!r} is no array"
+    assert isinstance(node_type, TensorType), f"{value!r} is not an array"
     spread = build.broadcast(start, node_type.with_layout(None)) if node_type.rank else start
     return build.op(opcode, value, spread)
 

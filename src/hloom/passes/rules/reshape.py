@@ -276,7 +276,7 @@ def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
 
 
 def _dims(node: Node) -> tuple[int, ...]:
-    assert isinstance(node.type, TensorType), f"{node!r} is no array"
+    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type.dims
 
 

@@ -138,7 +138,7 @@ def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
         return build.decline("it takes other than neighbouring rows")
     limits = _leading(source.dims, array_type.element_count)
     if limits is None:
-        return build.decline("the rows are no whole rows of what is reshaped")
+        return build.decline("the rows are not whole rows of what is reshaped")
     start, within = divmod(parts[0].start * math.prod(array_type.dims[1:]), math.prod(source.dims[1:]))
     if within or (start and tuple(limits[1:]) != source.dims[1:]):
         return build.decline("the rows begin within a row of what is reshaped")

@@ -33,7 +33,7 @@ def _sliced(build: Builder, node: Apply) -> Node | None:
         return build.decline("something else uses what is sliced")
     types = [tensor_type(operand) for operand in inner.inputs]
     if any(operand is None or (operand.rank and operand.dims != array_type.dims) for operand in types):
-        return build.decline("an operand is no array of these dimensions")
+        return build.decline("an operand is not an array of these dimensions")
     if has_control_dependencies(inner) or "sharding" in inner.attributes or not is_row_major(array_type):
         return build.decline("control dependencies, a sharding or a layout bind it")
     parts: list[Node] = []

@@ -30,7 +30,7 @@ def dot_of_transposed_matrices(build: Builder, node: Apply) -> Node | None:
         (node.inputs[1], numbers.rhs_batch, numbers.rhs_contracting),
     )
     if not all(_is_matrix(*side) for side in sides):
-        return build.decline("it is no product of matrices")
+        return build.decline("it is not a product of matrices")
     left, right = (_order(operand, batch) for operand, batch, _ in sides)
     if left is None and right is None:
         return build.decline("no rows and columns are exchanged")

@@ -105,7 +105,7 @@ def combined(build: Builder, opcode: str, left: Node, right: Node) -> Node:
 def number_like(build: Builder, node: Node, value: complex) -> Node:
     """This number in every element of an array like a node: a scalar constant and its broadcast."""
     array_type = tensor_type(node)
-    assert array_type is not None, f"{node!r} is no static array"
+    assert array_type is not None, f"{node!r} is not a static array"
     return build.constant(value, array_type)
 
 

@@ -44,7 +44,7 @@ def nested_state(build: Builder, node: Apply) -> Node | None:
 def _flat_graph(build: Builder, graph: Graph, leaves: TupleType) -> Graph:
     """A condition or body that takes the leaves of the state, and yields them where it yields a state."""
     if graph.output is None or graph.missing or graph.module.has_closures or len(graph.parameters) != 1:
-        raise TypeProblem(f"graph {graph.name} is no function of one state")
+        raise TypeProblem(f"graph {graph.name} is not a function of one state")
     made = build.new_graph(graph.name)
     made.execution_thread = graph.execution_thread
     state = graph.parameters[0]
@@ -142,7 +142,7 @@ def _count_once(build: Builder, node: Apply, counter: _Counter, first: int, othe
 def _counting_graph(build: Builder, graph: Graph, counter: _Counter, first: int, steps: dict[int, int]) -> Graph:
     """A condition or body in which some elements are what they began as, and what the counter says is added to them."""
     if graph.output is None or graph.missing or graph.module.has_closures or len(graph.parameters) != 1:
-        raise TypeProblem(f"graph {graph.name} is no function of one state")
+        raise TypeProblem(f"graph {graph.name} is not a function of one state")
     made = build.new_graph(graph.name)
     made.execution_thread = graph.execution_thread
     state = graph.parameters[0]

@@ -143,7 +143,7 @@ class ProgramRoles:
 
     @cached_property
     def _stored(self) -> tuple[int, ...]:
-        """The parameters that are no data: those without a batch that a result replaces or that are read."""
+        """The parameters that are not data: those without a batch that a result replaces or that are read."""
         batch = self.batch.leaves if self.batch is not None else frozenset()
         parameters = sorted(self.logical_axes.parameters - batch)
         return tuple(leaf for leaf in parameters if not self._held or leaf in self._held or leaf in self._read)
