@@ -1,10 +1,16 @@
 """The examples in the documents do what they show.
 
-Of a document's fenced blocks, `python` ones run as doctests, one after the other; `console` ones run each line that
-begins with `$ hloom` and compare what it writes; a block under `<!-- file: NAME -->` is written into that file, and one
-under `<!-- long -->` takes seconds: it runs in `make test-long` only. All run in one directory, which has the HLO files
-that the document links to (those of another folder under their names alone) and nothing else. `...` in an expected
-output stands for anything, and one space for any white space.
+Every fenced block runs, or a marker above it says why not:
+
+- `python` blocks run as doctests, one after the other; under `<!-- devices: N -->` in a process with N devices.
+- `console` blocks run each line that begins with `$ hloom` and compare what it writes.
+- Blocks of no language are commands, which must end well: `hloom` in this process, others in a shell.
+- A block under `<!-- file: NAME -->` is written into that file; `<!-- copy: PATH as NAME -->` copies a file.
+- Under `<!-- long -->` it takes seconds and runs in `make test-long` only.
+- Under `<!-- not run: REASON -->` it does not run. `text` blocks hold notation, and no commands.
+
+All run in one directory, which has the HLO files that the document links to and nothing else. `...` in an expected output
+stands for anything, and one space for any white space.
 """
 
 from __future__ import annotations
@@ -16,10 +22,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -33,9 +39,11 @@ DOCUMENTS = sorted(
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)|devices: (?P<devices>\d+)) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    r"^(?P<indent> *)(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)|devices: (?P<devices>\d+)|not run: (?P<reason>[^>]+)) -->\n *)?"
+    r"```(?P<language>\w*)\n(?P<body>.*?)^ *```$|<!-- copy: (?P<source>\S+) as (?P<copy>\S+) -->",
     re.MULTILINE | re.DOTALL,
 )
+_FENCE = re.compile(r"^ *```", re.MULTILINE)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
@@ -82,23 +90,39 @@ def check_on_devices(body: str, devices: int, where: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-UNRUN = re.compile(
-    r"(?:make|git|pip|source|cd|eval|XLA_FLAGS=|model-explorer|python (?:run|train)\.py|hloom --completion|"
-    r"(?:dot|reshape|reduce) +\[)"
-)
-"""How lines begin of blocks that cannot run here: installation, shells, what fit writes, notation."""
-
-
 def check_commands(body: str) -> None:
-    """Of a block of no language, each line is a command of hloom with options that there are, or among `UNRUN`."""
-    for line in (line.strip().removeprefix("$ ") for line in body.splitlines() if line.strip()):
-        if not line.startswith("hloom ") or line.startswith("hloom --"):
-            assert UNRUN.match(line), f"neither run nor known: {line}"
+    """Run each line as a command, which must end with 0."""
+    for line in filter(None, map(str.strip, body.splitlines())):
+        line = line.removeprefix("$ ")
+        words = shlex.split(line, comments=True)
+        if words[0] == "hloom":
+            result = CliRunner().invoke(main, words[1:])
+            assert result.exit_code == 0, f"{line} ended with {result.exit_code}:\n{result.output}"
             continue
-        _, name, *arguments = shlex.split(line, comments=True)
-        command = main.get_command(click.Context(main), name)
-        assert command is not None, line
-        command.make_parser(click.Context(command)).parse_args(list(arguments))
+        path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, env=os.environ | {"PATH": path}, check=False
+        )
+        assert done.returncode == 0, f"{line} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+
+
+def check_block(block: re.Match[str], names: dict[str, object], where: str) -> None:
+    """Run a block as its language and its marker say."""
+    body = textwrap.dedent(block["body"])
+    if block["file"]:
+        Path(block["file"]).write_text(body)
+    elif block["devices"]:
+        check_on_devices(body, int(block["devices"]), where)
+    elif block["language"] == "console":
+        check_console(body)
+    elif block["language"] == "python":
+        assert ">>>" in body, f"{where}: a python block without a prompt runs nothing:\n{body}"
+        check_python(body, names, where)
+    elif block["language"] == "text":
+        assert not re.search(r"^\s*(?:hloom|\$|>>>) ", body, re.MULTILINE), f"{where}: commands in a block of text:\n{body}"
+    else:
+        assert not block["language"], f"{where}: no block of {block['language']} is known here"
+        check_commands(body)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)
@@ -113,19 +137,17 @@ def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             copied = tmp_path / copy.relative_to(ROOT)
             copied.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(copy, copied)
-    for match in blocks(text):
-        if match["long"] and not is_long():
-            continue
-        if match["file"]:
-            Path(match["file"]).write_text(match["body"])
-        elif match["devices"]:
-            check_on_devices(match["body"], int(match["devices"]), str(path))
-        elif match["language"] == "console":
-            check_console(match["body"])
-        elif match["language"] == "python":
-            check_python(match["body"], names, str(path))
-        elif not match["language"]:
-            check_commands(match["body"])
+    for block in blocks(text):
+        if block["copy"]:
+            shutil.copy(ROOT / path.parent / block["source"], block["copy"])
+        elif not block["reason"] and (not block["long"] or is_long()):
+            check_block(block, names, str(path))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_every_fenced_block_is_seen(path: Path):
+    text = (ROOT / path).read_text()
+    assert len(_FENCE.findall(text)) == 2 * sum(not block["copy"] for block in blocks(text))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=str)

@@ -75,7 +75,7 @@ def test_the_plan_and_the_stages_are_written(call: Call, step: Path, tmp_path: P
     ("options", "message"),
     [
         (("--devices", 4, "--stages", 3), "3 stages of a chain of 2 layers\n  from 1 to 2 stages are possible"),
-        (("--devices", 2, "--microbatches", 3), "64 examples are no 3 equal slices\n  take a divisor of 64"),
+        (("--devices", 2, "--microbatches", 3), "64 examples cannot be cut into 3 equal slices\n  take a divisor of 64"),
         (("--devices", 2, "--device", "h10"), "no device is called 'h10'\n  did you mean h100"),
         (("--devices", 2, "--memory", "1KiB"), "no pipeline fits into 1,024 bytes of memory on each of 2 devices"),
         (("--devices", 2, "--memory", "much"), "'much' is not a number of bytes"),

@@ -303,7 +303,7 @@ def test_sums_of_a_narrow_type_are_held_in_a_wider_one():
 @pytest.mark.parametrize(
     ("n", "batch", "reason"),
     [
-        (3, {"x": 0}, "8 examples are no 3 equal slices"),
+        (3, {"x": 0}, "8 examples cannot be cut into 3 equal slices"),
         (0, None, "cannot be cut into 0 slices"),
         ("x", None, "cannot be cut into x slices"),
         (2, {"y": 0}, "no parameter 'y'"),

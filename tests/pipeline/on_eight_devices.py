@@ -227,7 +227,7 @@ def batch_normalization() -> None:
         message = "mixes the examples of the batch: it needs what all examples make together, for each example"
         refused(lambda batch=batch: hloom.pipeline(lowered, plan_of(4, 2), batch=batch), message)
         refused(lambda batch=batch: hloom.pipeline(lowered, plan_of(4, 2), batch=batch), ": inputs.1 -> dot_general")
-    refused(lambda: hloom.pipeline(lowered, plan_of(4, 2, 3)), "16 examples are no 3 equal slices")
+    refused(lambda: hloom.pipeline(lowered, plan_of(4, 2, 3)), "16 examples cannot be cut into 3 equal slices")
 
 
 def refused(call: Any, message: str) -> None:

@@ -139,7 +139,7 @@ def test_layers_that_the_program_does_not_have():
 
 
 def test_batch_that_is_not_divisible():
-    with pytest.raises(HloomError, match=r"inputs is f32\[8,4\]: 8 examples are no 3 equal slices"):
+    with pytest.raises(HloomError, match=r"inputs is f32\[8,4\]: 8 examples cannot be cut into 3 equal slices"):
         pipeline_program(module(), two_stages(3), batch=BATCH)
 
 
@@ -188,7 +188,7 @@ ENTRY step {
 }"""
     less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }"
     plan = PipelinePlan((Stage(0, 0, (0,)),), 8)
-    with pytest.raises(HloomError, match=r"inputs is f32\[7,64\]: 7 examples are no 8 equal slices"):
+    with pytest.raises(HloomError, match=r"inputs is f32\[7,64\]: 7 examples cannot be cut into 8 equal slices"):
         pipeline_program(hloom.parse(less + text), plan)
     with pytest.raises(MixedExamples, match=r"(?s)sorted .*the way from the batch to it: inputs -> product"):
         pipeline_program(hloom.parse(less + text.replace("[7,", "[16,")), plan)

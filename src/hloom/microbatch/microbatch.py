@@ -428,7 +428,7 @@ def _parameter(module: Module, key: str | int, dim: int, n: int) -> Parameter:
         raise HloomError(f"{parameter.name} is {value_type}: the batch must have a size that is known")
     if value_type.dims[dim] % n:
         raise HloomError(
-            f"{parameter.name} is {value_type}: {value_type.dims[dim]} examples are no {n} equal slices",
+            f"{parameter.name} is {value_type}: {value_type.dims[dim]} examples cannot be cut into {n} equal slices",
             hint=f"take a divisor of {value_type.dims[dim]}",
         )
     return parameter

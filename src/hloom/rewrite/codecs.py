@@ -130,7 +130,7 @@ def decode_value(data: object, path: str, depth: int = 0) -> Any:
     except HloomError as error:
         raise RuleError(f"{path}: {error.message}") from None
     except (TypeError, ValueError, KeyError, OverflowError, AttributeError, RecursionError, MemoryError) as error:
-        raise RuleError(f"{path}: {_shown(inside)} is no {name}: {error}") from None
+        raise RuleError(f"{path}: {_shown(inside)} is not a {name}: {error}") from None
 
 
 def _codec_of(value: object) -> Codec | None:
@@ -162,7 +162,7 @@ def _encode_fields(value: Any) -> dict[str, Any]:
 
 def _decode_fields(value_class: type, data: object, path: str) -> Any:
     if not is_object(data):
-        raise RuleError(f"{path}: {_shown(data)} is no {value_class.__name__}")
+        raise RuleError(f"{path}: {_shown(data)} is not a {value_class.__name__}")
     hints = _hints(value_class)
     names = [field.name for field in dataclasses.fields(value_class)]
     unknown = [name for name in data if name not in names]

@@ -324,7 +324,7 @@ class _Instance:
                 number = self.random.choice(_NUMBERS) if term.number is None else term.number
                 scalar = literal_of(np.asarray(getattr(number, "value", number)), array_type.dtype)
                 if term.number is not None and scalar.numpy()[()] != number and number == number:
-                    raise NoInstance(f"{number} is no {array_type.dtype}")
+                    raise NoInstance(f"{number} is not a {array_type.dtype}")
         except HloomError as error:
             raise NoInstance(str(error)) from None
         if array_type.rank and (self.sampler.likely(0.5) or self.rule.rows is not OPS):

@@ -46,7 +46,7 @@ def parsed(message_type: str, data: bytes, what: str) -> Any:
     try:
         return PADDLE[message_type].FromString(data)
     except DecodeError as error:
-        raise HloomError(f"{what} is no {message_type}: {error}") from None
+        raise HloomError(f"{what} is not a {message_type}: {error}") from None
 
 
 def type_name(number: int) -> str:

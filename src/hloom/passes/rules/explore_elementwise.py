@@ -168,7 +168,7 @@ def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """slice(f(x, y)) -> f(slice(x), slice(y)); so for dynamic-slice, transpose and reverse"""
     inner = node.inputs[0]
     if inner.opcode not in ELEMENTWISE or not isinstance(inner, Apply) or tensor_type(node) is None:
-        return build.decline(f"it is no {node.opcode} of an elementwise op")
+        return build.decline(f"it is not the {node.opcode} of an elementwise op")
     shape = tensor_type(inner)
     operands: list[Node] = []
     for operand in inner.inputs:
