@@ -40,7 +40,7 @@ def test_any_plan_and_any_annotated_module_can_be_measured(planned: hloom.PlanRe
 
 
 def test_what_cannot_be_measured_is_said(planned: hloom.PlanResult):
-    with pytest.raises(HloomError, match="a plan is measured with the module that it is of"):
+    with pytest.raises(HloomError, match="a plan is measured together with its module"):
         hloom.measure(planned.plan)
     with pytest.raises(HloomError, match="an annotated module does not say for how many devices it is"):
         hloom.measure(planned.annotate())

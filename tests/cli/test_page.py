@@ -73,4 +73,4 @@ def test_view_without_a_browser(call: Call, step: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     result = call("view", step)
     assert result.exit_code == 2
-    assert "error: there is no browser here\n  open " in result.stderr
+    assert "error: no browser was found\n  open " in result.stderr

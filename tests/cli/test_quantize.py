@@ -46,7 +46,7 @@ def arrays() -> dict[str, np.ndarray]:
         (("--percentile", 99), "--percentile is for --clipping percentile"),
         (("--method", "gptq", "--calibrate", "x.npz"), "--method gptq changes arrays, not the program"),
         (("--choices", "int8"), "--choices is for --error-budget and --bytes-budget"),
-        (("--error-budget", 0.1, "--bytes-budget", "1MB"), "--error-budget and --bytes-budget are two aims: give one"),
+        (("--error-budget", 0.1, "--bytes-budget", "1MB"), "--error-budget and --bytes-budget are two goals: give one"),
         (
             ("--error-budget", 0.1, "--activations", "dynamic"),
             "budgets choose formats of weights by their errors alone",
@@ -235,7 +235,7 @@ def test_budgets(call: Call, model: Path, tmp_path: Path):
         and "as int8 costs least" in result.stderr
     )
     result = call("quantize", model, "--bytes-budget", "10B", *calibrated)
-    assert result.exit_code == 1 and "no choice of int8, int4:16 takes 10 bytes" in result.stderr
+    assert result.exit_code == 1 and "no choice of int8, int4:16 fits into 10 bytes" in result.stderr
     result = call("quantize", model, "--error-budget", 0.1, *calibrated)
     assert "errors of one weight alone" in result.stdout and " measured" in result.stdout
 

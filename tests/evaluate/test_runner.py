@@ -53,7 +53,9 @@ def test_tuples_are_flat_outside_and_tokens_left_out():
         ([A, X, X], "input pair.1.0 is f32[2], the program takes s32[]"),
         ([A, np.int32(7), np.array([1], np.float32)], "input x is f32[1], the program takes f32[2]"),
         ([A, np.int32(7), np.array(["a", "b"])], "input x is a numpy array of <U1, the program takes f32[2]"),
-        ({"x": X, "pair.0": A, "q": A}, "inputs do not go with parameters: pair.1.0, q"),
+        ({"x": X, "pair.0": A, "q": A}, "the program has no parameter 'q'"),
+        ({"x": X, "pair.0": A}, "no input is given for pair.1.0"),
+        ({"x": X, "2": A, "pair.0": A}, "two inputs are given for x"),
     ],
 )
 def test_inputs_must_fit(inputs, message):

@@ -50,7 +50,7 @@ def report(module: Module) -> OomReport:
 def test_an_empty_module_and_what_is_no_module_are_refused():
     with pytest.raises(HloomError, match="has no instructions"):
         why_oom(Module())
-    with pytest.raises(HloomError, match="no module can be loaded from a list"):
+    with pytest.raises(HloomError, match="cannot load a module from list"):
         why_oom([])  # pyright: ignore
     with pytest.raises(HloomError, match="cannot hold"):
         why_oom(Module(), memory=0)

@@ -118,7 +118,7 @@ def test_wrong_inputs():
     assert str(refused(run, DOUBLE, ["a"])) == message
     assert str(refused(run, DOUBLE, {})) == "no input is given for x"
     named = {"x": np.zeros(2, np.float32), "z": 0}
-    assert str(refused(run, DOUBLE, named)) == "the program has no parameter z\n  it has x"
+    assert str(refused(run, DOUBLE, named)) == "the program has no parameter 'z'\n  near: x"
 
 
 def test_what_cannot_be_given():

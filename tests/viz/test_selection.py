@@ -149,7 +149,7 @@ def test_a_missing_node_is_named_with_near_misses():
 def test_a_missing_computation_is_named_with_near_misses():
     with pytest.raises(HloomError) as caught:
         drawing_of(fused(), computation="fussed")
-    assert str(caught.value) == "module m has no graph 'fussed'\n  near: fused"
+    assert str(caught.value) == "module m has no computation 'fussed'\n  near: fused"
 
 
 def test_a_name_that_stands_in_two_computations_is_refused():

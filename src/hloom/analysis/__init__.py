@@ -129,3 +129,4 @@ from hloom.analysis.summary import summary as summary
 from hloom.analysis.tables import Table as Table
 from hloom.analysis.trip_counts import derive_trip_count as derive_trip_count
 from hloom.analysis.trip_counts import find_trip_counts as find_trip_counts
+from hloom.analysis.trip_counts import loop_names as loop_names

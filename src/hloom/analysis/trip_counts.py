@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hloom.analysis.call_graph import CallGraph
 from hloom.analysis.control_flow import Runs, called_computations, callee_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
-from hloom.ir import Apply, DTypeKind, TensorType
+from hloom.ir import Apply, DTypeKind, Module, TensorType
 from hloom.text import HloomError, resolve_name
 
 GIVEN, WRITTEN, DERIVED, UNKNOWN = "given", "known_trip_count", "derived", "unknown"
@@ -38,6 +38,12 @@ def find_trip_counts(call_graph: CallGraph, given: Mapping[str, int]) -> dict[Ap
     stated = _stated(loops, given)
     tracer = ScalarEvolution(call_graph.callers)
     return {loop: stated.get(loop) or _written(loop) or derive_trip_count(loop, tracer) for loop in loops}
+
+
+def loop_names(module: Module, given: Mapping[str, int]) -> dict[str, int]:
+    """Trip counts by the whole names of the loops that are meant; raises HloomError for a name that no loop has."""
+    loops = [node for node in module.nodes() if isinstance(node, Apply) and is_loop(node)]
+    return {loop.name: stated.count for loop, stated in _stated(loops, given).items() if stated.count is not None}
 
 
 def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCount]:

@@ -81,13 +81,15 @@ def auto_shard(
     `jax_use_shardy_partitioner` says.
     """
     if mesh is None:
-        raise HloomError("a function is sharded over a mesh", hint='mesh="data=2,model=4"')
+        raise HloomError("auto_shard needs a mesh", hint='mesh="data=2,model=4"')
     space = mesh_of(mesh)
     demands = {"memory": memory, "measure": measure, "pins": pins, "device": device}
     named = planner if isinstance(planner, str) and not planner.endswith(PLAN_FILE) else None
     unused = [name for name, value in demands.items() if value and named is None]
     if unused:
-        raise HloomError(f"{unused[0]} is for our planners: another planner, or a plan, has decided already")
+        raise HloomError(
+            f"{unused[0]}= only applies to a planner of hloom's, named by planner=: here a plan or a function decides"
+        )
 
     if device is not None:
         as_device(device)

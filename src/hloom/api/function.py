@@ -168,7 +168,7 @@ class Function(Generic[Parameters, Result]):
         `raise_errors` is False; `depth` is how deep recursion may be. Raises HloomError.
         """
         if not 0 < depth <= DEEPEST:
-            raise HloomError(f"a recursion of depth {depth}", hint=f"from 1 to {DEEPEST}")
+            raise HloomError(f"the depth of recursion cannot be {depth}", hint=f"from 1 to {DEEPEST}")
         return InsideJax(self, raise_errors, depth).function(args, kwargs)
 
     # Compiling
@@ -192,9 +192,7 @@ class Function(Generic[Parameters, Result]):
             described.append(Static(frozen(argument)) if is_static else abstract(argument, arrays, table))
         named = []
         for name, argument in kwargs.items():
-            named.append(
-                (name, Static(frozen(argument)) if name in self.static else abstract(argument, arrays, table))
-            )
+            named.append((name, Static(frozen(argument)) if name in self.static else abstract(argument, arrays, table)))
         return tuple(described), tuple(named)
 
     def _compile(self, key: Any, depth: int) -> tuple[CompiledFunction, Callable[..., Any]]:
@@ -345,9 +343,7 @@ def jvp(target: ModuleLike, wrt: autodiff.Which = None, **options: Any) -> Modul
 
 
 @overload
-def jvp(
-    target: Callable[..., Result], primals: Sequence[Any], tangents: Sequence[Any]
-) -> tuple[Result, Result]: ...
+def jvp(target: Callable[..., Result], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Result, Result]: ...
 
 
 def jvp(target: Any, *args: Any, **options: Any) -> Any:
@@ -468,7 +464,7 @@ def _of_module(name: str, target: Any, *args: Any, **options: Any) -> Module:
         known = ", ".join(list(parameters)[1:])
         raise HloomError(f"{name} of a module has no option '{unknown}'", hint=f"it has {known}")
     if len(args) > 1:
-        hint = "it yields a module, which takes the rest"
+        hint = "it returns a module: run that with the other arguments"
         raise HloomError(f"{name} of a module takes the module and wrt", hint=hint)
     return derive(as_module(target), *args, **options)
 

@@ -107,7 +107,7 @@ def measure(
         plan = as_plan(cast(PlanLike, planned), own)
         return with_comparisons(_measured(own, plan), predict_plan(own, plan))
     if isinstance(planned, (Plan, Mapping)):
-        raise HloomError("a plan is measured with the module that it is of")
+        raise HloomError("a plan is measured together with its module")
     annotated = as_module(cast(ModuleLike, planned))
     if devices is None:
         raise HloomError("an annotated module does not say for how many devices it is", hint="devices=8")

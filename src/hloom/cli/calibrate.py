@@ -45,7 +45,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
       hloom roofline step.hlo --devices mine.toml --device cpu
     """
     if not PLAIN_NAME.fullmatch(name):
-        raise click.BadParameter(f"'{name}' should be of letters, digits, - and _", param_hint="--name")
+        raise click.BadParameter(f"'{name}' may only have letters, digits, - and _", param_hint="--name")
     if output is not None:
         check_folder(output)
     with progress("measuring"):

@@ -33,7 +33,13 @@ MOST_LINES = 30
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
-@click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
+@click.option(
+    "--unknown-trips",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="How often loops with unknown trip counts run.",
+)
 @profile_option()
 @json_option("Write JSON: totals, loops, traffic, and all groups.")
 @output_option(f"Write into this file; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")

@@ -43,7 +43,13 @@ MOST_LINES = 20
 @click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
 @click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
 @click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
-@click.option("--profile", nargs=2, metavar="DIR_A DIR_B", type=click.Path(path_type=Path), help="Their traces.")
+@click.option(
+    "--profile",
+    nargs=2,
+    metavar="DIR_A DIR_B",
+    type=click.Path(path_type=Path),
+    help="Profiler traces of the two modules.",
+)
 @json_option("Write JSON; lists are whole unless --limit is given.")
 @output_option("Write into this file, whole or not at all.")
 @click.pass_context

@@ -17,7 +17,9 @@ from hloom.viz import SUFFIXES, Selection, to_dot, to_json
 @file_argument
 @click.option("--computation", metavar="C", help="Draw this computation only.")
 @click.option("--around", metavar="NODE", help="Draw what is near this instruction; C/NODE names its computation.")
-@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="The most uses between them.")
+@click.option(
+    "--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How many uses away an instruction may be."
+)
 @click.option("--across-calls", is_flag=True, help="Let hops lead into and out of called computations.")
 @click.option("--collapse-fusions", is_flag=True, help="Leave out what fusions, calls and wrappers hold.")
 @json_option("Write JSON, whatever OUT is called.")

@@ -32,9 +32,9 @@ DRAWING_BYTES = 16
 
 @click.command("evaluate")
 @file_argument
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays, in order or by name.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs, where none are given.  [default: 0]"
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random inputs, if none are given.  [default: 0]"
 )
 @click.option(
     "--steps", type=click.IntRange(min=1), default=MOST_STEPS, show_default=True, help="Instructions to execute."

@@ -27,19 +27,16 @@ SHOWN = 8
 
 @click.command("fit")
 @file_argument
-@click.option("--devices", type=int, required=True, metavar="N", help="How many devices there are.")
+@click.option("--devices", type=int, required=True, metavar="N", help="Number of devices.")
 @click.option(
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
     help="Device whose rates to use.",
 )  # fmt: skip
-@click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Bytes a device may hold: 16GiB. By default all that it has.",
-)
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is proposed.")
+@click.option("--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 16GiB.  [default: all that it has]")
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0.  [default: found in the program]")
 @click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")
 @click.option("--measure", type=click.IntRange(min=0), default=0, metavar="K", help="Compile the best K with XLA.")
-@click.option("--no-donate", is_flag=True, help="Give no further parameters' memory to results.")
+@click.option("--no-donate", is_flag=True, help="Do not let results reuse further parameters' memory.")
 @click.option("--explain", is_flag=True, help="Show all combinations, and what takes the time of the best.")
 @json_option("Write JSON: all combinations, what they take, what was left out.")
 @output_option("Write modules, plan.json and run.py into this new folder; plan.json alone with -:", keeps_stdout=True)

@@ -40,10 +40,10 @@ NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
     default="cpu",
     show_default=True,
     shell_complete=complete_device,
-    help="The device.",
+    help="Device whose rates to use.",
 )
-@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
-@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="In this order.")
+@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices.")
+@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="Order of the list.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: all fusions, and all pairs that were better one.")
 @output_option("Write into this file, whole or not at all.")

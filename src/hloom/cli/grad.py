@@ -38,14 +38,20 @@ CLEAN = ("simplify", "cse", "dce")
 @click.option("--jvp", "is_jvp", is_flag=True, help="Forward mode: take tangents, yield results and tangents.")
 @click.option("--stop", metavar="NAME", multiple=True, help="Instructions that count as constants.")
 @click.option("--checkpoints", type=click.IntRange(min=1), metavar="N", help="States kept of a loop of unknown length.")
-@click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="Such loops run at most so often.")
+@click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="The most trips of such a loop.")
 @click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
 @click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
-@click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs of --check.  [default: 0]"
+    "--load",
+    metavar="X.py",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Execute this Python file first, for its rules and passes.",
 )
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays for --check.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for the random inputs of --check.  [default: 0]"
+)
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays for --check.")
 @json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
 @output_option("Write into this file, whole or not at all.")
 def command(

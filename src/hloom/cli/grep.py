@@ -30,9 +30,7 @@ def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) ->
 @click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_fields, help="List the fields.")
 @click.option("--count", "only_count", is_flag=True, help="Only say how many instructions match.")
 @click.option("--lines", "only_lines", is_flag=True, help="Only the lines of HLO, without computations and costs.")
-@click.option(
-    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, help="Device whose rates to use."
-)
+@click.option("--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, help="Device whose rates to use.")
 @json_option("Write JSON: the fields of all that match.")
 @output_option("Write into this file, whole or not at all.")
 @click.pass_context

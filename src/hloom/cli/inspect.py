@@ -26,7 +26,7 @@ LEAVES = 3
 
 @click.command("inspect")
 @file_argument
-@click.option("--all", "show_all", is_flag=True, help="Cut no table short.")
+@click.option("--all", "show_all", is_flag=True, help="Show whole tables.")
 @json_option()
 @output_option("Write into this file, whole or not at all.")
 def command(

@@ -28,10 +28,10 @@ WRITERS = {".svg": svg, ".png": png}
 
 @click.command("memory")
 @optimised_file_argument
+@click.option("--budget", metavar="SIZE", type=ByteSize(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.")
 @click.option(
-    "--budget", metavar="SIZE", type=ByteSize(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
+    "--schedule", type=click.Choice(SCHEDULES), help="Order of instructions: XLA's CPU compiler's, ours, or the text's."
 )
-@click.option("--schedule", type=click.Choice(SCHEDULES), help="Compiled for the CPU, our order, or the text's.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: sizes, the buffers alive at the peak, the timeline.")
 @output_option(f"Write the timeline, or with --json the JSON, into this file: {' '.join(WRITERS)}.")
@@ -141,8 +141,8 @@ def _verdict(report: MemoryReport, budget: int, top: int) -> Iterator[Renderable
         yield Text(f"{known}fits into {byte_text(budget)}: {byte_text(budget - report.peak)} are left")
         return
     missing = report.peak - budget
-    yield Text(f"does not fit into {byte_text(budget)}: {byte_text(missing)} are too many")
+    yield Text(f"does not fit into {byte_text(budget)}: it needs {byte_text(missing)} more")
     if report.donatable_bytes:
         yield Text(f"donating inputs would save {byte_text(report.donatable_bytes)}")
-    title = "what would have to shrink: together they hold what is too many"
+    title = "what would have to shrink: together they hold the excess"
     yield _buffers(title, report.to_shrink(budget), report.peak, top)

@@ -55,33 +55,45 @@ MOST_SHOWN = 8
 
 @click.command("minimize")
 @file_argument
-@click.option("--failing", metavar="COMMAND", help="Exits with 0 where the fault shows; {} is the file's name.")
+@click.option(
+    "--failing", metavar="COMMAND", help="A command that exits with 0 if the fault shows; {} is the file's name."
+)
 @click.option(
     "--status", type=click.Choice(STATUSES), default=STATUSES[0], show_default=True, help="What --failing exits with."
 )
 @click.option("--xla-refuses", is_flag=True, help="XLA refuses the module, with the same message.")
-@click.option("--xla-crashes", is_flag=True, help="XLA dies of the module, at the same place.")
+@click.option("--xla-crashes", is_flag=True, help="XLA crashes on the module, at the same place.")
 @click.option("--differs-from-evaluator", is_flag=True, help="XLA and numpy compute different numbers.")
 @click.option(
     "--differs-between", nargs=2, metavar="FLAGS FLAGS", help="XLA computes different numbers with two sets of flags."
 )
 @click.option("--slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA runs it for longer.")
-@click.option("--compiles-slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA compiles longer.")
-@click.option("--passes", metavar="PASSES", help="The fault comes with one of these passes: which, and its input.")
 @click.option(
-    "--load", multiple=True, type=click.Path(path_type=Path), metavar="FILE.py", help="Of passes: execute it."
+    "--compiles-slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA takes longer to compile it."
 )
-@click.option("--xla-passes", is_flag=True, help="Tell without which of XLA's passes the fault goes away.")
-@click.option("--any-message", is_flag=True, help="Of --xla-refuses and --xla-crashes: whatever XLA says.")
+@click.option("--passes", metavar="PASSES", help="Find which of these passes introduces the fault, and its input.")
+@click.option(
+    "--load",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Execute this file first, for its passes.",
+)
+@click.option("--xla-passes", is_flag=True, help="Find the XLA pass without which the fault disappears.")
+@click.option("--any-message", is_flag=True, help="With --xla-refuses or --xla-crashes: accept any message.")
 @click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance.  [default: by type]")
 @click.option("--atol", type=FiniteNumber(min=0), metavar="A", help="Absolute tolerance.  [default: by type]")
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="What numbers are compared on.")
+@click.option(
+    "--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Inputs on which numbers are compared."
+)
 @click.option(
     "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
     help="Write the inputs that the smallest module differs on into this file.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random inputs.")
-@click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Most candidates checked.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Candidates to check at most."
+)
 @click.option(
     "--timeout", type=FiniteNumber(min=0, min_open=True), default=TIMEOUT, show_default=True,
     help="Seconds for one candidate.",

@@ -14,7 +14,7 @@ from hloom.cli.pass_report import short_location
 from hloom.cli.steps import steps_of
 from hloom.ir import Apply, Module, Node
 from hloom.rewrite import Builder, Origin, Report, Rule, explain
-from hloom.text import HloomError
+from hloom.text import HloomError, names_meant
 
 NO_REASON = "it does not match"
 """The driver's reason for a native rule that gave up without one."""
@@ -84,12 +84,20 @@ def _with_line(reason: str, rule: Rule, node: Node) -> str:
 
 
 def _nodes(module: Module, name: str) -> list[Node]:
-    nodes = [graph[name] for graph in module.graphs if name in graph]
+    """The nodes that a name may mean: by their whole names, else without numbers."""
+    exact = [graph[name] for graph in module.graphs if name in graph]
     for graph in module.graphs:
         inner = name.removeprefix(f"{graph.name}.")
         if inner != name and inner in graph:
-            nodes.append(graph[inner])
-    return nodes
+            exact.append(graph[inner])
+    if exact:
+        return exact
+    meant = list[Node]()
+    for graph in module.graphs:
+        prefixes = ["", f"{graph.name}.", f"{graph.name.partition('.')[0]}."]
+        for own in dict.fromkeys(name.removeprefix(prefix) for prefix in prefixes):
+            meant += [graph[found] for found in names_meant(own, (node.name for node in graph.nodes))]
+    return list(dict.fromkeys(meant))
 
 
 def _only(nodes: list[Node], name: str) -> Node:

@@ -43,25 +43,33 @@ if TYPE_CHECKING:
     shell_complete=complete_passes,
     help="Passes, by name or as .json files of rules.",
 )
-@click.option("--load", metavar="X.py", multiple=True, type=click.Path(path_type=Path), help="Execute my own file.")
-@click.option("--list", "list_passes", is_flag=True, help="List the passes, and end.")
 @click.option(
-    "--list-rules", metavar="PASSES", shell_complete=complete_passes, help="List the rules of these passes, and end."
+    "--load",
+    metavar="X.py",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Execute this Python file first, for its rules and passes.",
 )
-@click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; 1 where they differ.")
+@click.option("--list", "list_passes", is_flag=True, help="List the passes and exit.")
+@click.option(
+    "--list-rules", metavar="PASSES", shell_complete=complete_passes, help="List the rules of these passes and exit."
+)
+@click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; exit with 1 if they differ.")
 @click.option("--verify-each", is_flag=True, help="Check the module's structure and types after each pass.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Of --verify's inputs, and for passes that take one.  [default: 0]",
+    help="Seed for --verify's inputs, and for passes that take one.  [default: 0]",
 )
 @click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --verify.")
-@click.option("--report", "is_reported", is_flag=True, help="What passes and rules did, and what rejected rules.")
+@click.option(
+    "--report", "is_reported", is_flag=True, help="Report what passes and rules did, and what rejected rules."
+)
 @click.option("--steps", "list_steps", is_flag=True, help="List the rewrites, numbered.")
 @click.option("--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N.")
 @click.option("--trace-misses", metavar="NODE", multiple=True, help="Say why each rule does not fire at this node.")
-@click.option("--print-after-all", is_flag=True, help="After each pass, what it changed, as a diff.")
+@click.option("--print-after-all", is_flag=True, help="After each pass, show what it changed, as a diff.")
 @click.option("--print-changed", is_flag=True, help="The same, without passes that changed nothing.")
 @json_option('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
 @output_option("Write the module into this file, whole or not at all.")

@@ -40,12 +40,19 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME",
             help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
         ),
-        click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these too."),
+        click.option(
+            "--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices."
+        ),
         click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
         click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
-        click.option("--unknown-trips", type=click.IntRange(min=0), default=1, help="Other loops run so."),
+        click.option(
+            "--unknown-trips",
+            type=click.IntRange(min=0),
+            default=1,
+            help="How often loops with unknown trip counts run.",
+        ),
         click.option("--numerics", metavar="X.npz|random", help="Run it on these inputs; show the values' ranges."),
-        click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Of Model Explorer."),
+        click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Model Explorer's wheel."),
         profile_option(),
     )
 

@@ -23,7 +23,7 @@ SHOWN_CHANGES = 3
 
 @click.command("passes")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--module", metavar="MODULE", help="Of several modules, this one: jit_f, or module_0004.")
+@click.option("--module", metavar="MODULE", help="Which module, if there are several: jit_f or module_0004.")
 @click.option("--changed", is_flag=True, help="Only the states that differ from the one before.")
 @click.option("--diff", "pair", nargs=2, metavar="A B", help="What differs between two states: 12 after.")
 @click.option(

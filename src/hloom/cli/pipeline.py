@@ -56,18 +56,17 @@ class ScheduleResult:
 
 @click.command("pipeline")
 @file_argument
-@click.option("--devices", "count", metavar="N", type=click.IntRange(min=1), required=True, help="So many devices.")
+@click.option("--devices", "count", metavar="N", type=click.IntRange(min=1), required=True, help="Number of devices.")
 @click.option(
     "--device", "name", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
     help="Devices of this kind: rates, memory and links.",
 )  # fmt: skip
-@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="So many stages, not the best number.")
-@click.option("--microbatches", metavar="M", type=click.IntRange(min=1), help="So many, not the best number.")
-@click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
+@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="Number of stages.  [default: the best]")
 @click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Bytes a device may hold, 16GiB, not what it has.",
+    "--microbatches", metavar="M", type=click.IntRange(min=1), help="Number of microbatches.  [default: the best]"
 )
+@click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
+@click.option("--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 16GiB.  [default: all that it has]")
 @click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @json_option("Write JSON: the plan, its stages, and the plans of all schedules.")

@@ -33,7 +33,12 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 80GiB.",
             ),
             click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix a value's spec: x=[data,-]."),
-            click.option("--like", metavar="PLAN", type=click.Path(path_type=Path), help="Keep to this plan.json."),
+            click.option(
+                "--like",
+                metavar="PLAN",
+                type=click.Path(path_type=Path),
+                help="Follow this plan.json where names are the same.",
+            ),
             click.option(
                 "--forbid",
                 "forbidden",
@@ -49,16 +54,20 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("plan")
 @file_argument
-@click.option("--mesh", metavar="AXES", required=True, help="As in data=2,model=4.")
+@click.option("--mesh", metavar="AXES", required=True, help="Axes and sizes: data=2,model=4.")
 @click.option(
     "--device",
     metavar="NAME",
     shell_complete=complete_device,
-    help="Rates and links of this device, not 100 TFLOP/s and 100 GB/s.",
+    help="Device whose rates and links to use.  [default: 100 TFLOP/s, 100 GB/s]",
 )
-@click.option("--overlap", is_flag=True, help="Work and collectives run at the same time.")
-@click.option("--planner", metavar="NAME", default="ilp", show_default=True, help="Or expert, or another.")
-@click.option("--seconds", type=FiniteNumber(min=0.1), default=math.inf, help="Cut solutions short after so long.")
+@click.option("--overlap", is_flag=True, help="Assume that work and collectives overlap.")
+@click.option(
+    "--planner", metavar="NAME", default="ilp", show_default=True, help="Planner to use: ilp, expert or another."
+)
+@click.option(
+    "--seconds", type=FiniteNumber(min=0.1), default=math.inf, help="Seconds after which the solver stops."
+)
 @click.option(
     "--measure",
     metavar="K",
@@ -68,11 +77,16 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @constraint_options
 @click.option("--best-effort", is_flag=True, help="Write the plan with -o even where it does not fit --memory.")
-@click.option("--explain", is_flag=True, help="Show every collective, all families and what other plans there are.")
+@click.option("--explain", is_flag=True, help="Show every collective, all families and the other plans.")
 @click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
-@click.option("--run", "runs", is_flag=True, help="Run it on virtual devices and compare with one device.")
+@click.option("--run", "runs", is_flag=True, help="Run the plan on virtual devices and compare with one device.")
 @click.option(
-    "--timeout", metavar="S", type=FiniteNumber(min=1), default=600, show_default=True, help="Seconds for a run."
+    "--timeout",
+    metavar="S",
+    type=FiniteNumber(min=1),
+    default=600,
+    show_default=True,
+    help="Seconds that a run may take.",
 )
 @json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
 @output_option("Write the plan: .json for JSON, .hlo for the annotated HLO.", keeps_stdout=True)

@@ -54,19 +54,29 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 @click.option(
     "--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="The weights, and the pruned ones."
 )
+@click.option("--sparsity", type=FiniteNumber(), metavar="SHARE", help="Fraction removed, from 0 to 1.  [default: 0.5]")
 @click.option(
-    "--sparsity", type=FiniteNumber(), metavar="SHARE", help="How much is removed, from 0 to 1.  [default: 0.5]"
+    "--method", type=click.Choice(METHODS), default="magnitude", show_default=True, help="How importance is measured."
 )
-@click.option("--method", type=click.Choice(METHODS), default="magnitude", show_default=True, help="What matters.")
-@click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for Wanda.")
+@click.option(
+    "--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for --method wanda."
+)
 @click.option("--pattern", metavar="PATTERN", help="2:4 (two kept of every four), or 16x16 (blocks).")
-@click.option("--within", type=click.Choice(GROUPS), help="What is compared.  [default: weight; Wanda: output]")
-@click.option("--structured", metavar="AXES", help=f"Remove dimensions instead: of {', '.join(AXES)}.")
-@click.option("--multiple", type=click.IntRange(min=1), metavar="N", help="Sizes that are multiples of N: structured.")
-@click.option("--pad-outputs", is_flag=True, help="Remove what reaches outputs too, and put it back there: structured.")
-@click.option("--shared-positions", is_flag=True, help="Layers of a loop lose the same positions: structured.")
-@click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
-@click.option("--scope", metavar="REGEX", help="Only of instructions in whose op_name this is.")
+@click.option(
+    "--within", type=click.Choice(GROUPS), help="Elements that are ranked together.  [default: weight; Wanda: output]"
+)
+@click.option("--structured", metavar="AXES", help=f"Remove whole dimensions instead: {', '.join(AXES)}.")
+@click.option(
+    "--multiple", type=click.IntRange(min=1), metavar="N", help="Keep sizes that are multiples of N, with --structured."
+)
+@click.option(
+    "--pad-outputs", is_flag=True, help="With --structured, also remove what reaches outputs, and put zeros back there."
+)
+@click.option("--shared-positions", is_flag=True, help="With --structured, layers of a loop lose the same positions.")
+@click.option(
+    "--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Opcodes whose weights count."
+)
+@click.option("--scope", metavar="REGEX", help="Only weights read by instructions whose op_name matches.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
 @click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
 @click.option("--masks", is_flag=True, help="Let the program take the masks too, and multiply by them.")
@@ -74,9 +84,9 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
     "--save-masks", metavar="FILE", type=click.Path(path_type=Path), help="Write the masks, or positions kept."
 )
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays that --check takes.")
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays for --check.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of random arrays, where none are given.  [default: 0]"
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random arrays, if none are given.  [default: 0]"
 )
 @click.option(
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,

@@ -92,32 +92,46 @@ ALPHA = AlphaType()
     type=click.Choice([*FORMATS, NO_FORMAT]),
     default="int8",
     show_default=True,
-    help="Of weights; none leaves them as they are.",
+    help="Format for weights; none leaves them as they are.",
 )
 @click.option("--per", type=click.Choice(GRANULARITIES), help="What shares a scale.  [default: channel]")
-@click.option("--group", type=click.IntRange(min=1), metavar="N", help="Elements that share a scale: per group.")
+@click.option(
+    "--group", type=click.IntRange(min=1), metavar="N", help="Elements that share a scale; implies --per group."
+)
 @click.option("--asymmetric", is_flag=True, help="With zero points.")
-@click.option("--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Whose weights.")
+@click.option(
+    "--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Opcodes whose weights count."
+)
 @click.option("--scope", metavar="REGEX", help="Only where this is in the op_name, or a name of the weight.")
 @click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
 @click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
 @click.option("--activations", type=click.Choice(ACTIVATIONS), help="Type of activations: s8, or the weights' fp8.")
-@click.option("--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs to measure.")
+@click.option(
+    "--calibrate",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Inputs on which ranges and errors are measured.",
+)
 @click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
 @click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
 @click.option(
-    "--percentile", type=FiniteNumber(0, 100, min_open=True), metavar="P", help="Of --clipping percentile."
+    "--percentile",
+    type=FiniteNumber(0, 100, min_open=True),
+    metavar="P",
+    help="The percentile for --clipping percentile.",
 )
 @click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
 @click.option(
-    "--error-budget", type=FiniteNumber(), metavar="E", help="Formats by weight: fewest bytes within an output error.",
+    "--error-budget", type=FiniteNumber(), metavar="E", help="Choose a format per weight: fewest bytes within this output error."
 )
 @click.option(
-    "--bytes-budget", metavar="SIZE", type=ByteSize(),
-    help="Formats by weight: the least error within 80MB of weights.",
+    "--bytes-budget", metavar="SIZE", type=ByteSize(), help="Choose a format per weight: smallest error within this size, as in 80MB."
 )
-@click.option("--choices", metavar="NAMES", help=f"Formats for budgets.  [default: {','.join(FORMATS_TO_TRY)}]")
-@click.option("--cache", "cache_format", metavar="FORMAT", help="Of KV caches: int8, e4m3, int4:32, ...")
+@click.option(
+    "--choices", metavar="NAMES", help=f"Formats that budgets choose among.  [default: {','.join(FORMATS_TO_TRY)}]"
+)
+@click.option("--cache", "cache_format", metavar="FORMAT", help="Format for KV caches: int8, e4m3, int4:32, ...")
 @click.option("--cache-only", metavar="NAMES", help="Only these caches, by name, number or path.")
 @click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
 @click.option(
@@ -125,10 +139,13 @@ ALPHA = AlphaType()
     metavar="X.npz",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="All arrays that --check takes; given again, of the next step, which continues with the caches.",
+    help="Input arrays for --check; again for each further step, which continues with the caches.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random arrays of --check otherwise.  [default: 0]"
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Seed for the random arrays of --check without --inputs.  [default: 0]",
 )
 @click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
 @click.option(
@@ -293,7 +310,7 @@ def _budget(
             raise click.UsageError("--choices is for --error-budget and --bytes-budget")
         return {}
     if error is not None and size is not None:
-        raise click.UsageError("--error-budget and --bytes-budget are two aims: give one")
+        raise click.UsageError("--error-budget and --bytes-budget are two goals: give one")
     if activations is not None:
         raise click.UsageError("budgets choose formats of weights by their errors alone: leave --activations out")
     if error is not None:

@@ -55,12 +55,18 @@ class _Roofline(click.Command):
     shell_complete=complete_device,
     help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
 )
-@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="Know these devices too.")
+@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices.")
 @click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
-@click.option("--unknown-trips", type=click.IntRange(min=0), default=1, show_default=True, help="Other loops run so.")
+@click.option(
+    "--unknown-trips",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="How often loops with unknown trip counts run.",
+)
 @profile_option()
 @json_option("Write JSON: the time, what limits it, and all instructions.")
 @output_option("Write into this file; with the suffix .svg, the plot as a picture.")

@@ -45,9 +45,9 @@ MOST_DIFFERENCES = 10
 
 @click.command("run")
 @file_argument
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Arrays, in order or by name.")
+@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays, in order or by name.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the random inputs, where none are given.  [default: 0]"
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random inputs, if none are given.  [default: 0]"
 )
 @click.option(
     "--check",
@@ -57,7 +57,14 @@ MOST_DIFFERENCES = 10
 )
 @click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --check.")
 @click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
-@click.option("--timeout", type=FiniteNumber(min=0), metavar="S", default=120.0, show_default=True, help="Seconds.")
+@click.option(
+    "--timeout",
+    type=FiniteNumber(min=0),
+    metavar="S",
+    default=120.0,
+    show_default=True,
+    help="Seconds that a run may take.",
+)
 @json_option()
 @output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
 def command(

@@ -31,4 +31,4 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     write_text(f"{written.path}\n", None)
     if not written.is_opened:
         hint = f"open {written.path}, or write it elsewhere with hloom page -o"
-        raise HloomError("there is no browser here", hint=hint)
+        raise HloomError("no browser was found", hint=hint)

@@ -30,7 +30,7 @@ MOST_LINES = 10
     help="What the device has: 16GiB. An error's text may say it.",
 )
 @click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0. By default it is looked for.")
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0.  [default: found in the program]")
 @click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
 @json_option("Write JSON: all buffers at the peak, and all that was tried.")
 @output_option("Write into this file, whole or not at all.")

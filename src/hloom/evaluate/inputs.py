@@ -9,7 +9,7 @@ import numpy as np
 
 from hloom.evaluate.table import TOKEN_VALUE, Value
 from hloom.ir import TOKEN, Apply, Graph, TensorType, TupleType, Type, dtype_of
-from hloom.text import HloomError, Unsupported, names_meant
+from hloom.text import HloomError, Unsupported, names_meant, near_names
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """One array per parameter, the elements of tuples one by one: in order, or by name."""
@@ -19,7 +19,7 @@ def arguments_of(graph: Graph, inputs: Inputs) -> list[Value]:
     """The values of a graph's parameters; raises HloomError naming the first array that does not fit."""
     parameters = [(parameter.name, _known(parameter.name, parameter.type)) for parameter in graph.parameters]
     leaves = [leaf for name, type_ in parameters for leaf in named_leaves(name, type_) if leaf[1] is not TOKEN]
-    given = _in_order(inputs, [name for name, _ in leaves])
+    given = inputs_in_order(inputs, [name for name, _ in leaves])
     arrays: list[Value] = [_checked(name, type_, value) for (name, type_), value in zip(leaves, given, strict=True)]
     waiting = iter(arrays)
     return [assemble(type_, waiting) for _, type_ in parameters]
@@ -72,24 +72,29 @@ def _known(name: str, type_: Type | None) -> Type:
     return type_
 
 
-def _in_order(inputs: Inputs, names: list[str]) -> list[Any]:
-    if isinstance(inputs, Mapping):
-        inputs = by_own_names(inputs, names)
-        wrong = [*(name for name in names if name not in inputs), *(name for name in inputs if name not in names)]
-        if wrong:
-            raise HloomError(f"inputs do not go with parameters: {', '.join(wrong)}", hint=f"it has {', '.join(names)}")
-        return [inputs[name] for name in names]
-    given = listed_inputs(inputs)
-    if len(given) != len(names):
-        raise HloomError(f"the program takes {len(names)} arrays, {len(given)} are given")
-    return given
-
-
-def by_own_names(inputs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Arrays by the whole names of the parameters that are meant, others by the names that they have."""
+def inputs_in_order(inputs: Any, names: Sequence[str]) -> list[Any]:
+    """One array per name, from arrays in order, or by name or number; raises HloomError for names that do not fit."""
+    if not isinstance(inputs, Mapping):
+        listed = listed_inputs(inputs)
+        if len(listed) != len(names):
+            raise HloomError(f"the program takes {len(names)} arrays, {len(listed)} are given")
+        return listed
     known = set(names)
-    meant = {name: [name] if name in known else names_meant(name, names) for name in inputs}
-    return {own[0] if len(own) == 1 else name: inputs[name] for name, own in meant.items()}
+    numbers = {str(number): name for number, name in enumerate(names)}
+    given: dict[str, Any] = {}
+    for key, value in inputs.items():
+        meant = [key] if key in known else names_meant(str(key), names) or [numbers.get(str(key), "")]
+        if len(meant) > 1:
+            raise HloomError(f"input '{key}' may be any of several: {', '.join(meant)}", hint="give one of these names")
+        if not meant[0]:
+            raise HloomError(f"the program has no parameter '{key}'", hint=near_names(str(key), names))
+        if meant[0] in given:
+            raise HloomError(f"two inputs are given for {meant[0]}")
+        given[meant[0]] = value
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise HloomError(f"no input is given for {', '.join(missing)}")
+    return [given[name] for name in names]
 
 
 def listed_inputs(inputs: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from hloom.microbatch.batch_state import MixedExamples as MixedExamples
 from hloom.microbatch.microbatch import Batch as Batch
 from hloom.microbatch.microbatch import MicrobatchLoop as MicrobatchLoop
 from hloom.microbatch.microbatch import Proposal as Proposal
+from hloom.microbatch.microbatch import check_batch_names as check_batch_names
 from hloom.microbatch.microbatch import check_likeliest_batch as check_likeliest_batch
 from hloom.microbatch.microbatch import microbatch as microbatch
 from hloom.microbatch.microbatch import microbatch_in_place as microbatch_in_place

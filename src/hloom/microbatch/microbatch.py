@@ -210,6 +210,10 @@ def _check(module: Module) -> None:
 
 _LONGEST_BATCH = 1_000
 """How long a parameter's name or number is with its dimension: Python reads integers of up to 4,300 digits."""
+def check_batch_names(module: Module, batch: Batch | str) -> None:
+    """Raise HloomError for a batch that names no parameter of a program, or no dimension of it."""
+    for key, dim in (_read_batch(batch) if isinstance(batch, str) else batch).items():
+        _parameter(module, key, dim, 1)
 
 
 def _read_batch(text: str) -> Batch:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount, bytes_of
 from hloom.ir import Module
-from hloom.microbatch import Batch
+from hloom.microbatch import Batch, check_batch_names
 from hloom.oom.error_text import read_error_text
 from hloom.oom.held_buffers import MAIN_SPACE, HeldBuffer, held_buffers
 from hloom.oom.remedies import DEVICES, MOST_TRIED, try_remedies
@@ -35,6 +35,8 @@ def module_report(
     """
     if not module.graphs or not module.entry.nodes:
         raise HloomError(f"{module.name} has no instructions: it takes no memory")
+    if batch is not None:
+        check_batch_names(tried or module, batch)
     taken = memory_of(module)
     report = _of_memory(module, taken, limit, account or taken.xla)
     if quick or report.fits:

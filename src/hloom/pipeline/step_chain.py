@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from hloom.analysis import Device, as_device, roofline
+from hloom.analysis import Device, as_device, loop_names, roofline
 from hloom.ir import Constant, Module, Parameter, TensorType
 from hloom.microbatch import Batch
 from hloom.pipeline.chain import Chain, LayerCost
@@ -38,7 +38,7 @@ def step_chain(
     read them, and those that only the optimizer reads where they are updated. `batch` is as for `hloom.microbatch`,
     trips of loops as for `hloom.roofline`. Raises as `hloom.pipeline` and `hloom.roofline` do.
     """
-    timer = _Timer(as_device(on), dict(trip_counts or {}), unknown_trips)
+    timer = _Timer(as_device(on), loop_names(module, trip_counts or {}), unknown_trips)
     measured = _Measurement(module, microbatches, batch, timer)
     ratio = _smaller(measured.examples)
     fixed = [(0.0, 0.0, 0.0)] * len(measured.seconds)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hloom.ir import Module, Parameter, TensorType
 from hloom.quantization import ParameterNames
-from hloom.text import HloomError
+from hloom.text import HloomError, near_names
 
 
 def keys_of(module: Module, arrays: Mapping[str, Any], numbers: Collection[int]) -> dict[int, str]:
@@ -27,7 +27,7 @@ def keys_of(module: Module, arrays: Mapping[str, Any], numbers: Collection[int])
     if missing:
         raise HloomError(
             f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
-            hint=f"arrays are named as parameters are, or by their paths; there are {', '.join([*arrays][:5])}",
+            hint=near_names(missing[0], arrays) or "arrays are named as parameters are, or by their paths",
         )
     return keys
 

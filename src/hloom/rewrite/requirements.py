@@ -24,7 +24,7 @@ Signature = tuple[DType | None, bool, tuple[Mark, ...] | None]
 MOST_OPERANDS = 8
 """How many operands are told apart: of a node with more, nothing is said."""
 _ARRAY, _OTHER, _UNKNOWN = "array", "other", "unknown"
-"""A constant without one number for all elements, a number without a name of its own, and what may be a number or not."""
+"""A constant of several numbers, a number without a name of its own, and what may be a number or not."""
 _NAMED: dict[complex, int] = {0: 0, 1: 1, -1: -1}
 """The numbers that are told apart; zeros of either sign are one, and true is 1."""
 

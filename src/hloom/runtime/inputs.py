@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloom.evaluate import by_own_names, listed_inputs
+from hloom.evaluate import inputs_in_order
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.runtime.input_domains import ANY, InputDomain
 from hloom.runtime.npz import StoredArray
@@ -84,9 +84,7 @@ def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[st
 
     XLA itself compares byte counts only and would read an s32 as an f32.
     """
-    ordered = _by_name(inputs, names) if isinstance(inputs, Mapping) else listed_inputs(inputs)
-    if len(ordered) != len(types):
-        raise HloomError(f"the program takes {len(types)} arrays, {len(ordered)} are given")
+    ordered = inputs_in_order(inputs, names)
     return [
         _converted(value, array_type, f"input {index} ({name})")
         for index, (value, array_type, name) in enumerate(zip(ordered, types, names, strict=True))
@@ -124,20 +122,6 @@ def _keeps(array: np.ndarray, dtype: DType) -> bool:
     if dtype.is_integer:
         return array.dtype.kind in "iu" and bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
     return dtype.is_complex or array.dtype.kind != "c"
-
-
-def _by_name(inputs: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    numbers = {str(index): name for index, name in enumerate(names)}
-    known = set(names)
-    numbered = {name if name in known else numbers.get(name, name): value for name, value in inputs.items()}
-    given = by_own_names(numbered, names)
-    missing = [name for name in names if name not in given]
-    unknown = [name for name in given if name not in names]
-    if missing:
-        raise HloomError(f"no input is given for {', '.join(missing)}")
-    if unknown:
-        raise HloomError(f"the program has no parameter {', '.join(unknown)}", hint=f"it has {', '.join(names)}")
-    return [given[name] for name in names]
 
 
 def _type_text(array: np.ndarray | StoredArray) -> str:

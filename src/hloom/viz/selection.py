@@ -57,7 +57,8 @@ def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
 def find_graph(module: Module, computation: Graph | str) -> Graph:
     """The computation of a name; raises HloomError, with near misses, where the module has none."""
     if isinstance(computation, str):
-        return module[computation]
+        names = [graph.name for graph in module.graphs]
+        return module[resolve_name(computation, names, f"module {module.name}", "computation")]
     if computation.module is not module:
         raise HloomError(f"graph {computation.name} is of another module than {module.name}")
     return computation
