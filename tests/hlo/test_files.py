@@ -452,9 +452,9 @@ def test_an_empty_directory(tmp_path: Path):
 def test_module_of_what_is_no_directory(tmp_path: Path):
     path = tmp_path / "step.hlo"
     path.write_text(TEXT)
-    expected = "it is not a directory, so module= and stage= have nothing to choose from"
+    expected = "it is not a directory, so module= and stage= (--module, --stage) have nothing to choose from"
     assert refused(path, module="x").message == f"cannot read {path}: {expected}"
-    assert refused(TEXT, stage="x").message == "module= and stage= choose from a directory, and this is not one"
+    assert refused(TEXT, stage="x").message == "module= and stage= (--module, --stage) choose from a directory, and this is not one"
 
 
 # Saving

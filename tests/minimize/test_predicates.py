@@ -187,7 +187,7 @@ def test_what_a_function_raises_passes_on():
 
 
 def test_what_is_no_predicate():
-    with pytest.raises(HloomError, match="a int is not a predicate"):
+    with pytest.raises(HloomError, match="expected a function of a module as the predicate, not int"):
         minimize(parse(SMALL), 3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(HloomError, match="isolated= is for functions"):
         minimize(parse(SMALL), XlaRefuses(), isolated=True)

@@ -216,5 +216,5 @@ def _bytes(memory: float | str | None) -> float | None:
     except ValueError as problem:
         raise HloomError(str(problem)) from None
     if budget is not None and not budget > 0:
-        raise HloomError(f"a device cannot hold {budget:,} bytes", hint="memory='80GiB'")
+        raise HloomError(f"a device cannot hold {budget:,} bytes", hint="memory='80GiB', or --memory 80GiB")
     return budget

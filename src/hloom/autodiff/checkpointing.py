@@ -112,7 +112,7 @@ def _check_repeatable(node: Apply) -> None:
                 raise Unsupported(
                     f"{place_of(inner)}: {inner.opcode} in the loop {node.name}, whose trip count is not known: the"
                     " backward pass computes iterations again, and it would yield something else",
-                    hint="max_iterations=N keeps the states of all iterations",
+                    hint="max_iterations=N (--max-iterations N) keeps the states of all iterations",
                 )
             further = [graph for graph in inner.called_graphs if graph not in seen]
             seen.update(further)

@@ -501,7 +501,7 @@ def _chosen(entry: Graph, wrt: Which) -> list[_Wrt]:
         if not own:
             raise HloomError(
                 f"parameter {parameter.number} ({parameter.name}) is {parameter.type}: it has no derivative",
-                hint="wrt= takes parameters of floating point",
+                hint="wrt= (--wrt) takes parameters of floating point",
             )
         chosen += [_Wrt(starts[parameter] + leaf, parameter.name, value_type) for leaf, value_type in own]
     return chosen

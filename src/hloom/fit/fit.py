@@ -50,7 +50,9 @@ def fit(
     started = time.process_time()
     on = as_device(device)
     if not 1 <= devices <= LARGEST_MACHINE:
-        raise HloomError(f"{devices} devices", hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8")
+        raise HloomError(
+            f"{devices} devices", hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8, or --devices 8"
+        )
     limit = _bytes(memory, on)
     if not module.entry.nodes:
         raise HloomError(f"{module.name} has no instructions")
@@ -117,9 +119,9 @@ def _bytes(memory: float | str | None, on: Device) -> float:
     try:
         limit = on.memory_bytes if memory is None else bytes_of(memory) if isinstance(memory, str) else memory
     except ValueError as problem:
-        raise HloomError(str(problem), hint="memory='16GiB'") from None
+        raise HloomError(str(problem), hint="memory='16GiB', or --memory 16GiB") from None
     if not limit > 0:
-        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB'")
+        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB', or --memory 16GiB")
     return limit
 
 

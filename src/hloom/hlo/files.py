@@ -108,7 +108,7 @@ def load(
     if isinstance(source, str) and _is_path(source):
         return _from_path(source, strict, module, stage, limits, formats)
     if module is not None or stage is not None:
-        raise HloomError("module= and stage= choose from a directory, and this is not one")
+        raise HloomError("module= and stage= (--module, --stage) choose from a directory, and this is not one")
     if isinstance(source, str):
         if file_format := _format_of(source[:_HEAD].encode("utf-8", "surrogateescape"), formats):
             return file_format.read(source.encode("utf-8", "surrogateescape"), "<text>")
@@ -188,7 +188,9 @@ def _from_path(
     elif path != STDIN and os.path.isdir(path):
         path = os.fspath(choose(path, module, stage).path)
     elif module is not None or stage is not None:
-        problem = NotADirectoryError(0, "it is not a directory, so module= and stage= have nothing to choose from")
+        problem = NotADirectoryError(
+            0, "it is not a directory, so module= and stage= (--module, --stage) have nothing to choose from"
+        )
         raise unreadable(path, problem)
     return _from_bytes(read_bytes(path), "<stdin>" if path == STDIN else path, strict, limits, formats)
 

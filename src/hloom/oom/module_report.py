@@ -64,9 +64,9 @@ def limit_of(memory: int | str | None) -> int | None:
     try:
         limit = bytes_of(memory) if isinstance(memory, str) else memory
     except ValueError as problem:
-        raise HloomError(str(problem), hint="memory='16GiB'") from None
+        raise HloomError(str(problem), hint="memory='16GiB', or --memory 16GiB") from None
     if limit is not None and limit <= 0:
-        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB'")
+        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB', or --memory 16GiB")
     return limit
 
 

@@ -157,9 +157,11 @@ def prune(
     share = _sparsity(sparsity, shape)
     within = _within(within, method, shape)
     if calibration and method != "wanda":
-        raise HloomError("inputs are measured for Wanda only", hint="method='wanda'")
+        raise HloomError("inputs are measured for Wanda only", hint="method='wanda', or --method wanda")
     if method == "wanda" and not calibration:
-        raise HloomError("Wanda needs inputs to see activations of", hint="calibration=[arrays, ...]")
+        raise HloomError(
+            "Wanda needs inputs to see activations of", hint="calibration=[arrays, ...], or --calibrate X.npz"
+        )
     selection = read_selection(opcodes, scope, only, least, what="pruned")
     check_program(module, "pruned")
     before = canonicalize(module)

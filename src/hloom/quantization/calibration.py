@@ -70,9 +70,7 @@ class MagnitudeHistogram:
             steps = rounded(centres / scale, form).astype(np.float64)
             # a bin's values are spread: rounding a uniform value to steps of a size costs size^2 / 12 at least
             least = (form.spacing(steps) * scale) ** 2 / 12
-            inside = np.where(
-                centres <= clip, np.maximum((centres - steps * scale) ** 2, least), (centres - clip) ** 2
-            )
+            inside = np.where(centres <= clip, np.maximum((centres - steps * scale) ** 2, least), (centres - clip) ** 2)
             errors.append(float(np.sum(self.counts * inside)))
         return self.greatest * (int(np.argmin(errors)) + 1) / CANDIDATES
 
@@ -86,7 +84,9 @@ def calibrate(
     program, and where an operand was never computed.
     """
     if not batches:
-        raise HloomError("static activations need inputs to measure", hint="calibration=[arrays, ...]")
+        raise HloomError(
+            "static activations need inputs to measure", hint="calibration=[arrays, ...], or --calibrate X.npz"
+        )
     operands: dict[Node, list[tuple[str, str, int]]] = {}
     for key in products:
         graph, name, operand_index = key

@@ -150,7 +150,9 @@ def round_by_gptq(
     if not integers:
         raise HloomError(f"GPTQ rounds to integers, and the format is {quantization.recipe}")
     if not calibration:
-        raise HloomError("GPTQ needs inputs to see activations of", hint="calibration=[arrays, ...]")
+        raise HloomError(
+            "GPTQ needs inputs to see activations of", hint="calibration=[arrays, ...], or --calibrate X.npz"
+        )
     if damping is not None and not 0 < damping < np.inf:
         raise HloomError(f"{damping} is not a valid damping", hint="give a number above 0, such as 0.01")
     before = canonicalize(quantization.base)

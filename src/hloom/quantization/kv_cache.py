@@ -195,7 +195,7 @@ def _named_caches(module: Module, slots: CacheSlots, wanted: Mapping[str, Weight
             raise HloomError(f"the cache {node.name} is named twice")
         caches[node] = made
     if not caches:
-        raise HloomError("no cache is named", hint="cache='int8' means all of them")
+        raise HloomError("no cache is named", hint="cache='int8', or --cache int8, means all of them")
     return list(caches.values())
 
 

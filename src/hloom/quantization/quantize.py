@@ -96,11 +96,14 @@ def quantize(
     if straight_through and activations is None:
         raise HloomError(
             "straight_through is for products of narrow types: dequantised weights have derivatives as they are",
-            hint="activations='dynamic'",
+            hint="activations='dynamic', or --activations dynamic",
         )
     alpha = read_alpha(smoothing, activations, calibration)
     if calibration and activations != "static" and smoothing is None:
-        raise HloomError("inputs are measured for static activations, and for smoothing", hint="activations='static'")
+        raise HloomError(
+            "inputs are measured for static activations, and for smoothing",
+            hint="activations='static', or --activations static",
+        )
     check_program(module)
     smoothed = None if smoothing is None else smooth_for(module, recipe, calibration, alpha)
     original, module = module, module if smoothed is None else smoothed.module

@@ -167,7 +167,7 @@ def read_format(text: str, per: str | None, group: int | None, *, is_symmetric: 
     if (per == "group") != (group is not None):
         raise HloomError(
             "scales per group need the size of a group" if group is None else f"group={group} is for scales per group",
-            hint="per='group', group=64",
+            hint="per='group', group=64, or --group 64",
         )
     if group is not None and group < 1:
         raise HloomError(f"a group cannot have {group} elements", hint="give a size from 1 on")

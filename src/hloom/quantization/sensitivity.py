@@ -102,7 +102,10 @@ def choose_formats(
     is made again for less. Raises HloomError where nothing fits.
     """
     if (error is None) == (bytes is None):
-        raise HloomError("a choice of formats needs one budget", hint="error=0.01, or bytes=10_000_000")
+        raise HloomError(
+            "a choice of formats needs one budget",
+            hint="error=0.01 (--error-budget), or bytes=10_000_000 (--bytes-budget)",
+        )
     if error is not None and not error > 0:
         raise HloomError(f"an error of {error} allows nothing", hint="give an error above 0, such as 0.01")
     search = _Search(module, calibration, formats, options)
@@ -125,9 +128,14 @@ class _Search:
         self, module: Module, calibration: Sequence[Sequence[Any]], formats: Sequence[str], options: Mapping[str, Any]
     ) -> None:
         if not calibration:
-            raise HloomError("sensitivities need inputs to measure errors on", hint="calibration=[arrays, ...]")
+            raise HloomError(
+                "sensitivities need inputs to measure errors on", hint="calibration=[arrays, ...], or --calibrate X.npz"
+            )
         if not formats or len(set(formats)) < len(formats):
-            raise HloomError("formats to choose from are some, all different", hint="formats=('int8', 'int4:32')")
+            raise HloomError(
+                "formats to choose from are some, all different",
+                hint="formats=('int8', 'int4:32'), or --choices int8,int4:32",
+            )
         self.made: dict[str, Quantization] = {text: quantize(module, text, **options) for text in formats}
         self.weights = {text: {w.name: w for w in one.weights} for text, one in self.made.items()}
         every = {w.name: w for one in self.made.values() for w in one.weights}

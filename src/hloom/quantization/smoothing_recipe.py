@@ -24,10 +24,13 @@ def read_alpha(smoothing: float | str | None, activations: str | None, calibrati
         return None
     if activations is None:
         raise HloomError(
-            "smoothing is for products of narrow types: weights alone need none", hint="activations='static'"
+            "smoothing is for products of narrow types: weights alone need none",
+            hint="activations='static', or --activations static",
         )
     if not calibration:
-        raise HloomError("smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...]")
+        raise HloomError(
+            "smoothing needs inputs to measure activations on", hint="calibration=[arrays, ...], or --calibrate X.npz"
+        )
     if isinstance(smoothing, str):
         if smoothing != SEARCH:
             raise HloomError(f"'{smoothing}' is not a smoothing option", hint="give a number from 0 to 1, or 'search'")
