@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
@@ -62,6 +63,13 @@ def answers(step: Path) -> dict[str, tuple[tuple[object, ...], tuple[object, ...
     """What each subcommand that answers a question says no to, and what yes."""
     other = step.with_name("other.hlo")
     other.write_text(OTHER)
+    dump = step.with_name("dump")
+    dump.mkdir()
+    for number, text in enumerate((STEP, STEP, OTHER)):
+        stage = f"000{number}.p.after_{'abc'[number]}.before_{'bcd'[number]}"
+        (dump / f"module_0001.jit_f.{stage}.txt").write_text(text)
+    np.savez(step.with_name("x.npz"), x=np.ones((64, 64), "f4"), w=np.ones((64, 64), "f4"))
+    inputs = ("--choices", "int8,int4:32", "--calibrate", step.with_name("x.npz"))
     return {
         "diff": ((step, other), (step, step)),
         "grep": ((step, "convolution"), (step, "dot")),
@@ -74,10 +82,29 @@ def answers(step: Path) -> dict[str, tuple[tuple[object, ...], tuple[object, ...
         "minimize": ((step, "--failing", "grep frobnicate {}"), (step, "--failing", "grep tanh {}", "--steps", 1)),
         "opt": ((step, "-p", "remat(budget=1kB)"), (step, "-p", "remat(budget=1GiB)")),
         "run": ((step, "--check", other), (step, "--check", step)),
+        "passes": ((dump, "--diff", 0, 2), (dump, "--diff", 0, 1)),
+        "pipeline": (
+            (step, "--devices", 2, "--batch", "x:0", "--memory", "1kB"),
+            (step, "--devices", 1, "--batch", "x:0", "--memory", "1GiB"),
+        ),
+        "quantize": (
+            (step, "--only", "w", "--bytes-budget", "1B", *inputs),
+            (step, "--only", "w", "--bytes-budget", "6kB", *inputs),
+        ),
     }
 
 
-ANSWERS = ("diff", "grep", "memory", "plan", "fit", "minimize", "opt", "run")
+ANSWERS = ("diff", "grep", "memory", "plan", "fit", "minimize", "opt", "run", "passes", "pipeline", "quantize")
+IN_OTHER_TESTS = {"grad": "tests/cli/test_grad.py, a derivative that is wrong"}
+WITHOUT_AN_ANSWER = {
+    "inspect", "print", "draw", "page", "view", "cost", "roofline", "fusions", "calibrate", "propagate", "prune",
+    "evaluate", "why-oom",
+}  # fmt: skip
+"""What shows, writes or explains something: nothing of it is a no."""
+
+
+def test_every_subcommand_is_known_here():
+    assert sorted({*ANSWERS, *IN_OTHER_TESTS, *WITHOUT_AN_ANSWER}) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -229,11 +229,13 @@ def test_budgets(call: Call, model: Path, tmp_path: Path):
     record = json.loads(call("quantize", model, "--bytes-budget", "7KiB", *calibrated, "--json").stdout)
     assert record["choice"]["bytes"][1] <= 7 * 1024
     result = call("quantize", model, "--error-budget", 1e-9, *calibrated)
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert (
         "error: no weight can be quantised within this budget\n" in result.stderr
         and "as int8 costs least" in result.stderr
     )
+    result = call("quantize", model, "--bytes-budget", "1GB", *calibrated)
+    assert result.exit_code == 2 and "the weights are within this budget as they are" in result.stderr
     result = call("quantize", model, "--bytes-budget", "10B", *calibrated)
     assert result.exit_code == 1 and "no choice of int8, int4:16 fits into 10 bytes" in result.stderr
     result = call("quantize", model, "--error-budget", 0.1, *calibrated)

@@ -474,7 +474,7 @@ def our_own_planner():
 
 def refused_options():
     assert_refuses("in_shardings is for the plan to say", hloom.auto_shard, sine_times, MESH, in_shardings=None)
-    assert_refuses("a int cannot be sharded", hloom.auto_shard, 3, MESH)
+    assert_refuses("expected a function to shard, not int", hloom.auto_shard, 3, MESH)
     assert_refuses("'data' is not a mesh", hloom.auto_shard, sine_times, "data")
     assert_refuses("auto_shard needs a mesh", hloom.auto_shard, sine_times)
 

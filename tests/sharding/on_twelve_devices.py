@@ -143,7 +143,7 @@ def refusals():
         (lambda: jax_mesh(HloMesh(("x",), (16,))), "mesh['x'=16] names device 12, which is missing"),
         (
             lambda: mesh_sharding(jax.sharding.SingleDeviceSharding(jax.devices()[0]), 1),
-            "a SingleDeviceSharding names no axes: a NamedSharding does",
+            "expected a NamedSharding, whose axes have names, not SingleDeviceSharding",
         ),
         (
             lambda: mesh_sharding(NamedSharding(jax_mesh(mesh), P("x", None)), 1),

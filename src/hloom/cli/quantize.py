@@ -57,7 +57,7 @@ from hloom.quantization import (
     round_by_gptq,
     save_checkpoint,
 )
-from hloom.text import HloomError
+from hloom.text import HloomError, Unattainable
 
 METHODS = ("nearest", "gptq")
 NO_FORMAT = "none"
@@ -226,7 +226,7 @@ def command(
             choice = choose_formats(
                 program, batches, names_of(choices) or FORMATS_TO_TRY, **budget, **selection, **selected
             )
-        _check_choice(choice)
+        _check_choice(choice, is_by_size=bytes_budget is not None)
         weights, selected = {**choice.formats}, {"per": per, "group": group}
     with progress("quantising"):
         made = quantize(
@@ -319,12 +319,14 @@ def _budget(
     return {"bytes": size}
 
 
-def _check_choice(choice: FormatChoice) -> None:
-    """Raise HloomError where no weight may be quantised, and say which would cost least."""
+def _check_choice(choice: FormatChoice, *, is_by_size: bool) -> None:
+    """Raise HloomError where nothing is quantised: no format is within the error, or the weights are small enough."""
     if choice.formats:
         return
+    if is_by_size:
+        raise HloomError("the weights are within this budget as they are: nothing is quantised")
     least = min(choice.sensitivities, key=lambda one: one.error)
-    raise HloomError(
+    raise Unattainable(
         "no weight can be quantised within this budget",
         hint=f"{least.weight} as {least.format} costs least: an error of {least.error:.2e}",
     )

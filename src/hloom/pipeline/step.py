@@ -58,7 +58,7 @@ class BatchedStep:
             raise HloomError(
                 f"{module.name}: with the batch that is proposed, {names}, only {written.share:.0%} of the work is "
                 "done microbatch by microbatch",
-                hint="say which is the batch (batch={'inputs': 0}, or --batch inputs:0): the error then says where examples mix",
+                hint="name the batch (batch={'inputs': 0}, or --batch inputs:0) to see where examples mix",
             )
         self.module, self.loop, self.batch_dims = written.module, written.loop, written.batch_dims
         self.entry, self.body = self.module.entry, written.body
