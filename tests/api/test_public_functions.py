@@ -232,3 +232,21 @@ def test_options_that_only_functions_or_modules_have():
 def test_one_array_is_not_taken_apart(compute: Any):
     with pytest.raises(hloom.HloomError, match="inputs are one array, not a list of them"):
         compute("ENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT z = f32[2] add(x, y) }", np.ones((2, 2), "f4"))
+
+
+def test_two_runs_are_compared_as_they_are():
+    run = hloom.run(TEXT, [X, WEIGHTS])
+    assert hloom.compare(run, hloom.evaluate(TEXT, [X.tolist(), WEIGHTS])) == []
+    assert hloom.compare(run, [np.float32(3)])
+    with pytest.raises(hloom.HloomError, match=r"expected arrays to compare, not str\n  [^!]*hloom\.diff compares modules"):
+        hloom.compare("step.hlo", "step.hlo")  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_nearly_right_says_what_is():
+    with pytest.raises(hloom.HloomError, match=r"parse takes HLO text, not PosixPath\n  hloom\.load reads files"):
+        hloom.parse(Path("step.hlo"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(hloom.HloomError, match="grad of a function has no option 'argnums'\n  it has wrt and has_aux"):
+        hloom.grad(step, argnums=1)
+    with pytest.raises(hloom.HloomError, match="cannot plan for '2' devices"):
+        hloom.fit(TEXT, "2")  # pyright: ignore[reportArgumentType]
+    assert hloom.roofline(TEXT).device.name == "h100"

@@ -168,9 +168,14 @@ def test_families_of_element_types():
     assert dtype_of(ml_dtypes.bfloat16) is dtype("bf16") and dtype_of(np.float32) is F32
 
 
-def test_unknown_element_types_are_key_errors():
-    with pytest.raises(KeyError, match="f31"):
-        dtype("f31")
+def test_numpy_s_names_of_element_types():
+    assert dtype("bfloat16") is dtype("bf16") and dtype("float32") is F32 and dtype("bool") is dtype("pred")
+
+
+def test_unknown_element_types_are_errors():
+    for name in ("f31", "U3", "object"):
+        with pytest.raises(HloomError, match=f"'{name}' is not an element type"):
+            dtype(name)
     with pytest.raises(KeyError):
         dtype_of(np.dtype("U3"))
 

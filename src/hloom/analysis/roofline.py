@@ -13,7 +13,7 @@ from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.devices import Device, as_device
+from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
 from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
@@ -262,7 +262,7 @@ class Roofline(Displayed):
 
 def roofline(
     module: ModuleLike,
-    device: Device | str,
+    device: Device | str = DEFAULT_DEVICE,
     *,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,

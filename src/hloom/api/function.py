@@ -325,7 +325,7 @@ def _derived(name: str, target: Any, wrt: Any, options: dict[str, Any]) -> Any:
         "has_aux": bool(options.pop("has_aux", False)),
     }
     if options:
-        raise HloomError(f"{name} of a function has no option '{next(iter(options))}'")
+        raise HloomError(f"{name} of a function has no option '{next(iter(options))}'", hint="it has wrt and has_aux")
 
     def entry(
         interpreter: Interpreter, arguments: list[AbstractValue], keywords: dict[str, AbstractValue]

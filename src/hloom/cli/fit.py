@@ -32,7 +32,10 @@ SHOWN = 8
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
     help="Device whose rates to use.",
 )  # fmt: skip
-@click.option("--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 16GiB.  [default: all that it has]")
+@click.option(
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
+    help="Bytes a device may hold: 16GiB.  [default: all that it has]",
+)  # fmt: skip
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0.  [default: found in the program]")
 @click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")
 @click.option("--measure", type=click.IntRange(min=0), default=0, metavar="K", help="Compile the best K with XLA.")

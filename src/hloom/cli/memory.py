@@ -28,7 +28,10 @@ WRITERS = {".svg": svg, ".png": png}
 
 @click.command("memory")
 @optimised_file_argument
-@click.option("--budget", metavar="SIZE", type=ByteSize(), help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.")
+@click.option(
+    "--budget", metavar="SIZE", type=ByteSize(),
+    help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
+)  # fmt: skip
 @click.option(
     "--schedule", type=click.Choice(SCHEDULES), help="Order of instructions: XLA's CPU compiler's, ours, or the text's."
 )

@@ -66,7 +66,10 @@ class ScheduleResult:
     "--microbatches", metavar="M", type=click.IntRange(min=1), help="Number of microbatches.  [default: the best]"
 )
 @click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
-@click.option("--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 16GiB.  [default: all that it has]")
+@click.option(
+    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
+    help="Bytes a device may hold: 16GiB.  [default: all that it has]",
+)  # fmt: skip
 @click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
 @click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
 @json_option("Write JSON: the plan, its stages, and the plans of all schedules.")

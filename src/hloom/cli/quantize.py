@@ -123,10 +123,12 @@ ALPHA = AlphaType()
 )
 @click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
 @click.option(
-    "--error-budget", type=FiniteNumber(), metavar="E", help="Choose a format per weight: fewest bytes within this output error."
+    "--error-budget", type=FiniteNumber(), metavar="E",
+    help="Choose a format per weight: fewest bytes within this output error."
 )
 @click.option(
-    "--bytes-budget", metavar="SIZE", type=ByteSize(), help="Choose a format per weight: smallest error within this size, as in 80MB."
+    "--bytes-budget", metavar="SIZE", type=ByteSize(),
+    help="Choose a format per weight: smallest error within this size, as in 80MB."
 )
 @click.option(
     "--choices", metavar="NAMES", help=f"Formats that budgets choose among.  [default: {','.join(FORMATS_TO_TRY)}]"

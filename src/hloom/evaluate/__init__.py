@@ -13,6 +13,7 @@ import numpy as np
 from hloom.evaluate.families import FAMILIES as FAMILIES
 from hloom.evaluate.inputs import Inputs as Inputs
 from hloom.evaluate.inputs import inputs_in_order as inputs_in_order
+from hloom.evaluate.inputs import keeps as keeps
 from hloom.evaluate.inputs import leaves_of as leaves_of
 from hloom.evaluate.inputs import listed_inputs as listed_inputs
 from hloom.evaluate.integers import EXPONENT_BITS as EXPONENT_BITS

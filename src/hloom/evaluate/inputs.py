@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloom.evaluate.table import TOKEN_VALUE, Value
-from hloom.ir import TOKEN, Apply, Graph, TensorType, TupleType, Type, dtype_of
+from hloom.ir import TOKEN, Apply, DType, DTypeKind, Graph, TensorType, TupleType, Type, dtype_of
 from hloom.text import HloomError, Unsupported, names_meant, near_names
 
 Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
@@ -111,9 +111,22 @@ def _checked(name: str, type_: Type, value: Any) -> np.ndarray:
         raise Unsupported(f"parameter {name} of type {type_} cannot be given from outside")
     is_stored = all(hasattr(value, attribute) for attribute in ("dtype", "shape", "ndim"))
     array = value if is_stored else np.asarray(value)  # what is in a file is compared before it is read
+    if not is_stored and keeps(array, type_.dtype):  # nested lists, and numbers
+        array = array.astype(type_.dtype.numpy)
     if not fits(array, type_):
         raise HloomError(f"input {name} is {_type_text(array)}, the program takes {type_}")
     return np.asarray(array)
+
+
+def keeps(array: np.ndarray, dtype: DType) -> bool:
+    """Whether Python's numbers can be written as literals of a type: none loses its fraction, sign or high digits."""
+    if array.dtype.kind == "b":
+        return dtype.kind is DTypeKind.BOOLEAN
+    if array.dtype.kind not in "iufc" or dtype.kind is DTypeKind.BOOLEAN:
+        return False
+    if dtype.is_integer:
+        return array.dtype.kind in "iu" and bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
+    return dtype.is_complex or array.dtype.kind != "c"
 
 
 def fits(array: np.ndarray, array_type: TensorType) -> bool:

@@ -49,9 +49,10 @@ def fit(
     module = as_module(module)
     started = time.process_time()
     on = as_device(device)
-    if not 1 <= devices <= LARGEST_MACHINE:
+    if not isinstance(devices, int) or not 1 <= devices <= LARGEST_MACHINE:
         raise HloomError(
-            f"{devices} devices", hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8, or --devices 8"
+            f"cannot plan for {devices!r} devices",
+            hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8, or --devices 8",
         )
     limit = _bytes(memory, on)
     if not module.entry.nodes:

@@ -15,7 +15,7 @@ from hloom.hlo.reserved_words import check_word
 from hloom.hlo.strict_checks import check_aliases, check_async_computations, check_graph, check_recovery_table
 from hloom.hlo.tokens import NAME
 from hloom.ir import Attributes, Graph, Module, Type, find_cycle
-from hloom.text import Cursor, HloomWarning, Source, report
+from hloom.text import Cursor, HloomError, HloomWarning, Source, report
 
 DEEPEST = 60
 """How deep computations may nest inside attributes."""
@@ -41,6 +41,8 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     >>> parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root
     <y = f32[2] negate(x)>
     """
+    if not isinstance(text, str):
+        raise HloomError(f"parse takes HLO text, not {type(text).__name__}", hint="hloom.load reads files and bytes")
     if text.startswith("\ufeff") and not strict:
         text = text[1:]
     if "\r" in text:

@@ -8,6 +8,8 @@ from enum import Enum
 import ml_dtypes
 import numpy as np
 
+from hloom.text import HloomError, near_names
+
 
 class DTypeKind(Enum):
     """The families of element types."""
@@ -102,8 +104,13 @@ _BY_NUMPY: dict[np.dtype, DType] = {row.numpy: row for row in _ROWS}
 
 
 def dtype(name: str) -> DType:
-    """The element type of this HLO name; KeyError where there is none."""
-    return DTYPES[name]
+    """The element type of HLO's name, `bf16`, or numpy's, `bfloat16`; raises HloomError for other names."""
+    if name in DTYPES:
+        return DTYPES[name]
+    try:
+        return dtype_of(np.dtype(name))
+    except (KeyError, TypeError):
+        raise HloomError(f"'{name}' is not an element type", hint=near_names(str(name), DTYPES)) from None
 
 
 def dtype_of(numpy_dtype: np.dtype | type) -> DType:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hloom.ir import DType, dtype_of
+from hloom.text import HloomError
 
 RELATIVE_TOLERANCES = {"f64": 1e-9, "c128": 1e-9, "f32": 1e-4, "c64": 1e-4, "f16": 1e-2, "bf16": 4e-2}
 """Relative tolerance of results that round in different orders, by type; narrower floats get NARROW."""
@@ -37,20 +39,42 @@ class Difference:
         return f"output {self.output}: {self.reason}"
 
 
-def compare(
-    left: Sequence[np.ndarray], right: Sequence[np.ndarray], rtol: float | None = None, atol: float | None = None
-) -> list[Difference]:
-    """The outputs that differ, in order; an empty list where all agree.
+class HasOutputs(Protocol):
+    """What has outputs: a `RunResult`."""
+
+    @property
+    def outputs(self) -> Sequence[np.ndarray]: ...
+
+
+Outputs: TypeAlias = Sequence[np.ndarray] | HasOutputs
+"""Arrays in order, or what a run gave."""
+
+
+def compare(left: Outputs, right: Outputs, rtol: float | None = None, atol: float | None = None) -> list[Difference]:
+    """The outputs that differ, in order, of two runs or two lists of arrays; an empty list where all agree.
 
     |left - right| <= atol + rtol * max(|left|, |right|) must hold. Without `rtol`, RELATIVE_TOLERANCES; without
     `atol`, that times the output's greatest magnitude, so that sums that cancel out are not held to their last bit.
     Integers and pred are compared exactly unless a tolerance is given. NaN equals NaN, infinity the same infinity.
     """
+    left, right = _arrays_of(left), _arrays_of(right)
     differences = [] if len(left) == len(right) else [_count_difference(len(left), len(right))]
     for number, (one, other) in enumerate(zip(left, right, strict=False)):
         difference = _difference(number, np.asarray(one), np.asarray(other), rtol, atol)
         differences += [difference] if difference else []
     return differences
+
+
+def _arrays_of(outputs: Any) -> Sequence[np.ndarray]:
+    held = getattr(outputs, "outputs", outputs)
+    if isinstance(held, (list, tuple)):
+        return held
+    if isinstance(held, np.ndarray):
+        return [held]
+    raise HloomError(
+        f"expected arrays to compare, not {type(outputs).__name__}",
+        hint="give what hloom.run or hloom.evaluate returns; hloom.diff compares modules",
+    )
 
 
 def first_difference(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloom.evaluate import inputs_in_order
+from hloom.evaluate import inputs_in_order, keeps
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.runtime.input_domains import ANY, InputDomain
 from hloom.runtime.npz import StoredArray
@@ -102,7 +102,7 @@ def _converted(value: Any, array_type: TensorType, subject: str) -> np.ndarray:
     if _type_text(array) == str(array_type):
         return array
     target = array_type.dtype.numpy
-    is_listed = not hasattr(value, "dtype") and _keeps(array, array_type.dtype)
+    is_listed = not hasattr(value, "dtype") and keeps(array, array_type.dtype)
     if (is_listed and array.shape == array_type.dims) or _is_given(array, array_type):
         return array.astype(target)
     raise HloomError(f"{subject} is {_type_text(array)}, the program takes {array_type}")
@@ -111,17 +111,6 @@ def _converted(value: Any, array_type: TensorType, subject: str) -> np.ndarray:
 def _is_given(array: np.ndarray | StoredArray, array_type: TensorType) -> bool:
     """Whether an array has a parameter's shape, and an element type that converts without loss."""
     return array.shape == array_type.dims and np.can_cast(array.dtype, array_type.dtype.numpy, "safe")
-
-
-def _keeps(array: np.ndarray, dtype: DType) -> bool:
-    """Whether Python's numbers can be written as literals of a type: none loses its fraction, sign or high digits."""
-    if array.dtype.kind == "b":
-        return dtype.kind is DTypeKind.BOOLEAN
-    if array.dtype.kind not in "iufc" or dtype.kind is DTypeKind.BOOLEAN:
-        return False
-    if dtype.is_integer:
-        return array.dtype.kind in "iu" and bool((array.astype(dtype.numpy).astype(array.dtype) == array).all())
-    return dtype.is_complex or array.dtype.kind != "c"
 
 
 def _type_text(array: np.ndarray | StoredArray) -> str:
