@@ -178,7 +178,7 @@ def write_inputs(folder: Path, command: str) -> None:
     for name in ("model.npz", "old.npz", "model.safetensors"):
         save_checkpoint(folder / name, weights)
     np.savez(folder / "batch.npz", x=arrays()["x"])
-    np.savez(folder / "x.npz", **{name: np.ones((64, 64), "f4") for name in ("x", "w.1")})
+    np.savez(folder / "x.npz", **{name: np.ones((64, 64), "f4") for name in ("x", "w.1")})  # pyright: ignore[reportArgumentType]
     steps(folder, 2)
     for trace in ("trace", "old_trace", "new_trace") if "--profile" in command else ():
         traced = TraceWriter()
@@ -199,8 +199,8 @@ def run_line(line: str) -> None:
         elif part[0] == "jq":
             raw, expression = part[1] == "-r", part[2 if part[1] == "-r" else 1]
             data = json.loads(Path(part[3]).read_text() if raw else piped or "")
-            piped = found = picked(data, expression)
-            assert found is not None, line
+            piped = value = picked(data, expression)
+            assert value is not None, line
         elif part[0] == "jax-program":
             piped = STEP
         else:

@@ -96,7 +96,7 @@ def _nodes(module: Module, name: str) -> list[Node]:
     for graph in module.graphs:
         prefixes = ["", f"{graph.name}.", f"{graph.name.partition('.')[0]}."]
         for own in dict.fromkeys(name.removeprefix(prefix) for prefix in prefixes):
-            meant += [graph[found] for found in names_meant(own, (node.name for node in graph.nodes))]
+            meant += [graph[whole] for whole in names_meant(own, (node.name for node in graph.nodes))]
     return list(dict.fromkeys(meant))
 
 
