@@ -52,7 +52,7 @@ INSTRUCTIONS = [
     ("b = f32[4] add-start(x, x)", "5:14: add-start needs a type ((operands), outputs, ...)"),
     ('b = f32[4] negate(x), origin={{"x"}}, origin={{"x"}}', "5:41: attribute 'origin' is given twice"),
     ("b = f32[4] negate(x), control-predecessors={}", "5:46: expected the name of an instruction"),
-    ("b = f32[4] negate(f32[5] x)", "5:28: operand x is said to be f32[5], but it is f32[4]"),
+    ("b = f32[4] negate(f32[5] x)", "5:28: operand x is declared as f32[5], but it is f32[4]"),
     (
         "b = f32[4] all-to-all(x), replica_groups=0",
         "5:44: expected replica groups, which begin with '{', '[' or 'mesh', found '0'",
@@ -428,7 +428,7 @@ STRICT_MODULES = [
     ),
     (
         "HloModule m\n\nENTRY e (x: f32[]) -> s32[] {\n  x = f32[] parameter(0)\n}\n",
-        "4:3: e is said to yield s32[], but its root x is f32[]",
+        "4:3: e is declared to yield s32[], but its root x is f32[]",
     ),
     (
         "HloModule m\n\nENTRY nan {\n  x = f32[] parameter(0)\n}\n",

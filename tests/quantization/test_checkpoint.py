@@ -51,7 +51,7 @@ GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         ({"__metadata__": {"hloom.packed": "{"}}, b"", "what hloom.packed says in the header is not a JSON object"),
         ({"__metadata__": {"hloom.packed": '{"v": {}}'}}, b"", "there is no array v, which the header says is packed"),
         ({"__metadata__": {"hloom.packed": '{"w": {"type": "s8", "shape": [2]}}'}, "w": GOOD}, b"12345678", "what the packed array w is"),
-        ({"__metadata__": {"hloom.packed": '{"w": {"type": "s4", "shape": [2]}}'}, "w": GOOD}, b"12345678", "is said to be s4"),
+        ({"__metadata__": {"hloom.packed": '{"w": {"type": "s4", "shape": [2]}}'}, "w": GOOD}, b"12345678", "is declared as s4"),
     ],
 )  # fmt: skip
 def test_damaged_files(tmp_path: Path, header: object, data: bytes, message: str):

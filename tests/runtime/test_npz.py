@@ -54,7 +54,7 @@ def test_npz_refusals(tmp_path):
     assert message(load_arrays, tmp_path / "objects.npz").startswith("/objects.npz is not a readable .npz file: Object arrays")
     assert message(load_arrays, tmp_path / "one.npy") == "/one.npy holds one array, not an .npz archive\n  np.savez writes one"
     assert message(load_arrays, tmp_path / "tag.npz") == "/tag.npz: its entry __hlo_types__ does not name HLO types"
-    assert message(load_arrays, tmp_path / "width.npz") == "/width.npz: array a is said to be bf16 but has 8 bytes per element"
+    assert message(load_arrays, tmp_path / "width.npz") == "/width.npz: array a is declared as bf16 but has 8 bytes per element"
     assert message(save_arrays, tmp_path / "z.npz", {"a": np.array(["x"])}) == "array a of <U1 has no HLO type"
     assert message(save_arrays, tmp_path / "z.npz", {"__hlo_types__": np.ones(1)}) == "an array cannot be named __hlo_types__"
 
