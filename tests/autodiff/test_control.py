@@ -246,7 +246,7 @@ def test_iterations_that_draw_random_numbers_are_not_computed_again():
     program = module(DRAWING.replace("OPCODE", "reverse(y), dimensions={0}"))
     with pytest.raises(Unsupported, match="u: rng in the loop w, whose trip count is not known") as raised:
         hloom.grad(program)
-    assert raised.value.hint == "max_iterations=N keeps the states of all iterations"
+    assert raised.value.hint == "max_iterations=N (--max-iterations N) keeps the states of all iterations"
     assert hloom.verify(hloom.grad(program, max_iterations=100)).level is hloom.Level.HLO
 
 

@@ -196,7 +196,7 @@ INSTRUCTIONS = [
     ("b = f32[4] dot(x, x), operand_precision={low}", "5:44: no precision is called 'low'"),
     (
         "b = f32[4] negate(x), statistics={visualizing_index=2,a=1}",
-        "5:36: visualizing_index=2 names none of the 1 statistics",
+        "5:36: visualizing_index=2 does not name one of the 1 statistics",
     ),
     ("b = f32[4] tanh(x), result_accuracy={accuracy=1}", "5:49: expected mode= or tolerance=, found 'accuracy'"),
     ("b = f32[4] tanh(x), result_accuracy={tolerance={tol=1}}", "5:51: no tolerance is called 'tol'"),

@@ -484,7 +484,7 @@ def test_other_suffixes(tmp_path: Path, name: str):
     with pytest.raises(Unsupported) as caught:
         save(PLAIN, tmp_path / name)
     assert caught.value.message == f"cannot save into '{name}': the suffix does not name a format"
-    assert caught.value.hint == "the suffixes are .hlo, .txt, .pb, each also with .gz or .zst behind it"
+    assert caught.value.hint == "the suffixes are .hlo, .txt, .pb, each also followed by .gz or .zst"
     assert not os.listdir(tmp_path)
 
 

@@ -40,7 +40,7 @@ ONLY: dict[str, Any] = {"only": ["w0", "w1", "w2"]}
         ({"error": 0.1, "bytes": 10}, "a choice of formats needs one budget"),
         ({"error": 0}, "an error of 0 allows nothing"),
         ({"error": float("nan")}, "an error of nan allows nothing"),
-        ({"bytes": 10}, "no choice of int8, int4:4 takes 10 bytes: the least is"),
+        ({"bytes": 10}, "no choice of int8, int4:4 fits into 10 bytes: the smallest takes"),
         ({"error": 0.1, "formats": ()}, "formats to choose from are some, all different"),
         ({"error": 0.1, "formats": ("int8", "int8")}, "formats to choose from are some, all different"),
         ({"error": 0.1, "formats": ("int3",)}, "there is no number format 'int3'"),

@@ -193,7 +193,7 @@ def test_no_meshes(text: str, message: str):
         (lambda: to_sdy(parse_spec("[-]+z"), Mesh.parse("x=2")), "the mesh x=2 has no axis 'z'"),
         (
             lambda: from_sdy(read_sdy("#sdy.sharding<@other, []>"), {"mesh": Mesh.parse("x=2")}),
-            "#sdy.sharding<@other, []> names a mesh that there is not",
+            "#sdy.sharding<@other, []> names an unknown mesh",
         ),
         (
             lambda: from_sdy(read_sdy('#sdy.sharding<@mesh, [{"z"}]>'), Mesh.parse("x=2")),
