@@ -11,6 +11,7 @@ import numpy as np
 
 from hloom.functional.builtin_functions import missing_item
 from hloom.functional.container_classes import is_container, is_mapping, is_sequence, plain_class
+from hloom.functional.overlaps import OVERWRITES, as_it_goes, shares_elements
 from hloom.functional.values import (
     AbstractValue,
     Array,
@@ -363,9 +364,32 @@ class Indexing:
                 interpreter.refuse("a mask next to other indices cannot be assigned through", hint="use numpy.where")
             self._set_masked(owner, masks[0], value)
             return
+        if shares_elements(interpreter, owner, value):
+            part = self._part_assigned(owner, index, parts, value)
+            if part is None:
+                return
+            value = part
         given = self._given(owner, value)
         target, parts = interpreter.views.outermost(owner, parts)
         interpreter.change_array(target, interpreter.library.update(target, parts, given))
+
+    def _part_assigned(
+        self, owner: Array, index: AbstractValue, parts: Sequence[Any], value: AbstractValue
+    ) -> AbstractValue | None:
+        """What is assigned where some of it may be elements of the array itself; None where it has been assigned."""
+        interpreter = self.interpreter
+        if any(isinstance(part, np.ndarray) and part.dtype == bool and part.shape == owner.dims for part in parts):
+            interpreter.refuse(OVERWRITES, hint="copy() the right side first")
+        target = self.get(owner, index, is_checked=False)
+        if not isinstance(target, Array) or target.identity.view is None:
+            return value
+        if isinstance(value, Array):
+            return as_it_goes(interpreter, target, value)
+        if interpreter.library.as_array(value).dims != target.dims:
+            return value
+        for number, item in enumerate(list(interpreter.members.items(value))):  # NumPy assigns one after the other
+            self.set(target, Const(number), item)
+        return None
 
     def _given(self, owner: Array, value: AbstractValue) -> Array:
         """What is assigned to elements of an array, in its type."""
