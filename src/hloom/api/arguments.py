@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.functional import ArgumentArray, ArgumentTree, Static, class_of_container
+from hloom.functional import ArgumentArray, ArgumentTree, Static, class_of_container, memory_order
 from hloom.text import HloomError
 
 NUMBERS: dict[int, dict[type, Any]] = {
@@ -91,7 +91,10 @@ def abstract(argument: Any, arrays: list[Any], table: dict[type, Any]) -> Any:
             dtype = dtype.newbyteorder("=")
             argument = np.asarray(argument).astype(dtype)
         arrays.append(argument)
-        return ArgumentArray(tuple(argument.shape), dtype if isinstance(dtype, np.dtype) else np.dtype(dtype), False)
+        is_in_order = not isinstance(argument, np.ndarray) or argument.flags.c_contiguous
+        order = None if is_in_order else memory_order(argument.shape, argument.strides)
+        dtype = dtype if isinstance(dtype, np.dtype) else np.dtype(dtype)
+        return ArgumentArray(tuple(argument.shape), dtype, False, order)
     if argument is None or isinstance(argument, (str, bytes, type, np.dtype, Enum, int, float, complex, ModuleType)):
         return Static(argument)  # numbers of subclasses of Python's, an enumeration's among them, are known
     if isinstance(argument, (tuple, list)):

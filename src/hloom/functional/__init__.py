@@ -26,3 +26,4 @@ from hloom.functional.values import Derived as Derived
 from hloom.functional.values import ErrorSite as ErrorSite
 from hloom.functional.values import FunctionClosure as FunctionClosure
 from hloom.functional.values import Tuple as Tuple
+from hloom.functional.views import memory_order as memory_order

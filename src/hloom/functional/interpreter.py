@@ -57,7 +57,7 @@ from hloom.functional.values import (
     Variable,
     walk,
 )
-from hloom.functional.views import Views
+from hloom.functional.views import Views, memory_order
 from hloom.ir import DType, Graph, Module, Node, dtype, dtype_of
 from hloom.text import HloomError, Location
 
@@ -370,8 +370,9 @@ class Interpreter:
         if isinstance(held, np.ndarray) or self.settings.tracing.is_array(held):
             with self.within(Emitter(self.module.entry), self.store):
                 value = self.numbers.literal(np.array(held))
-            self.protected[value] = f"{name} is from outside the function"
-            return value
+                self.protected[value] = f"{name} is from outside the function"
+                order = memory_order(held.shape, held.strides) if isinstance(held, np.ndarray) else None
+                return value if order is None else self.views.ordered(value, order)
         if (
             isinstance(held, FunctionType)
             and held not in BUILTINS

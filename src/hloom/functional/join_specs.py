@@ -25,7 +25,7 @@ from hloom.functional.values import (
     described,
 )
 from hloom.functional.view_maps import ViewMap
-from hloom.functional.views import View
+from hloom.functional.views import IN_ORDER, Layout, View
 from hloom.ir import Node, TensorType, dtype
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class LeafSpec(JoinSpec):
     weak: bool
     origins: Origins = field(default=(), compare=False)
     """Of arrays whose elements may be changed: which array it is on each path."""
+    layout: Layout = IN_ORDER
+    """Of an argument: how it is laid out in memory."""
 
     def leaves(self) -> Iterator[LeafSpec]:
         yield self
@@ -107,6 +109,8 @@ class LeafSpec(JoinSpec):
 
     def lift(self, join: Join, nodes: Iterator[Node]) -> Any:
         array = Array(next(nodes), self.weak)
+        if self.layout != IN_ORDER:
+            return join.interpreter.views.laid_out(array, self.layout)
         return join.interpreter.aliases.joined(array, join, self.origins) if self.origins else array
 
 
@@ -288,7 +292,7 @@ def same_shape(a: JoinSpec | None, b: JoinSpec | None) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, LeafSpec) and isinstance(b, LeafSpec):
-        return a.type == b.type and a.weak == b.weak
+        return a.type == b.type and a.weak == b.weak and a.layout == b.layout
     if isinstance(a, ViewSpec) and isinstance(b, ViewSpec):
         return a.is_like(b)
     if isinstance(a, SameSpec) and isinstance(b, SameSpec):

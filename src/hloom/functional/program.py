@@ -43,6 +43,8 @@ class ArgumentArray(NamedTuple):
     dims: tuple[int, ...]
     dtype: Any
     weak: bool
+    order: tuple[int, ...] | None = None
+    """The dimensions as they are in memory, those that are farthest apart first; None where they are in order."""
 
 
 class ArgumentTree(NamedTuple):
@@ -144,7 +146,7 @@ def _argument(interpreter: Interpreter, argument: Any, names: Iterator[int]) -> 
         value = Array(node, argument.weak)
         if not argument.weak:
             interpreter.protected[value] = "it is an argument of the function"
-        return value
+        return value if argument.order is None else interpreter.views.ordered(value, argument.order)
     if isinstance(argument, Static):
         return interpreter.embed(argument.value, "a static argument")
     parts = tuple(_argument(interpreter, part, names) for part in argument.parts)

@@ -42,6 +42,7 @@ from hloom.functional.values import (
     Variable,
     walk,
 )
+from hloom.functional.views import layout_of
 from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype, legal_name
 from hloom.ops import OPS
 
@@ -129,7 +130,7 @@ class RecursiveCalls:
         """How an argument goes into a graph that is called: its arrays as parameters."""
         interpreter = self.interpreter
         if isinstance(value, Array):
-            return LeafSpec(value.type, value.weak)
+            return LeafSpec(value.type, value.weak, layout=layout_of(value))
         if isinstance(value, Const):
             if broaden and isinstance(value.value, NUMBERS):
                 return LeafSpec(TensorType(interpreter.numbers.weak_dtype(value.value)), True)
@@ -250,7 +251,7 @@ class RecursiveCalls:
                 nodes = self._parameters(graph, one)
                 given = {name: spec.lift(inside, nodes) for name, spec in one.parameters.items()}
                 for array in self._arrays(given.values()):
-                    interpreter.protected[array] = "it is an argument of a function that calls itself"
+                    interpreter.protected[array.memory] = "it is an argument of a function that calls itself"
                 for key, spec in one.written.items():
                     arm.store.set(key, spec.lift(inside, nodes))
                 one.frame = interpreter.calls.new_frame(closure, one.key)

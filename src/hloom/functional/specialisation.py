@@ -37,6 +37,7 @@ from hloom.functional.values import (
     Series,
     Tuple,
 )
+from hloom.functional.views import layout_of
 from hloom.ir import Graph, Node, TensorType, dtype, legal_name
 from hloom.ops import OPS
 from hloom.text import HloomError
@@ -159,7 +160,7 @@ class Specialisations:
             current = interpreter.current(value)
             assert isinstance(current, Array)
             leaves.append(current)
-            return "array", current.type, current.weak
+            return "array", current.type, current.weak, layout_of(current)
         if isinstance(value, Const):
             return interpreter.recursive_calls.signature(value)
         if isinstance(value, Tuple):
@@ -201,7 +202,7 @@ class Specialisations:
                 return value
             made = Array(next(nodes), value.weak)
             interpreter.protected[made] = "it is an argument of a function that is called more than once"
-            return made
+            return interpreter.views.laid_out(made, layout_of(value))
         if isinstance(value, Tuple):
             return Tuple(tuple(self._lifted(item, nodes, store) for item in value.items), value.cls)
         if isinstance(value, Ref):

@@ -9,13 +9,14 @@ the owner as it is at that point; writing it writes the owner, down to the array
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hloom.functional.values import Array
+from hloom.functional.values import Array, Const, Tuple
 from hloom.functional.view_maps import READ_ONLY, CallMap, IndexMap, ViewMap, WindowMap
 from hloom.ir import Node, dtype
 
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 PREDICATE = dtype("pred")
+
+
+class Layout(NamedTuple):
+    """How an array is laid out in memory."""
+
+    is_known: bool
+    order: tuple[int, ...] | None
+    """The dimensions, those farthest apart first; None where they are in order."""
+
+
+IN_ORDER = Layout(True, None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,6 +85,22 @@ class Views:
         """A view that paths had in common, where they have met."""
         now = self.unchecked(owner)
         return self.made(Array(way.read(self.interpreter, now).node), now, way, strides)
+
+    def ordered(self, array: Array, order: tuple[int, ...]) -> Array:
+        """An array from outside as one whose dimensions are in another order in memory: a transpose of another one."""
+        interpreter = self.interpreter
+        memory = Array(interpreter.emitter.transpose(array.node, order))
+        if array in interpreter.protected:
+            interpreter.protected[memory] = interpreter.protected[array]
+        inverse = Tuple(tuple(Const(order.index(axis)) for axis in range(len(order))))
+        made = interpreter.library.call(np.transpose, [memory, inverse], {})
+        assert isinstance(made, Array)
+        return made
+
+    def laid_out(self, array: Array, layout: Layout) -> Array:
+        """A new array that is laid out in memory in a certain way."""
+        array.is_row_major = layout.is_known
+        return array if layout.order is None else self.ordered(array, layout.order)
 
     def outermost(self, array: Array, parts: Sequence[Any]) -> tuple[Array, list[Any]]:
         """The array that an index of a row, or of a transpose, is of, and the index: `x[i][j]` is `x[i, j]`."""
@@ -148,9 +176,6 @@ class Views:
             if problem is not None:
                 interpreter.refuse(f"{doing}: {problem}", hint="copy() it first")
             one = one.view.owner.identity
-        reason = interpreter.protected.get(one)
-        if reason is not None:
-            interpreter.refuse(f"{doing}: {reason}", hint="copy() it first")
 
 
 def _is_basic(part: Any) -> bool:
@@ -178,10 +203,20 @@ def strides_of(array: Array) -> tuple[int, ...]:
 
 def is_row_major(array: Array) -> bool:
     """Whether NumPy lays out a new array of this one's elements row by row."""
-    if not array.memory.is_row_major:
-        return False
-    steps = [abs(step) for size, step in zip(array.dims, strides_of(array), strict=True) if size > 1]
-    return steps == sorted(steps, reverse=True)
+    return layout_of(array) == IN_ORDER
+
+
+def layout_of(array: Array) -> Layout:
+    """How NumPy lays out an array, and its copies that keep the layout."""
+    is_known = array.memory.is_row_major
+    return Layout(is_known, memory_order(array.dims, strides_of(array)) if is_known and not array.weak else None)
+
+
+def memory_order(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The dimensions as NumPy's order "K" has them, those farthest apart first; None where they are in order."""
+    axes = sorted(range(len(dims)), key=lambda axis: -abs(strides[axis]) if dims[axis] > 1 else -math.inf)
+    long = [axis for axis in axes if dims[axis] > 1]
+    return None if long == sorted(long) or 0 in dims else tuple(axes)
 
 
 def skeleton(dims: Sequence[int], strides: Sequence[int]) -> np.ndarray:
