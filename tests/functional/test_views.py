@@ -1,6 +1,6 @@
 """Views beside NumPy's: every form that gives one, random programs, and what programs with views are compiled to.
 
-Covers `functional/views.py`, `functional/view_maps.py`, `functional/numpy_examples.py`,
+Covers `functional/views.py`, `functional/overlaps.py`, `functional/view_maps.py`, `functional/numpy_examples.py`,
 `functional/builtin_functions/array_kinds.py`.
 """
 

@@ -3,9 +3,9 @@
     x[:3] = x[::2]     ->  x[:3] = copy(x[::2])            nothing is read after it was overwritten
     x[::2] = x[:3]     ->  x[0] = x[0]; x[2] = x[1]; ..    the last element reads what the second wrote
 
-The rules are those of `PyArray_AssignArray` and `raw_array_assign_array` (numpy/_core/src/multiarray/array_assign_array.c):
-NumPy copies first unless the target has one dimension and both parts go the same way through memory. Then it goes up
-through memory, or down where the source begins below the target and reaches into it.
+The rules are those of `PyArray_AssignArray` and `raw_array_assign_array` in NumPy's array_assign_array.c: it copies first
+unless the target has one dimension and both parts go the same way through memory. Then it goes up through memory, or
+down where the source begins below the target and reaches into it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def _axes(parts: Sequence[Any], rank: int) -> Iterator[tuple[Any, int]]:
     taken = [part for part in parts if part is not None]
     before = next((number for number, part in enumerate(taken) if part is Ellipsis), len(taken))
     after = taken[before + 1 :]
-    yield from zip(taken[:before], range(before))
-    yield from zip(after, range(rank - len(after), rank))
+    yield from zip(taken[:before], range(before), strict=True)
+    yield from zip(after, range(rank - len(after), rank), strict=True)
 
 
 def _times(interpreter: Interpreter, number: AbstractValue, factor: int) -> AbstractValue:

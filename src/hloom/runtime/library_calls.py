@@ -19,6 +19,7 @@ from hloom.hlo import read_proto
 from hloom.ir import Module
 from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, program_call
+from hloom.runtime.exact_logarithms import log2, log10
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.legalization import drop_layouts
 from hloom.runtime.replay import replayed
@@ -168,6 +169,7 @@ def _counterparts() -> dict[int, Any]:
                     table.setdefault(id(function), other)
     table[id(np.fix)] = jax.numpy.trunc
     table[id(np.float_power)] = jax.numpy.float_power
+    table.update({id(np.log2): log2, id(np.log10): log10})
     special = jax.scipy.special
     table.update({
         id(math.erf): special.erf, id(math.erfc): special.erfc, id(math.gamma): special.gamma,
