@@ -25,7 +25,7 @@ from hloom.functional.values import (
     described,
 )
 from hloom.functional.view_maps import ViewMap
-from hloom.functional.views import IN_ORDER, Layout, View
+from hloom.functional.views import IN_ORDER, MemoryLayout, View
 from hloom.ir import Node, TensorType, dtype
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class LeafSpec(JoinSpec):
     weak: bool
     origins: Origins = field(default=(), compare=False)
     """Of arrays whose elements may be changed: which array it is on each path."""
-    layout: Layout = IN_ORDER
+    layout: MemoryLayout = IN_ORDER
     """Of an argument: how it is laid out in memory."""
 
     def leaves(self) -> Iterator[LeafSpec]:

@@ -4,8 +4,8 @@
     x[::2] = x[:3]     ->  x[0] = x[0]; x[2] = x[1]; ..    the last element reads what the second wrote
 
 The rules are those of `PyArray_AssignArray` and `raw_array_assign_array` in NumPy's array_assign_array.c: it copies
-first unless the target has one dimension and both parts go the same way through memory. Then it goes up through memory, or
-down where the source begins below the target and reaches into it.
+first unless the target has one dimension and both parts go the same way through memory. Then it goes up through
+memory, or down where the source begins below the target and reaches into it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREDICATE = dtype("pred")
 
 
-class Layout(NamedTuple):
+class MemoryLayout(NamedTuple):
     """How an array is laid out in memory."""
 
     is_known: bool
@@ -34,7 +34,7 @@ class Layout(NamedTuple):
     """The dimensions, those farthest apart first; None where they are in order."""
 
 
-IN_ORDER = Layout(True, None)
+IN_ORDER = MemoryLayout(True, None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,7 +97,7 @@ class Views:
         assert isinstance(made, Array)
         return made
 
-    def laid_out(self, array: Array, layout: Layout) -> Array:
+    def laid_out(self, array: Array, layout: MemoryLayout) -> Array:
         """A new array that is laid out in memory in a certain way."""
         array.is_row_major = layout.is_known
         return array if layout.order is None else self.ordered(array, layout.order)
@@ -206,10 +206,10 @@ def is_row_major(array: Array) -> bool:
     return layout_of(array) == IN_ORDER
 
 
-def layout_of(array: Array) -> Layout:
+def layout_of(array: Array) -> MemoryLayout:
     """How NumPy lays out an array, and its copies that keep the layout."""
     is_known = array.memory.is_row_major
-    return Layout(is_known, memory_order(array.dims, strides_of(array)) if is_known and not array.weak else None)
+    return MemoryLayout(is_known, memory_order(array.dims, strides_of(array)) if is_known and not array.weak else None)
 
 
 def memory_order(dims: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:

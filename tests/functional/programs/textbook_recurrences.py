@@ -85,16 +85,16 @@ def ackermann(m, n):
 @program((6,), (4,))
 def queens(n):
 
-    def place(row, cols, d1, d2):
+    def queens_from(row, cols, d1, d2):
         if row == n:
             return 1
         c = 0
         for k in range(6):
             if k < n:
                 if not cols >> k & 1 and (not d1 >> row + k & 1) and (not d2 >> row - k + 6 & 1):
-                    c += place(row + 1, cols | 1 << k, d1 | 1 << row + k, d2 | 1 << row - k + 6)
+                    c += queens_from(row + 1, cols | 1 << k, d1 | 1 << row + k, d2 | 1 << row - k + 6)
         return c
-    return place(0, 0, 0, 0)
+    return queens_from(0, 0, 0, 0)
 
 
 @program((A([[0, 0, 1, 0], [1, 1, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0]]), 3))
