@@ -176,6 +176,9 @@ class Views:
             if problem is not None:
                 interpreter.refuse(f"{doing}: {problem}", hint="copy() it first")
             one = one.view.owner.identity
+        reason = interpreter.protected.get(one)
+        if reason is not None:
+            interpreter.refuse(f"{doing}: {reason}", hint="copy() it first")
 
 
 def _is_basic(part: Any) -> bool:
