@@ -32,7 +32,6 @@ def particles(v, h):
     for _ in range(3):
         for p in ps:
             p.step(h)
-    ps[0].vel[0] = v[0] if False else v[0] * 1
     return ([p.pos for p in ps], [len(p.trail) for p in ps], ps[1].trail[0])
 
 
