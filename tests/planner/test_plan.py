@@ -62,7 +62,8 @@ def test_the_ledger_adds_up_to_what_the_tables_say():
     for collective in predicted_collectives(problem, choice):
         price.add_collectives([collective.step], collective.width, collective.times)
     for cluster in problem.clusters:
-        price.flops += strategy_costs(problem, cluster)[choice[cluster.number]].flops
+        for precision, flops in strategy_costs(problem, cluster)[choice[cluster.number]].work.items():
+            price.add_work(precision, flops)
     assert price.seconds(problem.rates) == pytest.approx(problem.cost(choice), rel=1e-2)
 
 

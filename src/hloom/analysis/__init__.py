@@ -76,6 +76,8 @@ from hloom.analysis.fusion import FusionPolicy as FusionPolicy
 from hloom.analysis.liveness import Donations as Donations
 from hloom.analysis.liveness import Liveness as Liveness
 from hloom.analysis.liveness import liveness as liveness
+from hloom.analysis.matrix_precision import MatrixPrecision as MatrixPrecision
+from hloom.analysis.matrix_precision import matrix_precision as matrix_precision
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport

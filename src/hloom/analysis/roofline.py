@@ -16,9 +16,10 @@ from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
 from hloom.analysis.size_note import qualifier, varieties
+from hloom.analysis.matrix_precision import matrix_precision, widest_dtype
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
-from hloom.ir import Apply, DType, Graph, ModuleLike, Node, TensorType, TupleType, Type, Window, as_module, dtype
+from hloom.ir import Apply, Graph, ModuleLike, Node, TensorType, TupleType, Type, Window, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
@@ -336,11 +337,10 @@ class ComputeTime:
             return self._work(node, cost) / rate
         if not cost.flops and not cost.transcendentals:
             return 0.0
-        element_type = self._dtype(node)
         if opcode in MATRIX:
-            return cost.flops / self.device.matrix_rate(element_type, _is_fast(node))
+            return cost.flops / matrix_precision(node, self._type_of).rate(self.device)
         flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
-        seconds = flops / self.device.vector_rate(element_type)
+        seconds = flops / self.device.vector_rate(widest_dtype(node, self._type_of))
         if cost.transcendentals:
             seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
         return seconds
@@ -358,12 +358,6 @@ class ComputeTime:
             return leaf_elements(self._type_of(node))
         return cost.flops or leaf_elements(self._type_of(node))
 
-    def _dtype(self, node: Apply) -> DType:
-        """The widest element type of an instruction's operands; of the result where it has none."""
-        types = [self._type_of(operand) for operand in node.inputs] or [self._type_of(node)]
-        dtypes = [leaf.dtype for value_type in types for leaf in _leaves(value_type)]
-        return max(dtypes, key=lambda element_type: element_type.bits, default=dtype("f32"))
-
 
 def _entered(node: Apply) -> Graph | None:
     """The computation whose instructions are timed one by one: of a fusion or a plain call."""
@@ -375,11 +369,6 @@ def _leaves(value_type: Type | None) -> list[TensorType]:
     if isinstance(value_type, TupleType):
         return [leaf for leaf in value_type.leaves() if isinstance(leaf, TensorType)]
     return [value_type] if isinstance(value_type, TensorType) else []
-
-
-def _is_fast(node: Apply) -> bool:
-    """Whether a dot leaves the precision to the device."""
-    return not any(precision in ("high", "highest") for precision in node.attributes.get("operand_precision") or ())
 
 
 def _scanned(node: Apply, flops: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hloom.analysis import cost
+from hloom.analysis import MatrixPrecision, cost
 from hloom.ir import Module, Node
 from hloom.planner.constraints import Constraints
 from hloom.planner.cost_model import Rates, StepCost
@@ -38,6 +38,8 @@ class Measured(Protocol):
     def comm_bytes_by_origin(self) -> Mapping[str, float]: ...
     @property
     def flops(self) -> float: ...
+    @property
+    def work(self) -> Mapping[MatrixPrecision, float]: ...
     @property
     def memory(self) -> int: ...
     @property
@@ -100,7 +102,7 @@ class CandidatePlan:
         if self.measured is None:
             return self.expected
         traffic = dict(self.measured.traffic(self.plan.mesh))
-        return StepCost(self.measured.flops, dict(self.measured.comm_bytes_by_opcode), traffic=traffic)
+        return StepCost(dict(self.measured.work), dict(self.measured.comm_bytes_by_opcode), traffic=traffic)
 
     def step(self, rates: Rates) -> float:
         """The time of a step in seconds: as measured, else as expected."""

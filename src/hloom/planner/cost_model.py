@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hloom.analysis import Device, alpha_beta_seconds, step_count
-from hloom.ir import Node, TensorType, dtype
+from hloom.analysis import Device, MatrixPrecision, alpha_beta_seconds, step_count
+from hloom.ir import Node, TensorType
 from hloom.partitioner import TracedCollective
 from hloom.sharding import Axes, AxisLink, Mesh
+
+Work = dict[MatrixPrecision, float]
+"""FLOPs of dots and convolutions by their precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """FLOPs per second, bytes that a device sends per second, and bytes of results written per second.
 
-    The last is so large that it only decides between plans of equal time. `links` are those of axes that have one of
-    their own; any other axis has `bandwidth` and no latency. With `is_overlapped` work and collectives run at the same
-    time.
+    The last is so large that it only decides between plans of equal time. `flops` is the rate of all dots unless there
+    is a `device`, whose rates depend on the precision. `work_share` is how much of the time of work an objective
+    counts. `links` are those of axes that have one of their own; any other axis has `bandwidth` and no latency. With
+    `is_overlapped` work and collectives run at the same time.
     """
 
     flops: float = 100e12
@@ -25,20 +29,25 @@ class Rates:
     write_bandwidth: float = 1e16
     links: Mapping[str, AxisLink] = field(default_factory=dict, hash=False)
     is_overlapped: bool = False
+    device: Device | None = field(default=None, hash=False)
+    work_share: float = 1.0
 
     @classmethod
     def of(cls, device: Device, mesh: Mesh) -> Rates:
-        """The rates of a device: its matrix rate for f32, and the links of the mesh."""
+        """The rates of a device: its matrix rates, and the links of the mesh."""
         slowest = min(mesh.link(name).bandwidth for name in mesh.names)
-        return cls(device.matrix_rate(dtype("f32")), slowest, links=mesh.links)
+        return cls(bandwidth=slowest, links=mesh.links, device=device)
+
+    def matrix_seconds(self, precision: MatrixPrecision, flops: float) -> float:
+        """The time of so many FLOPs of dots or convolutions."""
+        rate = self.flops if self.device is None else precision.rate(self.device)
+        return flops / rate * self.work_share
 
     def weighted(self, share: float) -> Rates:
         """Rates at which an objective counts this share of the time of work, and the rest of that of collectives."""
         rest = 1 - share
         links = {axis: AxisLink(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
-        return replace(
-            self, flops=self.flops / share, bandwidth=self.bandwidth / rest, links=links, is_overlapped=False
-        )
+        return replace(self, work_share=share, bandwidth=self.bandwidth / rest, links=links, is_overlapped=False)
 
     def on_one_axis(self, name: str) -> Rates:
         """The same for a mesh whose axes were made one."""
@@ -64,12 +73,13 @@ def hops(step: TracedCollective) -> int:
 
 @dataclass(slots=True)
 class StepCost:
-    """What a plan, or a part of it, costs per device: FLOPs, bytes sent by kind of collective, bytes of results.
+    """What a plan, or a part of it, costs per device: work, bytes sent by kind of collective, bytes of results.
 
-    `traffic` are the bytes sent and the hops waited for by the axes that they go over.
+    `work` are the FLOPs of dots and convolutions by their precision, `traffic` the bytes sent and the hops waited for by
+    the axes that they go over.
     """
 
-    flops: float = 0.0
+    work: Work = field(default_factory=dict)
     comm_bytes: dict[str, float] = field(default_factory=dict)
     written_bytes: float = 0.0
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
@@ -82,6 +92,15 @@ class StepCost:
             known, waited = self.traffic.get(step.axes, (0.0, 0.0))
             self.traffic[step.axes] = known + sent, waited + hops(step) * times
 
+    def add_work(self, precision: MatrixPrecision, flops: float) -> None:
+        """Add FLOPs of dots or convolutions."""
+        self.work[precision] = self.work.get(precision, 0.0) + flops
+
+    @property
+    def flops(self) -> float:
+        """All FLOPs of dots and convolutions."""
+        return sum(self.work.values())
+
     @property
     def sent(self) -> float:
         """All bytes sent."""
@@ -89,7 +108,7 @@ class StepCost:
 
     def compute_seconds(self, rates: Rates) -> float:
         """The seconds of work."""
-        return self.flops / rates.flops
+        return sum(rates.matrix_seconds(precision, flops) for precision, flops in self.work.items())
 
     def comm_seconds(self, rates: Rates) -> float:
         """The seconds of all collectives."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_size
+from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_size, matrix_precision
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
 from hloom.partitioner import TracedCollective
-from hloom.planner.cost_model import hops
+from hloom.planner.cost_model import Work, hops
 from hloom.sharding import Axes, Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -69,9 +69,14 @@ class PartitionedProgram:
 
     module: Module
     collectives: tuple[MeasuredCollective, ...]
-    flops: float
+    work: Work
     memory: int
     comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of dots and convolutions."""
+        return sum(self.work.values())
 
     @property
     def comm_bytes(self) -> float:
@@ -120,8 +125,11 @@ def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
 def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:
     """The account of a partitioned module that takes so many bytes."""
     costs = list(cost(module).per_node)
-    flops = sum(cost.total.flops for cost in costs if cost.node.opcode in CONTRACTIONS)
-    return PartitionedProgram(module, tuple(collectives(costs, devices)), float(flops), memory)
+    work: Work = defaultdict(float)
+    for product in costs:
+        if product.node.opcode in CONTRACTIONS:
+            work[matrix_precision(product.node)] += product.total.flops
+    return PartitionedProgram(module, tuple(collectives(costs, devices)), dict(work), memory)
 
 
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[MeasuredCollective]:

@@ -280,7 +280,7 @@ def candidate_of(
     own = problem.specs(choice.strategies)
     forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
     marks = operand_marks(problem, choice.strategies, specs) | scatter_marks(problem, specs) if task.has_marks else {}
-    price = StepCost(forecasted.flops, written_bytes=_touched(problem, own))
+    price = StepCost(forecasted.work, written_bytes=_touched(problem, own))
     for collective in forecasted.collectives:
         step = _step_on(collective.step, problem.mesh, task.mesh)
         price.add_collectives([step], collective.width, collective.times)

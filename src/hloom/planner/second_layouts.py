@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hloom.analysis import ELEMENTWISE
+from hloom.analysis import ELEMENTWISE, matrix_precision
 from hloom.ir import Apply, Node, TensorType
 from hloom.planner.cost_model import dims_of, itemsize_of
 from hloom.planner.cost_tables import add_edge_costs, rebuild_edge_costs
@@ -179,7 +179,7 @@ def _work(problem: Problem, node: Node, parts: int) -> float:
     """The seconds that a contraction takes once where it is split into so many parts; none of other instructions."""
     if not is_contraction(node):
         return 0.0
-    return 2.0 * problem.clusters.maps[node].points / parts / problem.rates.flops
+    return problem.rates.matrix_seconds(matrix_precision(node), 2.0 * problem.clusters.maps[node].points / parts)
 
 
 def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloom.analysis import products
+from hloom.analysis import matrix_precision, products
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.partitioner import (
     ShardedArray,
@@ -39,8 +39,10 @@ def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:
             continue
         _add_partial_results(problem, costs, cluster, node)
         if is_contraction(node):
+            precision = matrix_precision(node)
             for cost, strategy in zip(costs, options, strict=True):
-                cost.flops += contraction_flops(problem, cluster, node, dict(strategy.before)) * problem.times(node)
+                flops = contraction_flops(problem, cluster, node, dict(strategy.before))
+                cost.add_work(precision, flops * problem.times(node))
         for operand in dict.fromkeys(node.inputs):
             if problem.clusters.of(operand) is cluster:
                 for read in (read for read in problem.reads.get(operand, ()) if read.reader is node):
