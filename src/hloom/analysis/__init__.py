@@ -81,6 +81,7 @@ from hloom.analysis.matrix_precision import matrix_precision as matrix_precision
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
+from hloom.analysis.memory import SpacePeak as SpacePeak
 from hloom.analysis.memory import XlaAccount as XlaAccount
 from hloom.analysis.memory import XlaAllocation as XlaAllocation
 from hloom.analysis.memory import bytes_of as bytes_of
@@ -123,6 +124,10 @@ from hloom.analysis.size_note import varieties as varieties
 from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import first_array as first_array
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
+from hloom.analysis.sizes import shape_bytes as shape_bytes
+from hloom.analysis.stored_sizes import DEVICE_MEMORY as DEVICE_MEMORY
+from hloom.analysis.stored_sizes import memory_space as memory_space
+from hloom.analysis.stored_sizes import stored_bytes as stored_bytes
 from hloom.analysis.summary import Call as Call
 from hloom.analysis.summary import CollectiveCount as CollectiveCount
 from hloom.analysis.summary import Summary as Summary

@@ -27,7 +27,7 @@ from hloom.analysis.control_flow import (
     resolved,
 )
 from hloom.analysis.schedule import ComputationSchedule, Scheduler
-from hloom.analysis.sizes import POINTER_BYTES, shape_bytes
+from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_bytes
 from hloom.ir import Apply, Graph, Module, Node, TupleType, Type
 from hloom.text import HloomError
 
@@ -114,12 +114,12 @@ def subtree(tree: ValueTree | None, index: Index) -> ValueTree | None:
     return tree
 
 
-def analyze_dataflow(module: Module, scheduler: Scheduler) -> ValueTable:
-    """Find the values of a module's entry and of all that it calls.
+def analyze_dataflow(module: Module, scheduler: Scheduler, space: int = DEVICE_MEMORY) -> ValueTable:
+    """Find the values of a module's entry and of all that it calls; those in other memory spaces have no bytes.
 
     Raises HloomError where computations call each other in a circle.
     """
-    return _DataflowAnalysis(module, scheduler).run()
+    return _DataflowAnalysis(module, scheduler, space).run()
 
 
 _Visit = Generator[tuple[Graph, list[ValueTree]], ValueTree, ValueTree]
@@ -143,9 +143,10 @@ class _NodeValues(dict[Node, ValueTree]):
 class _DataflowAnalysis:
     """One pass through a program, in the order in which it would run."""
 
-    def __init__(self, module: Module, scheduler: Scheduler) -> None:
+    def __init__(self, module: Module, scheduler: Scheduler, space: int) -> None:
         self.module = module
         self.scheduler = scheduler
+        self.space = space
         self.alias_info = AliasInfo()
         self.table = ValueTable()
         self.trees = _NodeValues(self.table)
@@ -237,7 +238,7 @@ class _DataflowAnalysis:
 
     def _add_table(self, node: Node, now: int) -> int:
         """The pointers of a tuple that an instruction yields."""
-        size = POINTER_BYTES * len(node.type.elements) if isinstance(node.type, TupleType) else 0
+        size = stored_bytes(node.type, self.space) if isinstance(node.type, TupleType) else 0
         number = self.table.tables[node] = self.table.add(node, size, now)
         return number
 
@@ -271,7 +272,7 @@ class _DataflowAnalysis:
     def _define(self, node: Node, value_type: Type | None, now: int, index: Index = ()) -> ValueTree:
         """New values for all arrays of a result, or of its element at an index."""
         if not isinstance(value_type, TupleType):
-            return self.table.add(node, shape_bytes(value_type), now, index)
+            return self.table.add(node, stored_bytes(value_type, self.space), now, index)
         elements = enumerate(value_type.elements)
         return tuple([self._define(node, element, now, (*index, number)) for number, element in elements])
 

@@ -13,7 +13,7 @@ from hloom.analysis.buffers import Buffer, Buffers, Span
 from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
 from hloom.analysis.heap_simulator import height, live_bytes
 from hloom.analysis.schedule import Scheduler, order_of
-from hloom.analysis.sizes import POINTER_BYTES, leaf_bytes
+from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_in_all
 from hloom.ir import BufferDonor, Module, Node, TupleType, Type, without_layout
 from hloom.text import HloomError
 
@@ -69,9 +69,13 @@ class Liveness:
 
 
 def liveness(
-    module: Module, schedule: str | None = None, given: Donations | None = None, scheduler: Scheduler | None = None
+    module: Module,
+    schedule: str | None = None,
+    given: Donations | None = None,
+    scheduler: Scheduler | None = None,
+    space: int = DEVICE_MEMORY,
 ) -> Liveness:
-    """Find when each buffer of a module is in use; `given` are donations beside those that the module names.
+    """Find when each buffer in a memory space is in use; `given` are donations beside those that the module names.
 
     A scheduled module runs in its own order and fuses nothing more. Any other is taken to run in the order asked for
     (one of SCHEDULES, "list" where none is), elementwise work fused; or as a scheduler says.
@@ -80,14 +84,14 @@ def liveness(
     gc.disable()  # what is made here stays to the end: looking for garbage among it costs a third of the time
     try:
         scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
-        return _liveness(module, scheduler, given)
+        return _liveness(module, scheduler, given, space)
     finally:
         if collecting:
             gc.enable()
 
 
-def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> Liveness:
-    values = analyze_dataflow(module, scheduler)
+def _liveness(module: Module, scheduler: Scheduler, given: Donations | None, space: int) -> Liveness:
+    values = analyze_dataflow(module, scheduler, space)
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: more than any machine has")
     named = {**dict(_donations(module)), **(given or {})}
@@ -99,7 +103,7 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None) -> 
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
     outputs = leaves(values.output)
     buffers = Buffers(values, _aliases(values, donations, scheduler.is_final), scheduler.is_final)
-    result = _account(module, values, buffers, donations, fixed, outputs)
+    result = _account(module, values, buffers, donations, fixed, outputs, space)
     result.last_reads = last_reads
     return result
 
@@ -111,6 +115,7 @@ def _account(
     donations: Donations,
     fixed: set[int],
     outputs: list[int],
+    space: int,
 ) -> Liveness:
     root = module.entry.output
     replaced = {leaf for index in donations for leaf in leaves_below(values.output, index)}
@@ -129,8 +134,8 @@ def _account(
     return Liveness(
         module=module,
         values=values,
-        arguments=sum(_all_bytes(parameter.type) for parameter in module.entry.parameters),
-        outputs=_all_bytes(root.type if root is not None else None),
+        arguments=sum(stored_in_all(parameter.type, space) for parameter in module.entry.parameters),
+        outputs=stored_in_all(root.type if root is not None else None, space),
         aliases=sum(values.sizes[leaf] for leaf in aliased),
         temporaries=height(allocation.temporaries, len(values.steps)),
         parameter_buffers=parameter_buffers,
@@ -153,19 +158,6 @@ def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> None:
 
 def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
     return list({id(buffer): buffer for buffer in buffers}.values())
-
-
-def _all_bytes(value_type: Type | None) -> int:
-    """The bytes of a value, the tables of pointers of its tuples included."""
-    if value_type is None:
-        return 0
-    tables, pending = 0, [value_type]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, TupleType):
-            tables += POINTER_BYTES * len(part.elements)
-            pending.extend(part.elements)
-    return leaf_bytes(value_type) + tables
 
 
 def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:

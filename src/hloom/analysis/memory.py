@@ -15,6 +15,7 @@ from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
+from hloom.analysis.stored_sizes import SPACE_NAMES, other_spaces
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -138,12 +139,22 @@ class Donatable:
 
 
 @dataclass(frozen=True, slots=True)
+class SpacePeak:
+    """The most bytes in use at one time in a memory space other than the device's main memory, such as S(5)."""
+
+    space: int
+    name: str
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport(Displayed):
     """What a run takes, in bytes.
 
     `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the one piece of memory that
     holds them all, `live` what of it is in use at the worst time, `peak_time`, when `peak_instruction` runs.
     `donatable_bytes` is by how much giving away all inputs that can be without a copy would lower the peak.
+    All of these are bytes of the device's main memory; `other_spaces` has the peaks of the spaces that layouts name.
     `timeline` are times and bytes, arguments and outputs included. `xla` is XLA's own account where the file holds
     one.
     """
@@ -166,6 +177,7 @@ class MemoryReport(Displayed):
     opaque_calls: int = 0
     xla: XlaAccount | None = field(default=None)
     sizes: SizeNote = ALL_KNOWN
+    other_spaces: tuple[SpacePeak, ...] = ()
 
     def fits(self, budget: int) -> bool:
         """Whether a run takes no more than so many bytes."""
@@ -215,10 +227,12 @@ def memory_report(
     live: Liveness,
     with_donations: Callable[[Donations], Liveness],
     origin: Callable[[Node], Node | None] = lambda node: node,
+    in_space: Callable[[int], Liveness] | None = None,
 ) -> MemoryReport:
     """Report the buffers of a run of a module, under the name of the schedule that they are of.
 
-    `with_donations` works them out once more where further inputs are given away. `origin` yields the instruction of
+    `with_donations` works them out once more where further inputs are given away, `in_space` for another memory space:
+    without it, no other space is looked at. `origin` yields the instruction of
     the module that a value is named after, where the run has others; None for what only the run has.
     """
     paths = scopes(module)
@@ -253,7 +267,13 @@ def memory_report(
         opaque_calls=live.values.opaque_calls,
         xla=xla_account(module),
         sizes=size_note(module),
+        other_spaces=_space_peaks(module, in_space) if in_space is not None else (),
     )
+
+
+def _space_peaks(module: Module, in_space: Callable[[int], Liveness]) -> tuple[SpacePeak, ...]:
+    names = {space: SPACE_NAMES.get(space, "other memory") for space in other_spaces(module)}
+    return tuple([SpacePeak(space, name, in_space(space).peak) for space, name in names.items()])
 
 
 MOST_SERVED = 100
@@ -290,10 +310,10 @@ def _at_peak(
     live: Liveness, time: int, origin: Callable[[Node], Node | None], scope_of: Callable[[Node], str]
 ) -> Iterator[LiveBuffer]:
     """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
-    for buffer in live.parameter_buffers:
-        yield _live(live, buffer, "argument", time, origin, scope_of)
-    for buffer in live.output_buffers:
-        yield _live(live, buffer, "output", time, origin, scope_of)
+    for role, buffers in (("argument", live.parameter_buffers), ("output", live.output_buffers)):
+        for buffer in buffers:
+            if buffer.size:
+                yield _live(live, buffer, role, time, origin, scope_of)
     for buffer in live.allocation.temporaries:
         if buffer.size and any(start <= time <= end for start, end, _ in buffer.spans):
             yield _live(live, buffer, "temporary", time, origin, scope_of)

@@ -102,6 +102,9 @@ def _sizes(report: MemoryReport) -> Table:
         size = getattr(report, name)
         bytes_text = f"{report.sizes.qualifier}{size:,}"
         table.add_row(name, bytes_text, byte_text(size), *([f"{getattr(xla, name):,}"] if xla else []))
+    for other in report.other_spaces:
+        cells = f"{other.name} S({other.space})", f"{other.peak:,}", byte_text(other.peak)
+        table.add_row(*cells, *([""] if xla else []))
     return table
 
 

@@ -116,7 +116,7 @@ def _sums(report: OomReport) -> Table:
     has_xla = bool(report.xla_sums)
     schedule = f", schedule: {report.schedule}" if report.schedule else ""
     table = new_table(f"memory{schedule}", "what", ">bytes", ">", *([">XLA's own"] if has_xla else []))
-    sums = {**report.sums, **({"padding": report.padding} if report.padding else {}), "peak": report.peak}
+    sums = {**report.sums, **({"of it padding": report.padding} if report.padding else {}), "peak": report.peak}
     for name, size in sums.items():
         own = f"{report.xla_sums[name]:,}" if name in report.xla_sums else ""
         table.add_row(Text(name), f"{size:,}", byte_text(size), *([own] if has_xla else []))

@@ -12,6 +12,5 @@ from hloom.oom.error_text import is_error_text as is_error_text
 from hloom.oom.error_text import read_error_text as read_error_text
 from hloom.oom.held_buffers import BufferGroup as BufferGroup
 from hloom.oom.held_buffers import HeldBuffer as HeldBuffer
-from hloom.oom.padded_sizes import padded_bytes as padded_bytes
 from hloom.oom.remedies import Remedy as Remedy
 from hloom.oom.report import OomReport as OomReport

@@ -6,9 +6,17 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hloom.analysis import LiveBuffer, MemoryReport, ScopePaths, scopes
+from hloom.analysis import (
+    DEVICE_MEMORY,
+    LiveBuffer,
+    MemoryReport,
+    ScopePaths,
+    memory_space,
+    scopes,
+    shape_bytes,
+    stored_bytes,
+)
 from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, Type, element_at
-from hloom.oom.padded_sizes import padded_bytes
 
 FORWARD, BACKWARD = "forward", "backward"
 BRIEF = 0.02
@@ -21,8 +29,6 @@ _NUMBER = re.compile(r"(?<![A-Za-z])\d+|(?<=_)\d+|(?<=[A-Za-z])\d+(?=/|$)")
 _USER = re.compile(r"[,:] last needed by .*", re.DOTALL)
 _STEPS = re.compile(r"^kept for [0-9,]+ of [0-9,]+ steps")
 _RESULT = re.compile(r"result \{[0-9,]*\} could")
-MAIN_SPACE = 0
-"""The memory space that runs out; S(1) of a TPU is on the chip, S(5) the host's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class HeldBuffer:
     last_user_scope: str = ""
     reason: str = ""
     is_long_lived: bool = False
-    space: int = MAIN_SPACE
+    space: int = DEVICE_MEMORY
 
     @property
     def padding(self) -> int:
@@ -128,13 +134,12 @@ class _BufferReader:
         node = self._node(buffer.name, buffer.computation)
         user = self._node(buffer.last_user, buffer.computation) if buffer.last_user else None
         value_type = element_at(node.type, buffer.index) if node is not None else None
-        plain = buffer.bytes
-        stored = max(padded_bytes(value_type), plain) if _is_tiled(value_type) else plain
+        padding = stored_bytes(value_type, memory_space(value_type)) - shape_bytes(value_type)
         held = HeldBuffer(
             name=buffer.name + "".join(f"{{{index}}}" for index in buffer.index),
             type=str(value_type) if _is_tiled(value_type) else buffer.type,
-            bytes=stored,
-            unpadded_bytes=plain,
+            bytes=buffer.bytes,
+            unpadded_bytes=buffer.bytes - min(padding, buffer.bytes),
             role=buffer.role,
             made_by=_made_by(node, buffer.opcode),
             scope=self._scope(node, buffer.scope),
@@ -144,7 +149,7 @@ class _BufferReader:
             last_user=buffer.last_user,
             last_user_scope=self._scope(user, "") if user is not None else "",
             is_long_lived=buffer.end - buffer.start > max(BRIEF * self.report.length, FEWEST_STEPS),
-            space=_space(value_type),
+            space=memory_space(value_type),
         )
         return replace(held, reason=self._reason(held, node, buffer))
 
@@ -182,11 +187,6 @@ class _BufferReader:
 def _is_tiled(value_type: Type | None) -> bool:
     leaves = value_type.leaves() if value_type is not None else ()
     return any(isinstance(leaf, TensorType) and leaf.layout is not None and leaf.layout.tiles for leaf in leaves)
-
-
-def _space(value_type: Type | None) -> int:
-    layout = value_type.layout if isinstance(value_type, TensorType) else None
-    return layout.memory_space if layout is not None else MAIN_SPACE
 
 
 def _made_by(node: Node | None, opcode: str) -> str:

@@ -9,7 +9,7 @@ from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount, bytes_of
 from hloom.ir import Module
 from hloom.microbatch import Batch, check_batch_names
 from hloom.oom.error_text import read_error_text
-from hloom.oom.held_buffers import MAIN_SPACE, HeldBuffer, held_buffers
+from hloom.oom.held_buffers import HeldBuffer, held_buffers
 from hloom.oom.remedies import DEVICES, MOST_TRIED, try_remedies
 from hloom.oom.report import OomReport, ordered
 from hloom.text import HloomError
@@ -73,11 +73,10 @@ def limit_of(memory: int | str | None) -> int | None:
 def _of_memory(module: Module, taken: MemoryReport, limit: int | None, account: XlaAccount | None) -> OomReport:
     buffers = held_buffers(module, taken)
     names = ("arguments", "outputs", "aliases", "temporaries")
-    forecast = taken.peak + sum(buffer.padding for buffer in buffers)
     return OomReport(
         origin="module",
         name=module.name,
-        peak=forecast if account is None else account.peak,
+        peak=taken.peak if account is None else account.peak,
         memory=limit,
         sums={name: getattr(taken, name) for name in names},
         buffers=tuple(buffers),
@@ -96,9 +95,8 @@ def _notes(taken: MemoryReport, buffers: Iterable[HeldBuffer]) -> Iterable[str]:
     padding = sum(row.padding for row in rows)
     if padding:
         yield f"{padding:,} bytes at the peak are padding of tiled layouts"
-    elsewhere = sum(row.bytes for row in rows if row.space != MAIN_SPACE)
-    if elsewhere:
-        yield f"{elsewhere:,} bytes of them are in other memory than the main one: see the column of spaces"
+    for other in taken.other_spaces:
+        yield f"{other.peak:,} bytes are in {other.name}, S({other.space}), and are not counted here"
     if taken.opaque_calls:
         yield f"{taken.opaque_calls:,} calls were not followed: what they need inside is not counted"
 

@@ -75,8 +75,8 @@ def hops(step: TracedCollective) -> int:
 class StepCost:
     """What a plan, or a part of it, costs per device: work, bytes sent by kind of collective, bytes of results.
 
-    `work` are the FLOPs of dots and convolutions by their precision, `traffic` the bytes sent and the hops waited for by
-    the axes that they go over.
+    `work` are the FLOPs of dots and convolutions by their precision; `traffic` the bytes sent, and the hops waited for,
+    by the axes that they go over.
     """
 
     work: Work = field(default_factory=dict)

@@ -40,7 +40,13 @@ def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
             return _compiled_report(module)
         name = schedule or (OWN if module.is_scheduled else "list")
         live = liveness(module, schedule)
-        return memory_report(module, name, live, lambda given: liveness(module, schedule, given))
+        return memory_report(
+            module,
+            name,
+            live,
+            lambda given: liveness(module, schedule, given),
+            in_space=lambda space: liveness(module, schedule, space=space),
+        )
     except MALFORMED as problem:
         verify(module)  # says what is wrong, and where
         raise HloomError(f"{module.name} cannot be followed: {problem}") from problem

@@ -1,0 +1,88 @@
+"""The bytes that values take in a device's memory: arrays in whole tiles of their layouts, tuples as pointer tables.
+
+A TPU stores whole tiles, so small dimensions are padded:
+
+    f32[8388608,8,4]{2,1,0:T(8,128)}: 4 is padded to 128, 32 times the bytes
+    bf16[128,40]{1,0:T(8,128)(2,1)}: tiles of (8,128), and pairs of rows within a tile
+
+Source: xla/shape_util.cc, ShapeUtil::ArraySize; the semantics of tiles are those of xla's docs on tiled layouts.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from hloom.analysis.sizes import shape_bytes
+from hloom.ir import COMBINED, Module, TensorType, TupleType, Type
+
+DEVICE_MEMORY = 0
+"""The memory space that a layout means when it names none: what runs out."""
+SPACE_NAMES = {1: "on-chip memory", 2: "synchronisation flags", 5: "host memory"}
+"""What TPU and GPU compilers keep in the spaces S(1), S(2) and S(5) (Layout::kHostMemorySpace, xla/layout.h)."""
+
+
+@lru_cache(maxsize=1 << 16)
+def stored_bytes(value_type: Type | None, space: int = DEVICE_MEMORY) -> int:
+    """The bytes of one buffer in a memory space: an array in whole tiles of its layout, a tuple's table of pointers.
+
+    >>> from hloom import parse
+    >>> x = parse("ENTRY e { ROOT x = s32[64,8,4]{2,1,0:T(8,128)} parameter(0) }").entry.root
+    >>> stored_bytes(x.type) // x.type.byte_count, stored_bytes(x.type, space=5)
+    (32, 0)
+    """
+    return _tiled_bytes(value_type) if memory_space(value_type) == space else 0
+
+
+def stored_in_all(value_type: Type | None, space: int = DEVICE_MEMORY) -> int:
+    """The bytes of all buffers of a value in a memory space: its arrays, and the pointer tables of its tuples."""
+    total, pending = 0, [value_type]
+    while pending:
+        part = pending.pop()
+        total += stored_bytes(part, space)
+        if isinstance(part, TupleType):
+            pending.extend(part.elements)
+    return total
+
+
+def memory_space(value_type: Type | None) -> int:
+    """The memory space of a buffer, as its layout says; pointer tables are in the device's memory."""
+    layout = value_type.layout if isinstance(value_type, TensorType) else None
+    return layout.memory_space if layout is not None else DEVICE_MEMORY
+
+
+def other_spaces(module: Module) -> list[int]:
+    """The memory spaces, beside the device's main memory, that layouts in a module name."""
+    types = {node.type for node in module.nodes()}
+    spaces = {memory_space(leaf) for value_type in types if value_type is not None for leaf in value_type.leaves()}
+    return sorted(spaces - {DEVICE_MEMORY})
+
+
+def _tiled_bytes(leaf: Type | None) -> int:
+    plain = shape_bytes(leaf)
+    layout = leaf.layout if isinstance(leaf, TensorType) else None
+    if not isinstance(leaf, TensorType) or layout is None or not layout.tiles or not leaf.dims or not plain:
+        return plain
+    order = layout.minor_to_major or tuple(reversed(range(leaf.rank)))
+    dims = [leaf.dims[dim] for dim in reversed(order)]
+    for tile in layout.tiles:
+        dims = _tiled(dims, tile)
+    bits = layout.element_bits or 8 * leaf.dtype.byte_count
+    return max(plain, -(-math.prod(dims) * bits // 8))
+
+
+def _tiled(dims: list[int], tile: tuple[int, ...]) -> list[int]:
+    """The dimensions, major to minor, with the most minor ones cut: numbers of tiles, then the tile's dimensions."""
+    dims = [1] * (len(tile) - len(dims)) + dims
+    outer, inner = dims[: len(dims) - len(tile)], dims[len(dims) - len(tile) :]
+    counts: list[int] = []
+    sizes: list[int] = []
+    combined = 1
+    for size, length in zip(inner, tile, strict=True):
+        if length == COMBINED:
+            combined *= size
+            continue
+        whole, combined = size * combined, 1
+        counts.append(-(-whole // length))
+        sizes.append(length)
+    return [*outer, *counts, *sizes]
