@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hloom.analysis import COST_RULES
+from hloom.analysis import cost_rule
 from hloom.autodiff import RULES as DERIVATIVES
 from hloom.autodiff import DerivativeRule as Derivative
 from hloom.evaluate import TABLE
@@ -59,7 +59,7 @@ def cell(op: Op, concern: str) -> tuple[str, str]:
         return (op.effect.value if op.effect is not None else NONE), ""
     if concern == "derivative":
         return _derivative(DERIVATIVES.get(op.name))
-    rule = COST_RULES.get(op.name)
+    rule = cost_rule(op)
     if rule is None:
         return "", ""
     return ("both", rule.because) if rule.mathematical is not None else ("xla", "")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from hloom.analysis import FLOWS, OpFlow, Phi, Position, Runs, call_sites, cost, liveness, roofline
-from hloom.analysis.control_flow import Arguments, Callee, ForwardedElement, forwarded_from, phis
+from hloom.analysis import Phi, Position, call_sites, cost, liveness, roofline
+from hloom.analysis.control_flow import forwarded_from, phis
 from hloom.hlo import parse
-from hloom.ir import Apply, AttributeKind, Attributes, Effect, Module, Op, required
+from hloom.ir import (
+    Apply,
+    Arguments,
+    AttributeKind,
+    Attributes,
+    Callee,
+    Effect,
+    ForwardedElement,
+    Module,
+    Op,
+    OpFlow,
+    Runs,
+    required,
+)
+from hloom.ops import OPS
 from hloom.passes import canonicalize
 from hloom.planner import search_plans
 from hloom.planner.dataflow import Dataflow
@@ -64,26 +76,24 @@ ENTRY main {
 }
 """
 GRAPH = AttributeKind.GRAPH
-REPEAT = Op("repeat", (2, 2), attributes={"work": required(GRAPH), "until": required(GRAPH)}, effect=Effect.CALLS)
+REPEAT = Op(
+    "repeat",
+    (2, 2),
+    attributes={"work": required(GRAPH), "until": required(GRAPH)},
+    effect=Effect.CALLS,
+    flow=OpFlow((Callee("work", Runs.PER_ITERATION), Callee("until", Runs.PER_TEST)), first_operand=1),
+)
 """A loop whose first operand is a seed, and whose state is the second."""
-CLOSED = Op("closed-call", attributes={"calls": required(GRAPH)}, effect=Effect.CALLS)
+CLOSED = Op("closed-call", attributes={"calls": required(GRAPH)}, effect=Effect.CALLS, flow=OpFlow((Callee("calls"),)))
 """A call whose computation another attribute holds."""
-GUARDED = Op("guarded-call", (1, None), attributes={"calls": required(GRAPH)}, effect=Effect.CALLS)
+GUARDED = Op(
+    "guarded-call",
+    (1, None),
+    attributes={"calls": required(GRAPH)},
+    effect=Effect.CALLS,
+    flow=OpFlow((Callee("calls"),), first_operand=1),
+)
 """A call whose first operand is a guard that the computation does not take."""
-
-
-@pytest.fixture
-def repeat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Op]:
-    callees = (Callee("work", Runs.PER_ITERATION), Callee("until", Runs.PER_TEST))
-    monkeypatch.setitem(FLOWS, "repeat", OpFlow(callees, first_operand=1))
-    yield REPEAT
-
-
-@pytest.fixture
-def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Op]:
-    row = OpFlow((Callee("calls"),), first_operand=1)
-    monkeypatch.setitem(FLOWS, "guarded-call", row)
-    yield GUARDED
 
 
 def repeated(op: Op) -> Module:
@@ -110,22 +120,22 @@ def called_with_guard(op: Op) -> Module:
     return module
 
 
-def test_a_made_up_loop_costs_what_a_while_does(repeat: Op):
-    module, plain = repeated(repeat), parse(LOOP)
+def test_a_made_up_loop_costs_what_a_while_does():
+    module, plain = repeated(REPEAT), parse(LOOP)
     assert cost(module).total == cost(plain).total
     assert cost(module).loops[0].trips == 7
     assert roofline(module, "h100").seconds == pytest.approx(roofline(plain, "h100").seconds)
 
 
-def test_a_made_up_loop_holds_what_a_while_does(repeat: Op):
-    module, plain = repeated(repeat), parse(LOOP)
+def test_a_made_up_loop_holds_what_a_while_does():
+    module, plain = repeated(REPEAT), parse(LOOP)
     assert memory(module).peak == memory(plain).peak
     assert liveness(module).values.opaque_calls == 0
     assert [node.name for node in liveness(module).steps] == [node.name for node in liveness(plain).steps]
 
 
-def test_shardings_propagate_through_a_made_up_loop(repeat: Op):
-    module, plain = repeated(repeat), parse(LOOP)
+def test_shardings_propagate_through_a_made_up_loop():
+    module, plain = repeated(REPEAT), parse(LOOP)
     for seeds in (["x:0=data"], ["y:0=data"]):
         actual, expected = (propagate(program, seeds, "data=2") for program in (module, plain))
         for name in ("x", "loop", "y"):
@@ -133,16 +143,16 @@ def test_shardings_propagate_through_a_made_up_loop(repeat: Op):
         assert str(actual.spec(module.entry["x"])) == "[data,-]"
 
 
-def test_a_made_up_call_costs_holds_and_propagates_as_a_call_does(guarded: Op):
-    module, plain = called_with_guard(guarded), parse(CALL)
+def test_a_made_up_call_costs_holds_and_propagates_as_a_call_does():
+    module, plain = called_with_guard(GUARDED), parse(CALL)
     assert cost(module).total == cost(plain).total
     assert memory(module).peak == memory(plain).peak
     propagation = propagate(module, ["x:0=data"], "data=2")
     assert str(propagation.spec(module.entry["y"])) == "[data,-]"
 
 
-def test_a_made_up_loop_is_planned_as_a_while_is(repeat: Op):
-    module, plain = repeated(repeat), parse(LOOP)
+def test_a_made_up_loop_is_planned_as_a_while_is():
+    module, plain = repeated(REPEAT), parse(LOOP)
     form = canonicalize(module)
     flow, expected = Dataflow(form), Dataflow(canonicalize(plain))
     assert {graph.name: times for graph, times in flow.times.items()} == {"main": 1, "step": 7, "test": 8}
@@ -159,8 +169,7 @@ def test_a_made_up_loop_is_planned_as_a_while_is(repeat: Op):
     assert actual.memory == wanted.memory
 
 
-def test_a_made_up_call_is_inlined_before_planning(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(FLOWS, "closed-call", OpFlow((Callee("calls"),)))
+def test_a_made_up_call_is_inlined_before_planning():
     module = parse(CALL)
     call = module.entry["made"]
     assert isinstance(call, Apply)
@@ -171,7 +180,9 @@ def test_a_made_up_call_is_inlined_before_planning(monkeypatch: pytest.MonkeyPat
     assert [node.opcode for node in form.entry.nodes] == ["parameter", "parameter", "dot", "negate"]
 
 
-@pytest.mark.parametrize(("opcode", "row"), [(opcode, row) for opcode, row in FLOWS.items() if row.callees])
+@pytest.mark.parametrize(
+    ("opcode", "row"), [(opcode, op.flow) for opcode, op in OPS.items() if op.flow and op.flow.callees]
+)
 def test_rows_are_consistent(opcode: str, row: OpFlow):
     assert row.is_loop or not any(callee.runs is Runs.PER_TEST for callee in row.callees), opcode
     assert not (row.is_loop and row.is_branch), opcode
@@ -200,4 +211,4 @@ def test_a_copy_is_forwarded_through_its_start():
     assert forwarded_from(entry["d"], ()) == Position(entry["s"], (0,))
     assert forwarded_from(entry["s"], (1,)) == forwarded_from(entry["s"], (0,)) == Position(entry["x"])
     assert forwarded_from(entry["s"], (2,)) is None
-    assert ForwardedElement((0,), (1,)) in FLOWS["copy-start"].forwards
+    assert ForwardedElement((0,), (1,)) in (OPS["copy-start"].flow or OpFlow()).forwards

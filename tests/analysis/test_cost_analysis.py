@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hloom.analysis import COST_RULES, Cost, cost
+from hloom.analysis import Cost, cost, cost_rule
 from hloom.analysis.rules.contraction import positions
 from hloom.hlo import parse
 from hloom.ir import WindowDimension
@@ -45,12 +45,13 @@ def counts(parameters: str, instruction: str) -> tuple[Cost, Cost]:
 
 
 def test_every_opcode_has_a_rule():
-    assert set(COST_RULES) == set(OPS)
+    assert [opcode for opcode, op in OPS.items() if cost_rule(op) is None] == []
 
 
-@pytest.mark.parametrize("opcode", sorted(COST_RULES))
+@pytest.mark.parametrize("opcode", sorted(OPS))
 def test_a_second_count_has_a_reason(opcode: str):
-    rule = COST_RULES[opcode]
+    rule = cost_rule(OPS[opcode])
+    assert rule is not None
     assert bool(rule.because) == (rule.mathematical is not None)
 
 

@@ -24,13 +24,9 @@ from hloom.analysis.collective_cost import comm_factor as comm_factor
 from hloom.analysis.collective_cost import group_members as group_members
 from hloom.analysis.collective_cost import group_size as group_size
 from hloom.analysis.collective_cost import step_count as step_count
-from hloom.analysis.control_flow import FLOWS as FLOWS
 from hloom.analysis.control_flow import CallSite as CallSite
-from hloom.analysis.control_flow import Forwarding as Forwarding
-from hloom.analysis.control_flow import OpFlow as OpFlow
 from hloom.analysis.control_flow import Phi as Phi
 from hloom.analysis.control_flow import Position as Position
-from hloom.analysis.control_flow import Runs as Runs
 from hloom.analysis.control_flow import call_sites as call_sites
 from hloom.analysis.control_flow import called_computations as called_computations
 from hloom.analysis.control_flow import callee_of as callee_of
@@ -98,9 +94,9 @@ from hloom.analysis.roofline import ComputeTime as ComputeTime
 from hloom.analysis.roofline import Roofline as Roofline
 from hloom.analysis.roofline import Timing as Timing
 from hloom.analysis.roofline import roofline as roofline
-from hloom.analysis.rules import COST_RULES as COST_RULES
 from hloom.analysis.rules import CostRule as CostRule
 from hloom.analysis.rules import Instruction as Instruction
+from hloom.analysis.rules import cost_rule as cost_rule
 from hloom.analysis.rules.contraction import products as products
 from hloom.analysis.scalar_evolution import Frame as Frame
 from hloom.analysis.scalar_evolution import ScalarEvolution as ScalarEvolution

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 
-from hloom.analysis.control_flow import FLOWS
+from hloom.analysis.control_flow import flow_of
 from hloom.analysis.rules import Instruction
 from hloom.ir import Apply, Graph, Module, Node, Op, Type, TypeProblem, infer_type
 from hloom.text import HloomError
@@ -154,21 +153,13 @@ def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
     It is the node itself where more matters than what these cost: how a fused computation is built, or how often a
     loop runs.
     """
-    deciding = _deciding_attributes(node.opcode)
-    if deciding is None:
+    flow = flow_of(node)
+    if flow is not None and (flow.is_embedded or flow.is_loop):
         return (node,)
+    deciding = DECIDING if flow is None else DECIDING | flow.attributes
     values = [_representative(value, call_graph) for name, value in node.attributes.items() if name in deciding]
     types = [call_graph.type_of(operand) for operand in node.inputs]
     return node.function, call_graph.type_of(node), *values, None, *types
-
-
-@cache
-def _deciding_attributes(opcode: str) -> frozenset[str] | None:
-    """The attributes that decide what a call costs; None where each call is a class of its own."""
-    flow = FLOWS.get(opcode)
-    if flow is None:
-        return DECIDING
-    return None if flow.is_embedded or flow.is_loop else DECIDING | flow.attributes
 
 
 def _representative(value: object, call_graph: CallGraph) -> object:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hloom.analysis.call_graph import CallGraph, build_call_graph
 from hloom.analysis.collective_cost import CollectiveCost, traffic
-from hloom.analysis.control_flow import Runs, callees, is_branch
+from hloom.analysis.control_flow import callees, is_branch
 from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, run_counts
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
@@ -17,7 +17,7 @@ from hloom.analysis.rules import cost_rule
 from hloom.analysis.size_note import SizeNote, qualifier, size_note, varieties
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
-from hloom.ir import Apply, Graph, Module, ModuleLike, as_module
+from hloom.ir import Apply, Graph, Module, ModuleLike, Runs, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 
@@ -153,7 +153,7 @@ class CostReport(Displayed):
         return tuple(node.name for node in (*unknown, *self.call_graph.computed))
 
     def _is_uncounted(self, node: Apply) -> bool:
-        if node.opcode == "custom-call" or cost_rule(node.opcode) is None:
+        if node.opcode == "custom-call" or not node.has_row or cost_rule(node.op) is None:
             return True
         untyped = self.analysis(LOOPED).untyped
         return bool(untyped) and self.call_graph.cost_class(node) in untyped

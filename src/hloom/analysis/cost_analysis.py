@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph, ComputationCounts, CostClass
-from hloom.analysis.control_flow import Runs, callees, flow_of
+from hloom.analysis.control_flow import callees, flow_of
 from hloom.analysis.cost_properties import ONE, ZERO, Cost, greatest, least
 from hloom.analysis.rules import Instruction, cost_rule, fused_gather_or_scatter
 from hloom.analysis.rules.table import CostFunction
-from hloom.ir import Apply, Graph, TypeProblem, infer_type
+from hloom.ir import Apply, Graph, Runs, TypeProblem, infer_type
 from hloom.text import HloomError
 
 CalleeRuns = tuple[Graph, Cost]
@@ -142,7 +142,7 @@ class CostAnalysis:
         return [(graph, Cost(*(int(first == number) for first in firsts))) for number, graph in enumerate(branches)]
 
     def _count(self, node: Apply) -> Cost:
-        rule = cost_rule(node.op.name)
+        rule = cost_rule(node.op)
         if rule is None:
             return ZERO
         count: CostFunction = rule.mathematical if self.options.is_mathematical and rule.mathematical else rule.xla

@@ -17,18 +17,15 @@ from typing import Any, NamedTuple
 
 from hloom.analysis.alias_info import ELEMENTWISE, AliasInfo
 from hloom.analysis.control_flow import (
-    FLOWS,
     CallSite,
-    Index,
-    OpFlow,
-    Runs,
     call_sites,
     element_type,
+    flow_of,
     resolved,
 )
 from hloom.analysis.schedule import ComputationSchedule, Scheduler
 from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_bytes
-from hloom.ir import Apply, Graph, Module, Node, TupleType, Type
+from hloom.ir import Apply, Graph, Index, Module, Node, OpFlow, Runs, TupleType, Type
 from hloom.text import HloomError
 
 MOST_VISITS = 8
@@ -210,7 +207,7 @@ class _DataflowAnalysis:
                 reads_of_fused.setdefault(until, []).extend(held)
                 steps.append(node)
                 continue
-            flow = FLOWS.get(node.opcode)
+            flow = flow_of(node)
             if flow is None:
                 made = self._apply(node, now, late)
             elif flow.is_control_flow:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hloom.analysis.alias_info import ELEMENTWISE
-from hloom.analysis.control_flow import FLOWS, Runs, callee_of
+from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.sizes import elements, leaf_bytes
-from hloom.ir import Apply, Constant, Graph, Module, Node, Type
+from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Type
 
 SLICES = frozenset(("slice", "dynamic-slice", "gather"))
 """Opcodes that read of their first operand only what they yield."""
@@ -205,7 +205,7 @@ class FusionModel:
 
 def _called_once(node: Node) -> Graph | None:
     """The computation that a plain call runs."""
-    flow = FLOWS.get(node.opcode)
+    flow = flow_of(node)
     return callee_of(node, Runs.ONCE) if flow is not None and flow.is_plain_call else None
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, group_members
-from hloom.analysis.control_flow import Runs, callee_of, flow_of, is_control_flow, is_loop
+from hloom.analysis.control_flow import callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
 from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis
 from hloom.analysis.cost_groups import CostGroups, cost_groups
@@ -19,7 +19,7 @@ from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.matrix_precision import matrix_precision, widest_dtype
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
-from hloom.ir import Apply, Graph, ModuleLike, Node, TensorType, TupleType, Type, Window, as_module
+from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, TensorType, TupleType, Type, Window, as_module
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hloom.analysis.call_graph import CallGraph
-from hloom.analysis.control_flow import Runs, called_computations, callee_of, initial_state, is_loop
+from hloom.analysis.control_flow import called_computations, callee_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
-from hloom.ir import Apply, DTypeKind, Module, TensorType
+from hloom.ir import Apply, DTypeKind, Module, Runs, TensorType
 from hloom.text import HloomError, resolve_name
 
 GIVEN, WRITTEN, DERIVED, UNKNOWN = "given", "known_trip_count", "derived", "unknown"

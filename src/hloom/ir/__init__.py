@@ -23,6 +23,13 @@ from hloom.ir.dtypes import dtype_of as dtype_of
 from hloom.ir.dump import dump as dump
 from hloom.ir.equality import difference as difference
 from hloom.ir.equality import equal as equal
+from hloom.ir.flow import Arguments as Arguments
+from hloom.ir.flow import Callee as Callee
+from hloom.ir.flow import ForwardedElement as ForwardedElement
+from hloom.ir.flow import Forwarding as Forwarding
+from hloom.ir.flow import Index as Index
+from hloom.ir.flow import OpFlow as OpFlow
+from hloom.ir.flow import Runs as Runs
 from hloom.ir.graph import Graph as Graph
 from hloom.ir.inference import Inference as Inference
 from hloom.ir.inference import infer_axes as infer_axes
@@ -111,6 +118,7 @@ from hloom.ir.tile_assignment import tile_of as tile_of
 from hloom.ir.tile_assignment import with_explicit_devices as with_explicit_devices
 from hloom.ir.tile_assignment import with_iota_devices as with_iota_devices
 from hloom.ir.tile_assignment import with_rank as with_rank
+from hloom.ir.traits import Trait as Trait
 from hloom.ir.types import EMPTY_TUPLE as EMPTY_TUPLE
 from hloom.ir.types import OPAQUE as OPAQUE
 from hloom.ir.types import TOKEN as TOKEN

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hloom.ir.attributes import EMPTY, Attributes, Referent
 from hloom.ir.metadata import Metadata, parse_metadata
 from hloom.ir.schema import Op
+from hloom.ir.traits import Trait
 from hloom.ir.types import Type
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -105,6 +106,10 @@ class Node(Referent, Displayed):
         """The graphs its attributes hold or it is, in order, repeats included."""
         attributes = self.attributes
         return tuple([part for part in attributes.referents() if part.is_graph]) if attributes.refers else ()
+
+    def has_trait(self, trait: Trait) -> bool:
+        """Whether an op row with this trait makes the value."""
+        return False
 
     def operand_types(self) -> tuple[Type | None, ...]:
         """The types of the inputs."""
@@ -241,6 +246,10 @@ class Apply(Node):
     def has_row(self) -> bool:
         """Whether an op row is applied, and not the value of a node."""
         return isinstance(self.function, Op)
+
+    def has_trait(self, trait: Trait) -> bool:
+        function = self.function
+        return isinstance(function, Op) and trait in function.traits
 
     @property
     def op(self) -> Op:

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from hloom.ir.axis_map import AxisMap
+from hloom.ir.flow import OpFlow
+from hloom.ir.traits import Trait
 from hloom.ir.types import Type
 from hloom.text import HloomError
 
@@ -140,7 +142,8 @@ class Op:
     `result` among them asks for the type as written, for ops whose operands and attributes do not determine it. Of a
     graph it reads the types of its parameters and of its output alone, and whether it is declared.
     `axes(*operand types, result, **attributes)` gives the axis map, in the same way. None says that there is no rule,
-    and `because` then says why.
+    and `because` then says why. `traits` are facts about its meaning; `flow` says which computations it calls and which
+    operands it passes on, and is None for an op that computes its result anew.
     """
 
     name: str
@@ -153,6 +156,8 @@ class Op:
     axes: Callable[..., AxisMap] | None = None
     effect: Effect | None = None
     because: Mapping[str, str] = field(default_factory=dict[str, str])
+    traits: frozenset[Trait] = frozenset()
+    flow: OpFlow | None = None
     required: tuple[str, ...] = field(init=False)
     """The names of the attributes that every instruction must have."""
 

@@ -11,8 +11,8 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Set
 
-from hloom.analysis import Runs, called_computations, callees, is_branch, phis
-from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node
+from hloom.analysis import called_computations, callees, is_branch, phis
+from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node, Runs
 from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import COMBINED_AFTER, is_neutral, terms_of
 from hloom.propagation import SUMMING, DataflowGraph, Equation, ShardingRule

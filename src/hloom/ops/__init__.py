@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from hloom.ir import Op
+from hloom.ir import Op, Trait
 from hloom.ops import (
     collective,
     contraction,
@@ -54,6 +54,12 @@ OPS: dict[str, Op] = {
     **custom.ROWS,
 }
 """Every op row by opcode. `parameter` and `constant` are kinds of nodes and have none."""
+
+
+@cache
+def with_trait(trait: Trait) -> frozenset[str]:
+    """The opcodes whose ops have a trait."""
+    return frozenset(opcode for opcode, op in OPS.items() if trait in op.traits)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,13 @@ from hloom.ir import (
     Effect,
     ExplicitGroups,
     FactorKind,
+    ForwardedElement,
+    Forwarding,
     Graph,
+    OpFlow,
     ReplicaGroups,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeNotGiven,
@@ -263,15 +267,39 @@ def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type
     return build.finish()
 
 
-_collective = partial(typed_row, effect=Effect.COMMUNICATION)
+_communication = partial(typed_row, effect=Effect.COMMUNICATION)
+_collective = partial(_communication, traits=(Trait.COLLECTIVE,))
+_start = partial(_communication, traits=(Trait.COLLECTIVE, Trait.ASYNC_START))
+_done = partial(_communication, traits=(Trait.COLLECTIVE, Trait.ASYNC_DONE))
+_transfer = partial(_communication, traits=(Trait.POINT_TO_POINT, Trait.ASYNC_START))
+_transfer_done = partial(_communication, traits=(Trait.POINT_TO_POINT, Trait.ASYNC_DONE))
+_BUFFER, _COPY = Forwarding.BUFFER, Forwarding.COPY
+
+
+def _forwards(*elements: ForwardedElement) -> OpFlow:
+    return OpFlow(forwards=elements)
+
 
 ROWS = table(
     _collective("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged),
-    _collective("all-gather-start", ANY, _ALL_GATHER, infer=_all_gather_start, axes=separate_axes),
-    _collective("all-gather-done", 1, infer=_all_gather_done, axes=separate_axes),
+    _start(
+        "all-gather-start",
+        ANY,
+        _ALL_GATHER,
+        infer=_all_gather_start,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((), (0,), _BUFFER)),
+    ),
+    _done(
+        "all-gather-done",
+        1,
+        infer=_all_gather_done,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((0, 1), (), _BUFFER)),
+    ),
     _collective("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
-    _collective("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
-    _collective("all-reduce-done", 1, infer=without_layout, axes=identity_axes),
+    _start("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
+    _done("all-reduce-done", 1, infer=without_layout, axes=identity_axes, flow=_forwards(ForwardedElement((0,), ()))),
     _collective(
         "reduce-scatter",
         ANY,
@@ -301,12 +329,46 @@ ROWS = table(
         axes=separate_axes,
     ),
     _collective("collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes),
-    _collective("collective-permute-start", (1, None), _PERMUTE, infer=_permute_start, axes=separate_axes),
-    _collective("collective-permute-done", 1, infer=_second, axes=separate_axes),
+    _start(
+        "collective-permute-start",
+        (1, None),
+        _PERMUTE,
+        infer=_permute_start,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((), (0,)), ForwardedElement((), (1,), _COPY)),
+    ),
+    _done(
+        "collective-permute-done",
+        1,
+        infer=_second,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((0, 1), ())),
+    ),
     row("partition-id", 0, infer=_number, axes=separate_axes),
     row("replica-id", 0, infer=_number, axes=separate_axes),
-    _collective("send", 2, _TRANSFER, infer=_send, axes=separate_axes),
-    _collective("send-done", 1, _TRANSFER, infer=_send_done, axes=separate_axes),
-    _collective("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes),
-    _collective("recv-done", 1, _TRANSFER, infer=_recv_done, axes=separate_axes),
+    _transfer(
+        "send",
+        2,
+        _TRANSFER,
+        infer=_send,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((0,), (0,), _BUFFER)),
+    ),
+    _transfer_done(
+        "send-done",
+        1,
+        _TRANSFER,
+        infer=_send_done,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((0, 2), (), _BUFFER)),
+    ),
+    _transfer("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes),
+    _transfer_done(
+        "recv-done",
+        1,
+        _TRANSFER,
+        infer=_recv_done,
+        axes=separate_axes,
+        flow=_forwards(ForwardedElement((0, 0), (0,), _BUFFER)),
+    ),
 )

@@ -1,6 +1,6 @@
 """Matrix products and convolutions: their rows. The rules are in the files `*_rules.py` of each."""
 
-from hloom.ir import AttributeKind, optional, required
+from hloom.ir import AttributeKind, Trait, optional, required
 from hloom.ops.convolution_rules import convolution_axes, infer_convolution
 from hloom.ops.dot_rules import (
     dot_axes,
@@ -38,10 +38,21 @@ _DOT = {
 _ALGORITHM = {"algorithm": optional(ENUM, choices=ALGORITHMS)}
 _RAGGED = {"lhs_ragged_dims": optional(INTEGERS, ()), "rhs_group_dims": optional(INTEGERS, ())}
 
+_PRODUCT = (Trait.CONTRACTS, Trait.ROUNDS)
+
 ROWS = table(
-    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_dot, axes=dot_axes),
-    typed_row("scaled-dot", 4, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_scaled_dot, axes=scaled_dot_axes),
-    row("ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, infer=infer_ragged_dot, axes=ragged_dot_axes),
+    row("dot", 2, {**_DOT, **PRECISION, **_ALGORITHM}, infer=infer_dot, axes=dot_axes, traits=_PRODUCT),
+    typed_row(
+        "scaled-dot",
+        4,
+        {**_DOT, **PRECISION, **_ALGORITHM},
+        infer=infer_scaled_dot,
+        axes=scaled_dot_axes,
+        traits=_PRODUCT,
+    ),
+    row(
+        "ragged-dot", 3, {**_DOT, **_RAGGED, **PRECISION}, infer=infer_ragged_dot, axes=ragged_dot_axes, traits=_PRODUCT
+    ),
     row(
         "convolution",
         2,
@@ -57,5 +68,6 @@ ROWS = table(
         },
         infer=infer_convolution,
         axes=convolution_axes,
+        traits=_PRODUCT,
     ),
 )

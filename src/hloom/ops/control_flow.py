@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 from hloom.ir import (
     TOKEN,
+    Arguments,
     AttributeKind,
     AxisMap,
+    Callee,
     Domain,
     Effect,
+    ForwardedElement,
     Graph,
+    OpFlow,
+    Runs,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeProblem,
@@ -39,6 +45,7 @@ from hloom.ops.rows import (
     GRAPHS,
     INTEGER,
     INTEGERS,
+    SAME_BUFFER,
     STRING,
     TO_APPLY,
     row,
@@ -186,10 +193,31 @@ def _domain(operand: Type, *, domain: Domain) -> Type:
     return without_layout(operand)
 
 
+_BRANCHES = OpFlow(
+    (
+        Callee("branch_computations", Runs.IF_TAKEN),
+        Callee("true_computation", Runs.IF_TAKEN),
+        Callee("false_computation", Runs.IF_TAKEN),
+    ),
+    Arguments.SEPARATE,
+    first_operand=1,
+    holds_operands=True,
+)
+_ASYNC_START = OpFlow(
+    (Callee("calls"),), result_index=(1,), holds_operands=True, forwards=(ForwardedElement((), (0,)),)
+)
+
 ROWS = table(
     row("after-all", ANY, infer=_after_all, axes=separate_axes, effect=Effect.ORDER),
-    row("tuple", ANY, infer=_tuple, axes=identity_axes),
-    row("get-tuple-element", 1, {"index": required(INTEGER)}, infer=_element, axes=_element_axes),
+    row("tuple", ANY, infer=_tuple, axes=identity_axes, flow=OpFlow(forwards=(ForwardedElement((), ()),))),
+    row(
+        "get-tuple-element",
+        1,
+        {"index": required(INTEGER)},
+        infer=_element,
+        axes=_element_axes,
+        flow=OpFlow(forwards=(ForwardedElement((0, "index"), ()),)),
+    ),
     row(
         "call",
         ANY,
@@ -197,6 +225,7 @@ ROWS = table(
         infer=_call,
         axes=separate_axes,
         effect=Effect.CALLS,
+        flow=OpFlow((Callee("to_apply"),)),
     ),
     row("map", ANY, {"dimensions": optional(INTEGERS), **TO_APPLY}, infer=_map, axes=_map_axes, effect=Effect.CALLS),
     row(
@@ -206,6 +235,7 @@ ROWS = table(
         infer=_while,
         axes=identity_axes,
         effect=Effect.CALLS,
+        flow=OpFlow((Callee("body", Runs.PER_ITERATION), Callee("condition", Runs.PER_TEST))),
     ),
     row(
         "conditional",
@@ -218,6 +248,7 @@ ROWS = table(
         infer=_conditional,
         axes=separate_axes,
         effect=Effect.CALLS,
+        flow=_BRANCHES,
     ),
     typed_row(
         "fusion",
@@ -226,6 +257,7 @@ ROWS = table(
         infer=_fusion,
         axes=separate_axes,
         effect=Effect.CALLS,
+        flow=OpFlow((Callee("calls"),), is_embedded=True),
     ),
     typed_row(
         "async-start",
@@ -234,6 +266,8 @@ ROWS = table(
         infer=_async_start,
         axes=separate_axes,
         effect=Effect.CALLS,
+        traits=(Trait.ASYNC_START,),
+        flow=_ASYNC_START,
     ),
     typed_row(
         "async-update",
@@ -242,6 +276,8 @@ ROWS = table(
         infer=_async_update,
         axes=separate_axes,
         effect=Effect.CALLS,
+        traits=(Trait.ASYNC_UPDATE,),
+        flow=OpFlow(forwards=(ForwardedElement((0,), ()),)),
     ),
     typed_row(
         "async-done",
@@ -250,8 +286,16 @@ ROWS = table(
         infer=_async_done,
         axes=separate_axes,
         effect=Effect.CALLS,
+        traits=(Trait.ASYNC_DONE,),
+        flow=OpFlow(forwards=(ForwardedElement((0, 1), ()),)),
     ),
     row(
-        "domain", 1, {"domain": required(AttributeKind.DOMAIN)}, infer=_domain, axes=identity_axes, effect=Effect.ORDER
+        "domain",
+        1,
+        {"domain": required(AttributeKind.DOMAIN)},
+        infer=_domain,
+        axes=identity_axes,
+        effect=Effect.ORDER,
+        flow=SAME_BUFFER,
     ),
 )

@@ -9,6 +9,7 @@ from hloom.ir import (
     DTypeKind,
     FactorKind,
     TensorType,
+    Trait,
     Type,
     TypeNotGiven,
     TypeProblem,
@@ -91,15 +92,18 @@ def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
     return build.result(*shared, *([] if operand_type.rank > made.rank else apart)).finish()
 
 
+_ROUNDING = (Trait.ELEMENTWISE, Trait.ROUNDS)
+
 ROWS = table(
-    typed_row("convert", 1, infer=_convert, axes=pointwise_axes),
-    typed_row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes),
-    typed_row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes),
+    typed_row("convert", 1, infer=_convert, axes=pointwise_axes, traits=_ROUNDING),
+    typed_row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes, traits=(Trait.ELEMENTWISE,)),
+    typed_row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes, traits=_ROUNDING),
     typed_row(
         "reduce-precision",
         1,
         {"exponent_bits": required(INTEGER), "mantissa_bits": required(INTEGER)},
         infer=_reduce_precision,
         axes=pointwise_axes,
+        traits=(*_ROUNDING, Trait.IDEMPOTENT, Trait.PROPAGATES_NAN),
     ),
 )

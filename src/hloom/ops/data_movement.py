@@ -12,6 +12,7 @@ from hloom.ir import (
     PaddingDimension,
     SliceDimension,
     TensorType,
+    Trait,
     Type,
     TypeNotGiven,
     TypeProblem,
@@ -26,7 +27,7 @@ from hloom.ops.reshape_rules import (
     infer_reshape,
     reshape_axes,
 )
-from hloom.ops.rows import ANY, DIMENSIONS, INTEGER, INTEGERS, row, table, typed_row
+from hloom.ops.rows import ANY, DIMENSIONS, INTEGER, INTEGERS, MOVES, SAME_BUFFER, row, table, typed_row
 from hloom.ops.shapes import (
     Extent,
     array,
@@ -281,17 +282,35 @@ def _braces(dimensions: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, dimensions)) + "}"
 
 
+_RESHAPES = (*MOVES, Trait.KEEPS_ORDER)
+
 ROWS = table(
-    typed_row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes),
-    row("broadcast", 1, {"dimensions": optional(INTEGERS)}, infer=_broadcast, axes=_broadcast_axes),
-    row("concatenate", ANY, DIMENSIONS, infer=_concatenate, axes=_concatenate_axes),
-    typed_row("dynamic-reshape", (1, None), infer=infer_dynamic_reshape, axes=reshape_axes),
+    typed_row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes, traits=_RESHAPES, flow=SAME_BUFFER),
+    row("broadcast", 1, {"dimensions": optional(INTEGERS)}, infer=_broadcast, axes=_broadcast_axes, traits=MOVES),
+    row("concatenate", ANY, DIMENSIONS, infer=_concatenate, axes=_concatenate_axes, traits=(Trait.MOVES_DATA,)),
+    typed_row("dynamic-reshape", (1, None), infer=infer_dynamic_reshape, axes=reshape_axes, traits=(Trait.MOVES_DATA,)),
     row("get-dimension-size", 1, DIMENSIONS, infer=_get_dimension_size, axes=_get_dimension_size_axes),
-    typed_row("iota", 0, {"iota_dimension": required(INTEGER)}, infer=_iota, axes=_iota_axes),
-    row("pad", 2, {"padding": required(AttributeKind.PADDING)}, infer=_pad, axes=_pad_axes),
-    typed_row("reshape", 1, {"inferred_dimension": optional(INTEGER)}, infer=infer_reshape, axes=reshape_axes),
-    row("reverse", 1, DIMENSIONS, infer=_reverse, axes=_reverse_axes),
+    typed_row(
+        "iota", 0, {"iota_dimension": required(INTEGER)}, infer=_iota, axes=_iota_axes, traits=(Trait.GENERATES,)
+    ),
+    row("pad", 2, {"padding": required(AttributeKind.PADDING)}, infer=_pad, axes=_pad_axes, traits=(Trait.MOVES_DATA,)),
+    typed_row(
+        "reshape",
+        1,
+        {"inferred_dimension": optional(INTEGER)},
+        infer=infer_reshape,
+        axes=reshape_axes,
+        traits=_RESHAPES,
+    ),
+    row("reverse", 1, DIMENSIONS, infer=_reverse, axes=_reverse_axes, traits=MOVES),
     row("set-dimension-size", 2, DIMENSIONS, infer=_set_dimension_size, axes=_set_dimension_size_axes),
-    typed_row("slice", 1, {"slice": required(AttributeKind.SLICES)}, infer=_slice, axes=_slice_axes),
-    row("transpose", 1, DIMENSIONS, infer=_transpose, axes=_transpose_axes),
+    typed_row(
+        "slice",
+        1,
+        {"slice": required(AttributeKind.SLICES)},
+        infer=_slice,
+        axes=_slice_axes,
+        traits=(*MOVES, Trait.READS_PART),
+    ),
+    row("transpose", 1, DIMENSIONS, infer=_transpose, axes=_transpose_axes, traits=MOVES),
 )

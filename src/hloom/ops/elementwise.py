@@ -14,6 +14,7 @@ from hloom.ir import (
     Op,
     TensorType,
     TokenType,
+    Trait,
     TupleType,
     Type,
     TypeProblem,
@@ -25,7 +26,7 @@ from hloom.ir import (
 )
 from hloom.ops import conversion
 from hloom.ops.leaf_axes import dims_of, identity_axes, leaves_of, passed_on
-from hloom.ops.rows import COMMON, ENUM, row, table, typed_row
+from hloom.ops.rows import COMMON, ENUM, SAME_BUFFER, row, table, typed_row
 from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims, same_elements, tensor, wider
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -180,22 +181,29 @@ def _add_dependency_axes(operand: Type, token: Type) -> AxisMap:
     return passed_on([*leaves, token], leaves, [(dim, dim) for dim in range(len(leaves))])
 
 
-def _pointwise(names: str, arity: int, infer: Rule) -> list[Op]:
-    return [row(name, arity, infer=infer, axes=pointwise_axes) for name in names.split()]
+def _pointwise(names: str, arity: int, infer: Rule, *traits: Trait) -> list[Op]:
+    all_traits = (Trait.ELEMENTWISE, *traits)
+    return [row(name, arity, infer=infer, axes=pointwise_axes, traits=all_traits) for name in names.split()]
 
 
 def _accurate(names: str, infer: Rule) -> list[Op]:
     before = list(COMMON)[: list(COMMON).index("statistics") + 1]  # XLA prints it in the middle of the common ones
     accuracy = {name: COMMON[name] for name in before} | {"result_accuracy": optional(AttributeKind.ACCURACY)}
-    return [row(name, 1, accuracy, infer=infer, axes=pointwise_axes) for name in names.split()]
+    traits = (Trait.ELEMENTWISE, *_ARITHMETIC_TRAITS, Trait.TRANSCENDENTAL)
+    return [row(name, 1, accuracy, infer=infer, axes=pointwise_axes, traits=traits) for name in names.split()]
 
+
+_COMMUTATIVE = (Trait.COMMUTATIVE, Trait.ASSOCIATIVE)
+_NAN = Trait.PROPAGATES_NAN
+_IDEMPOTENT = Trait.IDEMPOTENT
+_ARITHMETIC_TRAITS = (Trait.ROUNDS, _NAN)
 
 ROWS = table(
-    *_pointwise("ceil floor round-nearest-afz round-nearest-even", 1, _unary(_FLOAT)),
+    *_pointwise("ceil floor round-nearest-afz round-nearest-even", 1, _unary(_FLOAT), _NAN, _IDEMPOTENT),
     *_pointwise("real imag", 1, _unary(_FLOAT_OR_COMPLEX, _component)),
-    *_pointwise("abs", 1, _unary(_SIGNED, _component)),
-    *_pointwise("sign", 1, _unary(_SIGNED)),
-    *_pointwise("negate", 1, _unary(_ARITHMETIC)),
+    *_pointwise("abs", 1, _unary(_SIGNED, _component), _NAN, _IDEMPOTENT),
+    *_pointwise("sign", 1, _unary(_SIGNED), _NAN, _IDEMPOTENT),
+    *_pointwise("negate", 1, _unary(_ARITHMETIC), _NAN),
     *_pointwise("not", 1, _unary(_LOGICAL)),
     *_pointwise("count-leading-zeros popcnt", 1, _unary(_INTEGER)),
     *_pointwise("is-finite", 1, _unary(_FLOAT, lambda element: _PREDICATE)),
@@ -205,13 +213,18 @@ ROWS = table(
         "sine sinh sqrt tan tanh",
         _unary(_FLOAT_OR_COMPLEX),
     ),
-    *_pointwise("add maximum minimum multiply", 2, _binary(_ANY)),
-    *_pointwise("divide power remainder subtract", 2, _binary(_ARITHMETIC)),
-    *_pointwise("atan2", 2, _binary(_FLOAT_OR_COMPLEX)),
-    *_pointwise("and or xor", 2, _binary(_LOGICAL)),
-    *_pointwise("mulhi shift-left shift-right-arithmetic shift-right-logical", 2, _binary(_INTEGER)),
+    *_pointwise("add multiply", 2, _binary(_ANY), *_COMMUTATIVE, *_ARITHMETIC_TRAITS),
+    *_pointwise("maximum minimum", 2, _binary(_ANY), *_COMMUTATIVE, _IDEMPOTENT, _NAN),
+    *_pointwise("divide subtract", 2, _binary(_ARITHMETIC), *_ARITHMETIC_TRAITS),
+    *_pointwise("remainder", 2, _binary(_ARITHMETIC), _NAN),
+    *_pointwise("power", 2, _binary(_ARITHMETIC), Trait.ROUNDS, Trait.TRANSCENDENTAL),  # power(nan, 0) is 1
+    *_pointwise("atan2", 2, _binary(_FLOAT_OR_COMPLEX), *_ARITHMETIC_TRAITS, Trait.TRANSCENDENTAL),
+    *_pointwise("and or", 2, _binary(_LOGICAL), *_COMMUTATIVE, _IDEMPOTENT),
+    *_pointwise("xor", 2, _binary(_LOGICAL), *_COMMUTATIVE),
+    *_pointwise("mulhi", 2, _binary(_INTEGER), Trait.COMMUTATIVE),
+    *_pointwise("shift-left shift-right-arithmetic shift-right-logical", 2, _binary(_INTEGER)),
     *_pointwise("complex", 2, _complex),
-    *_pointwise("clamp", 3, _clamp),
+    *_pointwise("clamp", 3, _clamp, _NAN),
     *_pointwise("select", 3, _select),
     row(
         "compare",
@@ -219,10 +232,17 @@ ROWS = table(
         {"direction": required(ENUM, choices=DIRECTIONS), "type": optional(ENUM, choices=COMPARE_TYPES)},
         infer=_compare,
         axes=pointwise_axes,
+        traits=(Trait.ELEMENTWISE,),
     ),
-    row("copy", 1, infer=without_layout, axes=identity_axes),
-    typed_row("opt-barrier", 1, infer=without_layout, axes=identity_axes, effect=Effect.ORDER),
-    row("add-dependency", 2, infer=_add_dependency, axes=_add_dependency_axes, effect=Effect.ORDER),
+    row(
+        "copy",
+        1,
+        infer=without_layout,
+        axes=identity_axes,
+        traits=(Trait.ELEMENTWISE, Trait.MOVES_DATA, Trait.REINDEXES),
+    ),
+    typed_row("opt-barrier", 1, infer=without_layout, axes=identity_axes, effect=Effect.ORDER, flow=SAME_BUFFER),
+    row("add-dependency", 2, infer=_add_dependency, axes=_add_dependency_axes, effect=Effect.ORDER, flow=SAME_BUFFER),
     row("tuple-select", 3, infer=_tuple_select, axes=_tuple_select_axes),
     *conversion.ROWS.values(),
 )

@@ -11,6 +11,7 @@ from hloom.ir import (
     DTypeKind,
     FactorKind,
     TensorType,
+    Trait,
     Type,
     TypeProblem,
     optional,
@@ -129,8 +130,15 @@ ROWS = table(
         {"dynamic_slice_sizes": required(INTEGERS)},
         infer=_dynamic_slice,
         axes=_dynamic_slice_axes,
+        traits=(Trait.MOVES_DATA, Trait.READS_PART),
     ),
-    typed_row("dynamic-update-slice", (2, None), infer=_dynamic_update_slice, axes=_dynamic_update_slice_axes),
+    typed_row(
+        "dynamic-update-slice",
+        (2, None),
+        infer=_dynamic_update_slice,
+        axes=_dynamic_update_slice_axes,
+        traits=(Trait.MOVES_DATA,),
+    ),
     row(
         "gather",
         2,
@@ -146,6 +154,7 @@ ROWS = table(
         },
         infer=infer_gather,
         axes=gather_axes,
+        traits=(Trait.MOVES_DATA, Trait.READS_PART),
     ),
     row(
         "scatter",

@@ -11,6 +11,7 @@ from hloom.ir import (
     DTypeKind,
     FactorKind,
     TensorType,
+    Trait,
     Type,
     TypeProblem,
     dtype,
@@ -154,7 +155,14 @@ def _wrong_inverse_lengths(array_type: TensorType, lengths: Sequence[int]) -> li
 
 
 ROWS = table(
-    row("cholesky", 1, {"lower": optional(BOOLEAN, False)}, infer=infer_cholesky, axes=cholesky_axes),
+    row(
+        "cholesky",
+        1,
+        {"lower": optional(BOOLEAN, False)},
+        infer=infer_cholesky,
+        axes=cholesky_axes,
+        traits=(Trait.ROUNDS,),
+    ),
     row(
         "triangular-solve",
         2,
@@ -166,6 +174,7 @@ ROWS = table(
         },
         infer=infer_triangular_solve,
         axes=triangular_solve_axes,
+        traits=(Trait.ROUNDS,),
     ),
     row(
         "fft",
@@ -173,5 +182,6 @@ ROWS = table(
         {"fft_type": required(ENUM, choices=FFT_TYPES), "fft_length": required(INTEGERS)},
         infer=infer_fft,
         axes=fft_axes,
+        traits=(Trait.ROUNDS,),
     ),
 )

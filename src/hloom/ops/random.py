@@ -9,6 +9,7 @@ from hloom.ir import (
     Effect,
     FactorKind,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeNotGiven,
@@ -95,6 +96,7 @@ ROWS = table(
         {"distribution": required(ENUM, choices=DISTRIBUTIONS)},
         infer=_rng,
         axes=_rng_axes,
+        traits=(Trait.RANDOM,),
         effect=Effect.STATE,
     ),
     typed_row(
@@ -103,8 +105,15 @@ ROWS = table(
         {"algorithm": required(ENUM, choices=RNG_ALGORITHMS)},
         infer=_rng_bit_generator,
         axes=_rng_bit_generator_axes,
+        traits=(Trait.RANDOM,),
     ),
     typed_row(
-        "rng-get-and-update-state", 0, {"delta": required(INTEGER)}, infer=_state, axes=_state_axes, effect=Effect.STATE
+        "rng-get-and-update-state",
+        0,
+        {"delta": required(INTEGER)},
+        infer=_state,
+        axes=_state_axes,
+        effect=Effect.STATE,
+        traits=(Trait.RANDOM,),
     ),
 )

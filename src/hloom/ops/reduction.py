@@ -16,6 +16,7 @@ from hloom.ir import (
     FactorKind,
     Graph,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeProblem,
@@ -283,7 +284,23 @@ ROWS = table(
         axes=scan_axes,
         effect=_CALLS,
     ),
-    row("batch-norm-training", 3, _BATCH_NORM, infer=infer_batch_norm_training, axes=normalisation_axes),
-    row("batch-norm-inference", 5, _BATCH_NORM, infer=infer_batch_norm_inference, axes=pointwise_normalisation_axes),
-    row("batch-norm-grad", 5, _BATCH_NORM, infer=infer_batch_norm_grad, axes=normalisation_axes),
+    row(
+        "batch-norm-training",
+        3,
+        _BATCH_NORM,
+        infer=infer_batch_norm_training,
+        axes=normalisation_axes,
+        traits=(Trait.ROUNDS,),
+    ),
+    row(
+        "batch-norm-inference",
+        5,
+        _BATCH_NORM,
+        infer=infer_batch_norm_inference,
+        axes=pointwise_normalisation_axes,
+        traits=(Trait.ROUNDS,),
+    ),
+    row(
+        "batch-norm-grad", 5, _BATCH_NORM, infer=infer_batch_norm_grad, axes=normalisation_axes, traits=(Trait.ROUNDS,)
+    ),
 )

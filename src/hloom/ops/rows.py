@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from hloom.ir import COMMON as COMMON
-from hloom.ir import MANY, Attribute, AttributeKind, AxisMap, Effect, Op, Type, optional, required
+from hloom.ir import (
+    MANY,
+    Attribute,
+    AttributeKind,
+    AxisMap,
+    Effect,
+    ForwardedElement,
+    Forwarding,
+    Op,
+    OpFlow,
+    Trait,
+    Type,
+    optional,
+    required,
+)
 
 K = AttributeKind
 
@@ -22,6 +36,8 @@ def row(
     axes: Callable[..., AxisMap] | None = None,
     effect: Effect | None = None,
     because: Mapping[str, str] | None = None,
+    traits: Iterable[Trait] = (),
+    flow: OpFlow | None = None,
 ) -> Op:
     """One op; an arity that is a number means exactly so many operands."""
     return Op(
@@ -34,6 +50,8 @@ def row(
         axes=axes,
         effect=effect,
         because=because or {},
+        traits=frozenset(traits),
+        flow=flow,
     )
 
 
@@ -58,3 +76,7 @@ TO_APPLY = {"to_apply": required(GRAPH)}
 PRECISION = {"operand_precision": optional(K.PRECISIONS)}
 ALIASING = {"output_to_operand_aliasing": optional(K.ALIASING, ())}
 WINDOW = {"window": optional(K.WINDOW)}
+
+SAME_BUFFER = OpFlow(forwards=(ForwardedElement((0,), (), Forwarding.BUFFER),))
+"""The flow of an op whose result has the bytes of its first operand."""
+MOVES = (Trait.MOVES_DATA, Trait.REINDEXES)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import OpFlow, Phi, Runs, build_call_graph, callees, find_trip_counts, flow_of, phis
-from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.analysis import Phi, build_call_graph, callees, find_trip_counts, flow_of, phis
+from hloom.ir import Apply, Graph, Module, Node, OpFlow, Runs, TupleType
 from hloom.passes import is_loop_or_branch
 
 

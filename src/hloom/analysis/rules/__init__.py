@@ -6,7 +6,6 @@ To count an opcode, give it a rule in the family's file.
 from hloom.analysis.rules import collective, contraction, control_flow, data_movement, elementwise, reduction
 from hloom.analysis.rules.control_flow import cost_rule as cost_rule
 from hloom.analysis.rules.fusion import fused_gather_or_scatter as fused_gather_or_scatter
-from hloom.analysis.rules.table import COST_RULES as COST_RULES
 from hloom.analysis.rules.table import CostRule as CostRule
 from hloom.analysis.rules.table import Instruction as Instruction
 

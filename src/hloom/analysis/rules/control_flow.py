@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hloom.analysis.control_flow import FLOWS
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.data_movement import gather, scatter
+from hloom.analysis.rules.elementwise import elementwise_rule
 from hloom.analysis.rules.fusion import fused_bytes, fused_gather_or_scatter
 from hloom.analysis.rules.table import COST_RULES, CalleeCosts, CostRule, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import shape_bytes
-from hloom.ir import Apply
+from hloom.ir import Apply, Op
 
 POINTERS = "XLA counts a tuple's pointers, or values that are only forwarded"
 
@@ -21,12 +21,14 @@ CONTROL_FLOW = CostRule(_control_flow)
 """The rule of all opcodes that run computations in their place: what these cost, as often as they run."""
 
 
-def cost_rule(opcode: str) -> CostRule | None:
-    """The rule of an opcode; None for one of which nothing is known."""
-    rule = COST_RULES.get(opcode)
-    if rule is None and opcode in FLOWS and FLOWS[opcode].is_control_flow:
+def cost_rule(op: Op) -> CostRule | None:
+    """The rule of an op: its own, or the one that its flow and traits imply; None for an unknown op."""
+    rule = COST_RULES.get(op.name)
+    if rule is not None:
+        return rule
+    if op.flow is not None and op.flow.is_control_flow:
         return CONTROL_FLOW
-    return rule
+    return elementwise_rule(op)
 
 
 def _map(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
@@ -56,7 +58,6 @@ def _custom_call(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     return Cost(flops=-1, bytes_accessed=-1)
 
 
-rules(" ".join(opcode for opcode, flow in FLOWS.items() if flow.is_control_flow), _control_flow)
 rules("map", _map)
 rules("fusion", _fusion)
 rules("get-tuple-element after-all add-dependency domain", nothing)

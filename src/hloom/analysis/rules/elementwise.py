@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hloom.analysis.cost_properties import Cost
-from hloom.analysis.rules.table import CalleeCosts, CostFunction, Instruction, moves, rules
-from hloom.ir import TensorType
+from hloom.analysis.rules.table import CalleeCosts, CostFunction, CostRule, Instruction, moves, rules
+from hloom.ir import Op, TensorType, Trait
 
 COMPLEX_FLOPS = {
     "add": 2,
@@ -43,21 +43,22 @@ def _times(count: int) -> CostFunction:
     return counted
 
 
-rules(
-    "maximum minimum remainder and or xor not shift-left shift-right-arithmetic shift-right-logical mulhi ceil floor "
-    "round-nearest-afz round-nearest-even count-leading-zeros popcnt is-finite",
-    _flops,
-)
+_ONE_FLOP = CostRule(_flops)
+_TRANSCENDENTAL = CostRule(transcendental)
+
+
+def elementwise_rule(op: Op) -> CostRule | None:
+    """What its traits say of an op: one operation or one transcendental function per element, as XLA counts them."""
+    if Trait.ELEMENTWISE not in op.traits:
+        return None
+    return _TRANSCENDENTAL if Trait.TRANSCENDENTAL in op.traits else _ONE_FLOP
+
+
 rules(
     "add subtract multiply divide negate abs sign compare",
     _flops,
     _by_dtype,
     because="XLA counts an operation on complex numbers as one; multiplication is six real ones",
-)
-rules(
-    "acos acosh asin asinh atan2 atanh cbrt cosh cosine erf exponential exponential-minus-one log log-plus-one "
-    "logistic power rsqrt sine sinh sqrt tan tanh",
-    transcendental,
 )
 rules(
     "convert bitcast-convert stochastic-convert reduce-precision real imag complex select tuple-select",

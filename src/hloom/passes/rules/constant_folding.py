@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from hloom import evaluate as numbers
-from hloom.analysis import COST_RULES, Cost, Instruction
+from hloom.analysis import Cost, Instruction, cost_rule
 from hloom.evaluate import EXPONENT_BITS, TABLE, GraphRunner, Value
 from hloom.ir import (
     Apply,
@@ -411,7 +411,7 @@ def _size(value_type: Type | None) -> int:
 
 
 def _operations(node: Apply) -> int:
-    rule = COST_RULES.get(node.opcode)
+    rule = cost_rule(node.op)
     if rule is None:
         return 0
     instruction = Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
