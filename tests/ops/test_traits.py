@@ -45,7 +45,8 @@ def applied(op: Op, dtype: str, columns: list[np.ndarray[Any, Any]]) -> np.ndarr
         return None
 
 
-def same(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> bool:
+def same(left: np.ndarray[Any, Any] | None, right: np.ndarray[Any, Any] | None) -> bool:
+    assert left is not None and right is not None
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
 

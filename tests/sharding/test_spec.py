@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from hloom.sharding import REDUCERS, AxisLink, Mesh, Spec, parse_spec
+from hloom.ops import REDUCERS
+from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
 from hloom.text import HloomError
 from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes_with_specs

@@ -11,17 +11,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
-from hloom.ops import elementwise
+from hloom.ir import Apply, Graph, Node, Parameter, TensorType, Trait, TupleType, Type
+from hloom.ops import with_trait
 
 Index = tuple[int, ...]
 """Which element of a tuple, and which of that, and so on; of an array, nothing."""
-ELEMENTWISE = frozenset(elementwise.ROWS) - {"opt-barrier", "add-dependency", "tuple-select"} | {
-    "bitcast-convert",
-    "convert",
-    "reduce-precision",
-    "stochastic-convert",
-}
+ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 """Opcodes that read an element of each operand to compute the element at the same index."""
 OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
 """The one operand that an opcode may write its result over."""

@@ -18,17 +18,18 @@ from dataclasses import dataclass, field
 from hloom.analysis.alias_info import ELEMENTWISE
 from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.sizes import elements, leaf_bytes
-from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Type
+from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Trait, Type
+from hloom.ops import with_trait
 
-SLICES = frozenset(("slice", "dynamic-slice", "gather"))
+SLICES = with_trait(Trait.READS_PART)
 """Opcodes that read of their first operand only what they yield."""
-VIEWS = frozenset(("bitcast", "reshape"))
+VIEWS = with_trait(Trait.KEEPS_ORDER)
 """Opcodes that only give another type to the same bytes."""
-BROADCASTS = frozenset(("broadcast", "iota"))
+BROADCASTS = with_trait(Trait.GENERATES) | {"broadcast"}
 """Opcodes whose values are so cheap that each consumer computes them itself."""
 DATA_MOVEMENT = BROADCASTS | {"concatenate", "pad", "reverse", "transpose"}
 """Opcodes that rearrange elements, beside slices and views."""
-DOTS = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot"))
+DOTS = with_trait(Trait.CONTRACTS)
 """Opcodes that read their operands in any order of dimensions."""
 FORWARDING = frozenset(
     ("add-dependency", "after-all", "domain", "get-tuple-element", "opt-barrier", "parameter", "tuple", "tuple-select")

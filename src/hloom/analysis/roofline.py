@@ -15,11 +15,24 @@ from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
-from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.matrix_precision import matrix_precision, widest_dtype
+from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
 from hloom.analysis.tables import Table
-from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, TensorType, TupleType, Type, Window, as_module
+from hloom.ir import (
+    Apply,
+    Graph,
+    ModuleLike,
+    Node,
+    Runs,
+    TensorType,
+    Trait,
+    TupleType,
+    Type,
+    Window,
+    as_module,
+)
+from hloom.ops import with_trait
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
@@ -283,7 +296,7 @@ def _repeated(timing: Timing, times: int) -> Timing:
     return Timing(timing.node, timing.instructions, times, *parts, timing.kinds)
 
 
-MATRIX = frozenset(("convolution", "dot", "ragged-dot", "scaled-dot", "cholesky", "triangular-solve"))
+MATRIX = with_trait(Trait.CONTRACTS) | {"cholesky", "triangular-solve"}
 """Opcodes whose FLOPs run at the matrix rate."""
 SCANS = frozenset(("reduce-window",))
 

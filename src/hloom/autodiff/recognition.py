@@ -12,15 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Constant, Graph, Literal, Node
-from hloom.ops import OPS
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Trait
+from hloom.ops import OPS, with_trait
 
 Expression = str | float | None | tuple[Any, ...]
 """A name, bound to the node that stands there and to the same one wherever it stands again; a number, for a constant
 of that value in every element; None, for any constant number; or an opcode and expressions of its operands. compare
 has its direction behind a dot. ("as", name, expression) binds a name to what an expression matches."""
 
-COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum"})
 _PLAIN_OPCODES = frozenset(OPS)
 """Heads of expressions that stand for themselves: with no direction behind them, and not "as"."""
 TOLERANCE = 1e-6
@@ -137,7 +136,7 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
         return None
     if direction and node.attributes["direction"] != direction:  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    orders = [node.inputs, node.inputs[::-1]] if opcode in COMMUTATIVE else [node.inputs]
+    orders = [node.inputs, node.inputs[::-1]] if opcode in with_trait(Trait.COMMUTATIVE) else [node.inputs]
     for order in orders:
         result: dict[str, Node] | None = names
         for part, operand in zip(parts, order, strict=True):

@@ -12,7 +12,8 @@ class Trait(Enum):
 
     - ELEMENTWISE: an element of the result depends only on the elements of the operands at the same index. Operands may
       be scalars where the row allows it, and a `bitcast-convert` that changes the width of elements is the exception.
-    - COMMUTATIVE: the two operands may be exchanged.
+    - COMMUTATIVE: the two operands may be exchanged. Of zeros of both signs, and of NaNs with different bits, `maximum`
+      and `minimum` may then choose the other one.
     - ASSOCIATIVE: in exact arithmetic, a chain of the op may be grouped in any way.
     - IDEMPOTENT: doing it again changes nothing. `f(x, x)` is `x`, or for one operand `f(f(x))` is `f(x)`.
     - ROUNDS: the exact result may lie between two numbers of a floating-point type, so that its last bits depend on how

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Set
 from hloom.analysis import called_computations, callees, is_branch, phis
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node, Runs
 from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, PartialResult, Sliced, State, Whole
-from hloom.microbatch.linearity import COMBINED_AFTER, is_neutral, terms_of
+from hloom.microbatch.linearity import is_neutral, terms_of
+from hloom.ops import REDUCERS
 from hloom.propagation import SUMMING, DataflowGraph, Equation, ShardingRule
 
 TRANSPARENT = frozenset(("copy", "domain", "opt-barrier"))
@@ -303,7 +304,7 @@ class BatchPropagation:
             part = dims.get(slot)
             if part is not None:
                 self._join(leaf, Sliced(part.dimension, part.front * within), cause, node)
-            elif rule.factors[factor].kind not in SUMMING or reducer not in COMBINED_AFTER:
+            elif rule.factors[factor].kind not in SUMMING or reducer not in REDUCERS:
                 raise self._mixed(node, "its result has the examples no more, and is not a sum over them", cause)
             elif node.graph is not self.entry and not _starts_neutral(node, reducer):
                 raise self._mixed(node, "inside a loop it adds to a value that is not zero", cause)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hloom.ir import Apply, Constant, Graph, Literal, Node
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Trait
 from hloom.microbatch.batch_state import PartialResult, State
+from hloom.ops import with_trait
 
-MOVING = frozenset(("broadcast", "copy", "reshape", "reverse", "slice", "transpose"))
+MOVING = with_trait(Trait.REINDEXES)
 """Opcodes of one array whose result has its elements, or some of them, and no others."""
-IDEMPOTENT = frozenset(("and", "maximum", "minimum", "or"))
+IDEMPOTENT = with_trait(Trait.IDEMPOTENT) & with_trait(Trait.ASSOCIATIVE)
 """Reducers that a value may enter twice."""
-COMBINED_AFTER = IDEMPOTENT | {"add", "multiply"}
-"""Reducers with which partial results of iterations can be combined."""
 
 _UNARY = frozenset(("imag", "negate", "real"))
 

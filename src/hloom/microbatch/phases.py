@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from hloom.analysis import called_computations
-from hloom.ir import Apply, Constant, Literal, Node, Parameter, TensorType
+from hloom.ir import Apply, Constant, Literal, Node, Parameter, TensorType, Trait
 from hloom.microbatch.batch_propagation import BatchPropagation, is_made_by_slices
 from hloom.microbatch.batch_state import WHOLE, Final, PartialResult, Sliced, State
-from hloom.ops import may_merge
+from hloom.ops import may_merge, with_trait
 from hloom.propagation import Equation
 
 
@@ -34,7 +34,7 @@ class Phases:
         return self.of.get(node) is Phase.LOOP
 
 
-_DRAWN = frozenset(("rng", "rng-bit-generator", "rng-get-and-update-state"))
+_DRAWN = with_trait(Trait.RANDOM)
 """Opcodes whose numbers are those of the whole batch, of which each iteration takes its slice."""
 
 

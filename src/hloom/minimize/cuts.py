@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from hloom.autodiff import Emitter
-from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, TupleType, Type, same_shape
-from hloom.ops import OPS
+from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, same_shape
+from hloom.ops import OPS, with_trait
 from hloom.passes import erase_unused
 
 SIGNATURE_ATTRIBUTES = (
@@ -25,7 +25,7 @@ SIGNATURE_ATTRIBUTES = (
 )
 """What a header says of parameters and results: it goes where those change."""
 GET = "get-tuple-element"
-MOVING = frozenset(("bitcast", "reshape"))
+MOVING = with_trait(Trait.KEEPS_ORDER)
 """Opcodes that do what a reshape does."""
 PREDECESSORS = "control-predecessors"
 VALUE = ".value"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from hloom.ir import Apply, DType, FactorKind, Graph, Node, Parameter, TensorType, TupleType, Type, TypeProblem
 from hloom.ops.shapes import arrays, same_dims, same_elements
 
-COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or"})
-"""The opcodes that combine partial results in any order, and that devices know how to combine."""
+REDUCERS: tuple[str, ...] = ("add", "maximum", "minimum", "multiply", "and", "or")
+"""The opcodes with which devices combine partial results (MatchReductionInstruction,
+xla/service/collective_ops_utils.cc); of the ops that are associative and commutative, `xor` is not among them."""
 
 
 def reducer_of(graph: Graph) -> str:
@@ -25,12 +26,12 @@ def reducer_of(graph: Graph) -> str:
     if graph.output is None or len(graph.parameters) != 2:
         return ""
     root = graph.output
-    if root.opcode in COMMUTATIVE and set(root.inputs) == set(graph.parameters):
+    if root.opcode in REDUCERS and set(root.inputs) == set(graph.parameters):
         return root.opcode
     if root.opcode == "tuple" and len(root.inputs) == 1:
         root = root.inputs[0]
     root = _converted(root)
-    if not isinstance(root, Apply) or root.opcode not in COMMUTATIVE or len(root.inputs) != 2:
+    if not isinstance(root, Apply) or root.opcode not in REDUCERS or len(root.inputs) != 2:
         return ""
     left, right = map(_converted, root.inputs)
     both = isinstance(left, Parameter) and isinstance(right, Parameter) and {left, right} == set(graph.parameters)

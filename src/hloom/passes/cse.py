@@ -25,16 +25,17 @@ from hloom.ir import (
     Parameter,
     Referent,
     TensorType,
+    Trait,
 )
-from hloom.ops import SideEffects, fixed_form
+from hloom.ops import SideEffects, fixed_form, with_trait
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 
-COMMUTATIVE = frozenset(("add", "and", "multiply", "or", "xor"))
-"""Ops whose operands may change places."""
-COMMUTATIVE_FOR_WHOLE_NUMBERS = frozenset(("maximum", "minimum"))
-"""Those whose operands may, but for floats: of -0 and 0 the one that comes first may be kept."""
+COMMUTATIVE_FOR_INTEGERS = frozenset(("maximum", "minimum"))
+"""Ops whose operands may be exchanged if they are integers: of -0.0 and 0.0 the first may be kept."""
+COMMUTATIVE = with_trait(Trait.COMMUTATIVE) - COMMUTATIVE_FOR_INTEGERS
+"""Ops whose operands may be exchanged."""
 PAIRED = ("-start", "-update", "-done")
 """How the opcodes end that belong together, one of each."""
 CALLED_ALONE = frozenset(("async-done", "async-start", "async-update", "fusion"))
@@ -146,7 +147,7 @@ def _commutes(node: Apply) -> bool:
     if node.opcode in COMMUTATIVE:
         return True
     node_type = node.type
-    if node.opcode not in COMMUTATIVE_FOR_WHOLE_NUMBERS or not isinstance(node_type, TensorType):
+    if node.opcode not in COMMUTATIVE_FOR_INTEGERS or not isinstance(node_type, TensorType):
         return False
     return node_type.dtype.is_integer or node_type.dtype.kind is DTypeKind.BOOLEAN
 

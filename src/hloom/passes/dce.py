@@ -21,11 +21,12 @@ from hloom.ir import (
     Op,
     Parameter,
     TensorType,
+    Trait,
     TupleSharding,
     TupleType,
     Type,
 )
-from hloom.ops import CONTROL_PREDECESSORS, OPS, may_drop
+from hloom.ops import CONTROL_PREDECESSORS, OPS, may_drop, with_trait
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.tuple_elements import (
@@ -38,7 +39,7 @@ from hloom.passes.rules.tuple_elements import (
 from hloom.rewrite import Report, has_own_derivative
 from hloom.text import HloomError
 
-_TRANSFERS = frozenset(("recv", "recv-done", "send", "send-done"))
+_TRANSFERS = with_trait(Trait.POINT_TO_POINT)
 """Communication of which one side alone may be dead."""
 _PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hloom.analysis import BOUNDARIES
-from hloom.ir import UNBOUNDED, Apply, Module, Node, TensorType, TupleType, verify
+from hloom.ir import UNBOUNDED, Apply, Module, Node, TensorType, Trait, TupleType, verify
+from hloom.ops import with_trait
 from hloom.text import HloomError
 
 OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}
 """Custom calls, GSPMD's and Shardy's, where a program becomes that of one device or that of all again."""
-FEEDS = frozenset(("infeed", "outfeed", "send", "recv"))
+FEEDS = with_trait(Trait.HOST_FEED) | {"recv", "send"}
 """What moves data between one device and its host."""
 
 MAX_RANK = 30

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from hloom.evaluate import TABLE
-from hloom.ir import Apply, Constant, Literal, Node, TensorType
+from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.propagation import Equation
 from hloom.pruning.dimension_dependency import (
     Blocked,
@@ -34,12 +35,7 @@ CORRECTABLE = frozenset(("add", "maximum", "minimum"))
 """The reductions to whose results what removed positions add can be added."""
 MOST_STEPS = 64
 """How far a splat is looked for."""
-_MOVING = frozenset(
-    (
-        *("broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice", "gather"),
-        *("pad", "reshape", "reverse", "slice", "transpose"),
-    )
-)
+_MOVING = with_trait(Trait.MOVES_DATA) - {"dynamic-reshape"}
 
 
 @dataclass(frozen=True, slots=True)

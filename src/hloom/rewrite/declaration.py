@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from hloom.ir import Node, Op
-from hloom.ops import OPS
+from hloom.ir import Node, Op, Trait
+from hloom.ops import OPS, with_trait
 from hloom.rewrite.domain import check_domain
 from hloom.rewrite.expressions import FEATURES, Expression, call, choose, expression, text_of
 from hloom.rewrite.function_calls import PREFIX, call_name
@@ -51,7 +51,7 @@ from hloom.rewrite.type_guards import is_list
 from hloom.rewrite.type_text import check_type_or_element, element_names, type_from
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
-COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+COMMUTATIVE = with_trait(Trait.COMMUTATIVE)
 """The ops whose operands may stand in either order, unless a pattern says otherwise."""
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, Literal, Node, TensorType, TypeProblem
+from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait, TypeProblem
+from hloom.ops import with_trait
 
-VALUE_PRESERVING = frozenset({"broadcast", "reshape", "transpose", "copy", "bitcast", "slice", "reverse"})
+VALUE_PRESERVING = with_trait(Trait.REINDEXES)
 """Ops that only place values: one number in every element stays so."""
 _MAX_DEPTH = 16
 """Through how many ops a splat is seen; chains of broadcasts and reshapes are mostly of two."""

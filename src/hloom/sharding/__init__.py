@@ -31,7 +31,6 @@ from hloom.sharding.sdy_parser import read_sdy as read_sdy
 from hloom.sharding.sdy_parser import read_sdy_mesh as read_sdy_mesh
 from hloom.sharding.sdy_parser import read_sdy_meshes as read_sdy_meshes
 from hloom.sharding.sdy_parser import read_sdy_per_value as read_sdy_per_value
-from hloom.sharding.spec import REDUCERS as REDUCERS
 from hloom.sharding.spec import Axes as Axes
 from hloom.sharding.spec import Spec as Spec
 from hloom.sharding.spec import from_partition as from_partition

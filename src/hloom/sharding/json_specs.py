@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hloom.ir import ExplicitDevices, Sharding, TupleSharding
+from hloom.ops import REDUCERS
 from hloom.sharding.hlo_sharding import from_hlo
 from hloom.sharding.mesh import AxisLink, Mesh
-from hloom.sharding.spec import REDUCERS, Spec, spec_of
+from hloom.sharding.spec import Spec, spec_of
 from hloom.text import HloomError
 
 Reader = Callable[[str], Sharding]

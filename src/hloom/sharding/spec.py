@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hloom.ops import REDUCERS
 from hloom.text import HloomError, Unsupported
 
 Axes = tuple[str, ...]
 """Mesh axes, major to minor: the order says which device holds which shard."""
-
-REDUCERS: tuple[str, ...] = ("add", "maximum", "minimum", "multiply", "and", "or")
-"""The ops that combine partial results."""
 
 _TAIL = re.compile(r"\s*([+@])\s*([^\s+@:]+)\s*(?::\s*(\w+)\s*)?")
 

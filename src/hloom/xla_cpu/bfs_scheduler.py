@@ -10,9 +10,10 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 
 from hloom.analysis import ELEMENTWISE, post_order
-from hloom.ir import Graph, Node, Parameter, TensorType, TupleType
+from hloom.ir import Graph, Node, Parameter, TensorType, Trait, TupleType
+from hloom.ops import with_trait
 
-RESHAPES = frozenset({"bitcast", "reshape"})
+RESHAPES = with_trait(Trait.KEEPS_ORDER)
 
 
 def schedule_breadth_first(

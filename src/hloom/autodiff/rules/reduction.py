@@ -13,8 +13,8 @@ from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.table import expansion, rules, transposition
-from hloom.ir import Apply, Graph, Node, SliceDimension, TupleType
-from hloom.ops import reducer_of
+from hloom.ir import Apply, Graph, Node, SliceDimension, Trait, TupleType
+from hloom.ops import reducer_of, with_trait
 
 
 def kept_dims(rank: int, reduced: Any) -> list[int]:
@@ -67,12 +67,9 @@ def extreme_bound(p: Emitter, x: Node, extreme: Node, opcode: str) -> tuple[str,
 
 
 _NEAR = {"f32": 4 * float(np.finfo(np.float32).eps), "f64": 4 * float(np.finfo(np.float64).eps)}
-_MOVED = frozenset({"reshape", "broadcast", "transpose", "slice", "reverse", "concatenate", "pad", "copy", "bitcast"})
-_EXACT = _MOVED | {"abs", "negate", "maximum", "minimum", "clamp"}
-"""Ops that fusions compute without rounding."""
-_ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide", "power", "sqrt", "rsqrt", "cbrt", "convert"})
-_FUNCTIONS = frozenset({"exponential", "log", "logistic", "tanh", "sine", "cosine", "tan", "atan2", "erf"})
-_ROUNDED = _ARITHMETIC | _FUNCTIONS | {"exponential-minus-one", "log-plus-one"}
+_ROUNDED = with_trait(Trait.ELEMENTWISE) & with_trait(Trait.ROUNDS)
+_EXACT = (with_trait(Trait.ELEMENTWISE) | with_trait(Trait.MOVES_DATA)) - _ROUNDED
+"""Ops that fusions compute without rounding: whether their result is rounded anew is for their operands to say."""
 MOST_FOLLOWED = 50
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.ir import Apply, ExplicitGroups, Graph, Node, SliceDimension
+from hloom.ops import REDUCERS
 from hloom.passes.computation_order import has_control_dependencies, is_awaited
 from hloom.passes.rules.convert import preserves_values
 from hloom.passes.rules.dimensions import dims_after_reshape, resized
@@ -26,8 +27,6 @@ FOLDING = Family("all-reduce-folding")
 SCATTERING = Family("reduce-scatter")
 GATHERING = Family("all-gather")
 
-COMBINING = ("add", "and", "maximum", "minimum", "multiply", "or")
-"""The opcodes by which devices combine what they have."""
 _LOOKED_THROUGH = ("convert", "pad", "reshape", "slice", "transpose")
 _MOST_STEPS = 6
 """How many of these there may be between an all-reduce and what combines it with another."""
@@ -37,7 +36,7 @@ _OWN = frozenset(("backend_config", "channel_id", "frontend_attributes", "replic
 
 
 @REASSOCIATION.rewrites(
-    *COMBINING, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", "dynamic-slice", *_LOOKED_THROUGH)
+    *REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", "dynamic-slice", *_LOOKED_THROUGH)
 )
 def combination_of_all_reduces(build: Builder, node: Apply) -> Node | None:
     """add(all-reduce(x), all-reduce(y)), to_apply=add -> all-reduce(add(x, y))
@@ -48,7 +47,7 @@ def combination_of_all_reduces(build: Builder, node: Apply) -> Node | None:
     return _combined(build, node, widens=False)
 
 
-@WIDENING.rewrites(*COMBINING, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", *_LOOKED_THROUGH))
+@WIDENING.rewrites(*REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", *_LOOKED_THROUGH))
 def combination_of_converted_all_reduces(build: Builder, node: Apply) -> Node | None:
     """add(convert(all-reduce(x)), convert(all-reduce(y))) -> all-reduce(add(convert(x), convert(y)))
 
@@ -209,7 +208,7 @@ def _bytes(node: Node) -> int:
     return node.type.byte_count if node.type is not None else 0
 
 
-@REASSOCIATION.rewrites(*COMBINING, depth=2, requires=all_operands("reduce-scatter"))
+@REASSOCIATION.rewrites(*REDUCERS, depth=2, requires=all_operands("reduce-scatter"))
 def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
     """add(reduce-scatter(x), reduce-scatter(y)), to_apply=add -> reduce-scatter(add(x, y))
 

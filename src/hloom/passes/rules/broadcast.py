@@ -6,7 +6,8 @@ TryToSinkBroadcastAfterElementwiseOps).
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Node, TensorType
+from hloom.ir import Apply, Constant, Node, TensorType, Trait
+from hloom.ops import OPS, with_trait
 from hloom.passes.rules.dimensions import (
     Dimensions,
     broadcast_dims,
@@ -25,19 +26,11 @@ BROADCAST = Family("broadcast", formerly="broadcasting")
 BROADCAST_AS_XLA = Family("broadcast-as-xla", formerly="broadcasting-as-xla")
 """Forms that XLA prefers though they are not smaller."""
 
-_UNARY = (
-    "ceil floor round-nearest-afz round-nearest-even real imag abs sign negate not count-leading-zeros popcnt "
-    "is-finite cbrt erf acos acosh asin asinh atanh cosh cosine exponential exponential-minus-one log log-plus-one "
-    "logistic rsqrt sine sinh sqrt tan tanh convert reduce-precision"
-)
-_OTHERS = (
-    "add maximum minimum multiply divide power remainder subtract atan2 and or xor mulhi shift-left "
-    "shift-right-arithmetic shift-right-logical complex compare clamp select"
-)
-UNARY = tuple(_UNARY.split())
+POINTWISE = tuple(sorted(with_trait(Trait.ELEMENTWISE) - {"bitcast-convert", "copy", "stochastic-convert"}))
+"""Elementwise ops that other ops may be moved past: a bitcast may change the width of elements, a copy the layout, and
+the numbers that a stochastic conversion draws belong to positions."""
+UNARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (1, 1))
 """Those with one operand."""
-POINTWISE = (*UNARY, *_OTHERS.split())
-"""The ops whose elements depend on the elements of their operands in the same place, and on nothing else."""
 
 
 @BROADCAST.rewrites("broadcast", benefit=4)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, TupleType, Type, dtype
+from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, Trait, TupleType, Type, dtype
 from hloom.ir import difference as difference_of
-from hloom.ops import OPS, may_merge
+from hloom.ops import OPS, may_merge, with_trait
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.loop_state import element, is_small_constant, live_nodes, tuple_of
@@ -21,7 +21,7 @@ from hloom.rewrite import Builder, Family, operand_is, splat_of, tensor_type
 CONDITIONAL = Family("conditional", formerly="branching")
 CONDITIONAL_TO_SELECT = Family("conditional-to-select")
 
-_HOST = frozenset(("infeed", "outfeed", "recv", "recv-done", "send", "send-done"))
+_HOST = with_trait(Trait.POINT_TO_POINT) | with_trait(Trait.HOST_FEED)
 """Transfers whose other end is told of all that a program holds, whether it runs or not."""
 _CHEAP = frozenset(
     (

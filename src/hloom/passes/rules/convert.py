@@ -9,6 +9,7 @@ from __future__ import annotations
 import ml_dtypes
 
 from hloom.ir import Apply, DType, DTypeKind, Node, TensorType
+from hloom.passes.rules.broadcast import UNARY
 from hloom.passes.rules.dimensions import replace_if_compatible, same_layout
 from hloom.passes.rules.value_properties import (
     ORDINARY,
@@ -25,11 +26,6 @@ CONVERT = Family("convert", formerly="conversion")
 CONVERT_CHAINS = Family("convert-chains")
 
 _ROUNDING = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
-_UNARY = (
-    *_ROUNDING,
-    *("abs", "cbrt", "cosine", "erf", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"),
-    *("negate", "not", "popcnt", "count-leading-zeros", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
-)
 _WRAPPING = ("add", "subtract", "multiply")
 
 
@@ -125,11 +121,11 @@ def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None
     return build.like(joined, *sources) if ranks and dimension < min(ranks) else None
 
 
-@CONVERT.rewrites("bitcast", depth=3, requires=operand_is(0, *_UNARY))
+@CONVERT.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
 def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
     middle, array_type = node.inputs[0], tensor_type(node)
-    if not isinstance(middle, Apply) or middle.opcode not in _UNARY or not used_once(middle):
+    if not isinstance(middle, Apply) or middle.opcode not in UNARY or not used_once(middle):
         return None
     inner = middle.inputs[0]
     source = tensor_type(inner.inputs[0]) if inner.opcode == "bitcast" else None

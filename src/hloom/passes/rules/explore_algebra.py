@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hloom.ir import Apply, Node, PaddingDimension, TensorType
+from hloom.ir import Apply, Node, PaddingDimension, TensorType, Trait
 from hloom.passes.rules.dimensions import broadcast_dims
 from hloom.rewrite import Builder, Family, is_splat, splat_of, static_type, tensor_type
 
 EXPLORE_ALGEBRA = Family("explore-algebra")
 
-NAN_PROPAGATING = frozenset(
-    (
-        *("abs", "add", "cbrt", "ceil", "cosine", "divide", "exponential", "exponential-minus-one", "floor", "log"),
-        *("log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "rsqrt", "sine", "sqrt", "subtract"),
-        *("tan", "tanh"),
-    )
-)
-"""Elementwise ops that are NaN where an operand is."""
 MOST_DEPTH = 12
 """How far above a guard a NaN is followed."""
 
@@ -181,7 +173,7 @@ def _yields_nan(node: Node, source: Node, depth: int = MOST_DEPTH) -> bool:
     """Whether an array is known to be NaN wherever a source of the same shape is."""
     if node is source:
         return True
-    if node.opcode not in NAN_PROPAGATING or not depth or not _is_float(node):
+    if not node.has_trait(Trait.PROPAGATES_NAN) or not depth or not _is_float(node):
         return False
     return any(_yields_nan(operand, source, depth - 1) for operand in node.inputs)
 

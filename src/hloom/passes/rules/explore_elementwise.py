@@ -7,17 +7,15 @@ move elements keep every bit; sums and products in another order change by round
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, TensorType
+from hloom.ops import OPS
+from hloom.passes.rules.broadcast import POINTWISE, UNARY
 from hloom.passes.rules.dimensions import broadcast_dims, kept_by_reshape
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
 from hloom.rewrite import Builder, Family, splat_of, static_type, tensor_type
 
 EXPLORE_ELEMENTWISE = Family("explore-elementwise")
 
-UNARY = (
-    *("abs", "cbrt", "ceil", "convert", "cosine", "erf", "exponential", "exponential-minus-one", "floor", "log"),
-    *("log-plus-one", "logistic", "negate", "not", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
-)
-BINARY = ("add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "remainder", "subtract")
+BINARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (2, 2) and opcode != "compare")
 ELEMENTWISE = (*UNARY, *BINARY, "compare", "select")
 ADDITIVE, MULTIPLICATIVE = ("add", "subtract"), ("multiply", "divide")
 

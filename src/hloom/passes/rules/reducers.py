@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType, integer_range
-from hloom.ops import COMMUTATIVE
+from hloom.ops import REDUCERS
 from hloom.rewrite import Builder, splat_of
 
 _ORDERED = frozenset({"maximum", "minimum"})
@@ -21,7 +21,7 @@ _IDEMPOTENT = _ORDERED | _BITWISE
 def combiner_of(graph: Graph | None) -> str:
     """The opcode by which a computation combines its two parameters, without any conversion; else empty."""
     root = graph.output if graph is not None else None
-    if graph is None or not isinstance(root, Apply) or root.opcode not in COMMUTATIVE or len(graph.parameters) != 2:
+    if graph is None or not isinstance(root, Apply) or root.opcode not in REDUCERS or len(graph.parameters) != 2:
         return ""
     if len(root.inputs) != 2 or set(root.inputs) != set(graph.parameters):
         return ""

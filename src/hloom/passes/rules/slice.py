@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 
 from hloom.ir import Apply, Node, SliceDimension, TensorType
+from hloom.ops import OPS
+from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.dimensions import (
     Dimensions,
     broadcast_dims,
@@ -21,11 +23,7 @@ from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
 
 SLICE = Family("slice", formerly="slicing")
 
-_NAMES = (
-    "add maximum minimum multiply divide power remainder subtract atan2 and or xor shift-left shift-right-arithmetic "
-    "shift-right-logical"
-)
-_BINARY = frozenset(_NAMES.split())
+_BINARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (2, 2))
 
 Parts = tuple[SliceDimension, ...]
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType
-from hloom.ops import elementwise
+from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, Trait, TupleType
 from hloom.rewrite import Builder, Family, literal_value, tensor_type
 
 SORT = Family("sort", formerly="sorting")
 
-_MAPPABLE = frozenset(elementwise.ROWS) - {"add-dependency", "opt-barrier", "tuple-select"}
-"""The opcodes that do the same to each element whatever the dimensions."""
 
 
 @SORT.rewrites("sort", benefit=9, depth=1)
@@ -120,7 +117,7 @@ def map_of_one_op(build: Builder, node: Apply) -> Node | None:
             return None
         value = build.constant(literal)
         return build.broadcast(value, result.with_layout(None)) if result.rank else value
-    if not isinstance(root, Apply) or root.opcode not in _MAPPABLE:
+    if not isinstance(root, Apply) or not root.has_trait(Trait.ELEMENTWISE):
         return build.decline("the computation is more than one op")
     if any(not isinstance(operand, Parameter) for operand in root.inputs):
         return build.decline("the computation is more than one op")

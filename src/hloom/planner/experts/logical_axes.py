@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hloom.analysis import cost
-from hloom.ir import FactorKind, TensorType
+from hloom.ir import FactorKind, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.planner.strategies import UNEVEN_SHARE
 from hloom.propagation import DataflowGraph, Equation, runs_by_graph
 
-CONTRACTIONS = frozenset({"dot", "convolution", "ragged-dot", "scaled-dot"})
+CONTRACTIONS = with_trait(Trait.CONTRACTS)
 MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
 """What takes one part of a dimension at a time, as a loop does of its stacked layers."""
 
