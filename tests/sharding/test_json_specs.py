@@ -12,8 +12,8 @@ from hypothesis import given
 
 from hloom.hlo.sharding_reader import read_sharding
 from hloom.ir import ExplicitDevices
+from hloom.ops import REDUCERS
 from hloom.sharding import (
-    REDUCERS,
     AxisLink,
     Mesh,
     Spec,
