@@ -61,7 +61,7 @@ def test_fit_and_plan_agree_on_a_dot(dtype: str):
 
 
 def test_a_mix_of_precisions_is_split_by_its_own_prices():
-    """A cheap bf16 dot and a dear f64 one of the same FLOPs: the plan's time is the sum of both."""
+    """A fast bf16 dot and a slow f64 one of the same FLOPs: the plan's time is the sum of both."""
     text = """HloModule two
     ENTRY main {
       x = bf16[4096,4096] parameter(0)

@@ -33,7 +33,7 @@ def applied(op: Op, dtype: str, columns: list[np.ndarray[Any, Any]]) -> np.ndarr
         types[0] = f"pred[{len(columns[0])}]"
         columns = [columns[0] > 0, *columns[1:]]
     lines = [
-        f"{name} = {kind} parameter({number})" for number, (name, kind) in enumerate(zip(names, types, strict=True))
+        f"{name} = {written} parameter({number})" for number, (name, written) in enumerate(zip(names, types, strict=True))
     ]
     result = "pred" if op.name in ("compare", "is-finite") else dtype
     last = f"ROOT r = {result}[{len(columns[0])}] {op.name}({', '.join(names)}){ATTRIBUTES.get(op.name, '')}"

@@ -16,7 +16,7 @@ class Trait(Enum):
       and `minimum` may then choose the other one.
     - ASSOCIATIVE: in exact arithmetic, a chain of the op may be grouped in any way.
     - IDEMPOTENT: doing it again changes nothing. `f(x, x)` is `x`, or for one operand `f(f(x))` is `f(x)`.
-    - ROUNDS: the exact result may lie between two numbers of a floating-point type, so that its last bits depend on how
+    - ROUNDS: the exact result may be between two numbers of a floating-point type, so that its last bits depend on how
       the compiler computes it: separately, or in wider types inside of a fusion.
     - PROPAGATES_NAN: the result is NaN wherever a floating-point operand is.
     - TRANSCENDENTAL: it computes an approximation of a function other than the four operations of arithmetic, and costs
