@@ -40,7 +40,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _BLOCK = re.compile(
     r"^(?P<indent> *)(?:<!-- (?:file: (?P<file>\S+)|(?P<long>long)|devices: (?P<devices>\d+)|not run: (?P<reason>[^>]+)) -->\n *)?"
-    r"```(?P<language>\w*)\n(?P<body>.*?)^ *```$|<!-- copy: (?P<source>\S+) as (?P<copy>\S+) -->",
+    r"```(?P<language>\w*)\n(?P<body>.*?)^ *```$|^<!-- copy: (?P<source>\S+) as (?P<copy>\S+) -->",
     re.MULTILINE | re.DOTALL,
 )
 _FENCE = re.compile(r"^ *```", re.MULTILINE)
