@@ -56,10 +56,12 @@ OPS: dict[str, Op] = {
 """Every op row by opcode. `parameter` and `constant` are kinds of nodes and have none."""
 
 
-@cache
+_WITH_TRAIT = {trait: frozenset(opcode for opcode, op in OPS.items() if trait in op.traits) for trait in Trait}
+
+
 def with_trait(trait: Trait) -> frozenset[str]:
-    """The opcodes whose ops have a trait."""
-    return frozenset(opcode for opcode, op in OPS.items() if trait in op.traits)
+    """The opcodes of HLO's ops that have a trait."""
+    return _WITH_TRAIT[trait]
 
 
 def __getattr__(name: str) -> Any:
