@@ -63,5 +63,5 @@ def test_a_node_that_is_not_there(call: Call, step: Path, tmp_path: Path):
 def test_a_suffix_that_is_no_format(call: Call, step: Path, tmp_path: Path):
     result = call("draw", step, "-o", tmp_path / "x.gif")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "has none of the suffixes .dot .gv .json .graphml .svg .png .pdf" in result.stderr
+    assert "must end in one of the suffixes .dot .gv .json .graphml .svg .png .pdf" in result.stderr
     assert not (tmp_path / "x.gif").exists()

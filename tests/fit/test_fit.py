@@ -80,7 +80,7 @@ def test_state_is_donated_to_what_becomes_of_it():
 def test_nothing_fits(tmp_path: Path):
     made = hloom.fit(perceptron(layers=2), 2, memory=100, batch=BATCH, microbatches=[1, 2])
     assert made.missing_bytes == made.best.peak_bytes - 100
-    with pytest.raises(HloomError, match="nothing fits into 100 bytes: the smallest that was found takes"):
+    with pytest.raises(HloomError, match="nothing fits into 100 bytes: the smallest found takes"):
         made.save(tmp_path / "best")
     assert not (tmp_path / "best").exists()
 

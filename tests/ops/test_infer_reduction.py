@@ -130,7 +130,7 @@ def test_scan(data: st.DataObject) -> None:
     parameters = [f"f32{dims}".replace(" ", "") for dims in slices] + carry_types
     step = computation("step", parameters, yielded[0] if single else tuple_of(yielded))
     written = carries if data.draw(st.integers(0, 9)) else data.draw(st.integers(0, 2))
-    reasons = ("of step must be", "passes on", "is not one of the", "differ in the scanned", "carries")
+    reasons = ("of step must be", "passes on", "is not one of the", "differ in the scanned", "carries", "is not a dimension of")
     aborts = ("must be an array", "has no place", "dimensions={-1}")
     text = f"scan({names(len(operands))}), dimensions={{{dim}}}, num_carries={written}, to_apply=step"
     if any("?" in operand_type for operand_type in operands):

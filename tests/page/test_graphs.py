@@ -98,10 +98,6 @@ def test_loops_lead_to_their_graphs():
 @pytest.mark.parametrize(
     "text",
     [
-        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] fusion(p), kind=kLoop, calls=f }\n",
-        "f { p = f32[2] parameter(0)\n ROOT r = f32[2] fusion(p), kind=kLoop, calls=g }\n\n"
-        "g { q = f32[2] parameter(0)\n ROOT s = f32[2] fusion(q), kind=kLoop, calls=f }\n\n"
-        "ENTRY e { ROOT a = f32[2] parameter(0) }\n",
         "f { p = f32[2] parameter(0)\n ROOT r = f32[2] negate(p) }\n\n"
         "ENTRY e { a = f32[2] parameter(0)\n b = f32[2] fusion(a), kind=kLoop, calls=f\n"
         "  ROOT c = f32[2] fusion(b), kind=kLoop, calls=f }\n",

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from hloom.analysis import MatrixPrecision
 from hloom.hlo import parse
+from hloom.ir import dtype
 from hloom.planner.candidates import CandidatePlan, SearchResult, Task
 from hloom.planner.cost_model import Rates, StepCost
 from hloom.planner.partitioned import MeasuredCollective
@@ -20,6 +22,7 @@ from hloom.sharding import Axes, Mesh
 
 MESH = Mesh.parse("x=2")
 RATES = Rates()
+PRECISION = MatrixPrecision(dtype("f32"), True)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class Measurement:
     flops: float
     memory: int
     comm_bytes: float = 0.0
+
+    @property
+    def work(self) -> Mapping[MatrixPrecision, float]:
+        return {PRECISION: self.flops}
 
     @property
     def comm_bytes_by_opcode(self) -> Mapping[str, float]:
@@ -48,7 +55,7 @@ class Measurement:
 
 def plan(name: str, flops: float, memory: int | None, measured: tuple[float, int] | None = None) -> CandidatePlan:
     measurement = None if measured is None else Measurement(*measured)
-    return CandidatePlan(Plan(MESH, name=name), StepCost(flops), memory=memory, measured=measurement)
+    return CandidatePlan(Plan(MESH, name=name), StepCost({PRECISION: flops}), memory=memory, measured=measurement)
 
 
 def ranked(candidates: Sequence[CandidatePlan], budget: float | None = None) -> list[str]:

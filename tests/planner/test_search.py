@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from hloom.analysis import MatrixPrecision
 from hloom.hlo import parse
+from hloom.ir import dtype
 from hloom.planner import CandidatePlan, Plan, budget_search, search_plans
 from hloom.planner.cost_model import Rates
 from hloom.planner.partitioned import MeasuredCollective
@@ -17,6 +19,7 @@ from hloom.text import HloomError
 from tests.planner.test_plan import TWO_LAYERS
 
 MODULE = parse(TWO_LAYERS)
+PRECISION = MatrixPrecision(dtype("f32"), True)
 MESH, ONE_AXIS = Mesh.parse("x=2,y=4"), Mesh.parse("x=8")
 
 
@@ -29,6 +32,10 @@ class Measurement:
     flops: float = 0.0
     comm_bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
     collectives: tuple[MeasuredCollective, ...] = ()
+
+    @property
+    def work(self) -> Mapping[MatrixPrecision, float]:
+        return {PRECISION: self.flops}
 
     @property
     def comm_bytes_by_opcode(self) -> dict[str, float]:

@@ -200,7 +200,7 @@ def test_what_is_computed_of_a_cache_is_none():
     ("options", "message"),
     [
         ({"cache": "int3"}, "there is no number format 'int3'"),
-        ({"cache": "int8:x"}, "'int8:x' has no size of a group"),
+        ({"cache": "int8:x"}, "'int8:x' has no group size"),
         ({"cache": {}}, "no cache is named"),
         ({"cache": {"kk": "int8"}}, "the program has no parameter 'kk'"),
         ({"cache": {"k": "int8", "0": "int8"}}, "the cache k is named twice"),

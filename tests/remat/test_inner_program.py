@@ -100,8 +100,8 @@ def test_a_peak_in_the_entry_is_in_no_computation():
 
 def test_the_least_counts_what_is_inside():
     module, peak = program("sliced")
-    with pytest.raises(hloom.HloomError, match="the smallest that was found takes") as caught:
+    with pytest.raises(hloom.HloomError, match="the smallest found takes") as caught:
         rematerialize(module, int(0.4 * peak))
-    least = int(str(caught.value).split("the smallest that was found takes ")[1].split(", and")[0].replace(",", ""))
+    least = int(str(caught.value).split("the smallest found takes ")[1].split(", and")[0].replace(",", ""))
     assert least < 0.85 * peak
     assert rematerialize(module, least).peak <= least

@@ -144,7 +144,7 @@ def test_the_computation_s_name_can_be_read_back(function: Any):
 
 
 def test_what_has_no_name_is_refused_when_the_rule_is_defined():
-    with pytest.raises(RuleError, match="no function with a name"):
+    with pytest.raises(RuleError, match="not a function with a name"):
         rule_of(partial(jnp.tanh))
 
 

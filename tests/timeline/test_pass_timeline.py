@@ -138,17 +138,10 @@ def test_damaged_files(tmp_path: Path):
     json.dumps(timeline_of(tmp_path).to_json())
 
 
-def test_a_fragment_has_instructions_alone(tmp_path: Path):
-    rows = list(
-        timeline_of(
-            dump(
-                tmp_path,
-                {
-                    "0000.p.after_a.before_b": "a { ROOT x = f32[2] call(y), to_apply=a }\nENTRY e { ROOT x = f32[2] call(y), to_apply=a }"
-                },
-            )
-        ).rows()
-    )
+def test_a_state_that_cannot_be_followed_has_instructions_alone(tmp_path: Path):
+    huge = "f32[1099511627776,1048576]"
+    text = f"ENTRY e {{ y = {huge} parameter(0)\n ROOT x = {huge} negate(y) }}"
+    rows = list(timeline_of(dump(tmp_path, {"0000.p.after_a.before_b": text})).rows())
     assert rows[0].figures is not None and rows[0].figures.instructions == 2 and rows[0].problem
 
 

@@ -183,7 +183,7 @@ def _rematerialize(
     least = min(way.peak for way in ways)
     large = _largest_inside(program)
     raise Unattainable(
-        f"{module.name}: found no way to run in {limit:,} bytes: the smallest that was found takes {least:,}, and no "
+        f"{module.name}: found no way to run in {limit:,} bytes: the smallest found takes {least:,}, and no "
         f"choice less than {_least_peak(stored):,}; arguments and outputs are {stored.fixed:,} of that"
         + (f"; {large}" if large else ""),
         hint="raise the budget, cut the batch into slices (microbatch), or shard the program"
