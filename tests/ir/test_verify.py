@@ -1,6 +1,6 @@
 """What verify accepts, at which level, and what it says of the first bad node.
 
-Covers `inference.py`.
+Covers `inference.py`, `surroundings.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hloom.ir import (
     Module,
     Node,
     Op,
+    Surroundings,
     TensorType,
     Unresolved,
     Verbatim,
@@ -53,6 +54,18 @@ def test_a_complete_module_is_hlo(make: Callable[[], Module], indexed: bool):
 
 def test_levels_are_ordered():
     assert Level.FUNCTIONAL < Level.OPEN < Level.HLO
+
+
+def test_users_are_those_of_the_graph_as_it_stands():
+    module = chain(2)
+    surroundings = Surroundings(module)
+    nodes = list(module.entry.nodes)
+    assert [list(surroundings.users(node)) for node in nodes] == [[user] for user in nodes[1:]] + [[]]
+    assert not module.is_indexed
+
+
+def test_a_header_without_counts_is_for_one_device():
+    assert Surroundings(chain(1)).count("num_partitions") == 1
 
 
 # What lowers the level

@@ -11,7 +11,7 @@ from typing import Any
 from hloom.analysis import OVERWRITTEN, VIEWS
 from hloom.fusion.horizontal_fusion import add_slices
 from hloom.fusion.in_place_update import reads_itself
-from hloom.fusion.kernel_model import CARRIED, PRODUCTS, Kernel, KernelModel
+from hloom.fusion.kernel_model import CARRIED, PRODUCTS, READ, Kernel, KernelModel
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.passes import sort_topologically
@@ -42,12 +42,13 @@ class FusionWriter:
             return 0
         graphs = self.module.graphs
         known = len(graphs)
-        fused = [self._fused(kernel) for kernel in worth]
+        needed = [self._needed(kernel) for kernel in worth]
+        fused = [self._fused(kernel) for kernel in needed]
         made = graphs[known:]
         del graphs[known:]
         position = graphs.index(self.graph)
         graphs[position:position] = made
-        for kernel, computation in zip(worth, fused, strict=True):
+        for kernel, computation in zip(needed, fused, strict=True):
             self._put(kernel, computation)
         members = {self.model.nodes[number] for kernel in worth for number in kernel.members}
         self._replace_uses(members)
@@ -100,6 +101,14 @@ class FusionWriter:
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes
         return sum(nodes[number].opcode not in VIEWS for number in kernel.members) >= self.least
+
+    def _needed(self, kernel: Kernel) -> Kernel:
+        """The kernel without what nothing in it uses: XLA refuses such instructions in a fusion."""
+        needed = set(kernel.roots)
+        for number in reversed(kernel.members):
+            if number in needed:
+                needed.update(edge.operand for edge in self.model.edges[number] if edge.mode != READ)
+        return Kernel(kernel.roots, tuple(number for number in kernel.members if number in needed))
 
     def _fused(self, kernel: Kernel) -> Graph:
         """The computation of a kernel."""

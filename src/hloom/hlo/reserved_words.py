@@ -5,7 +5,7 @@ Source: xla/hlo/parser/hlo_lexer.cc (keywords), xla/hlo/parser/hlo_parser.cc, Hl
 
 from __future__ import annotations
 
-from hloom.ir import DTYPES
+from hloom.ir import DTYPES, legal_name
 from hloom.text import Cursor
 
 RESERVED = frozenset(
@@ -58,6 +58,18 @@ def name_problem(name: str, has_percent: bool) -> str | None:
     if name.startswith("__") and not name.startswith("__xla_"):
         return f"names that begin with two underscores are reserved: '{name}'"
     return None
+
+
+def instruction_name(name: str) -> str:
+    """The name as a text may give it to an instruction: protos may have others.
+
+    >>> instruction_name("__x"), instruction_name("f32"), instruction_name("a b"), instruction_name("__xla_x")
+    ('_x', 'f32_', 'a_b', '__xla_x')
+    """
+    name = legal_name(name)
+    if name in TYPE_NAMES:
+        return f"{name}_"
+    return f"_{name.lstrip('_')}" if name_problem(name, True) else name
 
 
 def _is_marked(cursor: Cursor, name: str, start: int) -> bool:

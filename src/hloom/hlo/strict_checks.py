@@ -18,6 +18,7 @@ from hloom.ir import (
     UNBOUNDED,
     Apply,
     Attributes,
+    BufferType,
     Constant,
     Graph,
     Layout,
@@ -27,9 +28,11 @@ from hloom.ir import (
     Op,
     Parameter,
     TensorType,
+    Tiled,
     TupleSharding,
     TupleType,
     Type,
+    canonical,
     compatible,
     default_layout,
     element_at,
@@ -112,6 +115,18 @@ def _takes_arrays(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str
     return None if wrong is None else f"{wrong.name} must be an array, not {wrong.type}"
 
 
+def _takes_memory(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
+    """As `_takes_arrays`, but buffers have dimensions too."""
+    kinds = (TensorType, BufferType)
+    wrong = next((node for node in inputs if node.type is not None and not isinstance(node.type, kinds)), None)
+    return None if wrong is None else f"{wrong.name} must be an array or a buffer, not {wrong.type}"
+
+
+def _updates_memory(type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
+    """XLA's parser does not look at the update."""
+    return _takes_memory(type_, (*inputs[:1], *inputs[2:]), attributes)
+
+
 def _yields_array(type_: Type | None, _: Sequence[Node], __: Attributes) -> str | None:
     return None if type_ is None or isinstance(type_, TensorType) else f"this must yield an array, not {type_}"
 
@@ -171,7 +186,8 @@ def _single_dimension(_: Type | None, __: Sequence[Node], attributes: Attributes
 
 
 def _rank(node: Node) -> int | None:
-    return node.type.rank if isinstance(node.type, TensorType) else None
+    type_ = node.type.element if isinstance(node.type, BufferType) else node.type
+    return type_.rank if isinstance(type_, TensorType) else None
 
 
 def _start_indices(first: int) -> _Check:
@@ -345,8 +361,8 @@ _CHECKS: dict[str, tuple[_Check, ...]] = {
     "custom-call": (_layout_constraints, _api_version),
     "domain": (_domain,),
     "dynamic-reshape": (_takes_arrays, _sizes, _same_size),
-    "dynamic-slice": (_takes_arrays, _start_indices(1)),
-    "dynamic-update-slice": (_takes_arrays, _start_indices(2)),
+    "dynamic-slice": (_takes_memory, _start_indices(1)),
+    "dynamic-update-slice": (_updates_memory, _start_indices(2)),
     "get-dimension-size": (_single_dimension,),
     "get-tuple-element": (_element,),
     "infeed": (_yields_tuple,),
@@ -465,6 +481,9 @@ def _nests(origin: Any) -> bool:
 def _check_sharding(reader: ModuleState, node: Node, start: int, end: int) -> None:
     sharding = node.attributes["sharding"]
     for leaf in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
+        if isinstance(leaf, Tiled) and leaf.subgroups and not leaf.fits and isinstance(canonical(leaf), Tiled):
+            problem = f"{leaf} has {prod(leaf.tile)} places for {leaf.devices.count} devices: XLA's parser dies of such"
+            raise _error_at(reader, node.name, start, end, problem)
         if isinstance(leaf, MeshSharding) and leaf.reduction != "sum":
             problem = f"unreduced={leaf.reduction} is newer than what XLA's parser reads here"
             raise _error_at(reader, node.name, start, end, problem)

@@ -31,6 +31,7 @@ from hloom.ir.flow import Index as Index
 from hloom.ir.flow import OpFlow as OpFlow
 from hloom.ir.flow import Runs as Runs
 from hloom.ir.graph import Graph as Graph
+from hloom.ir.graph import free_name as free_name
 from hloom.ir.inference import Inference as Inference
 from hloom.ir.inference import infer_axes as infer_axes
 from hloom.ir.inference import infer_type as infer_type
@@ -105,6 +106,7 @@ from hloom.ir.sharding import Sharding as Sharding
 from hloom.ir.sharding import Tiled as Tiled
 from hloom.ir.sharding import TupleSharding as TupleSharding
 from hloom.ir.sharding import Uniform as Uniform
+from hloom.ir.surroundings import Surroundings as Surroundings
 from hloom.ir.tile_assignment import assignment as assignment
 from hloom.ir.tile_assignment import canonical as canonical
 from hloom.ir.tile_assignment import canonical_form as canonical_form
@@ -112,6 +114,7 @@ from hloom.ir.tile_assignment import device_count as device_count
 from hloom.ir.tile_assignment import equivalent as equivalent
 from hloom.ir.tile_assignment import lowered as lowered
 from hloom.ir.tile_assignment import shard_dims as shard_dims
+from hloom.ir.tile_assignment import sharding_problem as sharding_problem
 from hloom.ir.tile_assignment import tile_dims as tile_dims
 from hloom.ir.tile_assignment import tile_indices as tile_indices
 from hloom.ir.tile_assignment import tile_of as tile_of

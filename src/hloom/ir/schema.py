@@ -141,9 +141,11 @@ class Op:
     the attributes it wants as keyword parameters (`-` becomes `_`) and gets their defaults where they are absent;
     `result` among them asks for the type as written, for ops whose operands and attributes do not determine it. Of a
     graph it reads the types of its parameters and of its output alone, and whether it is declared.
-    `axes(*operand types, result, **attributes)` gives the axis map, in the same way. None says that there is no rule,
-    and `because` then says why. `traits` are facts about its meaning; `flow` says which computations it calls and which
-    operands it passes on, and is None for an op that computes its result anew.
+    `check(node, surroundings)` says why XLA's verifier refuses a node whose type is right, or None; `verify` alone
+    asks. `takes_buffers` marks the ops that may have buffers as operands and results.
+    `axes(*operand types, result, **attributes)` gives the axis map, in the same way as `infer`. None says that there
+    is no rule, and `because` then says why. `traits` are facts about its meaning; `flow` says which computations it
+    calls and which operands it passes on, and is None for an op that computes its result anew.
     """
 
     name: str
@@ -154,6 +156,8 @@ class Op:
     is_known: bool = True
     infer: Callable[..., Type] | None = None
     axes: Callable[..., AxisMap] | None = None
+    check: Callable[..., str | None] | None = None
+    takes_buffers: bool = False
     effect: Effect | None = None
     because: Mapping[str, str] = field(default_factory=dict[str, str])
     traits: frozenset[Trait] = frozenset()

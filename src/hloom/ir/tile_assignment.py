@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hloom.ir.devices import Devices, as_explicit, as_iota, same_order
+from hloom.ir.devices import Devices, ExplicitDevices, as_explicit, as_iota, same_order
 from hloom.ir.mesh import AxisRef, covers
 from hloom.ir.sharding import (
     SUBGROUP_KINDS,
@@ -18,9 +18,12 @@ from hloom.ir.sharding import (
     LeafSharding,
     Maximal,
     MeshSharding,
+    Sharding,
     Tiled,
+    TupleSharding,
     Uniform,
 )
+from hloom.ir.types import TOKEN, BufferType, TensorType, TupleType, Type
 from hloom.text import HloomError, Unsupported
 
 Lowered: TypeAlias = Uniform | Maximal | Tiled
@@ -46,6 +49,64 @@ def shard_dims(sharding: LeafSharding, dims: Sequence[int]) -> tuple[int, ...]:
     f32[3,4]
     """
     return tuple(-(-size // count) for size, count in zip(dims, tile_dims(sharding, len(dims)), strict=True))
+
+
+def sharding_problem(sharding: Sharding, type_: Type, devices: int | None) -> str | None:
+    """Why XLA refuses a sharding for values of a type, on so many devices where that is known; None where it does not.
+
+    One sharding stands for all leaves of a tuple. Source: xla/hlo/ir/hlo_sharding.cc, HloSharding::Validate.
+    """
+    if type_ is TOKEN:
+        return None
+    leaves = list(type_.leaves())
+    if not isinstance(sharding, TupleSharding):
+        shardings: Sequence[LeafSharding] = (sharding,) * len(leaves)
+    elif not isinstance(type_, TupleType):
+        return f"{sharding} is for a tuple, not for {type_}"
+    elif len(sharding.elements) == len(leaves) or (not leaves and len(sharding.elements) == 1):
+        shardings = sharding.elements[: len(leaves)]
+    else:
+        return f"{sharding} is for {len(sharding.elements)} leaves, but {type_} has {len(leaves)}"
+    for pair in dict.fromkeys(zip(shardings, leaves, strict=True)):
+        if problem := _leaf_problem(*pair, devices):
+            return problem
+    return None
+
+
+def _leaf_problem(sharding: LeafSharding, type_: Type, devices: int | None) -> str | None:
+    if isinstance(sharding, Maximal):
+        is_known = 0 <= sharding.device < (devices or sharding.device + 1)
+        return None if is_known else f"{sharding} names a device that is not in 0 to {(devices or 1) - 1}"
+    if isinstance(sharding, Tiled):
+        if isinstance(canonical(sharding), Uniform):
+            return None
+        if not sharding.fits:
+            return f"{sharding} has {math.prod(sharding.tile)} places for {sharding.devices.count} devices"
+        if sharding.devices.count == 1:
+            return None
+        if isinstance(sharding.devices, ExplicitDevices) and (problem := _list_problem(sharding, devices)):
+            return problem
+    elif isinstance(sharding, Uniform) or sharding.is_replicated or _is_uniform(sharding):
+        return None
+    rank = type_.element.rank if isinstance(type_, BufferType) and isinstance(type_.element, TensorType) else None
+    rank = type_.rank if isinstance(type_, TensorType) else rank or 0
+    own = sharding.rank if isinstance(sharding, Tiled) else len(sharding.dimensions)
+    if own != rank:
+        return f"{sharding} is for arrays of rank {own}, not for {type_}"
+    count = device_count(sharding)
+    return None if devices in (None, count) else f"{sharding} is for {count} devices, and the module has {devices}"
+
+
+def _is_uniform(sharding: MeshSharding) -> bool:
+    return not sharding.dimensions and isinstance(lowered(sharding), Uniform)
+
+
+def _list_problem(sharding: Tiled, devices: int | None) -> str | None:
+    listed = sharding.devices.ids().tolist()
+    if len(set(listed)) < len(listed):
+        return f"{sharding} names a device twice"
+    wrong = [device for device in listed if device < 0 or (devices is not None and device >= devices)]
+    return f"{sharding} names device {wrong[0]}, which does not exist" if wrong else None
 
 
 def device_count(sharding: LeafSharding) -> int | None:
@@ -170,11 +231,11 @@ def canonical(sharding: Tiled) -> Lowered:
           ->
         {devices=[2,1,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, replicated}}
     """
-    if not sharding.subgroups or not sharding.fits:
-        return sharding
     data = sharding.tile[: sharding.rank]
     if math.prod(data) == 1 and len(set(sharding.subgroups)) == 1 and sharding.subgroups[0] in UNIFORM_KINDS:
         return Uniform(sharding.subgroups[0], sharding.group, sharding.metadata)
+    if not sharding.subgroups or not sharding.fits:
+        return sharding
     sizes: dict[str, int] = dict.fromkeys(SUBGROUP_KINDS, 1)
     for type_, size in zip(sharding.subgroups, sharding.tile[sharding.rank :], strict=True):
         sizes[type_] *= size

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +23,9 @@ from hloom.ir.module import Module, Unresolved
 from hloom.ir.module_like import ModuleLike, as_module
 from hloom.ir.nodes import Apply, Constant, Missing, Node, Parameter
 from hloom.ir.schema import COMMON, Op, TypeProblem
-from hloom.ir.types import FunctionType, Type, compatible, element_at
+from hloom.ir.surroundings import Surroundings
+from hloom.ir.tile_assignment import sharding_problem
+from hloom.ir.types import BufferType, FunctionType, Type, compatible, element_at
 from hloom.ir.values import Verbatim
 from hloom.text import HloomError
 
@@ -94,6 +97,9 @@ class _Verifier:
         self.agreeing: set[tuple[Type, Type]] = set()
         self.functions: set[int] = set()
         self.defined: set[Node] = set()
+        self.surroundings = Surroundings(module)
+        partitions = self.surroundings.count("num_partitions")
+        self.devices = partitions if partitions > 1 else None
         self.graph: Graph | None = None
         self.node: Node | None = None
 
@@ -113,7 +119,7 @@ class _Verifier:
 
     def check_graph(self, graph: Graph) -> None:
         self.graph, self.defined = graph, set()
-        names, defined, parameters = graph._names, self.defined, list[Parameter]()
+        names, defined, parameters, checked = graph._names, self.defined, list[Parameter](), list[Apply]()
         for node in graph.nodes:
             self.node = node
             if node.graph is not graph:
@@ -127,18 +133,29 @@ class _Verifier:
                     self.check_use(used)
             if isinstance(node, Apply):
                 self.check_application(node)
+                if isinstance(node.function, Op) and node.function.check is not None:
+                    checked.append(node)
             else:
                 self.check_yielded(node)
                 self.check_kind(node)
                 if isinstance(node, Parameter):
                     parameters.append(node)
             defined.add(node)
+        self.check_uses(checked)
         self.node = None
         for name in names if len(names) != len(defined) else ():
             if names[name] not in defined and names[name] not in self.missing:
                 raise self.bad(f"it finds a node under the name '{name}' that is not in its order")
         self.check_parameters(graph, parameters)
         self.check_output(graph)
+
+    def check_uses(self, nodes: Sequence[Apply]) -> None:
+        """Ask the rules of ops about nodes and what stands around them, when the graph is known to be sound."""
+        for node in nodes:
+            self.node = node
+            check = node.op.check
+            if problem := check and check(node, self.surroundings):
+                raise self.bad(problem)
 
     def check_use(self, used: Any) -> None:
         """Check an input that this graph has not defined so far."""
@@ -181,6 +198,9 @@ class _Verifier:
             self.check_kind(node)
             return
         self.check_op(node, op)
+        self.check_placement(node)
+        if op.is_known and not op.takes_buffers:
+            self.check_no_buffers(node)
         if op.is_known and meaning is not None and node.type and type(node.type) is not FunctionType:
             self.sound.add(key)
 
@@ -196,6 +216,19 @@ class _Verifier:
             raise self.bad("it is not a parameter, constant or application")
         if node.attributes:
             self.check_attributes(node.attributes, COMMON, None)
+            self.check_placement(node)
+
+    def check_placement(self, node: Node) -> None:
+        sharding = node.attributes.get("sharding")
+        if sharding is None or node.type is None or isinstance(sharding, Verbatim):
+            return
+        if problem := sharding_problem(sharding, node.type, self.devices):
+            raise self.bad(problem)
+
+    def check_no_buffers(self, node: Node) -> None:
+        for type_ in (node.type, *map(_TYPE, node.inputs)):
+            if type_ is not None and _holds_buffer(type_):
+                raise self.bad(f"{node.opcode} neither takes nor yields buffers, but one value is {type_}")
 
     def check_op(self, node: Apply, op: Op) -> None:
         key = (id(op), id(node.attributes), len(node.inputs))
@@ -354,6 +387,11 @@ def _types_within(attributes: Attributes) -> tuple[Any, ...] | None:
     except TypeError:
         return None
     return tuple(parts)
+
+
+@lru_cache(4096)
+def _holds_buffer(type_: Type) -> bool:
+    return any(isinstance(leaf, BufferType) for leaf in type_.leaves())
 
 
 def _has(type_: Type | None, index: Sequence[int]) -> bool:

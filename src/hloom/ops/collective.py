@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 
 from hloom.ir import (
     TOKEN,
@@ -27,10 +28,26 @@ from hloom.ir import (
     dtype,
     optional,
     required,
+    same_shape,
     without_layout,
 )
+from hloom.ops.group_checks import check_all_to_all, check_groups, check_permutation, check_reduction
 from hloom.ops.leaf_axes import identity_axes, must_be, result_of_graph, separate_axes
-from hloom.ops.rows import ANY, BOOLEAN, DIMENSIONS, ENUM, INTEGER, INTEGERS, PAIRS, TO_APPLY, row, table, typed_row
+from hloom.ops.pair_checks import end_of, start_of, transfer_to
+from hloom.ops.rows import (
+    ANY,
+    BOOLEAN,
+    DIMENSIONS,
+    ENUM,
+    INTEGER,
+    INTEGERS,
+    PAIRS,
+    TO_APPLY,
+    both,
+    row,
+    table,
+    typed_row,
+)
 
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")
 
@@ -117,6 +134,25 @@ def _all_reduce(*operands: Type, to_apply: Graph) -> Type:
     arrays = _arrays(operands, "all-reduce")
     _check_reducer(arrays, to_apply)
     return _together(arrays)
+
+
+def _all_reduce_start(*operands: Type, to_apply: Graph, result: Type | None) -> Type:
+    """What it yields, or that in another floating-point type, to which XLA lets it round."""
+    return _rounded(_all_reduce(*operands, to_apply=to_apply), result)
+
+
+def _rounded(exact: Type, written: Type | None) -> Type:
+    """The type as written, where the element types alone differ from the exact one, and all are floating-point."""
+    pairs = zip_longest(exact.leaves(), written.leaves() if written is not None else ())
+    is_rounded = all(
+        isinstance(left, TensorType)
+        and isinstance(right, TensorType)
+        and left.dtype.is_float
+        and right.dtype.is_float
+        and same_shape(left.with_dtype(right.dtype), right)
+        for left, right in pairs
+    )
+    return exact if written is None or not is_rounded else without_layout(written)
 
 
 def _check_reducer(arrays: Sequence[TensorType], to_apply: Graph) -> None:
@@ -206,8 +242,9 @@ def _permute_start(*operands: Type, slice_sizes: tuple[object, ...] | None, resu
     if slice_sizes is not None:
         return TupleType([*map(without_layout, operands), _COUNTER, _COUNTER])
     moved = _together(_arrays(operands, "collective-permute-start"))
-    if isinstance(result, TupleType) and len(result.elements) == 2:
-        return TupleType([moved, moved])
+    if isinstance(result, TupleType) and len(result.elements) >= 2:
+        ends = [_rounded(moved, written) for written in result.elements[:2]]
+        return TupleType([*ends, *map(without_layout, result.elements[2:])])
     return TupleType([moved, moved, _COUNTER, _COUNTER])
 
 
@@ -281,12 +318,13 @@ def _forwards(*elements: ForwardedElement) -> OpFlow:
 
 
 ROWS = table(
-    _collective("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged),
+    _collective("all-gather", ANY, _ALL_GATHER, infer=_all_gather, axes=_exchanged, check=check_groups),
     _start(
         "all-gather-start",
         ANY,
         _ALL_GATHER,
         infer=_all_gather_start,
+        check=both(check_groups, start_of("all-gather-done")),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((), (0,), _BUFFER)),
     ),
@@ -294,17 +332,33 @@ ROWS = table(
         "all-gather-done",
         1,
         infer=_all_gather_done,
+        check=end_of("all-gather-start"),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0, 1), (), _BUFFER)),
     ),
-    _collective("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
-    _start("all-reduce-start", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes),
-    _done("all-reduce-done", 1, infer=without_layout, axes=identity_axes, flow=_forwards(ForwardedElement((0,), ()))),
+    _collective("all-reduce", ANY, _ALL_REDUCE, infer=_all_reduce, axes=identity_axes, check=check_reduction),
+    _start(
+        "all-reduce-start",
+        ANY,
+        _ALL_REDUCE,
+        infer=_all_reduce_start,
+        axes=identity_axes,
+        check=both(check_reduction, start_of("all-reduce-done")),
+    ),
+    _done(
+        "all-reduce-done",
+        1,
+        infer=without_layout,
+        axes=identity_axes,
+        check=end_of("all-reduce-start"),
+        flow=_forwards(ForwardedElement((0,), ())),
+    ),
     _collective(
         "reduce-scatter",
         ANY,
         {**_GROUPS, **_CONSTRAIN, **_GLOBAL, **DIMENSIONS, **_MODE, **TO_APPLY},
         infer=_reduce_scatter,
+        check=check_groups,
         axes=_exchanged,
     ),
     _collective(
@@ -312,6 +366,7 @@ ROWS = table(
         ANY,
         {**_GROUPS, **_CONSTRAIN, "dimensions": optional(INTEGERS)},
         infer=_all_to_all,
+        check=check_all_to_all,
         axes=_exchanged,
     ),
     _collective(
@@ -319,6 +374,7 @@ ROWS = table(
         6,
         {**_GROUPS, "dimensions": optional(INTEGERS)},
         infer=_ragged_all_to_all,
+        check=check_groups,
         axes=separate_axes,
     ),
     _collective(
@@ -328,12 +384,15 @@ ROWS = table(
         infer=_broadcast,
         axes=separate_axes,
     ),
-    _collective("collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes),
+    _collective(
+        "collective-permute", (1, None), _PERMUTE, infer=_permute, axes=separate_axes, check=check_permutation
+    ),
     _start(
         "collective-permute-start",
         (1, None),
         _PERMUTE,
         infer=_permute_start,
+        check=both(check_permutation, start_of("collective-permute-done")),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((), (0,)), ForwardedElement((), (1,), _COPY)),
     ),
@@ -341,6 +400,7 @@ ROWS = table(
         "collective-permute-done",
         1,
         infer=_second,
+        check=end_of("collective-permute-start"),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0, 1), ())),
     ),
@@ -351,6 +411,7 @@ ROWS = table(
         2,
         _TRANSFER,
         infer=_send,
+        check=transfer_to("send-done"),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0,), (0,), _BUFFER)),
     ),
@@ -359,15 +420,17 @@ ROWS = table(
         1,
         _TRANSFER,
         infer=_send_done,
+        check=end_of("send", "get-tuple-element"),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0, 2), (), _BUFFER)),
     ),
-    _transfer("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes),
+    _transfer("recv", 1, _TRANSFER, infer=_recv, axes=separate_axes, check=transfer_to("recv-done")),
     _transfer_done(
         "recv-done",
         1,
         _TRANSFER,
         infer=_recv_done,
+        check=end_of("recv", "get-tuple-element"),
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0, 0), (0,), _BUFFER)),
     ),

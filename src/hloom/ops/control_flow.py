@@ -27,6 +27,7 @@ from hloom.ir import (
     same_shape,
     without_layout,
 )
+from hloom.ops.call_checks import check_branches, check_composite, check_fusion, check_loop
 from hloom.ops.leaf_axes import (
     dims_of,
     identity_axes,
@@ -36,6 +37,7 @@ from hloom.ops.leaf_axes import (
     result_of_graph,
     separate_axes,
 )
+from hloom.ops.pair_checks import check_async_start, end_of, start_of
 from hloom.ops.rows import (
     ALIASING,
     ANY,
@@ -209,12 +211,20 @@ _ASYNC_START = OpFlow(
 
 ROWS = table(
     row("after-all", ANY, infer=_after_all, axes=separate_axes, effect=Effect.ORDER),
-    row("tuple", ANY, infer=_tuple, axes=identity_axes, flow=OpFlow(forwards=(ForwardedElement((), ()),))),
+    row(
+        "tuple",
+        ANY,
+        infer=_tuple,
+        axes=identity_axes,
+        takes_buffers=True,
+        flow=OpFlow(forwards=(ForwardedElement((), ()),)),
+    ),
     row(
         "get-tuple-element",
         1,
         {"index": required(INTEGER)},
         infer=_element,
+        takes_buffers=True,
         axes=_element_axes,
         flow=OpFlow(forwards=(ForwardedElement((0, "index"), ()),)),
     ),
@@ -223,6 +233,7 @@ ROWS = table(
         ANY,
         {**TO_APPLY, "is_composite": optional(BOOLEAN, False)},
         infer=_call,
+        check=check_composite,
         axes=separate_axes,
         effect=Effect.CALLS,
         flow=OpFlow((Callee("to_apply"),)),
@@ -233,6 +244,8 @@ ROWS = table(
         1,
         {"condition": required(GRAPH), "body": required(GRAPH)},
         infer=_while,
+        check=check_loop,
+        takes_buffers=True,
         axes=identity_axes,
         effect=Effect.CALLS,
         flow=OpFlow((Callee("body", Runs.PER_ITERATION), Callee("condition", Runs.PER_TEST))),
@@ -246,6 +259,7 @@ ROWS = table(
             "branch_computations": optional(GRAPHS),
         },
         infer=_conditional,
+        check=check_branches,
         axes=separate_axes,
         effect=Effect.CALLS,
         flow=_BRANCHES,
@@ -255,6 +269,7 @@ ROWS = table(
         ANY,
         {"kind": required(ENUM, choices=FUSION_KINDS), **ALIASING, "calls": required(GRAPH)},
         infer=_fusion,
+        check=check_fusion,
         axes=separate_axes,
         effect=Effect.CALLS,
         flow=OpFlow((Callee("calls"),), is_embedded=True),
@@ -264,6 +279,8 @@ ROWS = table(
         ANY,
         {**_THREAD, **ALIASING, "calls": required(GRAPH)},
         infer=_async_start,
+        check=check_async_start,
+        takes_buffers=True,
         axes=separate_axes,
         effect=Effect.CALLS,
         traits=(Trait.ASYNC_START,),
@@ -274,6 +291,8 @@ ROWS = table(
         (1, None),
         {**_THREAD, "calls": optional(GRAPH)},
         infer=_async_update,
+        check=start_of("async-update", "async-done"),
+        takes_buffers=True,
         axes=separate_axes,
         effect=Effect.CALLS,
         traits=(Trait.ASYNC_UPDATE,),
@@ -284,6 +303,8 @@ ROWS = table(
         1,
         {**_THREAD, "calls": optional(GRAPH)},
         infer=_async_done,
+        check=end_of("async-start", "async-update"),
+        takes_buffers=True,
         axes=separate_axes,
         effect=Effect.CALLS,
         traits=(Trait.ASYNC_DONE,),

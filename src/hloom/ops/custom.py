@@ -20,7 +20,9 @@ from hloom.ir import (
     required,
     without_layout,
 )
+from hloom.ops.buffer_checks import check_custom_call
 from hloom.ops.leaf_axes import must_be, separate_axes
+from hloom.ops.pair_checks import end_of, start_of
 from hloom.ops.rows import (
     ALIASING,
     ANY,
@@ -101,6 +103,8 @@ ROWS = table(
             "called_computations": optional(GRAPHS),
         },
         infer=_custom_call,
+        check=check_custom_call,
+        takes_buffers=True,
         because=_BACKEND_KNOWS,
         effect=Effect.CALLS,
     ),
@@ -109,6 +113,7 @@ ROWS = table(
         1,
         {"cross_program_prefetch_index": optional(INTEGER)},
         infer=_copy_start,
+        check=start_of("copy-done"),
         axes=separate_axes,
         effect=Effect.ORDER,
         traits=(Trait.ASYNC_START,),
@@ -118,6 +123,7 @@ ROWS = table(
         "copy-done",
         1,
         infer=_copy_done,
+        check=end_of("copy-start"),
         axes=separate_axes,
         effect=Effect.ORDER,
         traits=(Trait.ASYNC_DONE,),

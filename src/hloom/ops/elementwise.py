@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloom.ir import (
+    Apply,
     AttributeKind,
     AxisMap,
     AxisMapBuilder,
@@ -12,6 +13,7 @@ from hloom.ir import (
     DTypeKind,
     Effect,
     Op,
+    Surroundings,
     TensorType,
     TokenType,
     Trait,
@@ -31,6 +33,13 @@ from hloom.ops.shapes import array, extents, of_kinds, pointwise_axes, same_dims
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 COMPARE_TYPES = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+_COMPARED = {
+    DTypeKind.FLOAT: ("FLOAT", "TOTALORDER"),
+    DTypeKind.SIGNED: ("SIGNED",),
+    DTypeKind.UNSIGNED: ("UNSIGNED",),
+    DTypeKind.BOOLEAN: ("UNSIGNED",),
+}
+"""The comparisons of each kind of elements; complex numbers have `FLOAT` alone."""
 
 Rule = Callable[..., Type]
 
@@ -113,6 +122,15 @@ def _complex(real: Type, imaginary: Type) -> Type:
 
 def _compare(left: Type, right: Type) -> Type:
     return met(array(left, "the left operand"), array(right, "the right operand")).with_dtype(_PREDICATE)
+
+
+def _check_compare(node: Apply, _: Surroundings) -> str | None:
+    """Source: xla/service/hlo_verifier.cc, CheckElementwiseInstruction."""
+    written, operand = node.attributes.get("type"), node.inputs[1].type
+    if written is None or not isinstance(operand, TensorType):
+        return None
+    fitting = _COMPARED.get(operand.dtype.kind, ("FLOAT",))
+    return None if written in fitting else f"type={written} is not for {operand}: {' or '.join(fitting)} is"
 
 
 def _clamp(low: Type, operand: Type, high: Type) -> Type:
@@ -231,6 +249,7 @@ ROWS = table(
         2,
         {"direction": required(ENUM, choices=DIRECTIONS), "type": optional(ENUM, choices=COMPARE_TYPES)},
         infer=_compare,
+        check=_check_compare,
         axes=pointwise_axes,
         traits=(Trait.ELEMENTWISE,),
     ),

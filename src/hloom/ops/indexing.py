@@ -8,6 +8,7 @@ from hloom.ir import (
     UNBOUNDED,
     AxisMap,
     AxisMapBuilder,
+    BufferType,
     DTypeKind,
     FactorKind,
     TensorType,
@@ -17,6 +18,7 @@ from hloom.ir import (
     optional,
     required,
 )
+from hloom.ops.buffer_checks import check_writer
 from hloom.ops.gather_rules import gather_axes, infer_gather, window_factors
 from hloom.ops.rows import BOOLEAN, INTEGER, INTEGERS, TO_APPLY, row, table, typed_row
 from hloom.ops.scatter_rules import infer_scatter, scatter_axes
@@ -89,6 +91,8 @@ def _add_start(build: AxisMapBuilder, start: Sequence[Type]) -> None:
 
 
 def _dynamic_update_slice(operand: Type, update: Type, *start: Type) -> Type:
+    if isinstance(operand, BufferType):
+        return BufferType(_dynamic_update_slice(operand.element, update, *start))
     operand_type, part = array(operand), array(update, "the update")
     _check_start(operand_type, start)
     if part.rank != operand_type.rank:
@@ -136,6 +140,8 @@ ROWS = table(
         "dynamic-update-slice",
         (2, None),
         infer=_dynamic_update_slice,
+        check=check_writer,
+        takes_buffers=True,
         axes=_dynamic_update_slice_axes,
         traits=(Trait.MOVES_DATA,),
     ),

@@ -8,6 +8,7 @@ from functools import partial
 from hloom.ir import COMMON as COMMON
 from hloom.ir import (
     MANY,
+    Apply,
     Attribute,
     AttributeKind,
     AxisMap,
@@ -16,6 +17,7 @@ from hloom.ir import (
     Forwarding,
     Op,
     OpFlow,
+    Surroundings,
     Trait,
     Type,
     optional,
@@ -23,6 +25,8 @@ from hloom.ir import (
 )
 
 K = AttributeKind
+Check = Callable[[Apply, Surroundings], str | None]
+"""Why XLA's verifier refuses a node whose type is right; None where it does not."""
 
 
 def row(
@@ -34,6 +38,8 @@ def row(
     operand_step: int = 1,
     infer: Callable[..., Type] | None = None,
     axes: Callable[..., AxisMap] | None = None,
+    check: Check | None = None,
+    takes_buffers: bool = False,
     effect: Effect | None = None,
     because: Mapping[str, str] | None = None,
     traits: Iterable[Trait] = (),
@@ -48,6 +54,8 @@ def row(
         omits_type,
         infer=infer,
         axes=axes,
+        check=check,
+        takes_buffers=takes_buffers,
         effect=effect,
         because=because or {},
         traits=frozenset(traits),
@@ -57,6 +65,11 @@ def row(
 
 typed_row = partial(row, omits_type=False)
 """One op whose result's type HLO text must say."""
+
+
+def both(first: Check, second: Check) -> Check:
+    """Two checks as one."""
+    return lambda node, surroundings: first(node, surroundings) or second(node, surroundings)
 
 
 def table(*rows: Op) -> dict[str, Op]:

@@ -20,7 +20,8 @@ from hloom.hlo.proto.metadata import read_tables
 from hloom.hlo.proto.module_header import read_header
 from hloom.hlo.proto.module_writer import REMAINDER
 from hloom.hlo.proto.original_values import read_recovery
-from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, legal_name
+from hloom.hlo.reserved_words import TYPE_NAMES, instruction_name
+from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, free_name, legal_name
 from hloom.text import HloomError, HloomWarning
 
 _HEADER = (
@@ -189,7 +190,9 @@ class ProtoModuleReader:
         return HloomError(f"{self.source_name}: {graph.name}, {where}: {problem}")
 
 
-_PLAIN_LINES = re.compile(rf"(?:{LEGAL_NAME.pattern}\n)*+")
+_OTHERS = "|".join(map(re.escape, sorted(TYPE_NAMES)))
+_PLAIN_LINES = re.compile(rf"(?:(?!__(?!xla_)|(?:{_OTHERS})\n){LEGAL_NAME.pattern}\n)*+")
+"""Lines each of which is a name that a text may give to an instruction."""
 
 
 def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
@@ -198,7 +201,13 @@ def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
     text = "\n".join([*names, ""])
     if _PLAIN_LINES.fullmatch(text) and text.count("\n") == len(names):
         return names
-    return [legal_name(name or message.opcode) for name, message in zip(names, messages, strict=True)]
+    taken, suffixes = set(names), dict[str, int]()
+    for position, message in enumerate(messages):
+        made = instruction_name(names[position] or message.opcode)
+        if made != names[position]:
+            names[position] = free_name(made, taken, suffixes)
+            taken.add(names[position])
+    return names
 
 
 def _predecessors(node: Node) -> Iterator[Node]:
