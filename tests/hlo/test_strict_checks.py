@@ -288,3 +288,28 @@ def test_stack_tables_come_all_together(left_out: int):
 @pytest.mark.parametrize("text", ["f32[] parameter(0)", "f32[] parameter(1)", "a = f32[] parameter(2)", "x = f32[] negate(f32[] a)"])
 def test_bare_instructions(text: str):
     agree(text)
+
+
+OPERANDS = ("f32[8]", "(f32[8])", "token[]", "opaque[]", "b(f32[8])", "()")
+
+
+@pytest.mark.parametrize("type_text", OPERANDS)
+@pytest.mark.parametrize(
+    "line",
+    ["dynamic-update-slice(a, b, i)", "dynamic-update-slice(a, a, b)", "dynamic-slice(a, b), dynamic_slice_sizes={8}"],
+)
+@pytest.mark.parametrize("operand", ["f32[8]", "b(f32[8])"])
+def test_slices_of_arrays_and_buffers_whatever_the_update(operand: str, line: str, type_text: str):
+    parameters = f"  a = {operand} parameter(0)\n  b = {type_text} parameter(1)\n  i = s32[] parameter(2)\n"
+    agree(f"{HEADER}{parameters}  ROOT r = f32[8] {line}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        *("[2,4]<=[8]", "[2,3]<=[8]", "[1,14]<=[8]", "[2,3]<=[2,4]T(1,0)", "[2,3]0,1,2,3,4,5,6,7"),
+        *("[2,2]0,1,2,3,4,5,6", "[4,2]<=[2,4]T(1,0)"),
+    ],
+)
+def test_tiles_with_copies_are_as_many_as_devices(tiles: str):
+    agree(f"{HEADER}  ROOT a = f32[8] parameter(0), sharding={{devices={tiles} last_tile_dim_replicate}}\n}}\n")
