@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jaxlib import _hlo, _jax  # pyright: ignore[reportAttributeAccessIssue]
+from jaxlib import _hlo, _jax, _profile_data, _profiler  # pyright: ignore[reportAttributeAccessIssue]
 
 import hloom
 
@@ -35,11 +35,29 @@ ENTRIES = {
     "compiler_ir",
     "pprof_profile_to_json",
     "register_hlo_module_transformation",
+    "make_hlo_program",
+    "make_plugin_program",
+    "make_colocated_python_program",
+    "ProfileData",
+    "from_serialized_xspace",
+    "from_text_proto",
+    "text_proto_to_serialized_xspace",
+    "from_file",
+    "aggregate_profiled_instructions",
+    "get_fdo_profile",
+    "get_profiled_instructions_proto",
+    "ProfilerSession",
+    "deserialize",
+    "deserialize_and_load",
 }
-"""The names by which jaxlib is given programs, shardings and other bytes."""
+"""The names by which jaxlib, and jax above it, are given programs, shardings, profiles and other bytes."""
 PARSERS = {"Module", "Attribute", "Type", "Operation", "PassManager", "AffineMap", "Location"}
-"""The classes of jaxlib's MLIR whose `parse` takes text or bytecode."""
-NOT_PROGRAMS = {"key_value_set_bytes", "blocking_key_value_get_bytes", "key_value_dir_get_bytes"}
+"""The classes of jaxlib's MLIR whose `parse` takes text or bytecode; so do those that end in Attr or Type."""
+PARSING = {"parse", "parseFile"}
+NO_FUNCTION = "outside functions"
+"""Where what a module does when it is imported, and its lambdas, are listed."""
+NOT_PROGRAMS = {"key_value_set_bytes", "blocking_key_value_get_bytes", "key_value_dir_get_bytes", "export"}
+"""Bytes for other processes, and a profile that jax has recorded in this one."""
 WORKER_FILES = {"runtime/worker.py", "runtime/stablehlo_reader.py", "runtime/shardy.py"}
 SHARED_FILES = {"runtime/xla.py", "runtime/lowered_shardings.py"}
 """What both processes use: their callers are looked at."""
@@ -59,8 +77,9 @@ IN_PROCESS = {
 
 def test_jaxlib_has_no_further_entry():
     """A function of jaxlib that takes bytes is among those that the next test looks for."""
-    entries = set(_functions_of_bytes(_hlo)) | set(_functions_of_bytes(_jax)) | set(_functions_of_bytes(_jax.mlir))
-    assert len(entries) > 5
+    owners = (_hlo, _jax, _jax.mlir, _jax.ifrt_programs, _profile_data, _profiler)
+    entries = {name for owner in owners for name in _functions_of_bytes(owner)}
+    assert len(entries) > 15
     assert entries <= ENTRIES | NOT_PROGRAMS
 
 
@@ -69,6 +88,22 @@ def test_who_hands_bytes_to_jaxlib():
     outside = {(file, name) for file, name in handing if file not in WORKER_FILES | SHARED_FILES}
     assert outside == set(IN_PROCESS)
     assert {file for file, _ in handing} >= WORKER_FILES - {"runtime/worker.py"}
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [
+        ("def f(data): return hlo.XlaComputation(data)", "f"),
+        ("async def f(data): return ir.Module.parseFile(data)", "f"),
+        ("def f(data): return ir.DenseElementsAttr.parse(data)", "f"),
+        ("def f(data): return _profile_data.ProfileData(data)", "f"),
+        ("READ = lambda data: export.deserialize(data)", NO_FUNCTION),
+        ("class C:\n    read = staticmethod(mlir.hlo_to_stablehlo)", NO_FUNCTION),
+        ("def f(data=ir.Module.parse('module {}')): return data", NO_FUNCTION),
+    ],
+)
+def test_every_place_is_looked_at(source: str, place: str):
+    assert list(_users(ast.parse(source), set(), is_shared=False)) == [place]
 
 
 @pytest.mark.parametrize("file", sorted(WORKER_FILES))
@@ -125,9 +160,15 @@ def _users(tree: ast.Module, names: set[str], is_shared: bool) -> Iterator[str]:
         for alias in node.names
     }
     plain = names if is_shared else names & imported
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
-        if any(_hands(node, plain, names) for statement in function.body for node in ast.walk(statement)):
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    inside: set[ast.AST] = set()
+    for function in functions:
+        body = [node for statement in function.body for node in ast.walk(statement)]
+        inside |= set(body)
+        if any(_hands(node, plain, names) for node in body):
             yield function.name
+    if any(_hands(node, plain, names) for node in ast.walk(tree) if node not in inside):
+        yield NO_FUNCTION
 
 
 def _hands(node: ast.AST, plain: set[str], names: set[str]) -> bool:
@@ -136,6 +177,6 @@ def _hands(node: ast.AST, plain: set[str], names: set[str]) -> bool:
     if not isinstance(node, ast.Attribute):
         return False
     owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-    if node.attr == "parse":
-        return owner in PARSERS
+    if node.attr in PARSING:
+        return owner in PARSERS or owner.endswith(("Attr", "Type"))
     return node.attr in ENTRIES or (owner == "xla" and node.attr in names)
