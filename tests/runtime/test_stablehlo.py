@@ -68,7 +68,7 @@ def test_every_form_is_the_program_that_jax_lowers(program: object):
 def test_what_is_no_stablehlo():
     with pytest.raises(HloomError, match=r"broken\.mlir: MLIR does not read this: "):
         hloom.from_stablehlo("module { gone }", "broken.mlir")
-    with pytest.raises(HloomError, match="<text>: MLIR does not read this: "):
+    with pytest.raises(HloomError, match="<bytes>: MLIR does not read this: "):
         hloom.from_stablehlo(b"\0\1")
     with pytest.raises(HloomError, match="<text>: XLA does not convert this to HLO: "):
         hloom.from_stablehlo("func.func @main(%a: index) { return }")

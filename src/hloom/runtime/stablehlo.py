@@ -21,7 +21,7 @@ def from_stablehlo(program: Any, name: str | None = None) -> Module:
     """
     if isinstance(program, os.PathLike) or (isinstance(program, str) and os.path.isfile(program)):
         name, program = name or os.fspath(program), decompress(read_bytes(program), os.fspath(program))
-    name = name or "<text>"
+    name = name or ("<bytes>" if isinstance(program, (bytes, bytearray, memoryview)) else "<text>")
     module = read_proto(hlo_of_stablehlo(_bytes_of(program), name), name=name)
     module.source_name = name
     return module
