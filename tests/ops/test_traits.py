@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hloom import HloomError, evaluate, parse
-from hloom.ir import Op, OpFlow, Trait
-from hloom.ops import OPS, with_trait
+from hloom.ir import Op, Trait
+from hloom.ops import ASYNC_PARTS, CALLERS, CONTROL_FLOW, INLINABLE, OPS, OWNERS, SAME_BYTES, with_trait
 
 FLOATS = np.array([-np.inf, -3.5, -1.0, -0.5, -0.0, 0.0, 0.1, 1.0, 1.5, 7.25, np.inf, np.nan], np.float32)
 INTEGERS = np.array([-(2**31), -7, -1, 0, 1, 2, 5, 31, 2**31 - 1], np.int32)
@@ -183,6 +183,25 @@ def test_each_start_has_a_done():
 
 
 def test_only_ops_with_a_flow_call_computations_in_their_place():
-    calling = {opcode for opcode, op in OPS.items() if (op.flow or OpFlow()).is_control_flow}
-    assert calling == {"call", "while", "conditional", "async-start"}
-    assert all(OPS[opcode].effect is not None for opcode in calling)
+    assert {"call", "while", "conditional", "async-start"} == CONTROL_FLOW
+    assert {"call", "while", "conditional"} == CALLERS
+    assert {"call", "fusion"} == INLINABLE
+    assert ASYNC_PARTS | {"fusion"} == OWNERS
+    assert {"async-start", "async-update", "async-done"} == ASYNC_PARTS
+    assert all(OPS[opcode].effect is not None for opcode in CONTROL_FLOW)
+
+
+def test_ops_that_give_their_operand_another_name_forward_all_of_its_bytes():
+    assert {"add-dependency", "bitcast", "domain", "opt-barrier"} == SAME_BYTES
+
+
+def test_tuples_are_built_and_taken_apart():
+    lines = "x = f32[2] parameter(0) t = (f32[2], f32[2]) tuple(x, x) ROOT r = f32[2] get-tuple-element(t), index=1"
+    module = parse(f"ENTRY e {{ {lines} }}")
+    assert {node.opcode for node in module.entry.nodes if node.has_trait(Trait.TUPLE)} == with_trait(Trait.TUPLE)
+    assert np.array_equal(evaluate(module, [np.ones(2, np.float32)])[0], np.ones(2))
+
+
+def test_ops_that_number_devices_take_nothing():
+    assert with_trait(Trait.DEVICE_ID) == {"partition-id", "replica-id"}
+    assert all(OPS[opcode].arity == (0, 0) for opcode in with_trait(Trait.DEVICE_ID))

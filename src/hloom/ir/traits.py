@@ -30,6 +30,8 @@ class Trait(Enum):
     - KEEPS_ORDER: it reindexes, and keeps the elements' row-major order and number: only the type changes.
     - READS_PART: it reads of its first operand no more than what it yields.
     - GENERATES: its result has no operand: it is computed from attributes where it is used.
+    - TUPLE: it builds a tuple of its operands, or takes an element out of one. Nothing is computed or moved.
+    - DEVICE_ID: it yields the number of the replica or partition that runs it.
     - CONTRACTS: it multiplies two arrays and sums products over dimensions that the result does not have.
     - RANDOM: it draws random numbers.
 
@@ -53,6 +55,8 @@ class Trait(Enum):
     KEEPS_ORDER = auto()
     READS_PART = auto()
     GENERATES = auto()
+    TUPLE = auto()
+    DEVICE_ID = auto()
     CONTRACTS = auto()
     RANDOM = auto()
     COLLECTIVE = auto()

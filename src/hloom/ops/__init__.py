@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from hloom.ir import Op, Trait
+from hloom.ir import ForwardedElement, Forwarding, Op, Runs, Trait
 from hloom.ops import (
     collective,
     contraction,
@@ -62,6 +62,29 @@ _WITH_TRAIT = {trait: frozenset(opcode for opcode, op in OPS.items() if trait in
 def with_trait(trait: Trait) -> frozenset[str]:
     """The opcodes of HLO's ops that have a trait."""
     return _WITH_TRAIT[trait]
+
+
+CONTROL_FLOW: frozenset[str] = frozenset(opcode for opcode, op in OPS.items() if op.flow and op.flow.is_control_flow)
+"""Opcodes that run computations in their place: `call`, `conditional`, `while` and `async-start`."""
+CALLERS: frozenset[str] = CONTROL_FLOW - with_trait(Trait.ASYNC_START)
+"""Opcodes whose computations are parts of the program, of any instructions; `async-start` wraps a single operation."""
+INLINABLE: frozenset[str] = frozenset(
+    opcode
+    for opcode, op in OPS.items()
+    if op.flow and [callee.runs for callee in op.flow.callees] == [Runs.ONCE] and not op.flow.result_index
+)
+"""Opcodes that run one computation once, and yield what it yields: `call` and `fusion`."""
+OWNERS: frozenset[str] = frozenset(opcode for opcode, op in OPS.items() if "calls" in op.attributes)
+"""Opcodes whose computation nothing else may call: `fusion`, and the parts of a generic asynchronous operation."""
+ASYNC_PARTS: frozenset[str] = OWNERS - INLINABLE
+"""The parts of a generic asynchronous operation: `async-start`, `async-update` and `async-done`."""
+SAME_BYTES: frozenset[str] = frozenset(
+    opcode
+    for opcode, op in OPS.items()
+    if op.flow and op.flow.forwards == (ForwardedElement((0,), (), Forwarding.BUFFER),)
+)
+"""Opcodes whose result is their first operand in the same buffer, perhaps with another type or sharding:
+`add-dependency`, `bitcast`, `domain` and `opt-barrier`."""
 
 
 def __getattr__(name: str) -> Any:

@@ -404,8 +404,8 @@ ROWS = table(
         axes=separate_axes,
         flow=_forwards(ForwardedElement((0, 1), ())),
     ),
-    row("partition-id", 0, infer=_number, axes=separate_axes),
-    row("replica-id", 0, infer=_number, axes=separate_axes),
+    row("partition-id", 0, infer=_number, axes=separate_axes, traits=(Trait.DEVICE_ID,)),
+    row("replica-id", 0, infer=_number, axes=separate_axes, traits=(Trait.DEVICE_ID,)),
     _transfer(
         "send",
         2,

@@ -217,6 +217,7 @@ ROWS = table(
         infer=_tuple,
         axes=identity_axes,
         takes_buffers=True,
+        traits=(Trait.TUPLE,),
         flow=OpFlow(forwards=(ForwardedElement((), ()),)),
     ),
     row(
@@ -226,6 +227,7 @@ ROWS = table(
         infer=_element,
         takes_buffers=True,
         axes=_element_axes,
+        traits=(Trait.TUPLE,),
         flow=OpFlow(forwards=(ForwardedElement((0, "index"), ()),)),
     ),
     row(
