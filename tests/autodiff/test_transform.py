@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.autodiff.rules.indexing import is_same_value
+from hloom.autodiff.transform import drop_unused_collectives
+from hloom.ir import Trait
 from hloom.text import HloomError
 
 from .check import entry, module, run
@@ -214,3 +217,27 @@ def test_constants_that_were_left_out_are_refused_where_the_derivative_needs_the
         "    scale = f32[4] constant({...})\n    ^"
     )
     hloom.verify(hloom.grad(hloom.parse(SCALED.replace("OPCODE", "add"))))
+
+
+def test_expressions_of_any_op_without_effects_are_compared():
+    """Values that the same instructions make of the same operands are one, whatever the opcode."""
+    text = "x = f32[4] parameter(0) {} ROOT r = (f32[4], f32[4]) tuple(b1, b2)"
+    for opcode in ("sine", "sinh", "xor", "reverse"):
+        suffix = ", dimensions={0}" if opcode == "reverse" else ""
+        kind = "u32" if opcode == "xor" else "f32"
+        operands = "x, x" if opcode == "xor" else "x"
+        lines = " ".join(f"b{number} = f32[4] {opcode}({operands}){suffix}" for number in (1, 2))
+        made = entry(text.format(lines).replace("f32", kind))
+        assert is_same_value(*made.entry.root.inputs)
+
+
+def test_unused_collectives_of_every_kind_are_dropped():
+    program = entry(
+        "x = f32[4] parameter(0) o = f32[4] parameter(1) i = s32[2] parameter(2) "
+        "a = f32[4] ragged-all-to-all(x, o, i, i, i, i), replica_groups={{0,1}} "
+        "s = f32[4] all-reduce-start(x), replica_groups={{0,1}}, to_apply=add_f32 d = f32[4] all-reduce-done(s) "
+        "ROOT r = f32[4] negate(x)"
+    )
+    while drop_unused_collectives(program):
+        pass
+    assert [node.opcode for node in program.entry.nodes if node.has_trait(Trait.COLLECTIVE)] == []

@@ -13,13 +13,14 @@ from itertools import accumulate
 
 from hloom.autodiff.table import is_differentiable
 from hloom.ir import DTYPES, Apply, Graph, Node, TensorType, TupleType, Type
+from hloom.ops import INLINABLE, SAME_BYTES
 from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError
 
-PASSED_ON = frozenset({"copy", "opt-barrier", "domain", "add-dependency", "all-reduce-done", "copy-done"})
+PASSED_ON = (SAME_BYTES - {"bitcast"}) | {"all-reduce-done", "copy", "copy-done"}
 """Ops whose result is, leaf by leaf, their first operand."""
 
-FOLLOWED = frozenset({"call", "fusion", "async-start"})
+FOLLOWED = INLINABLE | {"async-start"}
 """Ops that call one graph, whose results are theirs; loops and conditionals are the others that are followed."""
 
 _POWERS_OF_TWO = DTYPES["f8e8m0fnu"]

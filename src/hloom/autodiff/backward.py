@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from hloom.analysis import BROADCASTS
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.linear import Linear, LinearCall, Tape
 from hloom.autodiff.recognition import splat, triangle_of
 from hloom.autodiff.slice_sums import SlicedPart, add_slices
 from hloom.autodiff.table import ABSORPTIONS, TRANSPOSITIONS
-from hloom.ir import Apply, Constant, Graph, Node, SliceDimension
+from hloom.ir import Apply, Constant, Graph, Node, SliceDimension, Trait
+from hloom.ops import with_trait
 from hloom.text import Unsupported
 
 Update = Callable[[Node | None], Node]
@@ -27,7 +29,7 @@ MASKABLE = frozenset([*_ELEMENTWISE.split(), "reshape", "transpose", "reverse"])
 SIGNED = MASKABLE | {"broadcast", "reduce"}
 """Linear ops that a cotangent passes with its sign."""
 
-REBUILT = frozenset({"broadcast", "iota", "reshape"})
+REBUILT = BROADCASTS | with_trait(Trait.KEEPS_ORDER)
 """Ops that cost no arithmetic and whose operand is never larger: made again rather than kept."""
 
 

@@ -25,7 +25,8 @@ from hloom.autodiff.emitter import S32, Emitter, array_type, flatten, leaf_types
 from hloom.autodiff.linear import Tape
 from hloom.autodiff.linearize import Linearized, Task, Transposed, Walk, linearized, place_of, transposed
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
-from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
+from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.text import Unsupported
 
 SLOTS = 128
@@ -98,8 +99,8 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
     return value, [tangents.get(leaf) for leaf in range(len(types))]
 
 
-NOT_REPEATED = frozenset({"rng", "rng-get-and-update-state", "infeed", "recv", "recv-done"})
-"""Ops that yield something else each time."""
+NOT_REPEATED = (with_trait(Trait.RANDOM) - {"rng-bit-generator"}) | {"infeed", "recv", "recv-done"}
+"""Ops that yield something else each time; a bit generator is given its state."""
 
 
 def _check_repeatable(node: Apply) -> None:

@@ -17,15 +17,15 @@ from hloom.autodiff.activity import bits, differentiable_leaves
 from hloom.autodiff.emitter import Emitter, array_type, flatten, leaf_types, unflatten
 from hloom.autodiff.linearize import Session, Task, Walk, active_leaves, with_tangents
 from hloom.autodiff.loop_state import LoopState, loop, with_leaves
-from hloom.ir import Apply, Graph, Node, TensorType
-from hloom.ops import may_merge
+from hloom.ir import Apply, Graph, Node, TensorType, Trait
+from hloom.ops import SAME_BYTES, may_merge, with_trait
 
 MOST_COLUMNS = 3
 """For how many inputs the derivative is carried forward: of more, each iteration is computed more often than by
 checkpoints."""
 MOST_NESTED = 16
 """How many loops inside a loop are looked at: each of those asks again where the outer one is not elementwise."""
-_PASSED_ON = frozenset({"tuple", "get-tuple-element", "copy", "opt-barrier"})
+_PASSED_ON = with_trait(Trait.TUPLE) | (SAME_BYTES - {"bitcast"}) | {"copy"}
 
 
 def is_diagonal(session: Session, node: Apply, leaves: Sequence[Any], active: int) -> bool:

@@ -14,14 +14,15 @@ from typing import Any
 
 from hloom.autodiff.activity import bits
 from hloom.autodiff.loop_state import LoopState, leaf_nodes
-from hloom.ir import Apply, Constant, Literal, Node, TensorType
+from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait
+from hloom.ops import with_trait
 
 MOST_READS = 3
 """How often a point between two bounds reads them: `lower + (upper - lower) * c`. A secant's reads them more often."""
 _MEANS = frozenset({"add", "subtract", "multiply", "divide", "sqrt", "exponential", "log", "power"})
 """What points between two bounds are computed with: arithmetic means, and geometric ones."""
 _CHOICES = frozenset({"select", "conditional"})
-_PASSED_ON = frozenset({"broadcast", "convert", "copy", "reshape", "bitcast", "opt-barrier"})
+_PASSED_ON = with_trait(Trait.KEEPS_ORDER) | {"broadcast", "convert", "copy", "opt-barrier"}
 
 
 def searches_interval(node: Apply, active: int) -> bool:

@@ -12,18 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from hloom.analysis import BROADCASTS
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.loop_state import LoopState
-from hloom.ir import Apply, Constant, Node, Parameter, TensorType, TupleType
-from hloom.ops import may_drop, may_merge
+from hloom.ir import Apply, Constant, Node, Parameter, TensorType, Trait, TupleType
+from hloom.ops import may_drop, may_merge, with_trait
 
-FREE = frozenset({"dynamic-slice", "slice", "broadcast", "reshape", "transpose", "iota", "get-tuple-element"})
+FREE = BROADCASTS | with_trait(Trait.KEEPS_ORDER) | {"dynamic-slice", "get-tuple-element", "slice", "transpose"}
 """Ops without arithmetic."""
 
-NOT_REPEATED = frozenset(
-    ("opt-barrier", "all-gather", "all-to-all", "collective-permute", "collective-broadcast", "custom-call")
-)
-"""Ops that are not moved into the backward loop: barriers, and what is done between devices or by libraries."""
 
 INVARIANT, COUNTED, VARYING = range(3)
 MOST_REMADE = 200
@@ -262,8 +259,11 @@ def barrier_operand(node: Node) -> Node | None:
 
 
 def _is_repeatable(node: Node) -> bool:
-    """Whether an instruction may be computed elsewhere: one that always yields the same, on one device."""
-    if not isinstance(node, Apply) or node.opcode in NOT_REPEATED or not may_merge(node):
+    """Whether an instruction may be computed elsewhere: one that always yields the same, on one device.
+
+    Barriers and collectives have effects; what a library does may cost anything.
+    """
+    if not isinstance(node, Apply) or node.opcode == "custom-call" or not may_merge(node):
         return False
     return node.opcode == "reduce" or not any(True for _ in node.called_graphs)
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node
-from hloom.ops import reducer_of
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Trait
+from hloom.ops import reducer_of, with_trait
 
 MOST_FOLLOWED = 200
 """How many instructions are followed from one maximum."""
-_LINEAR = frozenset({"broadcast", "reshape", "transpose", "copy", "convert", "bitcast"})
+_LINEAR = (with_trait(Trait.REINDEXES) - {"reverse", "slice"}) | {"convert"}
+"""Ops that move every element, and keep those of a dimension in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from hloom.ir import (
     Node,
     Parameter,
     TensorType,
+    Trait,
     TupleType,
     Type,
     as_module,
@@ -40,6 +41,7 @@ from hloom.ir import (
     map_leaves,
     verify,
 )
+from hloom.ops import with_trait
 from hloom.passes import callees_first, dce, erase_unused
 from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError, Unsupported, resolve_name
@@ -407,9 +409,7 @@ def is_guarded(node: Node) -> bool:
 
 
 _PREDECESSORS = "control-predecessors"
-COLLECTIVES = frozenset(
-    ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
-)
+COLLECTIVES = with_trait(Trait.COLLECTIVE)
 
 
 def keep_own_predecessors(module: Module) -> None:
@@ -431,7 +431,7 @@ def drop_unused_collectives(module: Module) -> int:
     gone = 0
     for graph in module.graphs:
         for node in reversed(graph.nodes):
-            if node.attributes and node.opcode in COLLECTIVES and not node.is_used:
+            if node.opcode in COLLECTIVES and not node.is_used:
                 graph.erase(node)
                 gone += 1
     return gone

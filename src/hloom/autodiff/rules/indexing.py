@@ -16,8 +16,8 @@ from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.rules.reduction import extreme_bound
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.autodiff.table import absorption, rules, transposition
-from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, TupleType
-from hloom.ops import reducer_of
+from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, Trait, TupleType
+from hloom.ops import reducer_of, with_trait
 
 
 @rules("dynamic-slice")
@@ -188,12 +188,7 @@ def _is_repeated(a: Node, b: Node) -> bool:
     return a.opcode in REPEATABLE and a.attributes == b.attributes
 
 
-REPEATABLE = frozenset(
-    (
-        *("add", "subtract", "multiply", "divide", "remainder", "negate", "compare", "select", "and", "or", "not"),
-        *("maximum", "minimum", "clamp", "convert", "iota", "broadcast", "reshape", "transpose", "slice"),
-    )
-)
+REPEATABLE = with_trait(Trait.ELEMENTWISE) | with_trait(Trait.MOVES_DATA) | with_trait(Trait.GENERATES)
 """Ops that yield the same again for the same operands."""
 
 
