@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.analysis import as_written
-from hloom.analysis.schedule import list_schedule
+from hloom.analysis.schedule import _ListSchedule, list_schedule
 from hloom.hlo import parse
 from hloom.ir import Graph
 
@@ -41,3 +41,21 @@ def test_operands_and_control_predecessors_come_first():
     for node in graph.nodes:
         before = node.attributes.get("control-predecessors") or ()
         assert all(position[operand] < position[node] for operand in (*node.inputs, *before))
+
+
+def test_other_names_of_a_value_take_no_memory_of_their_own():
+    """Barriers, domains, dependencies, tuples and views: what ends the life of their operand still frees it."""
+    text = """ENTRY e {
+  x = f32[64] parameter(0)
+  a = f32[64] negate(x)
+  token = token[] after-all()
+  d = f32[64] add-dependency(a, token)
+  m = f32[64] domain(d), domain={kind="sharding", entry={replicated}, exit={replicated}}
+  b = f32[64] opt-barrier(m)
+  v = f32[8,8] bitcast(b)
+  w = f32[64] reshape(v)
+  t = (f32[64]) tuple(w)
+  ROOT g = f32[64] get-tuple-element(t), index=0
+}"""
+    schedule = _ListSchedule(parse(text).entry)
+    assert [schedule.sizes[number] for number in range(10) if number != 2] == [0, 256, *[0] * 7]

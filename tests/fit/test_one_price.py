@@ -9,6 +9,7 @@ import pytest
 
 from hloom.analysis import device, roofline
 from hloom.fit import fit
+from hloom.fit.sharded_program import work_seconds
 from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.planner import Rates, search_plans
@@ -74,3 +75,17 @@ def test_a_mix_of_precisions_is_split_by_its_own_prices():
     }"""
     alone = [planned_seconds(product(dtype, 4096), "h100") for dtype in ("bf16", "f64")]
     assert planned_seconds(parse(text), "h100") == pytest.approx(sum(alone))
+
+
+def test_collectives_of_every_kind_are_no_work_of_a_device():
+    """They are priced apart, as what is sent: what a program computes is the same with them."""
+    start = "ENTRY main {\n  x = f32[1024] parameter(0)\n  h = f32[1024] negate(x)\n"
+    asked = (
+        "  b = f32[1024] collective-broadcast(h), replica_groups={{0,1}}\n"
+        "  s = f32[1024] all-reduce-start(b), replica_groups={{0,1}}, to_apply=sum\n"
+        "  ROOT d = f32[1024] all-reduce-done(s)\n}"
+    )
+    adder = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+    sending = parse(adder + start + asked)
+    alone = parse(start.replace("h =", "ROOT h =") + "}")
+    assert work_seconds(sending, device("h100")) == pytest.approx(work_seconds(alone, device("h100")))

@@ -26,13 +26,14 @@ from hloom.analysis.control_flow import (
 from hloom.analysis.schedule import ComputationSchedule, Scheduler
 from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_bytes
 from hloom.ir import Apply, Graph, Index, Module, Node, OpFlow, Runs, TupleType, Type
+from hloom.ops import SAME_BYTES
 from hloom.text import HloomError
 
 MOST_VISITS = 8
 """Computations that are called from several instructions are followed at each call: up to so many visits per
 instruction of the module (and 1000 more for small ones), so that calls of calls do not multiply without end."""
 
-SAME_TUPLE = frozenset({"add-dependency", "bitcast", "domain", "get-tuple-element", "opt-barrier"})
+SAME_TUPLE = SAME_BYTES | {"get-tuple-element"}
 """Opcodes that yield the tuple that they are given, or that is in it."""
 
 ValueTree = int | tuple

@@ -27,8 +27,11 @@ VIEWS = with_trait(Trait.KEEPS_ORDER)
 """Opcodes that only give another type to the same bytes."""
 BROADCASTS = with_trait(Trait.GENERATES) | {"broadcast"}
 """Opcodes whose values are so cheap that each consumer computes them itself."""
-DATA_MOVEMENT = BROADCASTS | {"concatenate", "pad", "reverse", "transpose"}
-"""Opcodes that rearrange elements, beside slices and views."""
+DATA_MOVEMENT = BROADCASTS | (
+    with_trait(Trait.MOVES_DATA) - SLICES - VIEWS - {"copy", "dynamic-reshape", "dynamic-update-slice"}
+)
+"""Opcodes that rearrange elements, beside slices and views. A copy is meant to exist, a dynamic reshape has a size that
+only the run knows, and a dynamic update works in place."""
 DOTS = with_trait(Trait.CONTRACTS)
 """Opcodes that read their operands in any order of dimensions."""
 FORWARDING = frozenset(
@@ -58,7 +61,8 @@ EXPENSIVE = frozenset(
         "tanh",
     )
 )
-"""Elementwise opcodes that are not computed twice to save memory (InstructionFusion::IsExpensive)."""
+"""Elementwise opcodes that are not computed twice to save memory (xla/service/instruction_fusion.cc,
+InstructionFusion::IsExpensive)."""
 
 
 @dataclass(frozen=True, slots=True)

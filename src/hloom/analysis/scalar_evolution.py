@@ -19,11 +19,12 @@ from hloom.analysis.control_flow import (
     initial_state,
     is_loop,
 )
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType, Trait
+from hloom.ops import with_trait
 
 DEEPEST = 100
 """How many sums inside sums are followed; a deeper value is not known."""
-PRESERVING = frozenset(("copy", "bitcast", "reshape", "broadcast", "convert"))
+PRESERVING = with_trait(Trait.KEEPS_ORDER) | {"broadcast", "convert", "copy"}
 """Opcodes whose elements are those of their operand."""
 
 

@@ -12,10 +12,11 @@ from heapq import heapify, heappop, heappush
 
 from hloom.analysis.fusion import fused_nodes
 from hloom.analysis.sizes import leaf_bytes
-from hloom.ir import Graph, Module, Node
+from hloom.ir import Graph, Module, Node, Trait
+from hloom.ops import SAME_BYTES, with_trait
 
 SCHEDULES = ("list", "text")
-PASSING = frozenset(("bitcast", "get-tuple-element", "tuple", "reshape", "opt-barrier"))
+PASSING = SAME_BYTES | with_trait(Trait.KEEPS_ORDER) | with_trait(Trait.TUPLE)
 """Opcodes that yield what they are given, without memory of their own."""
 
 

@@ -9,13 +9,25 @@ from heapq import nlargest
 from typing import Any
 
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
-from hloom.ir import Constant, Graph, Literal, ModuleLike, Node, Parameter, TensorType, Type, as_module, without_layout
-from hloom.ops import collective
+from hloom.ir import (
+    Constant,
+    Graph,
+    Literal,
+    ModuleLike,
+    Node,
+    Parameter,
+    TensorType,
+    Trait,
+    Type,
+    as_module,
+    without_layout,
+)
+from hloom.ops import collective, with_trait
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 LARGEST = 10
 """How many of the largest tensors are listed."""
-_MOVES_NOTHING = frozenset(("partition-id", "replica-id"))
+_MOVES_NOTHING = with_trait(Trait.DEVICE_ID)
 _FINISHES = "-done"
 """Asynchronous pairs count at their start."""
 

@@ -27,7 +27,6 @@ from hloom.ir import (
 
 OPERAND, ATTRIBUTE, LAYOUT, TYPE, OPCODE, VALUE = "operand", "attribute", "layout", "type", "opcode", "value"
 NAME, ORDER, FIRST = "name", "order", "(first)"
-CALLS = "call", "fusion"
 
 
 @dataclass(frozen=True, slots=True)

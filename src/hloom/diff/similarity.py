@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from hloom.diff.labels import VIEWS, meaning
 from hloom.diff.value_graph import START, Edges, ValueGraph
-from hloom.ir import Node, TensorType, same_shape
+from hloom.ir import Node, TensorType, Trait, same_shape
+from hloom.ops import CALLERS, with_trait
 
 MOST_USERS = 64
 """How many users of a matched instruction, and users of an unmatched one, are looked at."""
@@ -14,7 +15,7 @@ SAME_OPCODE = 4.0
 """The least score of a pair of one opcode."""
 OTHER_OPCODE = 3.5
 """The least score, without the opcode's, of a pair of two."""
-FIXED = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "fusion", "while", "call", "conditional"))
+FIXED = CALLERS | with_trait(Trait.TUPLE) | {"parameter", "constant", "fusion"}
 """Opcodes that do not change into others."""
 
 Partners = tuple[list[int], list[int]]

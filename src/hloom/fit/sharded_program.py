@@ -12,19 +12,17 @@ import numpy as np
 
 from hloom.analysis import CollectiveCost, Device, collective_seconds, liveness, roofline, step_count
 from hloom.fit.combination import DeviceCost
-from hloom.ir import Module
+from hloom.ir import Module, Trait
 from hloom.planner import CandidatePlan, device_program
 from hloom.sharding import Axes, Mesh
 from hloom.xla_cpu import simulate_buffers
-
-COLLECTIVES = frozenset({"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"})
 
 
 def work_seconds(module: Module, device: Device) -> dict[str, float]:
     """Seconds of what a device computes and moves, by what limits it; collectives apart."""
     seconds = {"compute": device.start_seconds, "memory": 0.0, "launch": 0.0}
     for timing in roofline(module, device).timings:
-        if timing.node.opcode in COLLECTIVES:
+        if timing.node.has_trait(Trait.COLLECTIVE):
             continue
         limit = "compute" if timing.compute >= timing.memory else "memory"
         seconds[limit] += max(timing.compute, timing.memory) * timing.times

@@ -28,10 +28,11 @@ from hloom.fusion.horizontal_fusion import sliced_cost, sliced_loops, unsliced
 from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.fusion.target import fusion_target
-from hloom.ir import Apply, Graph, Module, ModuleLike, Node, as_module
+from hloom.ir import Apply, Graph, Module, ModuleLike, Node, Trait, as_module
+from hloom.ops import with_trait
 from hloom.text import Display, Displayed, DisplayTable
 
-PLUMBING = frozenset(("constant", "parameter", "tuple", "get-tuple-element"))
+PLUMBING = with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes that fusions hold and that are not work."""
 MOST_PAIRS = 20_000
 """How many pairs of kernels are looked at in a computation."""

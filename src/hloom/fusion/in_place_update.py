@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 
 from hloom.analysis import ELEMENTWISE, VIEWS
 from hloom.ir import Constant, Node, TensorType, same_shape
+from hloom.ops import SAME_BYTES
 
-_SAME_BUFFER = VIEWS | {"add-dependency", "domain", "opt-barrier"}
+_SAME_BUFFER = VIEWS | SAME_BYTES
 """Opcodes whose result may have the buffer of their first operand."""
 
 

@@ -2,6 +2,9 @@
 
 A kernel is a set of instructions and those of them that it stores. It takes the longer of moving bytes and computing,
 and its launch, as `analysis/roofline.py` has it for instructions. Its instructions are computed at indices that follow
+from hloom.ops import with_trait
+from hloom.ir import Trait
+from hloom.analysis import DOTS
 from the result's:
 
     add(a, b)            at the same index: what two instructions read at one index is computed once
@@ -31,7 +34,8 @@ from hloom.analysis import (
 from hloom.fusion.in_place_update import buffer_of, reads_itself, reads_overwritten
 from hloom.fusion.reduction_dimensions import TILE, ReductionDimensions, reduction_dimensions
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUCTIONS, FusionTarget
-from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, TupleType, Type, default_layout
+from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, Trait, TupleType, Type, default_layout
+from hloom.ops import with_trait
 
 NOT_FUSED = frozenset(("stochastic-convert",))
 """Elementwise opcodes that are not part of kernels: XLA's fusions do not take them."""
@@ -39,8 +43,8 @@ FUSED = (
     ELEMENTWISE | VIEWS | DATA_MOVEMENT | {"slice", "dynamic-slice", "gather", "dynamic-update-slice", "reduce"}
 ) - (NOT_FUSED)
 """Opcodes that kernels hold."""
-PRODUCTS = frozenset(("dot", "convolution"))
-"""Opcodes that a kernel holds where the backend has output fusions."""
+PRODUCTS = with_trait(Trait.CONTRACTS) - {"ragged-dot", "scaled-dot"}
+"""Opcodes that a kernel holds where the backend has output fusions; XLA expands the other dots before it fuses."""
 BRANCHING = frozenset(("concatenate", "pad", "reduce"))
 """Opcodes whose code branches or loops: they are computed at one index only."""
 CARRIED = frozenset(("sharding", "frontend_attributes", "backend_config", "control-predecessors", "statistics"))

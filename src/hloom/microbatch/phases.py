@@ -38,7 +38,7 @@ _DRAWN = with_trait(Trait.RANDOM)
 """Opcodes whose numbers are those of the whole batch, of which each iteration takes its slice."""
 
 
-_PRODUCTS = frozenset(("convolution", "dot"))
+_PRODUCTS = with_trait(Trait.CONTRACTS)
 """Opcodes whose work is not done for each slice where once is enough."""
 
 

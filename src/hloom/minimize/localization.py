@@ -20,9 +20,8 @@ from functools import partial
 from itertools import pairwise
 
 from hloom.evaluate import Value, evaluate, leaves_of
-from hloom.ir import Apply, Graph, Module, Node, TupleType
+from hloom.ir import Apply, Graph, Module, Node, Trait, TupleType
 from hloom.minimize.cuts import (
-    GET,
     VALUE,
     entry_instructions,
     erase_all,
@@ -34,7 +33,7 @@ from hloom.minimize.cuts import (
 from hloom.minimize.numeric_predicates import NumericPredicate
 from hloom.minimize.recorded_values import Leaves
 from hloom.minimize.search import ReductionSearch, attempt
-from hloom.ops import OPS
+from hloom.ops import INLINABLE, OPS, with_trait
 from hloom.text import HloomError
 
 WINDOWS = ((1, 0), (16, 0), (16, 8), (256, 0))
@@ -49,9 +48,8 @@ MOST_STATE_BYTES = 1 << 28
 """How many bytes the loop's states in these rounds may take."""
 STATE = ".state"
 """How the name of a parameter ends that takes the place of a loop's state; the loop's and the round come before."""
-JOINTS = frozenset(("tuple", GET))
+JOINTS = with_trait(Trait.TUPLE)
 """Opcodes that compute nothing: they belong to what uses them."""
-CALLS = frozenset(("call", "fusion"))
 
 
 def localize_fault(search: ReductionSearch) -> None:
@@ -170,7 +168,8 @@ def _open(search: ReductionSearch, predicate: NumericPredicate) -> bool:
     if sum(node.opcode not in JOINTS for node in entry.nodes if isinstance(node, Apply)) > FEW:
         return False
     for node in calling:
-        if node.opcode in CALLS and search.take(attempt(partial(_inlined, search.module, node.name)), may_grow=True):
+        inlined = partial(_inlined, search.module, node.name)
+        if node.opcode in INLINABLE and search.take(attempt(inlined), may_grow=True):
             return True
         if node.opcode == "while" and _take_worst_round(search, predicate, node.name):
             return True

@@ -32,10 +32,10 @@ from hloom.minimize.ddmin import minimize_items
 from hloom.minimize.localization import localize_fault
 from hloom.minimize.search import ReductionSearch, attempt
 from hloom.minimize.shape_reduction import reduce_all_shapes, reduce_shapes
-from hloom.ops import OPS
+from hloom.ops import CONTROL_FLOW, OPS
 from hloom.passes import apply, inline, inline_fusions
 
-BODIES = frozenset(("call", "fusion", "while", "conditional", "async-start"))
+BODIES = CONTROL_FLOW | {"fusion"}
 """Opcodes that call computations whose instructions are the program's own, and not a reducer or a comparator."""
 PASSES = ("dce", "simplify", "cse")
 """Passes whose results are tried: what they take away needs no checks one by one."""

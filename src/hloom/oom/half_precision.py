@@ -36,8 +36,6 @@ KEPT = frozenset(
     {"bitcast-convert", "bitcast", "reduce-precision", "custom-call", "stochastic-convert", "infeed", "rng"}
 )
 """Opcodes that stay in f32: they are about the bits of numbers, or belong to a library."""
-CARRIERS = frozenset({"tuple", "while", "conditional", "call"})
-"""Opcodes that pass tuples on; a tuple that stays in f32 is taken apart and cannot be passed on whole."""
 
 
 def in_half_precision(module: Module) -> Module:

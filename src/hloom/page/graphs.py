@@ -14,7 +14,8 @@ from typing import Any
 
 from hloom.analysis import ScopePath, ScopePaths, scopes
 from hloom.hlo import PrintOptions, print_node
-from hloom.ir import Apply, Constant, Graph, Module, Node, Op, Parameter, without_layout
+from hloom.ir import Apply, AttributeKind, Constant, Graph, Module, Node, Op, Parameter, without_layout
+from hloom.ops import OPS
 from hloom.page.figures import Figures
 from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, group_paths, level_name
 from hloom.page.source_links import SourceLinks
@@ -33,19 +34,11 @@ WIDE = 100
 LARGEST_APPLIED = 8
 """How many instructions a computation has that is not shown as a graph where each element is combined with it."""
 APPLYING = frozenset(
-    (
-        "all-reduce",
-        "all-reduce-start",
-        "map",
-        "reduce",
-        "reduce-scatter",
-        "reduce-window",
-        "scatter",
-        "select-and-scatter",
-        "sort",
-    )
-)
-"""Opcodes that apply a computation to elements."""
+    opcode
+    for opcode, op in OPS.items()
+    if op.flow is None and any(attribute.kind is AttributeKind.GRAPH for attribute in op.attributes.values())
+) - {"custom-call"}
+"""Opcodes that apply a computation to elements; what a library does with a custom call's computation is not known."""
 FUSION = "fusion"
 CLONED = frozenset(("broadcast", "convert", "reshape", "bitcast"))
 """Opcodes that are cloned with the constant that they read."""

@@ -11,24 +11,15 @@ from typing import Any
 
 from hloom.analysis import BY, Device, Timing, devices, layer, op_name_of, roofline, scopes, source_of
 from hloom.analysis import Table as Rows
-from hloom.ir import Module, Node
+from hloom.ir import Module, Node, Trait
+from hloom.ops import CONTROL_FLOW, with_trait
 from hloom.profile.program_match import MatchedProgram, match_program
 from hloom.profile.trace import OpEvent, ProfilerTrace, read_trace
 from hloom.profile.trace_device import checked_device
 
 PICOSECOND = 1e-12
-CONTAINERS = frozenset({"while", "conditional", "call", "async-start"})
-"""Opcodes whose time is that of the instructions inside, where these are measured."""
-COLLECTIVES = (
-    "all-gather",
-    "all-reduce",
-    "all-to-all",
-    "collective-",
-    "ragged-all-to-all",
-    "reduce-scatter",
-    "send",
-    "recv",
-)
+COLLECTIVES = with_trait(Trait.COLLECTIVE) | with_trait(Trait.POINT_TO_POINT)
+"""Opcodes whose time is spent on sending, or on waiting for what others send."""
 LONGEST_GAPS = WORST = 20
 LEAST_OF_RUN = 0.9
 """A run with less than this share of the events of the fullest one was cut off by the trace's beginning or end."""
@@ -348,7 +339,7 @@ class _Measuring:
             collectives=tuple(
                 CollectiveTime(node, times[node] * PICOSECOND / count, exposed.get(node, 0) * PICOSECOND / count)
                 for node in times
-                if node.opcode.startswith(COLLECTIVES)
+                if node.opcode in COLLECTIVES
             ),
             notes=tuple(notes),
             times=RunTimes.of(wall) if wall and self._has_run_ids() else None,
@@ -439,7 +430,7 @@ class _Measuring:
             covered, end, last = 0, events[0].start, ""
             for event in events:
                 node = nodes.get(event.op)
-                if node is not None and node.opcode.startswith(COLLECTIVES):
+                if node is not None and node.opcode in COLLECTIVES:
                     sent.append((node, (event.start, event.end)))
                 else:
                     others.append((event.start, event.end))
@@ -467,7 +458,7 @@ def _measured_containers(times: dict[Node, int]) -> set[Node]:
     """Loops, branches and calls of which an instruction inside is measured."""
     graphs = {node.graph for node in times}
     return {
-        node for node in times if node.opcode in CONTAINERS and any(graph in graphs for graph in node.called_graphs)
+        node for node in times if node.opcode in CONTROL_FLOW and any(graph in graphs for graph in node.called_graphs)
     }
 
 

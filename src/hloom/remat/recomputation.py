@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hloom.analysis import leaf_bytes
+from hloom.analysis import BROADCASTS, leaf_bytes
 from hloom.autodiff import Emitter
-from hloom.ir import Apply, Constant, Graph, Node, TensorType
-from hloom.ops import may_merge
+from hloom.ir import Apply, Constant, Graph, Node, TensorType, Trait
+from hloom.ops import may_merge, with_trait
 from hloom.passes import sort_topologically
 from hloom.remat.live_ranges import LiveRanges
 from hloom.remat.opaque_dependence import OpaqueDependence, can_wait_for
 from hloom.remat.stored_values import StoredValue, StoredValues
 
-VIEWS = frozenset(("bitcast", "broadcast", "get-tuple-element", "iota", "reshape", "transpose", "tuple"))
+VIEWS = BROADCASTS | with_trait(Trait.KEEPS_ORDER) | with_trait(Trait.TUPLE) | {"transpose"}
 """Opcodes that compute nothing: without a recomputed operand they need no copy of their own."""
 MOST_WAITS = 8
 """Among how many values one is chosen to wait for, where values are to be aligned."""

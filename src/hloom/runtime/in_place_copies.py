@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 from hloom.analysis import VIEWS, AliasInfo
 from hloom.ir import Apply, Constant, Module, Node, Parameter, TensorType
-from hloom.ops import CONTROL_PREDECESSORS, OPS, is_fused
+from hloom.ops import CONTROL_PREDECESSORS, OPS, SAME_BYTES, is_fused
 
-_PASSED_ON = VIEWS | {"add-dependency", "domain", "opt-barrier"}
+_PASSED_ON = VIEWS | SAME_BYTES
 """Opcodes whose result may have the buffer of their first operand."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, source_of
-from hloom.ir import Module, Node
-from hloom.ops import collective
+from hloom.ir import Module, Node, Trait
+from hloom.ops import collective, with_trait
 from hloom.xla_cpu import memory
 
 SHOWN = 5
 """How many instructions a message names."""
-_MOVES_NOTHING = frozenset(("partition-id", "replica-id"))
+_MOVES_NOTHING = with_trait(Trait.DEVICE_ID)
 
 
 def assert_flops(

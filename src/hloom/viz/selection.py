@@ -6,11 +6,12 @@ from collections.abc import Container, Iterator
 from typing import TypedDict, Unpack
 
 from hloom.ir import Apply, Graph, Module, Node, Parameter
+from hloom.ops import ASYNC_PARTS, INLINABLE
 from hloom.text import HloomError, resolve_name
 from hloom.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.viz.node_text import Describer, clean, identify
 
-COLLAPSED = {"fusion", "call", "async-start", "async-update", "async-done"}
+COLLAPSED = INLINABLE | ASYNC_PARTS
 """The opcodes that stand for the computation they hold, so that drawing it as well says little more."""
 
 

@@ -12,6 +12,8 @@ from hloom.ir import Apply, Constant, Graph, Node, TensorType, TupleType, Type
 IMMEDIATE_ELEMENTS = 1
 """Constants of so many elements are part of the code; larger ones are read. (XLA's GPU analysis takes 8.)"""
 SHARES_NO_READ = frozenset(("broadcast", "reshape"))
+"""Users of a fused parameter that read it apart from the others (xla/service/hlo_cost_analysis.cc,
+HloCostAnalysis::FusionParameterReadBytes)."""
 
 Users = dict[Node, list[Node]]
 
