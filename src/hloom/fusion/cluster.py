@@ -16,7 +16,8 @@ from hloom.fusion.kernel_merger import KernelMerger
 from hloom.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
 from hloom.fusion.target import FusionTarget, fusion_target
 from hloom.ir import Graph, Module
-from hloom.passes import CALLERS, register_pass, sort_topologically, until_settled
+from hloom.ops import CALLERS
+from hloom.passes import register_pass, sort_topologically, until_settled
 from hloom.rewrite import Report
 from hloom.text import HloomError
 

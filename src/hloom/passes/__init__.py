@@ -39,7 +39,6 @@ from hloom.passes.loop_simplifier import SIMPLIFY_LOOPS as SIMPLIFY_LOOPS
 from hloom.passes.loop_states import DROP_ELEMENTS as DROP_ELEMENTS
 from hloom.passes.loop_states import widen_loop as widen_loop
 from hloom.passes.loop_states import wider_attributes as wider_attributes
-from hloom.passes.outline import CALLERS as CALLERS
 from hloom.passes.outline import outline as outline
 from hloom.passes.pipeline import PASSES as PASSES
 from hloom.passes.pipeline import FurtherPasses as FurtherPasses

@@ -7,8 +7,8 @@ xla/hlo/analysis/hlo_replication_analysis.cc that knows which values all replica
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, float_range
-from hloom.ops import may_merge
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, float_range
+from hloom.ops import ASYNC_PARTS, may_merge, with_trait
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
@@ -20,15 +20,17 @@ from hloom.passes.rules.tuple import element_of_tuple
 from hloom.rewrite import Builder, Report, Rule, tensor_type
 from hloom.text import HloomError
 
-_DIFFERING = frozenset(
-    (
-        "all-gather", "all-gather-done", "all-gather-start", "all-reduce", "all-reduce-done", "all-reduce-start",
-        "all-to-all", "async-done", "async-start", "async-update", "collective-broadcast", "collective-permute",
-        "collective-permute-done", "collective-permute-start", "custom-call", "infeed", "ragged-all-to-all", "recv",
-        "recv-done", "reduce-scatter", "replica-id", "rng", "rng-get-and-update-state",
-    )
-)  # fmt: skip
-"""What may yield another value on each replica though its operands are the same."""
+_DIFFERING = (
+    with_trait(Trait.COLLECTIVE)
+    | with_trait(Trait.POINT_TO_POINT)
+    | with_trait(Trait.HOST_FEED)
+    | (with_trait(Trait.RANDOM) - {"rng-bit-generator"})
+    | ASYNC_PARTS
+    | {"custom-call", "replica-id"}
+)
+"""What may yield another value on each replica though its operands are the same.
+
+A bit generator is given its state, and replicas of one partition share its number."""
 
 
 def simplify_all_reduces(module: Module) -> Report:

@@ -17,8 +17,10 @@ from hloom.passes.rules.tuple_elements import elements_of
 REUSE = 10.0
 """What the only read of a value by an instruction that reads nothing else weighs."""
 PRODUCTS = frozenset(("convolution", "dot"))
-"""Opcodes whose results are converted in other kernels anyway."""
+"""Opcodes whose results are converted in other kernels anyway (xla/service/conditional_code_motion.cc,
+ReusesCarriedBy)."""
 _NO_REUSE = frozenset(("constant", "get-tuple-element", "parameter"))
+"""Opcodes whose values need not be kept for another read (the same function)."""
 WIDE = 16
 """An instruction of more operands counts as if it read each once, and no two alike."""
 _GET = "get-tuple-element"

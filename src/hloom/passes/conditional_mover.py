@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.ir import Apply, Graph, LeafSharding, Module, Node, TupleSharding, TupleType
-from hloom.ops import OPS, may_merge
+from hloom.ops import CALLERS, OPS, may_merge
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.conditional_benefit import ends_benefit, users_benefit
 from hloom.passes.dce import dce, erase_dead
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
 from hloom.passes.rules.conditional import branches_of, unused_operands, unused_results, with_branches
 from hloom.passes.rules.conditional_motion import (

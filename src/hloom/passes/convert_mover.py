@@ -13,9 +13,9 @@ import warnings
 import numpy as np
 
 from hloom.ir import Apply, Constant, DType, Graph, Literal, Module, Node, TensorType
+from hloom.ops import CALLERS
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
 

@@ -27,7 +27,7 @@ from hloom.ir import (
     TensorType,
     Trait,
 )
-from hloom.ops import SideEffects, fixed_form, with_trait
+from hloom.ops import OWNERS, SideEffects, fixed_form, with_trait
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
@@ -38,8 +38,6 @@ COMMUTATIVE = with_trait(Trait.COMMUTATIVE) - COMMUTATIVE_FOR_INTEGERS
 """Ops whose operands may be exchanged."""
 PAIRED = ("-start", "-update", "-done")
 """How the opcodes end that belong together, one of each."""
-CALLED_ALONE = frozenset(("async-done", "async-start", "async-update", "fusion"))
-"""What owns the graph that it calls: XLA allows no second caller."""
 
 
 def cse(module: Module) -> Report:
@@ -69,7 +67,7 @@ def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
     first: dict[int, Graph] = {}
     gone: list[Graph] = []
     for graph in module.graphs:
-        if graph is module._entry or not graph.callers or any(user.opcode in CALLED_ALONE for user in graph.callers):
+        if graph is module._entry or not graph.callers or any(user.opcode in OWNERS for user in graph.callers):
             continue
         kept = first.setdefault(numbering.class_of_graph[graph], graph)
         if kept is not graph:

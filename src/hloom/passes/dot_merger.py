@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
+from hloom.ops import CALLERS
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
 from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.dimensions import same_layout
 from hloom.passes.rules.reshape import reshape_of_reshape, reshape_to_same_shape

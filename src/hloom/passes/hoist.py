@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import OPS, may_merge
+from hloom.ops import CALLERS, OPS, may_merge
 from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
 from hloom.passes.loop_states import initial_element, widen_loop
 from hloom.passes.pipeline import register_pass, rules_pass
@@ -40,7 +40,7 @@ CHEAP = frozenset(
     )
 )  # fmt: skip
 """What is not worth a further element of the state by itself."""
-STAYING = frozenset(("conditional", "custom-call", "while"))
+STAYING = (CALLERS - {"call"}) | {"custom-call"}
 """What may cost anything, or never end, where the loop would not run at all; so may a call of a graph that has some."""
 _GET = "get-tuple-element"
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

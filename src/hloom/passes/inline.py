@@ -11,8 +11,9 @@ from typing import Any
 
 from hloom.analysis import is_plain_call
 from hloom.ir import Apply, Attributes, Graph, Missing, Module, Node, Parameter
+from hloom.ops import ASYNC_PARTS
 from hloom.passes.computation_order import callees_first, control_predecessors
-from hloom.passes.instruction_copies import ASYNCHRONOUS, separate_computations
+from hloom.passes.instruction_copies import separate_computations
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 from hloom.text import HloomError
@@ -170,7 +171,7 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     graph.replace_uses(call, result)
     graph.erase(call)
     if inner.callers:  # else its own instructions go
-        separate_computations([copies[node] for node in nodes if node.opcode in ASYNCHRONOUS])
+        separate_computations([copies[node] for node in nodes if node.opcode in ASYNC_PARTS])
     if result.type is None:
         graph.set_type(result, call_type)
     sharding = attributes.get("sharding")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hloom.ir import Module, Node
+from hloom.ir import Module, Node, Trait
+from hloom.ops import ASYNC_PARTS, with_trait
 
-ASYNCHRONOUS = ("async-start", "async-update", "async-done")
-"""The parts of an asynchronous operation, which call one computation that nothing else calls."""
-TRANSFER_STARTS = ("send", "recv")
-TRANSFER_ENDS = ("send-done", "recv-done")
+TRANSFER_STARTS = with_trait(Trait.POINT_TO_POINT) & with_trait(Trait.ASYNC_START)
+TRANSFER_ENDS = with_trait(Trait.POINT_TO_POINT) & with_trait(Trait.ASYNC_DONE)
 
 
 class ChannelNumbers:
@@ -23,7 +22,7 @@ class ChannelNumbers:
         """Give the collectives among copies that stand beside each other own channels; those that shared one do."""
         talking = [node for node in copies if node.attributes.get("channel_id") is not None]
         if _ends_elsewhere(talking):
-            talking = [node for node in talking if node.opcode not in (*TRANSFER_STARTS, *TRANSFER_ENDS)]
+            talking = [node for node in talking if not node.has_trait(Trait.POINT_TO_POINT)]
         if talking and not self._next_channel:
             used = [node.attributes.get("channel_id") for node in self._module.nodes()]
             self._next_channel = 1 + max(number for number in used if number is not None)
@@ -41,7 +40,7 @@ def separate_computations(copies: Iterable[Node]) -> None:
     What follows a start runs what the start does, which may be of another round of a loop.
     """
     for node in copies:
-        called = node.attributes.get("calls") if node.opcode in ASYNCHRONOUS else None
+        called = node.attributes.get("calls") if node.opcode in ASYNC_PARTS else None
         if called is None:
             continue
         is_start = node.opcode == "async-start"

@@ -21,7 +21,7 @@ import numpy as np
 
 from hloom.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import OPS, SideEffects
+from hloom.ops import CALLERS, OPS, SideEffects
 from hloom.passes.computation_order import control_predecessors
 from hloom.passes.cse import ValueNumbering
 from hloom.passes.dce import dce
@@ -38,8 +38,6 @@ MAX_CANDIDATES = 200
 """How many repeated substrings of a round are checked for isomorphic dataflow; bounds the time of a round."""
 MAX_CONSTANT_ELEMENTS = 16
 """How many elements a constant may have to be copied into every outlined computation."""
-CALLERS = frozenset(("call", "conditional", "while"))
-"""Callers of the graphs in which sequences may be outlined: fusions and reducers stay as they are."""
 _GET = "get-tuple-element"
 
 

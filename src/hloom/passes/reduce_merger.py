@@ -15,9 +15,8 @@ from typing import Any
 
 from hloom.analysis import Device, as_device
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
-from hloom.ops import OPS, may_merge
+from hloom.ops import CALLERS, OPS, may_merge
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Builder, Report, tensor_type
 

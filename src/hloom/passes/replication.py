@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.ir import Apply, Constant, Graph, Node
-from hloom.ops import may_merge
+from hloom.ir import Apply, Constant, Graph, Node, Trait
+from hloom.ops import may_merge, with_trait
 from hloom.passes.loop_states import initial_element
 from hloom.passes.rules.participants import values_on_devices
 from hloom.passes.rules.tuple_elements import elements_of
@@ -17,7 +17,7 @@ from hloom.passes.rules.tuple_elements import elements_of
 MOST_ROUNDS = 8
 """How often the elements of a state are looked at, each time without those that turned out to differ."""
 _GET = "get-tuple-element"
-_OWN = frozenset(("custom-call", "partition-id", "replica-id", "tuple"))
+_OWN = with_trait(Trait.DEVICE_ID) | with_trait(Trait.TUPLE) | {"custom-call"}
 """What may yield something else on each device, or is not an array."""
 
 
@@ -86,4 +86,4 @@ def _is_plain(node: Node) -> bool:
     """Whether a value is computed of its operands alone, by an op that calls nothing."""
     if not isinstance(node, Apply) or node.opcode in _OWN or node.called_graphs:
         return False
-    return node.opcode != _GET and may_merge(node)
+    return may_merge(node)

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, default_layout
-from hloom.ops import OPS, fixed_form
+from hloom.analysis import BROADCASTS
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, Trait, default_layout
+from hloom.ops import CALLERS, OPS, fixed_form, with_trait
 from hloom.passes.dce import erase_dead
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.dimensions import Dimensions, broadcast_dims, dims_after_reshape, inverse, is_row_major
@@ -26,10 +26,10 @@ _POINTWISE = frozenset(POINTWISE)
 MOST_CANDIDATES = 3
 """How many shapes are tried for a region."""
 _NO_MOVES = frozenset(("control-predecessors", "sharding"))
-_FREE_SOURCES = frozenset(("constant", "iota", "rng"))
+_FREE_SOURCES = with_trait(Trait.GENERATES) | {"constant", "rng"}
 """What can as well be made in another shape: reshapes of it are not worth to sink."""
 
-_MADE_ANEW = frozenset(("broadcast", "constant", "iota", "reshape", "transpose"))
+_MADE_ANEW = BROADCASTS | {"constant", "reshape", "transpose"}
 """Of what another is made in the form of a region."""
 
 

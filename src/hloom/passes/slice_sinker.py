@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from hloom.ir import Apply, Graph, Module, Node, TensorType
+from hloom.ops import CALLERS
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
-from hloom.passes.outline import CALLERS
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.dimensions import is_row_major

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.ir import TOKEN, Apply, Attributes, Graph, Node, Parameter, TensorType, Trait, TupleType, Type, dtype
 from hloom.ir import difference as difference_of
-from hloom.ops import OPS, may_merge, with_trait
+from hloom.ops import CALLERS, OPS, may_merge, with_trait
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.loop_state import element, is_small_constant, live_nodes, tuple_of
@@ -29,8 +29,6 @@ _CHEAP = frozenset(
         "reshape", "slice", "tuple",
     )
 )  # fmt: skip
-_CHOOSING = frozenset(("call", "conditional", "while"))
-"""What runs a graph as a program; others run it for each element."""
 
 
 def branches_of(node: Apply) -> tuple[Graph, ...]:
@@ -173,9 +171,9 @@ def select_of_branches(build: Builder, node: Apply) -> Node | None:
         return build.decline("the choice is not a predicate, or control dependencies name it")
     if not all(_is_plain(inner) for branch in branches for inner in branch.nodes) or node.type is None:
         return build.decline("a branch has an effect")
-    is_embedded = any(caller.opcode not in _CHOOSING for caller in node.graph.callers)
+    is_embedded = any(caller.opcode not in CALLERS for caller in node.graph.callers)
     if not is_embedded:
-        if any(inner.opcode in _CHOOSING or not _is_cheap(inner) for branch in branches for inner in branch.nodes):
+        if any(inner.opcode in CALLERS or not _is_cheap(inner) for branch in branches for inner in branch.nodes):
             return build.decline("a branch is expensive")
         if any(isinstance(branch.output, Parameter) and isinstance(node.type, TensorType) for branch in branches):
             return build.decline("a branch computes nothing")

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from hloom import evaluate as numbers
-from hloom.analysis import Cost, Instruction, cost_rule
+from hloom.analysis import BROADCASTS, Cost, Instruction, cost_rule
 from hloom.evaluate import EXPONENT_BITS, TABLE, GraphRunner, Value
 from hloom.ir import (
     Apply,
@@ -25,13 +25,14 @@ from hloom.ir import (
     Literal,
     Node,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeProblem,
     Window,
     WindowDimension,
 )
-from hloom.ops import OPS
+from hloom.ops import CALLERS, OPS, OWNERS, SAME_BYTES, with_trait
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.rewrite import (
     Builder,
@@ -62,32 +63,31 @@ MAX_INTERMEDIATE_ELEMENTS = 1 << 23
 MAX_LOOP_ELEMENTS = 1 << 16
 """The same where loops run: each round costs more than its elements."""
 
-LEFT_IN_PLACE = frozenset(
-    ("add-dependency", "bitcast", "broadcast", "copy", "domain", "get-tuple-element", "iota", "tuple")
-)
-"""What is left as it is: it costs nothing, or spreads few numbers over many places."""
-NOT_FOLDED = LEFT_IN_PLACE | {
-    "after-all", "async-done", "async-start", "async-update", "copy-done", "copy-start", "custom-call", "fusion",
-    "opt-barrier", "rng", "rng-bit-generator", "rng-get-and-update-state", "get-dimension-size", "set-dimension-size",
-    "partition-id", "replica-id", "stochastic-convert",
-}  # fmt: skip
-NOT_THE_SAME = frozenset(("custom-call", "partition-id", "replica-id", "stochastic-convert"))
+NOT_THE_SAME = with_trait(Trait.DEVICE_ID) | {"custom-call", "stochastic-convert"}
 """What yields other values on other devices or backends, though without effects: not folded in called graphs either."""
+NOT_FOLDED = (
+    NOT_THE_SAME
+    | OWNERS
+    | SAME_BYTES
+    | BROADCASTS
+    | with_trait(Trait.TUPLE)
+    | with_trait(Trait.RANDOM)
+    | {"after-all", "copy", "copy-done", "copy-start", "get-dimension-size", "set-dimension-size"}
+)
+"""What is left as it is: it costs nothing, spreads few numbers over many places, or yields what only a run knows."""
 FOLDED = tuple(opcode for opcode, row in TABLE.items() if row.function and opcode in OPS and opcode not in NOT_FOLDED)
 POINTWISE = tuple(opcode for opcode in FOLDED if TABLE[opcode].is_pointwise and OPS[opcode].arity[0] > 0)
-CALLING_OPS = frozenset(("call", "conditional", "while"))
-HEAVY_OPS = frozenset(
-    ("cholesky", "convolution", "dot", "fft", "reduce-window", "select-and-scatter", "triangular-solve")
-)
+HEAVY_OPS = with_trait(Trait.CONTRACTS) | {
+    "cholesky",
+    "fft",
+    "reduce-window",
+    "select-and-scatter",
+    "triangular-solve",
+}
 """What takes many more operations than it has elements."""
 FILLING = frozenset(("dynamic-update-slice", "pad", "reduce-window", "select-and-scatter"))
 """What makes many different numbers of a few: a short text becomes a long one."""
-DATA_MOVEMENT = frozenset(
-    (
-        "bitcast", "bitcast-convert", "broadcast", "concatenate", "copy", "dynamic-slice", "dynamic-update-slice",
-        "gather", "get-tuple-element", "pad", "reshape", "reverse", "select", "slice", "transpose", "tuple",
-    )
-)  # fmt: skip
+DATA_MOVEMENT = with_trait(Trait.MOVES_DATA) | with_trait(Trait.TUPLE) | {"bitcast-convert", "select"}
 """What computes no number: floats stay what they are, to the last bit, on every backend."""
 _MAX_DEPTH = 8
 """How many broadcasts and tuples above a constant are looked through: the search is repeated at each node."""
@@ -329,7 +329,7 @@ def _takes_element(user: Node, node: Node) -> bool:
 
 def _computed(node: Apply) -> Iterator[Node]:
     """What computes a node's value: itself, or what the graphs that it calls hold, and those that they call."""
-    if node.opcode not in CALLING_OPS and node.opcode != "fusion":
+    if node.opcode not in CALLERS and node.opcode != "fusion":
         yield node
     pending, seen = list(node.called_graphs), set[Graph]()
     while pending:
@@ -338,7 +338,7 @@ def _computed(node: Apply) -> Iterator[Node]:
             continue
         seen.add(graph)
         for inner in graph.nodes:
-            if isinstance(inner, Apply) and inner.opcode not in CALLING_OPS and inner.opcode != "fusion":
+            if isinstance(inner, Apply) and inner.opcode not in CALLERS and inner.opcode != "fusion":
                 yield inner
             pending += inner.called_graphs
 
@@ -447,7 +447,7 @@ def _value(node: Node) -> Value | None:
 
 
 def _evaluated(build: Builder, node: Apply, operands: list[Value]) -> Value | None:
-    limit = MAX_LOOP_ELEMENTS if node.opcode in CALLING_OPS else MAX_INTERMEDIATE_ELEMENTS
+    limit = MAX_LOOP_ELEMENTS if node.opcode in CALLERS else MAX_INTERMEDIATE_ELEMENTS
     try:
         return numbers.evaluate_node(node, operands, limit=limit)
     except HloomError as problem:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.evaluate import TABLE, GraphRunner
-from hloom.ir import Apply, Constant, ExplicitGroups, Module, Node, TensorType
+from hloom.ir import Apply, Constant, ExplicitGroups, Module, Node, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.rewrite import array_value
 from hloom.text import HloomError
 
@@ -21,7 +22,7 @@ MOST_NODES = 64
 """Of how many instructions a number of a device may be computed."""
 MOST_ELEMENTS = 1 << 22
 """How many elements they may have together, on all devices."""
-_RESHAPES = ("bitcast", "copy", "reshape")
+_RESHAPES = with_trait(Trait.KEEPS_ORDER) | {"copy"}
 
 
 def device_counts(module: Module, collective: Node) -> tuple[int, int]:

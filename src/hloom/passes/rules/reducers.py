@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType, integer_range
-from hloom.ops import REDUCERS
+from hloom.ir import Apply, DType, DTypeKind, Graph, Node, Parameter, TensorType, Trait, integer_range
+from hloom.ops import REDUCERS, with_trait
 from hloom.rewrite import Builder, splat_of
 
-_ORDERED = frozenset({"maximum", "minimum"})
-_BITWISE = frozenset({"and", "or"})
-_IDEMPOTENT = _ORDERED | _BITWISE
+_IDEMPOTENT = frozenset(REDUCERS) & with_trait(Trait.IDEMPOTENT)
 """Combining a value with itself gives the value."""
 
 
