@@ -18,7 +18,6 @@ from hloom.evaluate.bitcast import scalar_bitcast
 from hloom.evaluate.inputs import Inputs, arguments_of, assemble, fits, leaves_of
 from hloom.evaluate.limits import MOST_BYTES, MOST_STEPS, EvaluationLimits, LimitReached
 from hloom.evaluate.scalar_graphs import (
-    CALLS,
     SCALAR_IDENTITIES,
     common_shape,
     elements,
@@ -42,6 +41,7 @@ from hloom.ir import (
     Type,
     as_module,
 )
+from hloom.ops import INLINABLE
 from hloom.text import HloomError, Unsupported
 
 DEEPEST = 100
@@ -223,7 +223,7 @@ class GraphRunner:
             return operands[0]
         if node.opcode == "bitcast":
             return scalar_bitcast(node, np.asarray(operands[0]))
-        if node.opcode in CALLS:
+        if node.opcode in INLINABLE:
             return self._run(next(iter(node.called_graphs)), operands, is_mapped=True)
         self._limits.execute_mapped(node, operands)
         value = self._compute(node, operands)

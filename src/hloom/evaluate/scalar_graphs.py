@@ -8,12 +8,11 @@ import numpy as np
 
 from hloom.evaluate.table import TABLE, Value
 from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType, Type
+from hloom.ops import INLINABLE
 from hloom.text import Unsupported
 
 SCALAR_IDENTITIES = frozenset(("broadcast", "reshape", "transpose"))
 """Opcodes that give back their operand where that and the result are scalars of one type."""
-CALLS = frozenset(("call", "fusion"))
-"""Opcodes that may be run on whole arrays where the graph that they call may."""
 
 
 def common_shape(arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
@@ -52,7 +51,7 @@ def _allows(node: Node) -> bool:
     if node.opcode in SCALAR_IDENTITIES:
         return node.inputs[0].type is not None and _is_scalar_of(node.type, node.inputs[0].type)
     row = TABLE.get(node.opcode)
-    return node.opcode in CALLS or (row is not None and row.is_pointwise)
+    return node.opcode in INLINABLE or (row is not None and row.is_pointwise)
 
 
 def _is_scalar_of(type_: Type | None, other: Type) -> bool:

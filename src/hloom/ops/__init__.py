@@ -31,6 +31,7 @@ from hloom.ops.fused_computations import FUSIBLE as FUSIBLE
 from hloom.ops.fused_computations import SIMPLE_IN_FUSIONS as SIMPLE_IN_FUSIONS
 from hloom.ops.fused_computations import fixed_form as fixed_form
 from hloom.ops.fused_computations import is_fused as is_fused
+from hloom.ops.leaf_axes import separate_axes as separate_axes
 from hloom.ops.reducers import REDUCERS as REDUCERS
 from hloom.ops.reducers import reducer_of as reducer_of
 from hloom.ops.rows import COMMON as COMMON

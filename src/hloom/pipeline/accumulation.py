@@ -7,11 +7,13 @@ weights = update(weights, grads)
 from __future__ import annotations
 
 from hloom.analysis import ScalarEvolution, called_computations, derive_trip_count
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, Trait
 from hloom.microbatch import MicrobatchLoop
+from hloom.ops import with_trait
 from hloom.text import HloomError
 
-HEAVY = frozenset(("convolution", "custom-call", "dot"))
+HEAVY = with_trait(Trait.CONTRACTS) | {"custom-call"}
+"""Opcodes, besides loops and branches, of which a layer has at least one."""
 LEAST_SHARE = 0.5
 """What part of a program's expensive instructions a loop has at least that is its loop over microbatches."""
 GET = "get-tuple-element"

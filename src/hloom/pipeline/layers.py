@@ -17,6 +17,7 @@ from itertools import accumulate
 from hloom.analysis import called_computations
 from hloom.ir import Module, Node, Parameter, TensorType
 from hloom.microbatch import Batch
+from hloom.pipeline.accumulation import HEAVY
 from hloom.pipeline.loop_cut import CutLoops, LoopRange, cut_loops
 from hloom.pipeline.step import (
     GET,
@@ -31,8 +32,6 @@ from hloom.pipeline.step import (
 )
 from hloom.text import HloomError
 
-HEAVY = frozenset(("convolution", "custom-call", "dot"))
-"""Opcodes, besides loops and branches, of which a layer has at least one."""
 SHARED_READERS, SHARED_SPAN = 3, 6
 """A value that is read after so many different expensive instructions, so many of them apart, is sent to all layers."""
 UNARY = frozenset(("convert", "negate"))

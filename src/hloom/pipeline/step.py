@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis import ELEMENTWISE, called_computations
-from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType, verify
+from hloom.analysis import BROADCASTS, ELEMENTWISE, called_computations
+from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType, Trait, verify
 from hloom.microbatch import Batch, check_likeliest_batch, microbatch_loop
-from hloom.ops import OPS, effect_of, may_merge
+from hloom.ops import OPS, effect_of, may_merge, with_trait
 from hloom.pipeline.accumulation import accumulation_loop
 from hloom.text import HloomError
 
 GET = "get-tuple-element"
-MOVING = frozenset(
-    ("broadcast", "concatenate", "copy", "dynamic-slice", "iota", "pad", "reshape", "reverse", "slice", "transpose")
-)
-"""Opcodes that move elements: with elementwise ones they cost next to nothing."""
+MOVING = BROADCASTS | (with_trait(Trait.MOVES_DATA) - {"dynamic-reshape", "dynamic-update-slice", "gather"})
+"""Opcodes that move elements: with elementwise ones they cost next to nothing, unlike updates and what looks up."""
 NEEDED = frozenset(("computation", "operand", "type"))
 """What must be known of a program that is cut."""
 LEAST_SHARE = 0.5

@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, node_axes
+from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, Trait, node_axes
+from hloom.ops import with_trait
 from hloom.planner.dataflow import Dataflow
 
 ClassDims = tuple[int | None, ...]
 """Per dimension the class that it belongs to; None where it cannot be split."""
 
-LEADERS = frozenset({"dot", "convolution", "gather", "scatter", "ragged-dot", "scaled-dot"})
+LEADERS = with_trait(Trait.CONTRACTS) | {"gather", "scatter"}
 """What leads a cluster of its own."""
 APART = frozenset({"gather", "scatter"})
 """What nothing follows: the spec that suits it best is seldom the one that suits its users."""

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from hloom.analysis import matrix_precision
-from hloom.ir import AxisMap, Node, TensorType
+from hloom.ir import AxisMap, Node, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.partitioner import (
     DimAxes,
     ShardedArray,
@@ -30,7 +31,8 @@ from hloom.planner.strategies import is_contraction
 from hloom.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
 from hloom.sharding import Axes, Spec
 
-CONTRACTIONS = frozenset({"dot", "convolution"})
+CONTRACTIONS = with_trait(Trait.CONTRACTS) - {"ragged-dot", "scaled-dot"}
+"""Products whose operands may have any specs; groups and scales are resharded first."""
 ANY_OPERAND_SPECS = CONTRACTIONS | {"reduce", "gather"}
 """Ops that the partitioner handles with operands in any specs, instead of resharding these first."""
 

@@ -19,14 +19,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.ir import Node, Parameter, TensorType
+from hloom.ir import Node, Parameter, TensorType, Trait
+from hloom.ops import CALLERS, with_trait
 from hloom.planner.cost_model import dims_of, itemsize_of
 from hloom.planner.entry_results import aliases
 from hloom.planner.problem import Problem
 from hloom.planner.solvers.factor_graph import FactorGraph, full_graph
 from hloom.planner.solvers.message_passing import MessagePassing
 
-ANCHORS = ("dot", "convolution", "while", "conditional")
+ANCHORS = with_trait(Trait.CONTRACTS) | (CALLERS - {"call"})
 """What is computed once, and is never made part of several fusions."""
 MOST_MOMENTS = 64
 """After so many contractions it is seen what is held."""

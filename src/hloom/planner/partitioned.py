@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_size, matrix_precision
-from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, TupleType
+from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, Trait, TupleType
 from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import Work, hops
 from hloom.sharding import Axes, Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-CONTRACTIONS = frozenset({"dot", "convolution"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedPr
     costs = list(cost(module).per_node)
     work: Work = defaultdict(float)
     for product in costs:
-        if product.node.opcode in CONTRACTIONS:
+        if product.node.has_trait(Trait.CONTRACTS):
             work[matrix_precision(product.node)] += product.total.flops
     return PartitionedProgram(module, tuple(collectives(costs, devices)), dict(work), memory)
 

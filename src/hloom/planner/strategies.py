@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hloom.ir import FactorKind, Node
-from hloom.planner.clusters import LEADERS, Cluster, Clusters
+from hloom.ir import FactorKind, Node, Trait
+from hloom.planner.clusters import Cluster, Clusters
 from hloom.sharding import Axes, Mesh
 
 UNEVEN_SHARE = 16
@@ -103,7 +103,7 @@ def fits(clusters: Clusters, number: int, count: int) -> bool:
 
 def is_contraction(node: Node) -> bool:
     """Whether a node's work is counted in FLOPs."""
-    return node.opcode in LEADERS and node.opcode not in ("gather", "scatter")
+    return node.has_trait(Trait.CONTRACTS)
 
 
 def _assignments(

@@ -29,7 +29,7 @@ from hloom.ir import (
     infer_axes,
     infer_type,
 )
-from hloom.ops import may_merge
+from hloom.ops import may_merge, separate_axes
 from hloom.propagation.sharding_rule import (
     Dims,
     ShardingRule,
@@ -292,7 +292,7 @@ def _make_rule(
         return unknown_rule(operands, results, "an operand's type is not known")
     if node.opcode in ("collective-permute", "collective-broadcast") and operands == results:
         return _pairwise(operands)
-    if node.function.axes is None or node.opcode in _SEPARATE:
+    if node.function.axes in (None, separate_axes):
         return unknown_rule(operands, results, f"{node.opcode} has no rule")
     try:
         axis_map = infer_axes(node.function, known, node.attributes, result)
@@ -318,26 +318,3 @@ def _custom_call_rule(node: Apply, operands: Sequence[Dims], results: Sequence[D
     if inner is not None and operands:
         return batch_rule(operands, results, inner, f"of {target} only the batch dimensions are known")
     return unknown_rule(operands, results, f"nobody knows what {target or 'the target'} computes")
-
-
-_SEPARATE = frozenset(
-    (
-        "all-gather-done",
-        "all-gather-start",
-        "async-start",
-        "call",
-        "collective-broadcast",
-        "collective-permute",
-        "collective-permute-start",
-        "conditional",
-        "fusion",
-        "infeed",
-        "outfeed",
-        "ragged-all-to-all",
-        "recv",
-        "recv-done",
-        "send",
-        "send-done",
-    )
-)
-"""Opcodes whose axis map leaves operands and results apart."""

@@ -19,20 +19,20 @@ from typing import NamedTuple
 import numpy as np
 
 from hloom.evaluate import TABLE
-from hloom.ir import Apply, ConvolutionDimensions, FactorKind, Node, PaddingDimension, SliceDimension, TensorType
+from hloom.ir import Apply, ConvolutionDimensions, FactorKind, Node, PaddingDimension, SliceDimension, TensorType, Trait
+from hloom.ops import CALLERS, with_trait
 from hloom.propagation import DataflowGraph, Equation
 from hloom.quantization import common_factors
 
-PASSING = frozenset(
-    (
-        *("broadcast", "call", "conditional", "copy", "dot", "dynamic-slice", "dynamic-update-slice", "gather"),
-        *("get-tuple-element", "opt-barrier", "reduce", "reduce-window", "reverse", "tuple", "transpose", "while"),
-    )
+PASSING = (
+    CALLERS
+    | with_trait(Trait.TUPLE)
+    | (with_trait(Trait.MOVES_DATA) - {"bitcast", "concatenate", "dynamic-reshape", "pad", "reshape", "slice"})
+    | {"dot", "opt-barrier", "reduce", "reduce-window"}
 )
 """The opcodes beside pointwise ones whose axis maps say where labels go."""
 CUTTABLE = frozenset(("dot", "convolution", "multiply"))
 """The opcodes whose operands may be read at the kept positions only."""
-_CALLING = frozenset(("call", "conditional", "while"))
 MOST_POSITIONS = 1 << 24
 """How many positions a dimension may have."""
 MOST_STEPS = 200_000

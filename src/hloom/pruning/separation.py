@@ -9,13 +9,15 @@ Without this, layers that share the zeros of a relu would have to lose the same 
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Module, Node
+from hloom.ir import Apply, Constant, Module, Node, Trait
+from hloom.ops import with_trait
 from hloom.propagation import DataflowGraph
 from hloom.pruning.dimension_dependency import is_pointwise
 
 MOST_GROWTH = 4
 """How many times as many nodes there may be after it: beyond that, values stay shared."""
-_COPIED = frozenset(("broadcast", "copy", "dynamic-slice", "gather", "pad", "reshape", "reverse", "slice", "transpose"))
+_COPIED = with_trait(Trait.MOVES_DATA) - {"concatenate", "dynamic-reshape", "dynamic-update-slice"}
+"""Opcodes that are cheap to apply once more: joining and updating write what other uses share."""
 
 
 def separate_uses(module: Module) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
+from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, Trait, as_module, verify
+from hloom.ops import CALLERS, with_trait
 from hloom.passes import canonicalize_in_place, cse
 from hloom.propagation import DataflowGraph
 from hloom.pruning.axis_class import AXES, axis_class
@@ -39,12 +40,9 @@ DEFAULT_AXES = ("channels", "heads", "experts")
 """The axes that are pruned where nothing else is said."""
 MOST_CUTS = 8
 """How many values may be kept whole for one axis."""
-_MULTIPLYING = frozenset(("dot", "convolution", "gather", "multiply"))
-_MOVING = frozenset(
-    (
-        *("broadcast", "call", "conditional", "convert", "copy", "dynamic-slice", "get-tuple-element", "opt-barrier"),
-        *("reshape", "slice", "transpose", "tuple", "while"),
-    )
+_MULTIPLYING = with_trait(Trait.CONTRACTS) | {"gather", "multiply"}
+_MOVING = (
+    CALLERS | with_trait(Trait.TUPLE) | with_trait(Trait.REINDEXES) | {"convert", "dynamic-slice", "opt-barrier"}
 )
 """What a weight goes through on its way to what multiplies by it."""
 

@@ -15,15 +15,17 @@ import numpy as np
 
 from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.evaluate import Value, evaluate
-from hloom.ir import Graph, Module, Node, TensorType
+from hloom.ir import Graph, Module, Node, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.passes import canonicalize
 from hloom.quantization.noise import Noise
 from hloom.quantization.parameter_names import ParameterNames
 from hloom.quantization.quantization import Quantization
+from hloom.quantization.recipe import OPCODES
 from hloom.runtime import input_domains, random_inputs, run
 from hloom.text import HloomError
 
-PRODUCTS = ("dot", "convolution")
+PRODUCTS = frozenset(OPCODES) & with_trait(Trait.CONTRACTS)
 MOST_BYTES = 2 << 30
 """How many bytes of products may be held to compare them."""
 

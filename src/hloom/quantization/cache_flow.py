@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hloom.analysis import call_sites, is_branch, is_loop
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
-from hloom.ops import OPS
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType
+from hloom.ops import OPS, with_trait
 from hloom.passes import dce
 
 Known = TypeVar("Known")
@@ -304,7 +304,8 @@ def is_same_along(node: Node, dim: int, depth: int = _MOST_DEPTH) -> bool:
     return False
 
 
-_ELEMENTWISE = frozenset({"and", "or", "not", "xor", "compare", "convert", "add", "subtract", "select", "copy"})
+_ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
+"""Ops whose result repeats along a dimension where all operands do."""
 
 
 def _keeps_updates(graph: Graph) -> bool:

@@ -16,11 +16,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType
+from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.propagation import DataflowGraph
 
 _KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED))
-_PRODUCTS = ("dot", "convolution")
+_PRODUCTS = with_trait(Trait.CONTRACTS)
 
 
 class ProductRead(NamedTuple):

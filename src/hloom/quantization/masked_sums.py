@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.ir import DTYPES, Apply, Constant, Literal, Module, Node, Parameter, TensorType
+from hloom.ir import DTYPES, Apply, Constant, Literal, Module, Node, Parameter, TensorType, Trait
+from hloom.ops import with_trait
 from hloom.passes import dce
 from hloom.quantization.insertion_point import InsertionPoint, array_type
 
@@ -23,8 +24,9 @@ PRED = DTYPES["pred"]
 _HELD = frozenset({"get-tuple-element", "select", "dynamic-update-slice", "scatter", "concatenate"})
 _MOST_DEPTH = 12
 """How deep predicates are compared."""
-_PURE = frozenset({"compare", "broadcast", "reshape", "iota", "convert", "transpose", "copy", "and", "or", "not"})
-_MOVES = frozenset({"transpose", "reshape", "copy", "convert", "dynamic-slice", "slice", "bitcast"})
+_PURE = with_trait(Trait.ELEMENTWISE) | with_trait(Trait.MOVES_DATA) | with_trait(Trait.GENERATES)
+"""Ops that yield the same for the same operands."""
+_MOVES = (with_trait(Trait.REINDEXES) - {"broadcast"}) | {"convert", "dynamic-slice"}
 
 
 @dataclass(frozen=True, slots=True)

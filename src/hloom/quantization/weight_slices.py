@@ -9,13 +9,14 @@ from math import prod
 import numpy as np
 
 from hloom.analysis import call_sites, is_loop
-from hloom.ir import Apply, Constant, Literal, Node, Parameter
+from hloom.ir import Apply, Constant, Literal, Node, Parameter, Trait
+from hloom.ops import with_trait
 from hloom.quantization.insertion_point import array_type
 from hloom.quantization.weights import WeightUse
 
 MOVES = ("reshape", "transpose", "copy", "convert", "slice", "dynamic-slice")
 _GET = "get-tuple-element"
-_ARITHMETIC = frozenset(["add", "subtract", "multiply", "minimum", "maximum", "clamp", "compare", "select", "convert"])
+_ARITHMETIC = with_trait(Trait.ELEMENTWISE)
 _MOST_DEPTH = 8
 """How deep expressions of starts are compared: further down only instructions that are the same are alike."""
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hloom.analysis import Position, forwarded_from, phis
-from hloom.ir import TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type
+from hloom.ops import with_trait
 from hloom.rewrite import splat_of
 
 MARGIN = 1 / 16
@@ -73,14 +74,14 @@ RESTRICTED: dict[str, tuple[tuple[int, InputDomain], ...]] = {
     "sqrt": ((0, POSITIVE),),
 }
 """By opcode, which operands are restricted, and to what."""
-MOVING = frozenset(
-    (
-        "all-gather", "all-to-all", "broadcast", "collective-permute", "concatenate", "convert", "copy",
-        "dynamic-slice", "dynamic-update-slice", "gather", "pad", "reduce-precision", "reshape", "reverse", "slice",
-        "transpose",
-    )
-)  # fmt: skip
-"""What passes elements of its operands on: of the first, or of those in MOVED."""
+MOVING = (with_trait(Trait.MOVES_DATA) - {"bitcast"}) | {
+    "all-gather",
+    "all-to-all",
+    "collective-permute",
+    "convert",
+    "reduce-precision",
+}
+"""What passes elements of its operands on: of the first, or of those in MOVED. A bitcast may give them another type."""
 MOVED = {"concatenate": None, "dynamic-update-slice": 2, "pad": 2}
 """How many operands are moved where it is not one; None for all."""
 

@@ -31,11 +31,12 @@ from hloom.ir import (
     Module,
     Node,
     TensorType,
+    Trait,
     TupleType,
     Type,
     without_layout,
 )
-from hloom.ops import OPS
+from hloom.ops import OPS, with_trait
 from hloom.runtime.bitcast_expander import expand_bitcast
 from hloom.runtime.constant_division import shield_constant_divisions
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type
@@ -182,7 +183,7 @@ def _rewrite(node: Node, bitcast_sources: dict[Node, Type | None]) -> None:
         return
     if "replica_groups" in node.attributes:
         _list_groups(node)
-    if node.opcode in SPLIT and len(node.inputs) > 1:
+    if node.opcode in _GLOBAL_IDS and len(node.inputs) > 1:
         _split_collective(node)
         return
     rewrite = REWRITES.get(node.opcode)
@@ -308,10 +309,7 @@ REWRITES: dict[str, Callable[[Node], None]] = {
     "dynamic-update-slice": split_index_vector,
     **dict.fromkeys(FORMULAS, expand_float),
 }
-SPLIT = frozenset(("all-gather", "all-reduce", "reduce-scatter"))
-_STARTS = frozenset(
-    ("async-start", "async-update", "all-gather-start", "all-reduce-start", "collective-permute-start", "copy-start")
-)
+_STARTS = (with_trait(Trait.ASYNC_START) | with_trait(Trait.ASYNC_UPDATE)) - with_trait(Trait.POINT_TO_POINT)
 
 
 def _drop_token_parameters(entry: Graph) -> None:
@@ -344,7 +342,9 @@ def _trim_header(module: Module, is_optimised: bool) -> None:
                 graph.set_attributes(node, node.attributes.changed(frontend_attributes=None))
 
 
-_GLOBAL_IDS = frozenset(("all-gather", "all-reduce", "reduce-scatter"))
+_GLOBAL_IDS = frozenset(
+    opcode for opcode, op in OPS.items() if "use_global_device_ids" in op.attributes
+) - with_trait(Trait.ASYNC_START)
 """Collectives whose groups hold replicas, not partitions, unless use_global_device_ids is set."""
 
 _OF_PARTITIONS = ("channel_id", "use_global_device_ids", "sharding")

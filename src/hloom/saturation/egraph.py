@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from hloom.ir import Apply, Graph, Node
-from hloom.ops import SideEffects
+from hloom.ir import Apply, Graph, Node, Trait
+from hloom.ops import CALLERS, SideEffects, with_trait
 from hloom.passes import ValueNumbering, merge_key
 
-OPAQUE = ("while", "conditional", "call", "fusion", "custom-call", "tuple", "get-tuple-element")
+OPAQUE = CALLERS | with_trait(Trait.TUPLE) | {"custom-call", "fusion"}
 """Opcodes at which no rule is tried: the computations that they run are saturated by themselves."""
 
 

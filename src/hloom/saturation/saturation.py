@@ -32,7 +32,7 @@ from hloom.passes import (
     sort_topologically,
 )
 from hloom.rewrite import Family, Report, Rule, RuleIndex
-from hloom.saturation.egraph import EGraph
+from hloom.saturation.egraph import OPAQUE, EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
 from hloom.text import HloomError
@@ -51,8 +51,6 @@ TIE = 1e-3
 """What the time of the whole program counts for beside FLOPs or bytes."""
 SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
-NOT_HERE = frozenset(("while", "conditional", "call", "fusion", "tuple", "get-tuple-element", "custom-call"))
-"""Opcodes at which no rule is tried."""
 
 
 @dataclass(slots=True)
@@ -312,7 +310,7 @@ class _Costs:
 
     def seconds(self, node: Node) -> float:
         """The time of a node by the device's roofline."""
-        if not isinstance(node, Apply) or node.opcode in NOT_HERE:
+        if not isinstance(node, Apply) or node.opcode in OPAQUE:
             return 0.0
         return max(self._compute.seconds(node)[0], self.analysis.own(node).bytes_accessed / self.on.memory_bandwidth)
 
@@ -322,7 +320,7 @@ class _Costs:
             return 0.0
         if not isinstance(self.measure, str):
             return self.measure(node)
-        if node.opcode in NOT_HERE:
+        if node.opcode in OPAQUE:
             return 0.0
         cost = self.analysis.own(node)
         if self.measure == "seconds":
@@ -330,12 +328,12 @@ class _Costs:
         return cost.bytes_accessed if self.measure == "bytes" else cost.flops + cost.transcendentals
 
     def __call__(self, node: Node) -> float:
-        decides = self.measure in ("bytes", "flops") and isinstance(node, Apply) and node.opcode not in NOT_HERE
+        decides = self.measure in ("bytes", "flops") and isinstance(node, Apply) and node.opcode not in OPAQUE
         return self.amount(node) + (TIE * self.seconds(node) / self._whole if decides else 0.0)
 
 
 def _default_rules() -> list[Rule]:
-    return [rule for family in (*STRICT, *INEXACT, *EXPLORATION) for rule in family if not NOT_HERE & set(rule.roots)]
+    return [rule for family in (*STRICT, *INEXACT, *EXPLORATION) for rule in family if not OPAQUE & set(rule.roots)]
 
 
 def _flat(rules: Iterable[Rule | Family]) -> Sequence[Rule]:

@@ -15,7 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hloom.analysis import ELEMENTWISE, call_sites, leaf_bytes
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, Type, without_layout
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, without_layout
+from hloom.ops import SAME_BYTES, with_trait
 from hloom.xla_cpu.bfs_scheduler import kernel_operands
 from hloom.xla_cpu.dependency_order import (
     EARLIER,
@@ -25,7 +26,7 @@ from hloom.xla_cpu.dependency_order import (
     is_entry_parameter,
 )
 
-FORWARDING = frozenset({"add-dependency", "bitcast", "domain", "get-tuple-element", "opt-barrier", "tuple"})
+FORWARDING = SAME_BYTES | with_trait(Trait.TUPLE)
 """Opcodes whose results are their operands, or elements of them."""
 
 

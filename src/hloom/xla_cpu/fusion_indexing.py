@@ -17,7 +17,8 @@ MAX_CODE_DUPLICATION = 15
 MAX_REDUCTIONS = 5
 """A kernel of more reductions fuses no further one (`kMaxReductionsInFusion`)."""
 BRANCHING = frozenset({"concatenate", "dot", "dynamic-update-slice", "pad", "reduce", "reduce-window"})
-"""Opcodes whose code branches or loops, so that what it computes is not found again by a second reader."""
+"""Opcodes whose code branches or loops, so that what it computes is not found again by a second reader
+(xla/service/elemental_ir_emitter.cc, ElementalIrEmitter::OpInvalidatesCache)."""
 
 
 class FusionIndexing:

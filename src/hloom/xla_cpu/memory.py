@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
-from hloom.ir import Module, ModuleLike, Node, TensorType, as_module, verify
+from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
+from hloom.ops import with_trait
 from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
 from hloom.text import HloomError
 from hloom.xla_cpu.buffer_simulation import simulate_buffers
@@ -16,7 +17,7 @@ OWN = "own"
 COMPILED = "cpu"
 """The schedule of a module as XLA's CPU compiler would compile it."""
 SCHEDULES = (COMPILED, *ORDERS)
-SAME_VALUE = frozenset(("bitcast", "convert", "copy", "get-tuple-element", "reshape", "transpose"))
+SAME_VALUE = with_trait(Trait.KEEPS_ORDER) | {"convert", "copy", "get-tuple-element", "transpose"}
 """Steps of the compiler's own that hold the value of their operand."""
 MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""

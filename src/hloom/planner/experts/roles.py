@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from hloom.analysis import flow_of
-from hloom.ir import FactorKind, Node
+from hloom.ir import FactorKind, Node, Trait
+from hloom.ops import with_trait
 from hloom.planner.entry_results import aliases
 from hloom.planner.experts.logical_axes import CONTRACTIONS, LogicalAxes, LogicalAxis, bytes_of
 from hloom.propagation import DataflowGraph, Equation
@@ -17,7 +18,7 @@ LEAST_TABLES = 0.1
 LEAST_CARRIED = 0.5
 """What a sequence carries at least, as a share of what the batch carries."""
 READING = CONTRACTIONS | {"gather"}
-RENAMING = frozenset({"convert", "copy", "dynamic-slice", "reshape", "slice", "transpose"})
+RENAMING = (with_trait(Trait.REINDEXES) - {"broadcast"}) | {"convert", "dynamic-slice"}
 """What passes an array on as it is, in parts, or in another order, beside control flow and what forwards operands."""
 
 
