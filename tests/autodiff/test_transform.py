@@ -224,10 +224,10 @@ def test_expressions_of_any_op_without_effects_are_compared():
     text = "x = f32[4] parameter(0) {} ROOT r = (f32[4], f32[4]) tuple(b1, b2)"
     for opcode in ("sine", "sinh", "xor", "reverse"):
         suffix = ", dimensions={0}" if opcode == "reverse" else ""
-        kind = "u32" if opcode == "xor" else "f32"
+        element = "u32" if opcode == "xor" else "f32"
         operands = "x, x" if opcode == "xor" else "x"
         lines = " ".join(f"b{number} = f32[4] {opcode}({operands}){suffix}" for number in (1, 2))
-        made = entry(text.format(lines).replace("f32", kind))
+        made = entry(text.format(lines).replace("f32", element))
         assert is_same_value(*made.entry.root.inputs)
 
 

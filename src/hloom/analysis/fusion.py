@@ -19,7 +19,7 @@ from hloom.analysis.alias_info import ELEMENTWISE
 from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.sizes import elements, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Trait, Type
-from hloom.ops import with_trait
+from hloom.ops import SAME_BYTES, with_trait
 
 SLICES = with_trait(Trait.READS_PART)
 """Opcodes that read of their first operand only what they yield."""
@@ -34,9 +34,7 @@ DATA_MOVEMENT = BROADCASTS | (
 only the run knows, and a dynamic update works in place."""
 DOTS = with_trait(Trait.CONTRACTS)
 """Opcodes that read their operands in any order of dimensions."""
-FORWARDING = frozenset(
-    ("add-dependency", "after-all", "domain", "get-tuple-element", "opt-barrier", "parameter", "tuple", "tuple-select")
-)
+FORWARDING = (SAME_BYTES - VIEWS) | with_trait(Trait.TUPLE) | {"after-all", "parameter", "tuple-select"}
 """Opcodes that forward values without touching them."""
 EXPENSIVE = frozenset(
     (

@@ -22,8 +22,12 @@ from hloom.text import Unsupported
 Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
-_ELEMENTWISE = "add subtract negate multiply divide select convert reduce-precision real imag complex"
-MASKABLE = frozenset([*_ELEMENTWISE.split(), "reshape", "transpose", "reverse"])
+MASKABLE = frozenset(
+    (
+        *("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision"),
+        *("real", "imag", "complex", "reshape", "transpose", "reverse"),
+    )
+)
 """Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
 SIGNED = MASKABLE | {"broadcast", "reduce"}

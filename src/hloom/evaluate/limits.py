@@ -10,7 +10,8 @@ import numpy as np
 
 from hloom.evaluate.inputs import leaves_of
 from hloom.evaluate.table import Value
-from hloom.ir import UNBOUNDED, Apply, TensorType, Type, Window
+from hloom.ir import UNBOUNDED, Apply, TensorType, Trait, Type, Window
+from hloom.ops import CALLERS, INLINABLE, SAME_BYTES, with_trait
 from hloom.text import HloomError
 
 MOST_STEPS = 10_000_000
@@ -28,10 +29,13 @@ LIGHT = frozenset((
     "xor",
 ))  # fmt: skip
 """Opcodes of few temporaries, where the elements are real."""
-PASSING = frozenset((
-    *("add-dependency", "after-all", "async-done", "async-update", "call", "conditional", "copy", "copy-done"),
-    *("domain", "fusion", "get-dimension-size", "get-tuple-element", "opt-barrier", "tuple", "tuple-select", "while"),
-))  # fmt: skip
+PASSING = (
+    CALLERS
+    | INLINABLE
+    | with_trait(Trait.TUPLE)
+    | (SAME_BYTES - {"bitcast"})
+    | {"after-all", "async-done", "async-update", "copy", "copy-done", "get-dimension-size", "tuple-select"}
+)
 """Opcodes whose results are their operands, or what the graphs that they call have computed."""
 SMALL = 1024
 """Arrays of fewer bytes are not counted."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from hloom.evaluate.table import TABLE, Value
-from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, TupleType, Type
-from hloom.ops import INLINABLE
+from hloom.ir import Apply, Constant, Graph, Node, Parameter, TensorType, Trait, TupleType, Type
+from hloom.ops import INLINABLE, with_trait
 from hloom.text import Unsupported
 
-SCALAR_IDENTITIES = frozenset(("broadcast", "reshape", "transpose"))
+SCALAR_IDENTITIES = with_trait(Trait.REINDEXES) - {"bitcast"}
 """Opcodes that give back their operand where that and the result are scalars of one type."""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hloom.analysis import ELEMENTWISE
+from hloom.analysis import ELEMENTWISE, VIEWS
 from hloom.ir import InputOutputAlias, Module, Node, Parameter, TensorType
 from hloom.passes import register_pass
 from hloom.rewrite import Report
 
 MOST_VISITED = 4096
 """How many instructions are followed back from one result."""
-PASSING = ELEMENTWISE | {"copy", "reshape", "bitcast"}
+PASSING = ELEMENTWISE | VIEWS
 """What a value may pass on its way to the state that replaces it."""
 
 

@@ -15,11 +15,11 @@ from hloom.analysis import called_computations, callees, is_branch, phis
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node, Runs
 from hloom.microbatch.batch_state import FINAL, WHOLE, Final, MixedExamples, PartialResult, Sliced, State, Whole
 from hloom.microbatch.linearity import is_neutral, terms_of
-from hloom.ops import REDUCERS
+from hloom.ops import REDUCERS, SAME_BYTES
 from hloom.propagation import SUMMING, DataflowGraph, Equation, ShardingRule
 
-TRANSPARENT = frozenset(("copy", "domain", "opt-barrier"))
-"""Opcodes that yield their operands, array by array."""
+TRANSPARENT = (SAME_BYTES - {"add-dependency", "bitcast"}) | {"copy"}
+"""Opcodes that yield their operands, array by array; a dependency has a token beside its array."""
 
 
 MOST_STEPS = 100_000

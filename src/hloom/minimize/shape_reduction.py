@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hloom.analysis import BROADCASTS, VIEWS
 from hloom.ir import (
     Apply,
     BufferType,
@@ -42,7 +43,7 @@ SMALL_SIZES = (1, 2)
 """The sizes that dimensions shrink to, if they do not halve."""
 MOST_PASSES = 30
 """How often types are inferred anew until they agree."""
-FREE = frozenset(("broadcast", "iota", "reshape", "custom-call", "bitcast", "rng", "rng-bit-generator"))
+FREE = BROADCASTS | VIEWS | {"custom-call", "rng", "rng-bit-generator"}
 """Opcodes whose operands do not say how large the result is."""
 
 Slot = tuple[int, int]

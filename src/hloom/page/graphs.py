@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis import ScopePath, ScopePaths, scopes
+from hloom.analysis import VIEWS, ScopePath, ScopePaths, scopes
 from hloom.hlo import PrintOptions, print_node
 from hloom.ir import Apply, AttributeKind, Constant, Graph, Module, Node, Op, Parameter, without_layout
 from hloom.ops import OPS
@@ -40,7 +40,7 @@ APPLYING = frozenset(
 ) - {"custom-call"}
 """Opcodes that apply a computation to elements; what a library does with a custom call's computation is not known."""
 FUSION = "fusion"
-CLONED = frozenset(("broadcast", "convert", "reshape", "bitcast"))
+CLONED = VIEWS | {"broadcast", "convert"}
 """Opcodes that are cloned with the constant that they read."""
 _LINE = PrintOptions(metadata=False, operand_types=False, constant_limit=16)
 

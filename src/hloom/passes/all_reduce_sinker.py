@@ -24,7 +24,14 @@ from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass
 from hloom.passes.replication import Replication
-from hloom.passes.rules.all_reduce import binding, is_identity_of, reducer_for, restraint_of_scatter, widens
+from hloom.passes.rules.all_reduce import (
+    LOOKED_THROUGH,
+    binding,
+    is_identity_of,
+    reducer_for,
+    restraint_of_scatter,
+    widens,
+)
 from hloom.passes.rules.dynamic_slice import same_starts, start_operands
 from hloom.passes.rules.participants import device_counts, participants
 from hloom.passes.rules.reducers import combiner_of
@@ -34,8 +41,6 @@ from hloom.rewrite import Builder, Report, tensor_type
 from hloom.text import HloomError
 
 _GET = "get-tuple-element"
-_LINEAR = frozenset(("convert", "pad", "reshape", "slice", "transpose"))
-"""What may be done to a sum as well as to its terms; of pads, those of zeros, of converts, those to wider floats."""
 _MOST_STEPS = 64
 """How many instructions there may be between an all-reduce and the sums that it goes into."""
 
@@ -203,7 +208,7 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agree
                 if chosen is node or not is_identity_of("add", other) or not agreement.holds(all_reduce, chosen):
                     return None
                 pending.append(user)
-            elif user.opcode in _LINEAR and user.inputs[0] is node and not has_control_dependencies(user):
+            elif user.opcode in LOOKED_THROUGH and user.inputs[0] is node and not has_control_dependencies(user):
                 if user.opcode == "pad" and not is_identity_of("add", user.inputs[1]):
                     return None
                 if user.opcode == "convert" and not widens(user):

@@ -20,7 +20,7 @@ PRODUCTS = frozenset(("convolution", "dot"))
 """Opcodes whose results are converted in other kernels anyway (xla/service/conditional_code_motion.cc,
 ReusesCarriedBy)."""
 _NO_REUSE = frozenset(("constant", "get-tuple-element", "parameter"))
-"""Opcodes whose values need not be kept for another read (the same function)."""
+"""Opcodes whose values need not be kept for another read (xla/service/conditional_code_motion.cc, ReusesCarriedBy)."""
 WIDE = 16
 """An instruction of more operands counts as if it read each once, and no two alike."""
 _GET = "get-tuple-element"

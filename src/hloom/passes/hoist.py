@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import CALLERS, OPS, may_merge
+from hloom.analysis import BROADCASTS
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, Trait, TupleType
+from hloom.ops import CALLERS, OPS, may_merge, with_trait
 from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
 from hloom.passes.loop_states import initial_element, widen_loop
 from hloom.passes.pipeline import register_pass, rules_pass
@@ -33,12 +34,13 @@ from hloom.passes.rules.while_loop import (
 from hloom.rewrite import Report, splat_of
 from hloom.text import HloomError
 
-CHEAP = frozenset(
-    (
-        "bitcast", "bitcast-convert", "broadcast", "constant", "convert", "copy", "get-tuple-element", "iota", "negate",
-        "not", "partition-id", "replica-id", "reshape", "transpose", "tuple",
-    )
-)  # fmt: skip
+CHEAP = (
+    BROADCASTS
+    | with_trait(Trait.KEEPS_ORDER)
+    | with_trait(Trait.TUPLE)
+    | with_trait(Trait.DEVICE_ID)
+    | {"bitcast-convert", "constant", "convert", "copy", "negate", "not", "transpose"}
+)
 """What is not worth a further element of the state by itself."""
 STAYING = (CALLERS - {"call"}) | {"custom-call"}
 """What may cost anything, or never end, where the loop would not run at all; so may a call of a graph that has some."""

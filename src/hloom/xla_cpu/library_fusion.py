@@ -42,7 +42,7 @@ ELEMENTWISE_OPS = frozenset(
         "tanh",
     }
 )
-"""Elementwise opcodes that the library has (`GetYnnUnaryOpMap`, `GetYnnBinaryOpMap`)."""
+"""Elementwise opcodes that the library has (xla/backends/cpu/ynn_support.cc, GetYnnUnaryOpMap, GetYnnBinaryOpMap)."""
 MOVEMENT_OPS = VIEWS | {"broadcast", "pad"}
 """Other opcodes that the library fuses; a transpose is a copy to another layout, which it refuses."""
 ELEMENTWISE_TYPES = frozenset({"f64", "f32", "bf16", "s8", "u8"})

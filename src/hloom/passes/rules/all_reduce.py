@@ -27,7 +27,8 @@ FOLDING = Family("all-reduce-folding")
 SCATTERING = Family("reduce-scatter")
 GATHERING = Family("all-gather")
 
-_LOOKED_THROUGH = ("convert", "pad", "reshape", "slice", "transpose")
+LOOKED_THROUGH = ("convert", "pad", "reshape", "slice", "transpose")
+"""What may be done to a sum as well as to its terms; of pads, those of zeros, of converts, those to wider floats."""
 _MOST_STEPS = 6
 """How many of these there may be between an all-reduce and what combines it with another."""
 _KEY = "collective_group_key"
@@ -36,7 +37,7 @@ _OWN = frozenset(("backend_config", "channel_id", "frontend_attributes", "replic
 
 
 @REASSOCIATION.rewrites(
-    *REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", "dynamic-slice", *_LOOKED_THROUGH)
+    *REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", "dynamic-slice", *LOOKED_THROUGH)
 )
 def combination_of_all_reduces(build: Builder, node: Apply) -> Node | None:
     """add(all-reduce(x), all-reduce(y)), to_apply=add -> all-reduce(add(x, y))
@@ -47,7 +48,7 @@ def combination_of_all_reduces(build: Builder, node: Apply) -> Node | None:
     return _combined(build, node, widens=False)
 
 
-@WIDENING.rewrites(*REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", *_LOOKED_THROUGH))
+@WIDENING.rewrites(*REDUCERS, depth=_MOST_STEPS + 2, requires=all_operands("all-reduce", *LOOKED_THROUGH))
 def combination_of_converted_all_reduces(build: Builder, node: Apply) -> Node | None:
     """add(convert(all-reduce(x)), convert(all-reduce(y))) -> all-reduce(add(convert(x), convert(y)))
 
@@ -106,7 +107,7 @@ def _combined_slices(build: Builder, node: Apply) -> Node | None:
 def _looked_through(operand: Node, opcode: str) -> tuple[list[Apply], Apply] | None:
     """The steps from an operand down to the all-reduce that it is of, each used once, and the all-reduce."""
     steps: list[Apply] = []
-    while isinstance(operand, Apply) and operand.opcode in _LOOKED_THROUGH and len(steps) < _MOST_STEPS:
+    while isinstance(operand, Apply) and operand.opcode in LOOKED_THROUGH and len(steps) < _MOST_STEPS:
         if operand.user_count != 1 or operand.is_output or has_control_dependencies(operand):
             return None
         if operand.opcode == "pad" and not is_identity_of(opcode, operand.inputs[1]):

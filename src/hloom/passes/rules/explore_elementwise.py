@@ -16,7 +16,8 @@ from hloom.rewrite import Builder, Family, splat_of, static_type, tensor_type
 EXPLORE_ELEMENTWISE = Family("explore-elementwise")
 
 BINARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (2, 2) and opcode != "compare")
-ELEMENTWISE = (*UNARY, *BINARY, "compare", "select")
+ELEMENTWISE = tuple(opcode for opcode in POINTWISE if opcode != "clamp")
+"""Ops whose operands all have the dimensions of the result; the bounds of a clamp may be scalars."""
 ADDITIVE, MULTIPLICATIVE = ("add", "subtract"), ("multiply", "divide")
 
 

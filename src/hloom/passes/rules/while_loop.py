@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from hloom.analysis import derive_trip_count
+from hloom.analysis import BROADCASTS, derive_trip_count
 from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType
 from hloom.ops import may_drop, only_yields
 from hloom.passes.computation_order import has_control_dependencies, tracer
@@ -30,7 +30,7 @@ WHILE_LOOP.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
 
 _Test = Callable[[Node], bool]
 
-CHEAP = frozenset(("broadcast", "convert", "iota", "negate", "reshape"))
+CHEAP = BROADCASTS | {"convert", "negate", "reshape"}
 """What is as well computed in a loop as kept for it."""
 _MAX_DEPTH = 4
 """How many cheap ops above a constant are computed again inside a loop: each is an instruction more in its body."""
