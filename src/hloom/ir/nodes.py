@@ -13,7 +13,7 @@ from hloom.ir.attributes import EMPTY, Attributes, Referent
 from hloom.ir.metadata import Metadata, parse_metadata
 from hloom.ir.schema import Op
 from hloom.ir.traits import Trait
-from hloom.ir.types import Type
+from hloom.ir.types import DType, TensorType, Type
 from hloom.text import Display, Displayed, DisplayTable
 
 if TYPE_CHECKING:
@@ -100,6 +100,23 @@ class Node(Referent, Displayed):
     def is_output(self) -> bool:
         """Whether its graph yields it."""
         return self.graph.output is self
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The dimensions of an array; none for scalars, tuples and what has no known type."""
+        value_type = self.type
+        return value_type.dims if isinstance(value_type, TensorType) else ()
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions an array has; 0 for tuples and what has no known type."""
+        return len(self.dims)
+
+    @property
+    def dtype(self) -> DType | None:
+        """The type of an array's elements; None for tuples and what has no known type."""
+        value_type = self.type
+        return value_type.dtype if isinstance(value_type, TensorType) else None
 
     @property
     def called_graphs(self) -> tuple[Graph, ...]:

@@ -61,7 +61,7 @@ def _write(graph: Graph, node: Apply) -> bool:
         taken = {index_dim for _, _, index_dim in counted} | set(index_batched)
         if counted_dim is None or counted_dim in taken or dim not in left_out:
             continue
-        if operand.type.dims[dim] == _dims(part)[counted_dim]:
+        if operand.type.dims[dim] == part.dims[counted_dim]:
             counted.append((number, dim, counted_dim))
     rest = [number for number in range(len(indices.inputs)) if number not in {part for part, _, _ in counted}]
     if not counted or not rest:
@@ -147,9 +147,5 @@ def _count(node: Node) -> int:
 
 
 def _width(node: Node, vector: int) -> int:
-    dims = _dims(node)
+    dims = node.dims
     return dims[vector] if vector < len(dims) else 0
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()

@@ -290,7 +290,7 @@ def _cut_constant(node: Constant, other: Constant) -> None:
     wanted = other.type
     if not isinstance(wanted, TensorType) or not isinstance(node.value, Literal) or node.value.is_elided:
         return
-    if wanted.dims == _dims(node):
+    if wanted.dims == node.dims:
         other.graph.set_value(other, node.value)
         return
     data = node.value.numpy()
@@ -300,14 +300,10 @@ def _cut_constant(node: Constant, other: Constant) -> None:
     other.graph.set_value(other, Literal.array(wanted.with_layout(None), part))
 
 
-def _dims(node: Node) -> tuple[int, ...]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()
-
-
 def _fit_slice(node: Node, other: Apply) -> None:
     """Cut a slice to what is left of its operand and what is wanted of its result."""
     fitted = []
-    for part, size, wanted in zip(node.attributes["slice"], _dims(other.inputs[0]), _dims(other), strict=True):
+    for part, size, wanted in zip(node.attributes["slice"], other.inputs[0].dims, other.dims, strict=True):
         start = max(min(part.start, size - 1), 0)
         count = min(wanted, -(-(size - start) // part.stride))
         fitted.append(SliceDimension(start, start + max(count - 1, 0) * part.stride + bool(count), part.stride))
@@ -315,13 +311,13 @@ def _fit_slice(node: Node, other: Apply) -> None:
 
 
 def _fit_dynamic_slice(node: Node, other: Apply) -> None:
-    sizes = tuple(map(min, _dims(other), _dims(other.inputs[0])))
+    sizes = tuple(map(min, other.dims, other.inputs[0].dims))
     other.graph.set_attributes(other, other.attributes.changed(dynamic_slice_sizes=sizes))
 
 
 def _fit_gather(node: Node, other: Apply) -> None:
     """Slices of whole dimensions stay whole; others are no larger than the dimension."""
-    pairs = zip(node.attributes["slice_sizes"], _dims(node.inputs[0]), _dims(other.inputs[0]), strict=True)
+    pairs = zip(node.attributes["slice_sizes"], node.inputs[0].dims, other.inputs[0].dims, strict=True)
     sizes = tuple(now if size == before else min(size, now) for size, before, now in pairs)
     other.graph.set_attributes(other, other.attributes.changed(slice_sizes=sizes))
 

@@ -97,8 +97,8 @@ class _Form:
     def above(cls, operand: Node) -> _Form | None:
         """The form in which an operand of a region is given, before it is reshaped or transposed."""
         if _is_reshape(operand):
-            return cls(_dims(operand.inputs[0]))
-        return cls(_dims(operand.inputs[0]), operand.attributes["dimensions"]) if _is_transpose(operand) else None
+            return cls(operand.inputs[0].dims)
+        return cls(operand.inputs[0].dims, operand.attributes["dimensions"]) if _is_transpose(operand) else None
 
     @classmethod
     def below(cls, user: Node) -> _Form | None:
@@ -106,7 +106,7 @@ class _Form:
         is_reshape = _is_reshape(user)
         if user.is_output or not (is_reshape or _is_transpose(user)) or not is_row_major(_type(user)):
             return None
-        return cls(_dims(user), None if is_reshape else inverse(user.attributes["dimensions"]))
+        return cls(user.dims, None if is_reshape else inverse(user.attributes["dimensions"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Region:
             for operand in node.inputs:
                 if operand not in nodes:
                     operands.setdefault(operand, node)
-        return cls(members[0].graph, _dims(members[0]), nodes, operands)
+        return cls(members[0].graph, members[0].dims, nodes, operands)
 
     def is_all_inside(self, operand: Node) -> bool:
         """Whether nothing outside uses an operand."""
@@ -158,7 +158,7 @@ def _connected(graph: Graph, *, through_operands: bool = False) -> list[list[Nod
                 seen.update(moved)
                 near = (*near, *(user for operand in moved for user in operand.users))
             for other in near:
-                if other in movable and other not in seen and _dims(other) == _dims(start):
+                if other in movable and other not in seen and other.dims == start.dims:
                     seen.add(other)
                     members.append(other)
                     pending.append(other)
@@ -178,8 +178,8 @@ def _is_movable(node: Node) -> bool:
 
 def _better_form(region: _Region) -> _Form | None:
     """The form in which the region and the reshapes around it move the fewest bytes; None for the one it has."""
-    given = [_dims(operand.inputs[0]) for operand in region.operands if _is_reshape(operand)]
-    asked = [_dims(user) for node in region.nodes for user in region.users_outside(node) if _is_reshape(user)]
+    given = [operand.inputs[0].dims for operand in region.operands if _is_reshape(operand)]
+    asked = [user.dims for node in region.nodes for user in region.users_outside(node) if _is_reshape(user)]
     candidates = Counter(dims for dims in (*given, *asked) if dims != region.dims).most_common(MOST_CANDIDATES)
     saved, dims = max(((_bytes_saved(region, _Form(dims)), dims) for dims, _ in candidates), default=(0, region.dims))
     return _Form(dims) if saved > 0 else None
@@ -289,7 +289,7 @@ def _moved_operand(operand: Node, form: _Form, user: Node) -> Node:
         opcode, inputs = operand.opcode, operand.inputs
     elif form.permutation is None:
         source = operand.inputs[0] if _is_reshape(operand) else operand
-        if _dims(source) == form.dims:
+        if source.dims == form.dims:
             return source
         opcode, inputs, attributes = "reshape", (source,), {}
     else:
@@ -315,7 +315,7 @@ def _remade_attributes(operand: Node, form: _Form) -> dict[str, Any] | None:
 def _dims_in(operand: Node, form: _Form, wanted: Dimensions) -> Dimensions | None:
     """Where some dimensions of an operand are in another form; None where they are not whole there, or out of order."""
     if form.permutation is None:
-        return dims_after_reshape(_dims(operand), form.dims, wanted)
+        return dims_after_reshape(operand.dims, form.dims, wanted)
     dimensions = tuple(form.permutation[dim] for dim in wanted)
     return dimensions if list(dimensions) == sorted(dimensions) or len(wanted) == 1 else None
 
@@ -345,10 +345,6 @@ def _resized(node: Node, dims: Dimensions) -> TensorType:
 def _type(node: Node) -> TensorType:
     assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
-
-
-def _dims(node: Node) -> Dimensions:
-    return _type(node).dims
 
 
 def _byte_count(node: Node) -> int:

@@ -30,7 +30,7 @@ class RowSlices:
 
     def take(self, node: Node, rows: Rows, before: Node | None) -> Node:
         """These rows of an array, computed before a node of the graph."""
-        if rows == (0, _dims(node)[0]):
+        if rows == (0, node.dims[0]):
             return node
         pending = [node]
         while pending:
@@ -73,17 +73,17 @@ def row_operands(node: Node) -> list[Node] | None:
         return None
     dims = node.type.dims
     if node.opcode in ELEMENTWISE or node.opcode == "copy":
-        stacked = [operand for operand in node.inputs if _dims(operand)]
-        return stacked if all(_dims(operand) == dims for operand in stacked) else None
+        stacked = [operand for operand in node.inputs if operand.dims]
+        return stacked if all(operand.dims == dims for operand in stacked) else None
     if node.opcode == "transpose":
         return [node.inputs[0]] if node.attributes["dimensions"][0] == 0 else None
     if node.opcode == "reshape":
-        return [node.inputs[0]] if _dims(node.inputs[0])[:1] == dims[:1] else None
+        return [node.inputs[0]] if node.inputs[0].dims[:1] == dims[:1] else None
     if node.opcode == "broadcast":
         mapped = tuple(node.attributes.get("dimensions") or ())
         if 0 not in mapped:
             return []
-        return [node.inputs[0]] if mapped[:1] == (0,) and _dims(node.inputs[0])[:1] == dims[:1] else None
+        return [node.inputs[0]] if mapped[:1] == (0,) and node.inputs[0].dims[:1] == dims[:1] else None
     if node.opcode == "reduce" and len(node.inputs) == 2 and 0 not in node.attributes["dimensions"]:
         return [node.inputs[0]]
     return None
@@ -95,7 +95,7 @@ def aligned_piece(node: Node, rows: Rows) -> Node | None:
         return None
     start = 0
     for operand in node.inputs:
-        end = start + _dims(operand)[0]
+        end = start + operand.dims[0]
         if (start, end) == rows:
             return operand
         start = end
@@ -158,10 +158,6 @@ def narrowed(value_type: object, rows: int) -> TensorType:
     """A type with another number of rows."""
     assert isinstance(value_type, TensorType)
     return TensorType(value_type.dtype, (rows, *value_type.dims[1:]), value_type.layout)
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()
 
 
 def _is_splat(node: Node) -> bool:

@@ -107,13 +107,13 @@ class Clusters:
         """The classes of a value's dimensions."""
         if node not in self.maps:
             dims = self.factor_classes.get(node)
-            return (None,) * _rank(node) if dims is None else tuple(map(self._joined, dims))
+            return (None,) * node.rank if dims is None else tuple(map(self._joined, dims))
         return tuple(self._class_at(node, dimension) for dimension in self.maps[node].results[0])
 
     def operand_dims(self, node: Node, operand_index: int) -> ClassDims:
         """The classes of an operand's dimensions, as the node wants to read it."""
         if node not in self.maps:
-            return (None,) * _rank(node.inputs[operand_index])
+            return (None,) * node.inputs[operand_index].rank
         return tuple(self._class_at(node, dimension) for dimension in self.maps[node].operands[operand_index])
 
     def _class_at(self, node: Node, dimension: tuple[int, ...]) -> int | None:
@@ -311,7 +311,7 @@ def _is_free(node: Node) -> bool:
     """Whether XLA computes the value again in any spec that is required."""
     if node.opcode == "iota" or not isinstance(node.type, TensorType):
         return node.opcode == "iota"
-    return node.opcode == "broadcast" and _rank(node.inputs[0]) == 0
+    return node.opcode == "broadcast" and node.inputs[0].rank == 0
 
 
 def _is_enlarging(node: Node) -> bool:
@@ -325,10 +325,6 @@ def _minor_factors(axis_map: AxisMap) -> set[int]:
         for dimension in value:
             minor.update([f for f in dimension if axis_map.factors[f].size != 1][1:])
     return minor
-
-
-def _rank(node: Node) -> int:
-    return len(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
 def _elements(node: Node) -> int:

@@ -289,7 +289,7 @@ def _pin(left: _Left, name: str, spec: Spec) -> None:
     if node is None:
         what = f"{name} cannot be pinned: the program has no array of that name that is planned"
         raise HloomError(what, hint=left.near(name))
-    if _rank(node) != spec.rank:
+    if node.rank != spec.rank:
         raise HloomError(f"{name} cannot be pinned to {spec}: it is {node.type}")
     if is_minor(left.problem, node) and not spec.partial:
         return
@@ -311,7 +311,7 @@ def _forbid(left: _Left, forbidden: Forbidden) -> None:
     if node is None:
         what = f"{name} cannot be kept from {axis}: the program has no array of that name that is planned"
         raise HloomError(what, hint=left.near(name))
-    if forbidden.dimension is not None and forbidden.dimension >= _rank(node):
+    if forbidden.dimension is not None and forbidden.dimension >= node.rank:
         raise HloomError(f"{name} has no dimension {forbidden.dimension}: it is {node.type}")
     if not left.allow(node, lambda spec: not forbidden.is_violated(node, spec)):
         raise HloomError(f"{name} cannot be kept from {axis}: it is pinned to it")
@@ -344,13 +344,9 @@ def _keep(left: _Left, like: Plan) -> list[str]:
 
 def _is_kept(left: _Left, name: str, spec: Spec) -> bool:
     node = left.value(name)
-    if node is None or _rank(node) != spec.rank:
+    if node is None or node.rank != spec.rank:
         return left.is_free_clone(name)
     return is_minor(left.problem, node) or left.allow(node, lambda own: own == spec)
-
-
-def _rank(node: Node) -> int:
-    return len(node.type.dims) if isinstance(node.type, TensorType) else 0
 
 
 def _asked(module: Module, like: Plan) -> dict[str, Spec]:

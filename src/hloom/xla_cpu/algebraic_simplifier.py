@@ -60,7 +60,7 @@ def _simplify(graph: Graph, node: Apply) -> None:
         _swap_dot_operands(graph, node)
     elif node.opcode == "broadcast":
         _read_behind_reshape(graph, node)
-    elif node.opcode in ELEMENTWISE and _dims(node):
+    elif node.opcode in ELEMENTWISE and node.dims:
         _sink_broadcast(graph, node)
     elif node.opcode == "reshape":
         base = _behind_reshapes(node.inputs[0])
@@ -70,7 +70,7 @@ def _simplify(graph: Graph, node: Apply) -> None:
 
 def _sink_broadcast(graph: Graph, node: Apply) -> None:
     """Compute on scalars what reads nothing but their broadcasts."""
-    are_scalars = [operand.opcode == "broadcast" and not _dims(operand.inputs[0]) for operand in node.inputs]
+    are_scalars = [operand.opcode == "broadcast" and not operand.inputs[0].dims for operand in node.inputs]
     if not are_scalars or not all(are_scalars):
         return
     assert isinstance(node.type, TensorType)
@@ -81,22 +81,18 @@ def _sink_broadcast(graph: Graph, node: Apply) -> None:
     graph.set_attributes(node, {"dimensions": ()})
 
 
-def _dims(node: Node) -> Sequence[int]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()
-
-
 def _multiply_outer_product(graph: Graph, dot: Apply) -> None:
     """Multiply the operands of a dot without contracting dimensions, each broadcast along the other's dimensions."""
     if dot.attributes.get("lhs_contracting_dims") or not isinstance(dot.type, TensorType):
         return
     batches = [tuple(dot.attributes.get(f"{side}_batch_dims") or ()) for side in ("lhs", "rhs")]
     batch_count, rank = len(batches[0]), len(dot.type.dims)
-    left_rank = len(_dims(dot.inputs[0]))
+    left_rank = len(dot.inputs[0].dims)
     shown = (tuple(range(left_rank)), (*range(batch_count), *range(left_rank, rank)))
     factors: list[Node] = []
     for operand, batch, dims in zip(dot.inputs, batches, shown, strict=True):
         assert isinstance(operand.type, TensorType)
-        order = (*batch, *(dim for dim in range(len(_dims(operand))) if dim not in batch))
+        order = (*batch, *(dim for dim in range(len(operand.dims)) if dim not in batch))
         factor = operand
         if order != tuple(sorted(order)):
             transposed = TensorType(operand.type.dtype, tuple(operand.type.dims[dim] for dim in order))
@@ -118,7 +114,7 @@ def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
     dot = transpose.inputs[0]
     if dot.opcode != "dot" or not isinstance(dot, Apply) or dot.user_count != 1 or dot.is_output:
         return
-    if any(len(_dims(value)) != 2 for value in (dot, *dot.inputs)) or dot.attributes.get("lhs_batch_dims"):
+    if any(len(value.dims) != 2 for value in (dot, *dot.inputs)) or dot.attributes.get("lhs_batch_dims"):
         return
     swapped = {
         "lhs_contracting_dims": dot.attributes.get("rhs_contracting_dims") or (),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloom.ir import Node, TensorType
+from hloom.ir import Node
 
 MAX_CODE_DUPLICATION = 15
 """How often a node may be emitted (`kAllowedCodeDuplication`)."""
@@ -59,7 +59,7 @@ class FusionIndexing:
         known = self._users[kernel]
         users: set[Node] = set()
         for reader in readers:
-            if reader.opcode == "transpose" or _dims(reader) == _dims(node):
+            if reader.opcode == "transpose" or reader.dims == node.dims:
                 users |= known.get(reader, frozenset({kernel}))
             else:
                 users.add(reader)
@@ -68,7 +68,3 @@ class FusionIndexing:
     def _count(self, kernel: Node, users: frozenset[Node]) -> int:
         emitted = self._emitted[kernel]
         return sum(emitted.get(user, 1) for user in users)
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    return tuple(node.type.dims) if isinstance(node.type, TensorType) else ()

@@ -184,15 +184,15 @@ def _is_reusing(consumer: Node, producer: Node) -> bool:
 
 def _effectively_at_most_unary(node: Node) -> bool:
     """Whether at most one operand has the rank of the result, broadcasts and iotas aside."""
-    rank = _rank(node)
-    return sum(_rank(operand) >= rank for operand in node.inputs if operand.opcode not in BROADCASTS) <= 1
+    rank = node.rank
+    return sum(operand.rank >= rank for operand in node.inputs if operand.opcode not in BROADCASTS) <= 1
 
 
 def _is_fusible_concatenate(node: Node) -> bool:
     """Whether a node is not a concatenate of many operands, and none of long rows."""
     if node.opcode != "concatenate":
         return True
-    rank = _rank(node)
+    rank = node.rank
     is_of_rows = rank > 1 and node.attributes["dimensions"][0] == rank - 1
     is_long = isinstance(node.type, TensorType) and is_of_rows and node.type.dims[-1] >= MIN_LONG_ROW
     return len(node.inputs) <= MAX_CONCATENATE_OPERANDS and not is_long
@@ -200,7 +200,3 @@ def _is_fusible_concatenate(node: Node) -> bool:
 
 def _dtype(node: Node) -> str:
     return node.type.dtype.name if isinstance(node.type, TensorType) else ""
-
-
-def _rank(node: Node) -> int:
-    return len(node.type.dims) if isinstance(node.type, TensorType) else 0

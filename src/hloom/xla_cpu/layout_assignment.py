@@ -100,11 +100,11 @@ def _transposed_values(graph: Graph) -> set[Node]:
         if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or len(node.type.dims) < 2:
             continue
         if node.opcode == "transpose":
-            order = [dim for dim in node.attributes["dimensions"] if _dims(node.inputs[0])[dim] != 1]
+            order = [dim for dim in node.attributes["dimensions"] if node.inputs[0].dims[dim] != 1]
             if order != sorted(order) and node.inputs[0] not in transposed:
                 transposed.add(node)
         elif node.opcode in ELEMENTWISE:
-            arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and _rank(operand) > 1]
+            arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and operand.rank > 1]
             if arrays and transposed.issuperset(arrays):
                 transposed.add(node)
     return transposed
@@ -155,9 +155,9 @@ def _transpose_product(graph: Graph, dot: Apply, reshape: Apply) -> None:
     Source: `AlgebraicSimplifierVisitor::HandleTranspose` (xla/hlo/transforms/simplifiers/algebraic_simplifier.cc).
     """
     transpose = reshape.users[0] if reshape.user_count == 1 and not reshape.is_output else None
-    if transpose is None or transpose.opcode != "transpose" or _dims(dot) != _dims(reshape):
+    if transpose is None or transpose.opcode != "transpose" or dot.dims != reshape.dims:
         return
-    batches = _rank(dot) - 2
+    batches = dot.rank - 2
     if tuple(transpose.attributes["dimensions"]) != (*range(batches), batches + 1, batches):
         return
     swapped = {"lhs_contracting_dims": (batches,), "rhs_contracting_dims": (batches + 1,)}
@@ -180,7 +180,7 @@ def _fold_transpose(graph: Graph, dot: Apply, operand_index: int) -> None:
     """
     operand = dot.inputs[operand_index]
     batch, (contracting,), _ = _dot_dims(dot, operand_index)
-    if operand.opcode != "transpose" or _rank(operand) != len(batch) + 2:
+    if operand.opcode != "transpose" or operand.rank != len(batch) + 2:
         return
     order = operand.attributes["dimensions"]
     if any(order[dim] != dim for dim in batch):
@@ -191,7 +191,7 @@ def _fold_transpose(graph: Graph, dot: Apply, operand_index: int) -> None:
 
 
 def _behind_transpose(operand: Node) -> Node:
-    return operand.inputs[0] if operand.opcode == "transpose" and _rank(operand) == 2 else operand
+    return operand.inputs[0] if operand.opcode == "transpose" and operand.rank == 2 else operand
 
 
 def _canonical_operand(graph: Graph, dot: Apply, operand_index: int, known: Known) -> Node:
@@ -226,7 +226,7 @@ def _dot_dims(dot: Apply, operand_index: int) -> tuple[Sequence[int], Sequence[i
     side = ("lhs", "rhs")[operand_index]
     batch = dot.attributes.get(f"{side}_batch_dims") or ()
     contracting = dot.attributes.get(f"{side}_contracting_dims") or ()
-    own = [dim for dim in range(_rank(dot.inputs[operand_index])) if dim not in batch and dim not in contracting]
+    own = [dim for dim in range(dot.inputs[operand_index].rank) if dim not in batch and dim not in contracting]
     return batch, contracting, own
 
 
@@ -330,11 +330,3 @@ def _is_transposed(value_type: Type | None) -> bool:
         return False
     order = [dim for dim in value_type.layout.minor_to_major if value_type.dims[dim] != 1]
     return order != sorted(order, reverse=True)
-
-
-def _dims(node: Node) -> Sequence[int]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()
-
-
-def _rank(node: Node) -> int:
-    return len(node.type.dims) if isinstance(node.type, TensorType) else 0

@@ -132,9 +132,9 @@ def _starts_fusion(node: Node) -> bool:
         return False
     if node.opcode == "dot":
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
-        matrix = _dims(node)[len(node.attributes.get("lhs_batch_dims") or ()) :]
-        is_canonical = contracting == (len(_dims(node.inputs[0])) - 1,) and len(matrix) == 2 and min(matrix) > 1
-        is_canonical &= max(*matrix, *_dims(node.inputs[0])[-1:], 0) >= MIN_DOT_SIZE
+        matrix = node.dims[len(node.attributes.get("lhs_batch_dims") or ()) :]
+        is_canonical = contracting == (len(node.inputs[0].dims) - 1,) and len(matrix) == 2 and min(matrix) > 1
+        is_canonical &= max(*matrix, *node.inputs[0].dims[-1:], 0) >= MIN_DOT_SIZE
         return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
     return is_library_reduction(node)
 
@@ -171,7 +171,7 @@ def _is_library_convolution(node: Node) -> bool:
         return False
     if (labels.lhs, labels.rhs, labels.output) != ("b01f", "01io", "b01f") or _dtype(node) not in ACCUMULATED_TYPES:
         return False
-    image, kernel, result = _dims(node.inputs[0]), _dims(node.inputs[1]), _dims(node)
+    image, kernel, result = node.inputs[0].dims, node.inputs[1].dims, node.dims
     if max(image[3], result[3]) <= MAX_SMALL_FEATURES:
         return False
     if any(max(result[dim], kernel[dim - 1]) > image[dim] for dim in (1, 2)):
@@ -196,7 +196,7 @@ def _is_supported(node: Node) -> bool:
 
 def _is_transposed(node: Node) -> bool:
     """Whether an elementwise op has the layout of transposed operands, which it is computed in and copied from."""
-    arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and len(_dims(operand)) > 1]
+    arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and len(operand.dims) > 1]
     return node.opcode in ELEMENTWISE_OPS and bool(arrays) and all(array.opcode == "transpose" for array in arrays)
 
 
@@ -213,7 +213,3 @@ def _is_select(node: Node) -> bool:
 
 def _dtype(node: Node) -> str:
     return node.type.dtype.name if isinstance(node.type, TensorType) else ""
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    return tuple(node.type.dims) if isinstance(node.type, TensorType) else ()

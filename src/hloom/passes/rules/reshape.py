@@ -66,7 +66,7 @@ def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
     source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
     if array_type is None or source is None:
         return None
-    before, wanted = _dims(inner), broadcast_dims(inner)
+    before, wanted = inner.dims, broadcast_dims(inner)
     dimensions = dims_after_reshape(before, array_type.dims, wanted)
     if dimensions is not None:
         return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
@@ -84,7 +84,7 @@ def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
     inner, array_type = node.inputs[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
         return None
-    dimensions = dims_after_reshape(_dims(inner), array_type.dims, [inner.attributes["iota_dimension"]])
+    dimensions = dims_after_reshape(inner.dims, array_type.dims, [inner.attributes["iota_dimension"]])
     return None if dimensions is None else build.op("iota", type=array_type, iota_dimension=dimensions[0])
 
 
@@ -131,7 +131,7 @@ def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     inner, array_type = node.inputs[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None or is_empty(array_type):
         return None
-    counted, before = inner.attributes["iota_dimension"], _dims(inner)
+    counted, before = inner.attributes["iota_dimension"], inner.dims
     if not _counts_exactly(array_type, before[counted]):
         return build.decline(f"{array_type.dtype} does not hold every number up to {before[counted]}")
     digits = _split_into(before, counted, array_type.dims)
@@ -161,7 +161,7 @@ def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
     update = tensor_type(inner.inputs[1])
     if update is None or tensor_type(inner) is None or len(inner.inputs) != update.rank + 2 or is_empty(update):
         return None
-    kept = kept_by_reshape(_dims(inner), array_type.dims)
+    kept = kept_by_reshape(inner.dims, array_type.dims)
     if kept is None or not kept:
         return None
     back = {after: before for before, after in kept.items()}
@@ -273,11 +273,6 @@ def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
         return build.decline("the op yields another layout than its operand's")
     changed = build.like(inner, before.inputs[0], type=source.with_dtype(made.dtype), sharding=None)
     return build.op("bitcast", changed, type=array_type)
-
-
-def _dims(node: Node) -> tuple[int, ...]:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type.dims
 
 
 def _empty(array_type: TensorType) -> Literal:
