@@ -8,9 +8,11 @@ import numpy as np
 
 from hloom.ir import (
     Apply,
+    Constant,
     DType,
     Graph,
     Layout,
+    Literal,
     Node,
     TensorType,
     Type,
@@ -26,6 +28,22 @@ def array_type(node: Node) -> TensorType:
     """The type of an array."""
     assert isinstance(node.type, TensorType), f"{node!r} is not an array"
     return node.type
+
+
+def splat_value(node: Node) -> float | None:
+    """The number in every element of a constant, seen through broadcasts, reshapes, copies and conversions; else None.
+
+    A conversion is taken to keep the number: true of 0 and 1, for which callers ask.
+    """
+    while node.opcode in ("broadcast", "convert", "copy", "reshape"):
+        node = node.inputs[0]
+    value = node.value if isinstance(node, Constant) else None
+    if not isinstance(value, Literal) or value.is_elided or node.dtype is None or node.dtype.is_complex:
+        return None
+    if value.is_splat:
+        return float(value.splat_value())
+    numbers = value.numpy()
+    return float(numbers.flat[0]) if numbers.size and (numbers == numbers.flat[0]).all() else None
 
 
 def packed(type_: TensorType) -> TensorType:

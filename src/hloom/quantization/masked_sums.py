@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from hloom.ir import DTYPES, Apply, Constant, Literal, Module, Node, Parameter, TensorType, Trait
+from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait
 from hloom.ops import with_trait
 from hloom.passes import dce
-from hloom.quantization.insertion_point import InsertionPoint, array_type
+from hloom.quantization.insertion_point import InsertionPoint, array_type, splat_value
 
 PRED = DTYPES["pred"]
 _HELD = frozenset({"get-tuple-element", "select", "dynamic-update-slice", "scatter", "concatenate"})
@@ -158,7 +156,7 @@ def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
                 left = iter(wide)
                 dims = tuple(next(left) if size != 1 else None for size in sizes)
                 node = node.inputs[0]
-            case "subtract" if _is_splat(node.inputs[0], 1):
+            case "subtract" if splat_value(node.inputs[0]) == 1:
                 node, is_complement = node.inputs[1], not is_complement
             case _:
                 return None
@@ -196,11 +194,3 @@ def _is_held(node: Node) -> bool:
 
 def _is_float(node: Node) -> bool:
     return isinstance(node.type, TensorType) and node.type.dtype.is_float
-
-
-def _is_splat(node: Node, number: float) -> bool:
-    while node.opcode in ("broadcast", "convert"):
-        node = node.inputs[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return False
-    return bool(np.all(np.asarray(node.value.numpy(), np.float64) == number))

@@ -12,11 +12,11 @@ from math import prod
 
 import numpy as np
 
-from hloom.ir import DTYPES, Constant, DType, Graph, Literal, Module, Node, PaddingDimension, TensorType
+from hloom.ir import DTYPES, DType, Graph, Module, Node, PaddingDimension, TensorType
 from hloom.ops import OPS, reducer_of
 from hloom.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.quantization.formats import NumberFormat
-from hloom.quantization.insertion_point import InsertionPoint, array_type
+from hloom.quantization.insertion_point import InsertionPoint, array_type, splat_value
 from hloom.quantization.quantized_value import F32, F64, SCALE, QuantizedValue, stretch
 
 _EXPONENT_BITS = 0x7F800000
@@ -30,7 +30,7 @@ def quantize_in_program(
     type_ = array_type(node).with_layout(None)
     point = InsertionPoint(node.graph, before)
     wide = F64 if type_.dtype is F64 else F32
-    if _is_zero(node):
+    if splat_value(node) == 0:
         return _zeros(point, type_, number_format, blocks, wide)
     if node.opcode == "broadcast" and _keeps_blocks(node, blocks):
         return _broadcast(point, node, number_format, blocks, before)
@@ -80,14 +80,6 @@ def _scale(point: InsertionPoint, greatest: Node, number_format: NumberFormat, w
     power = point.op("bitcast-convert", powers, type=TensorType(F32, type_.dims))
     scale = point.multiply(power, point.splat(2.0**-number_format.exponent, array_type(power)))
     return point.convert(point.op("maximum", scale, point.splat(_LEAST_POWER, array_type(scale))), MX_SCALE)
-
-
-def _is_zero(node: Node) -> bool:
-    while node.opcode in ("broadcast", "reshape", "convert", "copy"):
-        node = node.inputs[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return False
-    return not bool(np.any(np.asarray(node.value.numpy(), np.float64)))
 
 
 def _zeros(

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hloom.ir import Apply, Constant, Literal, Node, Parameter
-from hloom.quantization.insertion_point import array_type
+from hloom.ir import Apply, Node, Parameter
+from hloom.quantization.insertion_point import array_type, splat_value
 from hloom.quantization.quantized_value import common_factors
 from hloom.quantization.weight_slices import MovementPath, movement_path
 from hloom.quantization.weights import elements, loop_of
@@ -80,7 +80,7 @@ def _either(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int
 
 def _relu(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
     for operand_index in (0, 1):
-        if _is_zero(node.inputs[1 - operand_index]):
+        if splat_value(node.inputs[1 - operand_index]) == 0:
             return _into(node, operand_index, channels, allowed, depth)
     return None
 
@@ -136,14 +136,6 @@ def _dot(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -
             if targets is not None:
                 return targets
     return None
-
-
-def _is_zero(node: Node) -> bool:
-    while node.opcode in ("broadcast", "convert", "reshape"):
-        node = node.inputs[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal):
-        return False
-    return not node.value.is_elided and not node.value.numpy().any()
 
 
 def _is_read_once(path: MovementPath) -> bool:

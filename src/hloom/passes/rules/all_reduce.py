@@ -19,7 +19,8 @@ from hloom.passes.rules.convert import preserves_values
 from hloom.passes.rules.dimensions import dims_after_reshape, resized
 from hloom.passes.rules.participants import device_counts, is_unlisted, participants, values_on_devices
 from hloom.passes.rules.reducers import combiner_of, is_idempotent, is_identity, same_reduction
-from hloom.rewrite import Builder, Family, all_operands, operand_is, splat_of, tensor_type, used_once
+from hloom.passes.rules.value_properties import is_zero
+from hloom.rewrite import Builder, Family, all_operands, operand_is, tensor_type, used_once
 
 REASSOCIATION = Family("all-reduce-reassociation")
 WIDENING = Family("all-reduce-widening")
@@ -123,12 +124,7 @@ def _looked_through(operand: Node, opcode: str) -> tuple[list[Apply], Apply] | N
 
 def is_identity_of(opcode: str, start: Node) -> bool:
     """Whether a constant changes nothing, or only the sign of zero, when it is combined with what devices have."""
-    return is_identity(opcode, start) or (opcode == "add" and _is_zero(start))
-
-
-def _is_zero(node: Node) -> bool:
-    value = splat_of(node)
-    return value is not None and bool(value == 0)
+    return is_identity(opcode, start) or (opcode == "add" and is_zero(start))
 
 
 def widens(convert: Node) -> bool:

@@ -24,7 +24,8 @@ from hloom.ops import check_convolution
 from hloom.passes.rules.dot import PRECISION_ATTRIBUTES
 from hloom.passes.rules.reduce_window import broadcast_degenerate
 from hloom.passes.rules.reducers import adder
-from hloom.rewrite import Builder, Family, is_splat, tensor_type
+from hloom.passes.rules.value_properties import is_zero
+from hloom.rewrite import Builder, Family, tensor_type
 
 CONVOLUTION = Family("convolution", formerly="convolving")
 CONVOLUTION_INEXACT = Family("convolution-inexact", formerly="convolving-relaxed")
@@ -184,7 +185,7 @@ _EXCHANGED = str.maketrans("bf", "fb")
 
 def _without_input_pad(build: Builder, node: Apply) -> Node | None:
     pad = node.inputs[0]
-    if _types(node) is None or pad.opcode != "pad" or tensor_type(pad.inputs[0]) is None or not _is_zero(pad.inputs[1]):
+    if _types(node) is None or pad.opcode != "pad" or tensor_type(pad.inputs[0]) is None or not is_zero(pad.inputs[1]):
         return None
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
     padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
@@ -200,7 +201,7 @@ def _without_input_pad(build: Builder, node: Apply) -> Node | None:
 
 def _without_kernel_pad(build: Builder, node: Apply) -> Node | None:
     pad = node.inputs[1]
-    if _types(node) is None or pad.opcode != "pad" or not _is_zero(pad.inputs[1]):
+    if _types(node) is None or pad.opcode != "pad" or not is_zero(pad.inputs[1]):
         return None
     source = tensor_type(pad.inputs[0])
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
@@ -265,10 +266,6 @@ def _is_uneven(dimension: WindowDimension) -> bool:
 
 def _is_lone(dimension: WindowDimension) -> bool:
     return replace(dimension, window_dilation=1, reversal=False) == WindowDimension()
-
-
-def _is_zero(filler: Node) -> bool:
-    return is_splat(filler, 0) or is_splat(filler, -0.0)
 
 
 def _multiplies_integers(node: Apply) -> bool:
