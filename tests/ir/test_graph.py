@@ -592,8 +592,8 @@ def test_keeping_some_nodes():
 
 
 def test_a_node_answers_for_its_dimensions_and_its_element_type():
-    lines = "x = bf16[2,3] parameter(0) n = s32[] constant(1) t = (bf16[2,3], s32[]) tuple(x, n) ROOT r = token[] after-all()"
-    nodes = parse(f"ENTRY e {{ {lines} }}").entry.nodes
+    lines = "x = bf16[2,3] parameter(0) n = s32[] constant(1) t = (bf16[2,3], s32[]) tuple(x, n)"
+    nodes = parse(f"ENTRY e {{ {lines} ROOT r = token[] after-all() }}").entry.nodes
     assert [(node.name, node.dims, node.rank, node.dtype and node.dtype.name) for node in nodes] == [
         ("x", (2, 3), 2, "bf16"),
         ("n", (), 0, "s32"),
