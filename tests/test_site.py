@@ -27,7 +27,7 @@ def test_a_subcommands_page_is_its_help():
     page = command_page("draw")
     assert page.startswith("# hloom draw\n\n```console\n$ hloom draw [OPTIONS] FILE\n```\n\nDraw a module as a graph.\n")
     assert "```console\n$ hloom draw step.hlo -o step.dot\n" in page
-    assert "| `--around NODE` | Draw what is near this instruction; C/NODE names its computation. |" in page
+    assert "| `--around NODE` | Draw the neighbourhood of this instruction, given as NODE or COMPUTATION/NODE. |" in page
 
 
 def test_every_public_name_stands_on_one_page():

@@ -1,7 +1,7 @@
 """The program `hloom`: one file per subcommand, imported when it runs.
 
-To add a subcommand, write a file with a click command called `command` and name it in `COMMANDS` of `main.py`; what
-all share is in `options.py` (arguments), `input.py` (loading the module, progress), `output.py` (text, JSON, files),
+To add a subcommand, write a file with a click command called `command` and add it to `SECTIONS` in `main.py`. Shared
+code is in `options.py` (arguments), `input.py` (loading the module, progress), `output.py` (text, JSON, files),
 `tables.py` (tables on a terminal) and `plots/` (the roofline, memory over time).
 """
 

@@ -30,14 +30,15 @@ PHYSICAL_BYTES = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
 
 
 @click.command("calibrate")
-@click.option("--name", default="cpu", show_default=True, help="What the device is called.")
-@json_option("Write the measurements as JSON.")
-@output_option("Write into this file.")
+@click.option("--name", default="cpu", show_default=True, help="Name of the device in the file.")
+@json_option("Write the measurements as JSON instead of TOML.")
+@output_option("Write to file OUT, atomically.")
 def command(name: str, json_output: bool, output: Path | None) -> None:
-    """Measure this machine and write a file of devices.
+    """Measure this machine and write it as a device file.
 
-    Matrix products, copies, arithmetic, transcendental functions, collectives and the time to start a program are
-    measured through XLA's CPU client, which takes about half a minute; the machine should have nothing else to do.
+    Times matrix products, copies, arithmetic, transcendental functions, collectives and program launches through XLA's
+    CPU client. This takes about half a minute, on a machine that should otherwise be idle. Pass the file to other
+    commands with --devices.
 
     \b
     Examples:

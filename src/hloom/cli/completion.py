@@ -28,7 +28,7 @@ def completion_option() -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=write,
-        help='Print what completes hloom in this shell: eval "$(hloom --completion bash)".',
+        help='Print the completion script for a shell, for use as eval "$(hloom --completion bash)".',
     )
 
 

@@ -29,20 +29,35 @@ MOST_LINES = 30
 
 @click.command("cost")
 @file_argument
-@click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Add costs up by this.")
-@click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
+@click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Group costs by this.")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Group by N levels of the scope or layer, or N frames of the source stack.",
+)
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@click.option(
+    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
+)
 @click.option(
     "--unknown-trips",
+    metavar="N",
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="How often loops with unknown trip counts run.",
+    help="Assume N iterations for loops of unknown trip count.",
 )
 @profile_option()
-@json_option("Write JSON: totals, loops, traffic, and all groups.")
-@output_option(f"Write into this file; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")
+@json_option("Write JSON: totals, loops, collective traffic and every group.")
+@output_option(f"Write to file OUT; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")
 def command(
     source: ModuleSource,
     by: str,
@@ -54,14 +69,15 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Say what a module costs.
+    """Count the FLOPs and bytes of a module.
 
-    FLOPs and bytes by the rules of XLA's own HloCostAnalysis, but loops count as often as they run; what XLA would say
-    (each loop's body once) and the mathematical count stand beside. Loops whose trip counts depend on the data are
-    listed: give their counts with --trips.
+    Follows the rules of XLA's HloCostAnalysis, except that a loop body counts once per iteration. The totals also show
+    what XLA itself would report (each loop body once) and the mathematical count. Loops with a data-dependent trip
+    count are listed; give their counts with --trips.
 
-    Scopes are those of the page: forward/layer_0/mlp. A computation that several call counts in the scopes of each. By
-    source, a group is the line that made an instruction; with --depth so many lines of the stack, outermost first.
+    Scopes are those of the page, such as forward/layer_0/mlp. A computation with several callers counts in the scope of
+    each. With --by source, a group is the source line that created the instruction; --depth N groups by the outermost N
+    stack frames instead.
 
     \b
     Examples:

@@ -32,26 +32,40 @@ MOST_LINES = 20
 @click.command("diff")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--limit", type=click.IntRange(min=0), default=MOST_LINES, show_default=True, help="Lines of each list.")
-@click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Add costs up by this.")
-@click.option("--depth", type=click.IntRange(min=1), default=2, show_default=True, help="How many levels of a scope.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Group costs by this.")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Group by this many levels of the scope.",
+)
 @click.option(
     "--device",
     metavar="NAME",
-    help=f"Device whose rates to use for the model's times (default: {DEFAULT_DEVICE}, or the device of the traces).",
+    help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).",
 )
-@click.option("--module", "name", metavar="NAME", help="The module to take of a dump directory that has several.")
-@click.option("--strict", is_flag=True, help="Names and the order of instructions are differences too.")
-@click.option("--costs/--no-costs", default=True, help="Whether costs are compared, and not only instructions.")
+@click.option("--module", "name", metavar="NAME", help="Module to read from dump directories that hold several.")
+@click.option("--strict", is_flag=True, help="Also count different names and instruction order as differences.")
+@click.option("--costs/--no-costs", default=True, help="Compare costs as well as instructions.")
 @click.option(
     "--profile",
     nargs=2,
     metavar="DIR_A DIR_B",
     type=click.Path(path_type=Path),
-    help="Profiler traces of the two modules.",
+    help="Compare measured times from the profiler traces of A and B.",
 )
-@json_option("Write JSON; lists are whole unless --limit is given.")
-@output_option("Write into this file, whole or not at all.")
+@json_option("Write JSON, with every row unless --limit is given.")
+@output_option("Write to file OUT, atomically.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -68,13 +82,12 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Say how two modules differ, whatever their names, order and layouts.
+    """Compare two modules, ignoring names, instruction order and layouts.
 
-    A and B are files as every subcommand reads them, or dump directories, of which DIR/MODULE or --module names the
-    module. Instructions are matched by
-    what they compute and are used for; op_name helps. Calls and fusions are looked into, so that modules before and
-    after optimisation can be compared. The exit status is 0 where there is no difference, 1 where there is one, 2
-    where modules could not be compared.
+    A and B are files that any subcommand can read, or dump directories, where DIR/MODULE or --module picks the module.
+    Instructions are matched by what they compute and by how they are used, with op_name as a hint. The comparison looks
+    inside calls and fusions, so modules from before and after optimisation can be compared. The exit status is 0 if the
+    modules are the same, 1 if they differ, and 2 on error.
 
     \b
     Examples:

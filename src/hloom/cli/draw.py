@@ -15,15 +15,22 @@ from hloom.viz import SUFFIXES, Selection, to_dot, to_json
 
 @click.command("draw")
 @file_argument
-@click.option("--computation", metavar="C", help="Draw this computation only.")
-@click.option("--around", metavar="NODE", help="Draw what is near this instruction; C/NODE names its computation.")
+@click.option("--computation", metavar="C", help="Draw only the computation C.")
 @click.option(
-    "--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How many uses away an instruction may be."
+    "--around", metavar="NODE", help="Draw the neighbourhood of this instruction, given as NODE or COMPUTATION/NODE."
 )
-@click.option("--across-calls", is_flag=True, help="Let hops lead into and out of called computations.")
-@click.option("--collapse-fusions", is_flag=True, help="Leave out what fusions, calls and wrappers hold.")
-@json_option("Write JSON, whatever OUT is called.")
-@output_option(f"Write into this file; its suffix is the format: {' '.join(SUFFIXES)}.")
+@click.option(
+    "--hops",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="Largest distance from --around, in def-use edges.",
+)
+@click.option("--across-calls", is_flag=True, help="Follow edges into and out of called computations too.")
+@click.option("--collapse-fusions", is_flag=True, help="Draw fusions, calls and wrappers as single nodes.")
+@json_option("Write JSON, whatever the suffix of OUT.")
+@output_option(f"Write to file OUT, whose suffix picks the format: {' '.join(SUFFIXES)}.")
 def command(
     source: ModuleSource,
     computation: str | None,
@@ -36,9 +43,9 @@ def command(
 ) -> None:
     """Draw a module as a graph.
 
-    Without OUT, Graphviz DOT (or with --json, JSON) goes to the standard output. A picture of some hundred
-    instructions reads well, and some 3,000 are laid out within a minute: draw a part of a large module. SVG and PNG
-    are the same on every machine; PDF needs an installed Graphviz.
+    Without -o, writes Graphviz DOT (or JSON with --json) to standard output. Pictures are readable up to a few hundred
+    instructions; layout of 3,000 takes about a minute, so draw part of a large module with --around or --computation.
+    SVG and PNG are the same on every machine; PDF needs Graphviz.
 
     \b
     Examples:

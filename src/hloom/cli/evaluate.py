@@ -32,12 +32,25 @@ DRAWING_BYTES = 16
 
 @click.command("evaluate")
 @file_argument
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays, in order or by name.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random inputs, if none are given.  [default: 0]"
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    help="Read the inputs from this file, by position or by parameter name.",
 )
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=MOST_STEPS, show_default=True, help="Instructions to execute."
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Seed for random inputs when --inputs is not given.  [default: 0]",
+)
+@click.option(
+    "--steps",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_STEPS,
+    show_default=True,
+    help="Stop after executing this many instructions.",
 )
 @click.option(
     "--memory",
@@ -45,10 +58,10 @@ DRAWING_BYTES = 16
     type=ByteSize(),
     default=f"{MOST_BYTES >> 30}GiB",
     show_default=True,
-    help="Hold no more than this, estimated from above: 80GiB, 500MB, bytes.",
+    help="Stop if live arrays could exceed this: 80GiB, 500MB, or a number of bytes.",
 )
 @json_option()
-@output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
+@output_option("Write the outputs to this .npz file, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     inputs: Path | None,
@@ -58,11 +71,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Compute a module with numpy, one instruction after the other.
+    """Interpret a module with numpy, one instruction at a time.
 
-    Slower than XLA, but it needs no jax and shows what XLA's compiler did not change. Inputs are those of `hloom run`:
-    the same seed gives the same arrays. A program that executes more instructions or holds more memory than allowed
-    is stopped, and the error names the instruction and the loops around it.
+    This is slower than XLA, but needs no jax and shows results that XLA's compiler has not touched. Inputs are as for
+    `hloom run`: the same seed gives the same arrays. A program that exceeds --steps or --memory is stopped with an
+    error that names the instruction and the loops around it.
 
     \b
     Examples:

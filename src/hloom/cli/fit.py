@@ -27,22 +27,32 @@ SHOWN = 8
 
 @click.command("fit")
 @file_argument
-@click.option("--devices", type=int, required=True, metavar="N", help="Number of devices.")
+@click.option("--devices", type=int, required=True, metavar="N", help="Number of devices to fit the step on.")
 @click.option(
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device whose rates to use.",
+    help="Device to price the program for (`hloom roofline --list` shows them).",
 )  # fmt: skip
 @click.option(
     "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Bytes a device may hold: 16GiB.  [default: all that it has]",
+    help="Memory per device, as in 16GiB.  [default: the device's]",
 )  # fmt: skip
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0.  [default: found in the program]")
-@click.option("--microbatches", metavar="N,N", help="Numbers of microbatches to try.")
-@click.option("--measure", type=click.IntRange(min=0), default=0, metavar="K", help="Compile the best K with XLA.")
-@click.option("--no-donate", is_flag=True, help="Do not let results reuse further parameters' memory.")
-@click.option("--explain", is_flag=True, help="Show all combinations, and what takes the time of the best.")
-@json_option("Write JSON: all combinations, what they take, what was left out.")
-@output_option("Write modules, plan.json and run.py into this new folder; plan.json alone with -:", keeps_stdout=True)
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="Batch dimension, as in x:0.  [default: detected]")
+@click.option(
+    "--microbatches", metavar="N,N", help="Microbatch counts to try, as in 1,2,4 (default: divisors of the batch)."
+)
+@click.option(
+    "--measure",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="K",
+    help="Compile the K best combinations with XLA and compare (default: 0).",
+)
+@click.option("--no-donate", is_flag=True, help="Do not donate any further parameter buffers to results.")
+@click.option("--explain", is_flag=True, help="Show every combination, and where the best one spends its time.")
+@json_option("Write JSON: every combination with its costs, and what was skipped.")
+@output_option(
+    "Write modules, plan.json and run.py to the new directory OUT, or plan.json alone for -.", keeps_stdout=True
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -58,7 +68,10 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Find the best way to run a training or inference step on some devices.
+    """Find the fastest way to run a training or inference step on some devices.
+
+    Searches meshes, shardings, microbatches, recomputation and pipeline stages together, within the memory of the
+    devices.
 
     \b
     Examples:

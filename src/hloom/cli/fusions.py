@@ -40,13 +40,26 @@ NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
     default="cpu",
     show_default=True,
     shell_complete=complete_device,
-    help="Device whose rates to use.",
+    help="Device to price the program for (`hloom roofline --list` shows them).",
 )
-@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices.")
-@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="Order of the list.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@json_option("Write JSON: all fusions, and all pairs that were better one.")
-@output_option("Write into this file, whole or not at all.")
+@click.option(
+    "--devices",
+    "listed",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML file with more devices, as written by `hloom calibrate`.",
+)
+@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="Sort fusions by this.")
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@json_option("Write JSON: every fusion, and every pair worth fusing.")
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     name: str,
@@ -56,11 +69,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Explain the fusions of a module that a compiler has optimised.
+    """Explain the fusions of an optimised module.
 
-    Which instructions of the source each holds, by opcode and scope; what it reads and writes; how long it takes on a
-    device, by the model of `hloom roofline`, and how often it computes an element. Then the pairs of kernels that would
-    take less time as one, or why they cannot be one.
+    For each fusion: the source instructions it contains, by opcode and scope; the bytes it reads and writes; its time
+    on a device by the roofline model; and how often it recomputes an element. Then lists pairs of kernels that would be
+    faster fused, or the reason they cannot be.
 
     \b
     Examples:

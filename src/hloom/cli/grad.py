@@ -31,29 +31,52 @@ CLEAN = ("simplify", "cse", "dce")
 
 @click.command("grad")
 @file_argument
-@click.option("--wrt", metavar="NAMES", help="Entry parameters, by number or name: 0,2 or w,b.  [default: all floats]")
-@click.option("--of", type=click.IntRange(min=0), metavar="N", help="The scalar result to differentiate.")
-@click.option("--value", is_flag=True, help="Yield the result too, before the gradients.")
-@click.option("--vjp", "is_vjp", is_flag=True, help="Take a cotangent for each result instead: any shape.")
-@click.option("--jvp", "is_jvp", is_flag=True, help="Forward mode: take tangents, yield results and tangents.")
-@click.option("--stop", metavar="NAME", multiple=True, help="Instructions that count as constants.")
-@click.option("--checkpoints", type=click.IntRange(min=1), metavar="N", help="States kept of a loop of unknown length.")
-@click.option("--max-iterations", type=click.IntRange(min=1), metavar="N", help="The most trips of such a loop.")
-@click.option("--raw", is_flag=True, help="Leave the derivative as it was made: no simplify, cse, dce.")
-@click.option("--check", is_flag=True, help="Compare with central differences in f64 on random inputs.")
+@click.option(
+    "--wrt",
+    metavar="NAMES",
+    help="Entry parameters to differentiate by number or name, as in 0,2 or w,b.  [default: all floats]",
+)
+@click.option(
+    "--of", type=click.IntRange(min=0), metavar="N", help="Differentiate result N, a scalar (default: the only result)."
+)
+@click.option("--value", is_flag=True, help="Also return the result itself, before the gradients.")
+@click.option("--vjp", "is_vjp", is_flag=True, help="Build the VJP: take a cotangent for each result, of any shape.")
+@click.option(
+    "--jvp", "is_jvp", is_flag=True, help="Build the JVP (forward mode): take tangents, return results and tangents."
+)
+@click.option("--stop", metavar="NAME", multiple=True, help="Treat this instruction as a constant; may be repeated.")
+@click.option(
+    "--checkpoints",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep N states of each loop of unknown trip count and recompute the rest (default: 128).",
+)
+@click.option(
+    "--max-iterations",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Instead, keep every state of such a loop, which may run at most N iterations.",
+)
+@click.option("--raw", is_flag=True, help="Skip the clean-up passes (simplify, cse, dce).")
+@click.option("--check", is_flag=True, help="Check the derivative against central differences in f64.")
 @click.option(
     "--load",
     metavar="X.py",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Execute this Python file first, for its rules and passes.",
+    help="Execute this Python file first, to define its rules and passes.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for the random inputs of --check.  [default: 0]"
 )
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays for --check.")
-@json_option("Write what --check found as JSON, in place of its table; the module is then written with -o only.")
-@output_option("Write into this file, whole or not at all.")
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    help="Read the inputs for --check from this file (default: random).",
+)
+@json_option("Write the result of --check as JSON; the module is then written only with -o.")
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     wrt: str | None,
@@ -72,14 +95,13 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Differentiate a module.
+    """Build the derivative of a module.
 
-    The gradient module takes the module's parameters and yields a tuple of one array for each of NAMES. Loops whose
-    trip count is known only when they run keep N states (128) and compute the others again. The exit status is 1, and
-    nothing is written, where --check finds a derivative that differs; it needs jax. Random inputs are made smaller
-    where results explode; a comparison that says nothing, since differences are ill-conditioned, is an error. Calls of
-    functions with derivatives of their own, which rules put there, need the files that define them: --load executes
-    these.
+    The gradient module takes the same parameters and returns a tuple with one array for each of NAMES. A loop whose
+    trip count is only known at run time keeps N states (128) and recomputes the others. --check needs jax: if it finds
+    a wrong derivative, the exit status is 1 and nothing is written. It scales random inputs down if results overflow,
+    and reports an error if finite differences are too ill-conditioned to decide. If rules added calls of functions with
+    custom derivatives, --load the files that define them.
 
     \b
     Examples:

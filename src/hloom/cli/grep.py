@@ -27,12 +27,27 @@ def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) ->
 @click.command("grep")
 @file_argument
 @click.argument("expression", metavar="QUERY")
-@click.option("--fields", is_flag=True, is_eager=True, expose_value=False, callback=_fields, help="List the fields.")
-@click.option("--count", "only_count", is_flag=True, help="Only say how many instructions match.")
-@click.option("--lines", "only_lines", is_flag=True, help="Only the lines of HLO, without computations and costs.")
-@click.option("--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, help="Device whose rates to use.")
-@json_option("Write JSON: the fields of all that match.")
-@output_option("Write into this file, whole or not at all.")
+@click.option(
+    "--fields",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_fields,
+    help="List the fields that a query may use, and exit.",
+)
+@click.option("--count", "only_count", is_flag=True, help="Print only the number of matches.")
+@click.option(
+    "--lines", "only_lines", is_flag=True, help="Print only the HLO lines, without computation names and costs."
+)
+@click.option(
+    "--device",
+    metavar="NAME",
+    default=DEFAULT_DEVICE,
+    show_default=True,
+    help="Device to price the program for (`hloom roofline --list` shows them).",
+)
+@json_option("Write JSON: the fields of every match.")
+@output_option("Write to file OUT, atomically.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -44,12 +59,12 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Show the instructions of a module that a query asks for.
+    """List the instructions of a module that match a query.
 
-    Opcodes (`dot`, `all-*`) and comparisons of fields, with and, or, not and brackets; `~` is a regular expression.
-    near(QUERY, 2) are the instructions within 2 hops, uses(QUERY) and used_by(QUERY) those on one side, inside(QUERY)
-    those of the computations that are called. The exit status is 0 if something matches, 1 if nothing does, and 2 if
-    something went wrong.
+    A query consists of opcodes (`dot`, `all-*`) and comparisons of fields, combined with and, or, not and parentheses;
+    `~` matches a regular expression. near(QUERY, 2) selects instructions within 2 edges, uses(QUERY) and used_by(QUERY)
+    those on one side, and inside(QUERY) those of called computations. The exit status is 0 if anything matches, 1 if
+    nothing does, and 2 on error.
 
     \b
     Examples:

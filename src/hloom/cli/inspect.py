@@ -26,19 +26,19 @@ LEAVES = 3
 
 @click.command("inspect")
 @file_argument
-@click.option("--all", "show_all", is_flag=True, help="Show whole tables.")
+@click.option("--all", "show_all", is_flag=True, help="Show every row of every table.")
 @json_option()
-@output_option("Write into this file, whole or not at all.")
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     show_all: bool,
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Say what is in a module.
+    """Summarise what is in a module.
 
-    Computations, instructions by opcode, bytes of parameters and outputs, element types, the tree of calls, the
-    largest tensors, collectives, custom calls, names that nothing defines, and notes on what is not understood.
+    Shows computations, instructions by opcode, sizes of parameters and outputs, element types, the call graph, the
+    largest tensors, collectives, custom calls, undefined names, and notes on anything hloom did not understand.
 
     \b
     Examples:

@@ -19,34 +19,47 @@ from hloom.cli.output import write_note
 from hloom.cli.streams import replace_closed_streams, writing_stdout
 from hloom.text import HloomError, readable
 
-COMMANDS = {
-    "inspect": "What is in a module: computations, opcodes, sizes, calls.",
-    "print": "Print a module as HLO text, in several styles.",
-    "draw": "Draw a module: DOT, SVG, PNG, JSON, GraphML.",
-    "page": "Write a page that shows a module: one HTML file, offline.",
-    "view": "Open a module's page in the browser.",
-    "cost": "FLOPs and bytes, by opcode, scope, layer or source line.",
-    "roofline": "Time on a device, estimated: what takes it, what limits it.",
-    "fusions": "What the fusions of an optimised module hold and take.",
-    "calibrate": "Measure this machine and write it as a device.",
-    "memory": "Peak memory, what is alive then, and whether it fits.",
-    "why-oom": "Why a program does not fit into memory, and what would help.",
-    "grep": "The instructions that a query asks for.",
-    "propagate": "Follow a tiling through a module: what is split, what it costs.",
-    "plan": "Find how to split a module over a device mesh.",
-    "pipeline": "Cut a step into pipeline stages over devices.",
-    "diff": "What differs between two modules: instructions and costs.",
-    "passes": "What XLA's passes made of a module, from its dumps.",
-    "minimize": "The smallest module in which a fault still shows.",
-    "fit": "Find the best sharding, microbatches, recomputation, stages.",
-    "opt": "Rewrite a module with passes and rules, and account for each.",
-    "quantize": "Store weights in narrow types: the program, checkpoints, errors.",
-    "prune": "Remove what matters least of weights: masks, checkpoints, errors.",
-    "grad": "Differentiate a module: gradients, products with Jacobians.",
-    "evaluate": "Compute a module with numpy, without XLA.",
-    "run": "Run a module on XLA's CPU client and look at the outputs.",
+SECTIONS = {
+    "Look at a module": {
+        "inspect": "Summarise a module: computations, opcodes, sizes, call graph.",
+        "print": "Print a module as HLO text, in one of several styles.",
+        "draw": "Draw a module's graph as DOT, SVG, PNG, PDF, JSON or GraphML.",
+        "page": "Write a self-contained HTML page about a module.",
+        "view": "Open a module's page in the browser.",
+        "grep": "List the instructions that match a query.",
+    },
+    "Estimate time and memory": {
+        "cost": "Count FLOPs and bytes by opcode, scope, layer or source line.",
+        "roofline": "Estimate the run time on a device, and what limits it.",
+        "fusions": "Show what each fusion contains and how long it takes.",
+        "memory": "Report peak memory, what is live there, and whether it fits.",
+        "why-oom": "Explain an out-of-memory error and simulate remedies.",
+        "calibrate": "Measure this machine and write it as a device file.",
+    },
+    "Compare and debug": {
+        "diff": "Compare two modules: instructions and costs.",
+        "passes": "Show what each XLA pass changed, from a dump directory.",
+        "minimize": "Reduce a module to a small one that still shows a fault.",
+    },
+    "Transform a module": {
+        "opt": "Run rewrite passes and rules, with reports and verification.",
+        "grad": "Build the gradient, VJP or JVP of a module.",
+        "quantize": "Quantise weights, activations and KV caches.",
+        "prune": "Prune weights, as masks or by shrinking whole axes.",
+    },
+    "Distribute over devices": {
+        "propagate": "Propagate a sharding and list the communication it causes.",
+        "plan": "Choose a sharding of a module over a device mesh.",
+        "pipeline": "Split a step into pipeline stages over devices.",
+        "fit": "Search sharding, microbatches, recomputation and stages together.",
+    },
+    "Execute": {
+        "run": "Run a module on XLA's CPU client and summarise its outputs.",
+        "evaluate": "Interpret a module with numpy, without XLA.",
+    },
 }
-"""The subcommands, each a file of this package, with their lines in the list of all of them."""
+"""The subcommands by job, each a file of this package, with its line in `hloom --help`."""
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
 class Commands(click.Group):
@@ -74,8 +87,9 @@ class Commands(click.Group):
         return import_module(f"hloom.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
@@ -111,13 +125,13 @@ def _crashes_as_trouble() -> Iterator[None]:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, params=[completion_option()])
 @click.version_option(package_name="hloom")
 def main() -> None:
-    """Read, print, draw, rewrite and run XLA HLO programs.
+    """Inspect, transform, shard and run XLA HLO programs.
 
-    FILE is HLO text or a proto, plain or packed (.hlo .txt .pb, each also .gz .zst), a directory that XLA dumped
-    into, or - for the standard input.
+    FILE is HLO text or a serialised proto (.hlo, .txt or .pb, optionally compressed as .gz or .zst), an XLA dump
+    directory, or - for standard input.
 
-    The exit status is 0 where it is done or the answer is yes, 1 where the answer is no (it does not fit, it differs,
-    nothing is found), and 2 where it could not be done: bad input or usage.
+    The exit status is 0 for success or the answer yes, 1 for the answer no (it does not fit, the modules differ,
+    nothing matches), and 2 for bad input or bad usage.
 
     \b
     Examples:

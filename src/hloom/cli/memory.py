@@ -30,14 +30,23 @@ WRITERS = {".svg": svg, ".png": png}
 @optimised_file_argument
 @click.option(
     "--budget", metavar="SIZE", type=ByteSize(),
-    help="End with exit status 1 unless it fits: 80GiB, 500MB, bytes.",
+    help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or a number of bytes.",
 )  # fmt: skip
 @click.option(
-    "--schedule", type=click.Choice(SCHEDULES), help="Order of instructions: XLA's CPU compiler's, ours, or the text's."
+    "--schedule",
+    type=click.Choice(SCHEDULES),
+    help="Instruction order: as XLA's CPU compiler would schedule, hloom's list scheduler, or as in the text.",
 )
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@json_option("Write JSON: sizes, the buffers alive at the peak, the timeline.")
-@output_option(f"Write the timeline, or with --json the JSON, into this file: {' '.join(WRITERS)}.")
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@json_option("Write JSON: sizes, buffers live at the peak, and the timeline.")
+@output_option(f"Write the timeline to file OUT ({' '.join(WRITERS)}), or with --json the JSON.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -48,11 +57,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Say how much memory a run of a module takes.
+    """Report how much memory running a module takes.
 
-    Peak = arguments + outputs - aliased + temporaries. A module that XLA has scheduled (after optimisation) runs in its
-    own order; any other as a model of XLA's CPU compiler would compile it (cpu), which is an estimate. Where an .hlo.pb
-    holds XLA's own buffer assignment, that is shown beside ours.
+    Peak = arguments + outputs - aliased + temporaries. A scheduled module (after optimisation) is analysed in its own
+    order; any other in the order that a model of XLA's CPU compiler would choose, so its peak is an estimate. If an
+    .hlo.pb contains XLA's own buffer assignment, that is shown alongside.
 
     \b
     Examples:

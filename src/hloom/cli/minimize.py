@@ -56,50 +56,95 @@ MOST_SHOWN = 8
 @click.command("minimize")
 @file_argument
 @click.option(
-    "--failing", metavar="COMMAND", help="A command that exits with 0 if the fault shows; {} is the file's name."
+    "--failing",
+    metavar="COMMAND",
+    help="Command that exits with 0 if the fault shows; {} stands for the candidate file.",
 )
 @click.option(
-    "--status", type=click.Choice(STATUSES), default=STATUSES[0], show_default=True, help="What --failing exits with."
+    "--status",
+    type=click.Choice(STATUSES),
+    default=STATUSES[0],
+    show_default=True,
+    help="Exit status of --failing that means the fault shows.",
 )
-@click.option("--xla-refuses", is_flag=True, help="XLA refuses the module, with the same message.")
-@click.option("--xla-crashes", is_flag=True, help="XLA crashes on the module, at the same place.")
-@click.option("--differs-from-evaluator", is_flag=True, help="XLA and numpy compute different numbers.")
+@click.option("--xla-refuses", is_flag=True, help="Fault: XLA rejects the module with the same message.")
+@click.option("--xla-crashes", is_flag=True, help="Fault: XLA crashes on the module at the same source location.")
+@click.option("--differs-from-evaluator", is_flag=True, help="Fault: XLA and hloom's numpy evaluator disagree.")
 @click.option(
-    "--differs-between", nargs=2, metavar="FLAGS FLAGS", help="XLA computes different numbers with two sets of flags."
+    "--differs-between",
+    nargs=2,
+    metavar="FLAGS FLAGS",
+    help="Fault: XLA disagrees with itself under two sets of flags.",
 )
-@click.option("--slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA runs it for longer.")
 @click.option(
-    "--compiles-slower-than", type=FiniteNumber(min=0), metavar="SECONDS", help="XLA takes longer to compile it."
+    "--slower-than",
+    type=FiniteNumber(min=0),
+    metavar="SECONDS",
+    help="Fault: XLA takes longer than this to run the module.",
 )
-@click.option("--passes", metavar="PASSES", help="Find which of these passes introduces the fault, and its input.")
+@click.option(
+    "--compiles-slower-than",
+    type=FiniteNumber(min=0),
+    metavar="SECONDS",
+    help="Fault: XLA takes longer than this to compile the module.",
+)
+@click.option(
+    "--passes", metavar="PASSES", help="Find which of these passes introduces the fault, and reduce its input."
+)
 @click.option(
     "--load",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE.py",
-    help="Execute this file first, for its passes.",
+    help="Execute this Python file first, to define its passes.",
 )
-@click.option("--xla-passes", is_flag=True, help="Find the XLA pass without which the fault disappears.")
-@click.option("--any-message", is_flag=True, help="With --xla-refuses or --xla-crashes: accept any message.")
-@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance.  [default: by type]")
-@click.option("--atol", type=FiniteNumber(min=0), metavar="A", help="Absolute tolerance.  [default: by type]")
 @click.option(
-    "--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Inputs on which numbers are compared."
+    "--xla-passes", is_flag=True, help="Find the smallest set of XLA passes to disable so that the fault disappears."
+)
+@click.option(
+    "--any-message",
+    is_flag=True,
+    help="With --xla-refuses or --xla-crashes, accept a different message as the same fault.",
+)
+@click.option(
+    "--rtol",
+    type=FiniteNumber(min=0),
+    metavar="R",
+    help="Relative tolerance for comparing numbers.  [default: by type]",
+)
+@click.option(
+    "--atol",
+    type=FiniteNumber(min=0),
+    metavar="A",
+    help="Absolute tolerance for comparing numbers.  [default: by type]",
+)
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    help="Compare numbers on these inputs (default: random).",
 )
 @click.option(
     "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
-    help="Write the inputs that the smallest module differs on into this file.",
+    help="Save the inputs on which the reduced module shows the fault.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs.")
 @click.option(
-    "--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Candidates to check at most."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs."
 )
 @click.option(
-    "--timeout", type=FiniteNumber(min=0, min_open=True), default=TIMEOUT, show_default=True,
-    help="Seconds for one candidate.",
+    "--steps",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=STEPS,
+    show_default=True,
+    help="Stop after checking N candidates.",
+)
+@click.option(
+    "--timeout", metavar="S", type=FiniteNumber(min=0, min_open=True), default=TIMEOUT, show_default=True,
+    help="Give up on a candidate after S seconds.",
 )  # fmt: skip
-@json_option('Write {"module": NAME, "text": TEXT, "instructions": N, ...}, without the text where -o takes it.')
-@output_option("Write the module's text into this file, whole or not at all.")
+@json_option('Write {"module": NAME, "text": TEXT, "instructions": N, ...}, without the text if -o is given.')
+@output_option("Write the reduced module to file OUT, atomically.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -108,20 +153,20 @@ def command(
     output: Path | None,
     **options: Any,
 ) -> None:
-    """Make a module smaller for as long as a fault shows, and write what is left.
+    """Reduce a module while a fault persists, and write the smallest one found.
 
-    One option says what the fault is. --failing COMMAND is run, without a shell, on a file with each candidate in
-    place of {}: exit status 0 says that the fault shows, as for creduce and llvm-reduce, anything else that it does
-    not; --status nonzero turns this around, for commands that fail where the fault shows, as for XLA's hlo_bisect. What
-    is stopped after --timeout does not show it.
+    One option describes the fault. --failing COMMAND runs a command, without a shell, on each candidate file, which
+    replaces {}. Exit status 0 means that the fault shows, as in creduce and llvm-reduce; any other status means that it
+    does not. --status nonzero inverts this, as in XLA's hlo_bisect. A command stopped by --timeout counts as not
+    showing the fault.
 
-    --passes P,Q runs passes as `hloom opt -p` does, and finds the application of a pass with which the fault comes:
-    numbers that differ, or a pass that fails, if no option says what it is. What is made smaller is what that pass was
-    given. --xla-passes, of a fault of XLA's, finds the fewest passes of XLA's that must not run for it to go away.
+    --passes P,Q runs passes as `hloom opt -p` does, finds the pass application that introduces the fault, and reduces
+    the input of that application. If no option describes the fault, it is wrong numbers or a failing pass. --xla-passes
+    finds the smallest set of XLA passes to disable so that a fault of XLA disappears.
 
-    Candidates are verified before they are checked, and XLA and commands run in processes of their own. The exit
-    status is 1, and nothing is written, where the fault does not show in FILE itself. Ctrl-C writes the smallest module
-    that showed the fault so far, which is whole, or nothing if there is none; the exit status is 130 then.
+    Candidates are verified before they are checked, and XLA and commands run in separate processes. If the fault does
+    not show in FILE itself, the exit status is 1 and nothing is written. Ctrl-C writes the smallest failing module
+    found so far, if there is one, and exits with status 130.
 
     \b
     Examples:

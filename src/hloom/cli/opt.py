@@ -41,38 +41,52 @@ if TYPE_CHECKING:
     metavar="PASSES",
     multiple=True,
     shell_complete=complete_passes,
-    help="Passes, by name or as .json files of rules.",
+    help="Passes to run: names (see --list), .json rule files and fixpoint(...), separated by commas.",
 )
 @click.option(
     "--load",
     metavar="X.py",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Execute this Python file first, for its rules and passes.",
+    help="Execute this Python file first, to define its rules and passes.",
 )
 @click.option("--list", "list_passes", is_flag=True, help="List the passes and exit.")
 @click.option(
     "--list-rules", metavar="PASSES", shell_complete=complete_passes, help="List the rules of these passes and exit."
 )
-@click.option("--verify", "is_verified", is_flag=True, help="Run both modules on XLA; exit with 1 if they differ.")
-@click.option("--verify-each", is_flag=True, help="Check the module's structure and types after each pass.")
+@click.option(
+    "--verify",
+    "is_verified",
+    is_flag=True,
+    help="Run the module before and after on XLA; exit with 1 if outputs differ.",
+)
+@click.option("--verify-each", is_flag=True, help="Verify the module's structure and types after each pass.")
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Seed for --verify's inputs, and for passes that take one.  [default: 0]",
+    help="Seed for the inputs of --verify and for passes that need one.  [default: 0]",
 )
-@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --verify.")
 @click.option(
-    "--report", "is_reported", is_flag=True, help="Report what passes and rules did, and what rejected rules."
+    "--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance for --verify (default: by element type)."
 )
-@click.option("--steps", "list_steps", is_flag=True, help="List the rewrites, numbered.")
-@click.option("--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N.")
-@click.option("--trace-misses", metavar="NODE", multiple=True, help="Say why each rule does not fire at this node.")
-@click.option("--print-after-all", is_flag=True, help="After each pass, show what it changed, as a diff.")
-@click.option("--print-changed", is_flag=True, help="The same, without passes that changed nothing.")
-@json_option('Write {"module": NAME, "text": TEXT, "report": ...}, without the text where -o takes it.')
-@output_option("Write the module into this file, whole or not at all.")
+@click.option(
+    "--report", "is_reported", is_flag=True, help="Report what each pass and rule did, and why rules were rejected."
+)
+@click.option("--steps", "list_steps", is_flag=True, help="List every rewrite with its step number.")
+@click.option(
+    "--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N of --steps."
+)
+@click.option(
+    "--trace-misses",
+    metavar="NODE",
+    multiple=True,
+    help="For each rule, explain why it did not fire at this instruction.",
+)
+@click.option("--print-after-all", is_flag=True, help="Print a diff after each pass.")
+@click.option("--print-changed", is_flag=True, help="Print a diff after each pass that changed something.")
+@json_option('Write {"module": NAME, "text": TEXT, "report": ...}, without the text if -o is given.')
+@output_option("Write the module to file OUT, atomically.")
 def command(
     source: ModuleSource | None,
     passes: tuple[str, ...],
@@ -92,13 +106,13 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Rewrite a module with passes, and write it.
+    """Rewrite a module with passes and write the result.
 
-    PASSES are names (--list), files of rules (my_rules.json), and fixpoint(a,b), which runs a and b until neither
-    changes anything; commas between them. --load executes a Python file and makes its rules and passes known by name;
-    nothing else is ever executed, neither of a module nor of a file of rules. Texts of MLIR are read and written too.
-    Reports, diffs and steps go to the standard error. The exit status is 1, and nothing is written, where --verify
-    finds outputs that differ beyond the tolerance of their type (f32: 1e-4) or beyond R.
+    PASSES is a comma-separated list of pass names (see --list), rule files (my_rules.json) and fixpoint(a,b), which
+    repeats a and b until neither changes anything. --load executes a Python file and makes its rules and passes
+    available by name; nothing in a module or a rule file is ever executed. MLIR text is read and written too. Reports,
+    diffs and steps go to standard error. If --verify finds outputs that differ by more than the tolerance of their type
+    (f32: 1e-4) or R, the exit status is 1 and nothing is written.
 
     \b
     Examples:

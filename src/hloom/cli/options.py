@@ -66,11 +66,11 @@ def output_option(what: str, *, keeps_stdout: bool = False) -> Callable[[Functio
         metavar="OUT",
         type=click.Path(path_type=Path),
         callback=named,
-        help=f"{what} - is the standard output.",
+        help=f"{what} Use - for standard output." if keeps_stdout else f"{what}  [default: -, standard output]",
     )
 
 
-def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:
+def json_option(what: str = "Write JSON instead of text.") -> Callable[[Function], Function]:
     """Add --json: the command gets `json_output`."""
     return click.option("--json", "json_output", is_flag=True, help=what)
 
@@ -78,12 +78,14 @@ def json_option(what: str = "Write JSON.") -> Callable[[Function], Function]:
 def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -> Function:
     decorators = (
         click.argument("file", metavar="FILE", required=required, shell_complete=complete_file),
-        click.option("--strict", is_flag=True, help="Refuse what XLA's own parser refuses."),
-        click.option("--module", metavar="NAME", help="In a dump directory, use this module."),
+        click.option("--strict", is_flag=True, help="Reject text that XLA's own parser would reject."),
+        click.option(
+            "--module", metavar="NAME", help="Module to read from a dump directory, such as jit_f or module_0004."
+        ),
         click.option(
             "--stage",
             metavar="NAME",
-            help=f"In a dump directory, use this stage: before, after, or a pass's number (default: {preferred}).",
+            help=f"Stage to read from a dump directory: before, after or a pass number (default: {preferred}).",
         ),
     )
 

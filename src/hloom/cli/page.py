@@ -38,21 +38,37 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--device",
             "name",
             metavar="NAME",
-            help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
+            help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace).",
         ),
         click.option(
-            "--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices."
+            "--devices",
+            "listed",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="TOML file with more devices, as written by `hloom calibrate`.",
         ),
-        click.option("--source-url", metavar="URL", help="Link source lines: a URL that names {path} and {line}."),
-        click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times."),
+        click.option(
+            "--source-url", metavar="URL", help="URL template for links to source lines, with {path} and {line}."
+        ),
+        click.option(
+            "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
+        ),
         click.option(
             "--unknown-trips",
+            metavar="N",
             type=click.IntRange(min=0),
             default=1,
-            help="How often loops with unknown trip counts run.",
+            help="Assume N iterations for loops of unknown trip count.",
         ),
-        click.option("--numerics", metavar="X.npz|random", help="Run it on these inputs; show the values' ranges."),
-        click.option("--viewer", metavar="WHEEL", type=click.Path(path_type=Path), help="Model Explorer's wheel."),
+        click.option(
+            "--numerics", metavar="X.npz|random", help="Run the module on these inputs and show each value's range."
+        ),
+        click.option(
+            "--viewer",
+            metavar="WHEEL",
+            type=click.Path(path_type=Path),
+            help="Path to the Model Explorer wheel (default: the installed package).",
+        ),
         profile_option(),
     )
 
@@ -106,17 +122,17 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("page")
 @file_argument
 @page_options
-@output_option("Write into this file, whole or not at all; FILE's name with .html unless told.", keeps_stdout=True)
+@output_option("Write to file OUT (default: FILE's name with .html).", keeps_stdout=True)
 def command(source: ModuleSource, after: str | None, make_page: Callable[[], str], output: Path | None) -> None:
-    """Write a page that shows a module.
+    """Write a self-contained HTML page about a module.
 
-    One HTML file, which opens offline in a browser: the graph by scope, with overlays of FLOPs, bytes, time, memory at
-    the peak, sharding, collectives and element types; costs by scope as a flame graph; memory over time; the roofline;
-    collectives; and a table of all instructions. The graph is drawn by Model Explorer, which comes with
-    `pip install --no-deps ai-edge-model-explorer==0.1.34`, or from its wheel; the rest needs nothing.
+    The page opens offline in a browser. It shows the graph by scope, with overlays of FLOPs, bytes, time, memory at the
+    peak, sharding, collectives and element types; a flame graph of costs by scope; memory over time; the roofline;
+    collectives; and a table of all instructions. The graph needs Model Explorer: either `pip install --no-deps
+    ai-edge-model-explorer==0.1.34`, or its wheel with --viewer. Everything else works without it.
 
-    With AFTER, another module, the page shows both: the graphs coloured by what changed from FILE to AFTER, the changes
-    as tables, and of AFTER all the rest.
+    With a second module AFTER, the page compares the two: it colours the graphs by what changed from FILE to AFTER and
+    lists the changes, and everything else describes AFTER.
 
     \b
     Examples:

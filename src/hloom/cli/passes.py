@@ -23,14 +23,27 @@ SHOWN_CHANGES = 3
 
 @click.command("passes")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--module", metavar="MODULE", help="Which module, if there are several: jit_f or module_0004.")
-@click.option("--changed", is_flag=True, help="Only the states that differ from the one before.")
-@click.option("--diff", "pair", nargs=2, metavar="A B", help="What differs between two states: 12 after.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of each list of --diff."
+    "--module", metavar="MODULE", help="Module to show if the dump holds several, such as jit_f or module_0004."
+)
+@click.option("--changed", is_flag=True, help="Show only states that differ from the previous one.")
+@click.option(
+    "--diff",
+    "pair",
+    nargs=2,
+    metavar="A B",
+    help="Diff two states instead, given by number, before or after: --diff 12 after.",
+)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Show at most N rows of each table of --diff.",
 )
 @json_option()
-@output_option("Write into this file, whole or not at all.")
+@output_option("Write to file OUT, atomically.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -42,13 +55,13 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Show what XLA's passes made of a module: instructions, FLOPs, memory and collectives after each.
+    """Show what each of XLA's passes did: instructions, FLOPs, memory and collectives after each.
 
-    DIR is what XLA writes with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*'. XLA
-    writes the module when a pipeline starts, and after each pass that changed it. A row says what the state has, and of
-    which opcodes there are more or fewer than in the row before. States are named by XLA's numbers, or `before` and
-    `after` all optimisations. A file that cannot be read has a row that says why. With --diff the exit status is that
-    of `hloom diff`: 0 where there is no difference, 1 where there is one, 2 where states could not be compared.
+    DIR is a dump written with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*'. XLA dumps
+    the module when a pipeline starts and after each pass that changed it. A row shows the state after a pass and which
+    opcode counts changed since the previous row. States are named by XLA's pass number, or `before` and `after` for the
+    ends. A file that cannot be read gets a row with the reason. With --diff, the exit status is that of `hloom diff`: 0
+    same, 1 different, 2 error.
 
     \b
     Examples:

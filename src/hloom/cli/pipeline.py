@@ -56,24 +56,43 @@ class ScheduleResult:
 
 @click.command("pipeline")
 @file_argument
-@click.option("--devices", "count", metavar="N", type=click.IntRange(min=1), required=True, help="Number of devices.")
+@click.option(
+    "--devices",
+    "count",
+    metavar="N",
+    type=click.IntRange(min=1),
+    required=True,
+    help="Number of devices to split the step over.",
+)
 @click.option(
     "--device", "name", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Devices of this kind: rates, memory and links.",
+    help="Device model that gives compute rates, memory and links.",
 )  # fmt: skip
-@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="Number of stages.  [default: the best]")
+@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="Use N stages.  [default: searched]")
 @click.option(
-    "--microbatches", metavar="M", type=click.IntRange(min=1), help="Number of microbatches.  [default: the best]"
+    "--microbatches", metavar="M", type=click.IntRange(min=1), help="Use M microbatches.  [default: searched]"
 )
-@click.option("--schedule", type=click.Choice([schedule.value for schedule in Schedule]), help="This one.")
+@click.option(
+    "--schedule",
+    type=click.Choice([schedule.value for schedule in Schedule]),
+    help="Use only this schedule.  [default: the best]",
+)
 @click.option(
     "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Bytes a device may hold: 16GiB.  [default: all that it has]",
+    help="Memory per device, as in 16GiB.  [default: the device's]",
 )  # fmt: skip
-@click.option("--batch", "batches", metavar="NAME:DIM", multiple=True, help="A parameter's batch dimension.")
-@click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
-@json_option("Write JSON: the plan, its stages, and the plans of all schedules.")
-@output_option("Write the plan as .json, or a directory with it and the stages' modules.", keeps_stdout=True)
+@click.option(
+    "--batch",
+    "batches",
+    metavar="NAME:DIM",
+    multiple=True,
+    help="Batch dimension of a parameter, as in tokens:0; may be repeated.  [default: detected]",
+)
+@click.option(
+    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
+)
+@json_option("Write JSON: the plan, its stages, and the best plan of each schedule.")
+@output_option("Write the plan to a .json file, or the plan and the stage modules to a directory.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     count: int,
@@ -87,11 +106,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Cut a training or inference step into pipeline stages over devices.
+    """Split a training or inference step into pipeline stages over devices.
 
-    The layers of the step, forward and backward of each together, become stages: cuts, devices of each stage,
-    microbatches and recomputation are searched for the shortest step within memory, for each schedule. Times are of
-    the roofline model.
+    A layer's forward and backward parts always share a stage. For each schedule, searches the cuts, the devices per
+    stage, the microbatches and the recomputation that give the shortest step within memory. Times come from the
+    roofline model.
 
     \b
     Examples:

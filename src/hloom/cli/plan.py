@@ -30,21 +30,30 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "--memory", metavar="SIZE", type=ByteSize(is_capacity=True), help="Bytes a device may hold: 80GiB.",
+                "--memory",
+                metavar="SIZE",
+                type=ByteSize(is_capacity=True),
+                help="Memory per device, as in 80GiB (default: no limit).",
             ),
-            click.option("--pin", "pins", metavar="NAME=SPEC", multiple=True, help="Fix a value's spec: x=[data,-]."),
+            click.option(
+                "--pin",
+                "pins",
+                metavar="NAME=SPEC",
+                multiple=True,
+                help="Fix the sharding of a value, as in x=[data,-]; may be repeated.",
+            ),
             click.option(
                 "--like",
                 metavar="PLAN",
                 type=click.Path(path_type=Path),
-                help="Follow this plan.json where names are the same.",
+                help="Reuse the shardings of this plan.json for values of the same name.",
             ),
             click.option(
                 "--forbid",
                 "forbidden",
                 metavar="AXIS",
                 multiple=True,
-                help="Leave an axis unused, or for one value: NAME:AXIS, NAME:DIMENSION=AXIS.",
+                help="Forbid an axis everywhere, for a value (NAME:AXIS) or for one dimension (NAME:DIMENSION=AXIS).",
             ),
         )
     ):
@@ -54,42 +63,50 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("plan")
 @file_argument
-@click.option("--mesh", metavar="AXES", required=True, help="Axes and sizes: data=2,model=4.")
+@click.option("--mesh", metavar="AXES", required=True, help="Mesh axes and their sizes, as in data=2,model=4.")
 @click.option(
     "--device",
     metavar="NAME",
     shell_complete=complete_device,
-    help="Device whose rates and links to use.  [default: 100 TFLOP/s, 100 GB/s]",
+    help="Device that gives compute and link rates.  [default: 100 TFLOP/s, 100 GB/s]",
 )
-@click.option("--overlap", is_flag=True, help="Assume that work and collectives overlap.")
+@click.option("--overlap", is_flag=True, help="Assume that collectives overlap with computation.")
 @click.option(
-    "--planner", metavar="NAME", default="ilp", show_default=True, help="Planner to use: ilp, expert or another."
+    "--planner",
+    metavar="NAME",
+    default="ilp",
+    show_default=True,
+    help="Planner to use: ilp, expert or another registered planner.",
 )
 @click.option(
-    "--seconds", type=FiniteNumber(min=0.1), default=math.inf, help="Seconds after which the solver stops."
+    "--seconds",
+    metavar="S",
+    type=FiniteNumber(min=0.1),
+    default=math.inf,
+    help="Stop the solver after S seconds (default: no limit).",
 )
 @click.option(
     "--measure",
     metavar="K",
     type=click.IntRange(min=0),
     default=0,
-    help="Compile up to K plans and the experts', keep the best.",
+    help="Compile the K best plans and the expert plans with XLA; keep the fastest (default: 0).",
 )
 @constraint_options
-@click.option("--best-effort", is_flag=True, help="Write the plan with -o even where it does not fit --memory.")
-@click.option("--explain", is_flag=True, help="Show every collective, all families and the other plans.")
-@click.option("--verify", is_flag=True, help="Compile the plan and show what was expected beside what XLA sends.")
-@click.option("--run", "runs", is_flag=True, help="Run the plan on virtual devices and compare with one device.")
+@click.option("--best-effort", is_flag=True, help="Write the plan with -o even if it exceeds --memory.")
+@click.option("--explain", is_flag=True, help="Show every collective, every split tensor and the runner-up plans.")
+@click.option("--verify", is_flag=True, help="Compile the plan and compare predicted collectives with those XLA emits.")
+@click.option("--run", "runs", is_flag=True, help="Run the plan on virtual CPU devices and compare with one device.")
 @click.option(
     "--timeout",
     metavar="S",
     type=FiniteNumber(min=1),
     default=600,
     show_default=True,
-    help="Seconds that a run may take.",
+    help="Stop a compilation or run after S seconds.",
 )
-@json_option("Write JSON: the plan, its costs, the candidates; with --explain all the rest.")
-@output_option("Write the plan: .json for JSON, .hlo for the annotated HLO.", keeps_stdout=True)
+@json_option("Write JSON: the plan, its costs and the candidates; with --explain, the explanation too.")
+@output_option("Write the plan to file OUT: .json for JSON, .hlo for annotated HLO.", keeps_stdout=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -107,7 +124,10 @@ def command(
     best_effort: bool,
     **options: Any,
 ) -> None:
-    """Find how to split a program over a mesh of devices.
+    """Choose a sharding of a program over a mesh of devices.
+
+    Minimises the predicted time of a step, optionally within a memory budget, and reports the chosen shardings, the
+    collectives they cause and the alternatives.
 
     \b
     Examples:

@@ -16,15 +16,17 @@ from hloom.hlo import PrintOptions, save, to_text
 
 @click.command("print")
 @file_argument
-@click.option("--short-parsable", is_flag=True, help="The shortest text that reads back.")
-@click.option("--canonical", is_flag=True, help="The same text for modules that differ in names only.")
-@click.option("--ir", is_flag=True, help="A listing of graphs and closures, for people.")
-@click.option("--no-percent", is_flag=True, help="Names without %.")
-@click.option("--operand-types", is_flag=True, help="Every operand with its type.")
-@click.option("--no-metadata", is_flag=True, help="Leave metadata and stack tables out.")
-@click.option("--elide", type=click.IntRange(min=0), metavar="N", help="Write constants of more elements as {...}.")
-@json_option('Write {"module": NAME, "form": FORM, "text": TEXT}.')
-@output_option("Write into this file, whole or not at all.")
+@click.option("--short-parsable", is_flag=True, help="Print the shortest text that parses back to the same module.")
+@click.option("--canonical", is_flag=True, help="Print a canonical form, equal for modules that differ only in names.")
+@click.option("--ir", is_flag=True, help="Print a readable listing of graphs and closures (not HLO).")
+@click.option("--no-percent", is_flag=True, help="Print names without the leading %.")
+@click.option("--operand-types", is_flag=True, help="Print the type of every operand.")
+@click.option("--no-metadata", is_flag=True, help="Omit metadata and stack-frame tables.")
+@click.option(
+    "--elide", type=click.IntRange(min=0), metavar="N", help="Print constants of more than N elements as {...}."
+)
+@json_option('Write JSON: {"module": NAME, "form": FORM, "text": TEXT}.')
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     short_parsable: bool,
@@ -37,10 +39,10 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Print a module as HLO text, or MindSpore's graphs as theirs.
+    """Print a module as HLO text; MindIR graphs print as MindSpore's text.
 
-    Without options nothing is left out, and the text reads back to the same module. OUT may be called .gz or .zst
-    (the text is packed) or .pb (a proto is written).
+    By default nothing is left out, and the text parses back to the same module. If OUT ends in .gz or .zst the text is
+    compressed; if it ends in .pb a proto is written.
 
     \b
     Examples:

@@ -25,15 +25,35 @@ MOST_LINES = 20
 
 @click.command("propagate")
 @file_argument
-@click.option("--mesh", metavar="AXES", help="The mesh: names and sizes, as in data=2,model=4.")
-@click.option("--set", "settings", metavar="NAME:DIM=AXIS", multiple=True, help="Split this dimension over the axis.")
-@click.option("--enumerate", "lists", is_flag=True, help="List all complete tilings over the mesh's one axis instead.")
-@click.option("--prune", is_flag=True, help="With --enumerate: only those that no other beats.")
-@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="The most tilings to list.")
-@click.option("--all", "shows_all", is_flag=True, help="Show all values, not only the entry's parameters and results.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@json_option("Write JSON: all of it.")
-@output_option("Write into this file.")
+@click.option("--mesh", metavar="AXES", help="Mesh axes and their sizes, as in data=2,model=4.")
+@click.option(
+    "--set",
+    "settings",
+    metavar="NAME:DIM=AXIS",
+    multiple=True,
+    help="Split a dimension over an axis, as in x:0=data; may be repeated.",
+)
+@click.option("--enumerate", "lists", is_flag=True, help="Instead, list every complete tiling over a mesh of one axis.")
+@click.option("--prune", is_flag=True, help="With --enumerate, list only Pareto-optimal tilings.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=LIMIT,
+    show_default=True,
+    help="Stop after listing N tilings.",
+)
+@click.option("--all", "shows_all", is_flag=True, help="Show every value, not only the entry's parameters and results.")
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@json_option("Write JSON: every value, collective and conflict.")
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     mesh: str | None,
@@ -46,11 +66,12 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Follow a tiling through a module: who else is split, where sums become partial, what must be exchanged.
+    """Propagate a sharding through a module and report what it splits, where sums become partial and what is
+    communicated.
 
-    NAME is an instruction of the entry, with or without the number behind its dot, or COMPUTATION/NAME; of a tuple
-    NAME{LEAF}. Several axes stand major to minor: x:0=data.model. What is reached by demands that contradict each other
-    stays unsplit.
+    NAME is an instruction of the entry computation, with or without the number after its dot, or COMPUTATION/NAME;
+    NAME{LEAF} selects an element of a tuple. Several axes on one dimension are written major to minor: x:0=data.model.
+    A value reached by conflicting requirements stays unsplit.
 
     \b
     Examples:

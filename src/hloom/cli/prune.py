@@ -50,50 +50,101 @@ from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, lo
 
 @click.command("prune")
 @file_argument
-@click.option("--weights", metavar="FILE", type=click.Path(path_type=Path), help="The weights: .npz or .safetensors.")
 @click.option(
-    "--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="The weights, and the pruned ones."
-)
-@click.option("--sparsity", type=FiniteNumber(), metavar="SHARE", help="Fraction removed, from 0 to 1.  [default: 0.5]")
-@click.option(
-    "--method", type=click.Choice(METHODS), default="magnitude", show_default=True, help="How importance is measured."
+    "--weights",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Read the weights from this .npz or .safetensors file (default: random).",
 )
 @click.option(
-    "--calibrate", metavar="X.npz", type=click.Path(path_type=Path), multiple=True, help="Inputs for --method wanda."
-)
-@click.option("--pattern", metavar="PATTERN", help="2:4 (two kept of every four), or 16x16 (blocks).")
-@click.option(
-    "--within", type=click.Choice(GROUPS), help="Elements that are ranked together.  [default: weight; Wanda: output]"
-)
-@click.option("--structured", metavar="AXES", help=f"Remove whole dimensions instead: {', '.join(AXES)}.")
-@click.option(
-    "--multiple", type=click.IntRange(min=1), metavar="N", help="Keep sizes that are multiples of N, with --structured."
+    "--convert",
+    "checkpoints",
+    metavar="OLD NEW",
+    type=(Path, Path),
+    help="Read weights from OLD and write the pruned ones to NEW (.npz or .safetensors).",
 )
 @click.option(
-    "--pad-outputs", is_flag=True, help="With --structured, also remove what reaches outputs, and put zeros back there."
+    "--sparsity",
+    type=FiniteNumber(),
+    metavar="SHARE",
+    help="Fraction of the weights to remove, from 0 to 1.  [default: 0.5]",
 )
-@click.option("--shared-positions", is_flag=True, help="With --structured, layers of a loop lose the same positions.")
 @click.option(
-    "--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Opcodes whose weights count."
+    "--method",
+    type=click.Choice(METHODS),
+    default="magnitude",
+    show_default=True,
+    help="How to score the importance of an element.",
 )
-@click.option("--scope", metavar="REGEX", help="Only weights read by instructions whose op_name matches.")
-@click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
-@click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
-@click.option("--masks", is_flag=True, help="Let the program take the masks too, and multiply by them.")
 @click.option(
-    "--save-masks", metavar="FILE", type=click.Path(path_type=Path), help="Write the masks, or positions kept."
+    "--calibrate",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Calibration inputs for --method wanda; may be repeated.",
 )
-@click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays for --check.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random arrays, if none are given.  [default: 0]"
+    "--pattern",
+    metavar="PATTERN",
+    help="Prune in a pattern: 2:4 keeps two of every four, 16x16 removes blocks (default: single elements).",
+)
+@click.option(
+    "--within", type=click.Choice(GROUPS), help="Rank elements within this scope.  [default: weight; wanda: output]"
+)
+@click.option("--structured", metavar="AXES", help=f"Remove whole slices of these axes instead: {', '.join(AXES)}.")
+@click.option(
+    "--multiple",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --structured, keep sizes that are multiples of N (default: 1).",
+)
+@click.option(
+    "--pad-outputs",
+    is_flag=True,
+    help="With --structured, also prune axes that reach outputs, and pad the outputs with zeros.",
+)
+@click.option(
+    "--shared-positions", is_flag=True, help="With --structured, prune the same positions in every layer of a loop."
+)
+@click.option(
+    "--opcodes",
+    metavar="NAMES",
+    default=",".join(OPCODES),
+    show_default=True,
+    help="Prune only weights read by these opcodes.",
+)
+@click.option("--scope", metavar="REGEX", help="Prune only weights read by instructions whose op_name matches.")
+@click.option(
+    "--only", metavar="NAMES", help="Prune only these parameters, by name, number or path, as in 1,params.head.w."
+)
+@click.option(
+    "--least", type=click.IntRange(min=0), default=0, metavar="N", help="Prune only weights with at least N elements."
+)
+@click.option("--masks", is_flag=True, help="Add mask parameters to the program and multiply by them.")
+@click.option(
+    "--save-masks",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Save the masks, or with --structured the kept positions, to FILE.",
+)
+@click.option(
+    "--check", is_flag=True, help="Run both programs and report the errors of outputs, dots and convolutions."
+)
+@click.option(
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    help="Read the inputs for --check from this file (default: random).",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random weights and inputs.  [default: 0]"
 )
 @click.option(
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device whose rates to use.",
+    help="Device to price the program for (`hloom roofline --list` shows them).",
 )  # fmt: skip
-@json_option("Write JSON: weights, products, outputs, times.")
-@output_option("Write the program into this file, whole or not at all.", keeps_stdout=True)
+@json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
+@output_option("Write the pruned program to file OUT, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     weights: Path | None,
@@ -120,11 +171,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Remove the elements of weights that matter least.
+    """Remove the least important elements of a program's weights.
 
-    Weights are parameters that dots and convolutions read, also in loops. Without --weights they are random: this
-    shows what there is to prune. --convert makes a checkpoint with zeros, or without what --structured removes: it
-    takes all weights, and what is not among them is an input. --check needs jax.
+    Weights are parameters read by dots and convolutions, including inside loops. Without --weights they are random,
+    which only shows what could be pruned. --convert writes a checkpoint with zeros, or with --structured a smaller one;
+    OLD must then contain every weight, because any other parameter counts as an input. --check needs jax.
 
     \b
     Examples:

@@ -22,6 +22,10 @@ class FiniteNumber(click.FloatRange):
             self.fail(f"{value[:40]} is not a finite number", param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        """The range that `--help` shows; click writes `x<=None` where there are no bounds."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 class ByteSize(click.ParamType):
     """A number of bytes with its unit: `80GiB`; `is_capacity` says that it is of something that holds them."""

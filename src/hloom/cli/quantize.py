@@ -92,70 +92,109 @@ ALPHA = AlphaType()
     type=click.Choice([*FORMATS, NO_FORMAT]),
     default="int8",
     show_default=True,
-    help="Format for weights; none leaves them as they are.",
+    help="Number format for weights, or none to keep them unchanged.",
 )
-@click.option("--per", type=click.Choice(GRANULARITIES), help="What shares a scale.  [default: channel]")
+@click.option("--per", type=click.Choice(GRANULARITIES), help="Granularity of scales.  [default: channel]")
 @click.option(
-    "--group", type=click.IntRange(min=1), metavar="N", help="Elements that share a scale; implies --per group."
+    "--group",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of elements that share a scale; implies --per group.",
 )
-@click.option("--asymmetric", is_flag=True, help="With zero points.")
+@click.option("--asymmetric", is_flag=True, help="Quantise asymmetrically, with zero points.")
 @click.option(
-    "--opcodes", metavar="NAMES", default=",".join(OPCODES), show_default=True, help="Opcodes whose weights count."
+    "--opcodes",
+    metavar="NAMES",
+    default=",".join(OPCODES),
+    show_default=True,
+    help="Quantise only weights read by these opcodes.",
 )
-@click.option("--scope", metavar="REGEX", help="Only where this is in the op_name, or a name of the weight.")
-@click.option("--only", metavar="NAMES", help="Only these parameters, by name, number or path: 1,params.head.w")
-@click.option("--least", type=click.IntRange(min=0), default=0, metavar="N", help="Only weights of N elements or more.")
-@click.option("--activations", type=click.Choice(ACTIVATIONS), help="Type of activations: s8, or the weights' fp8.")
+@click.option("--scope", metavar="REGEX", help="Quantise only weights whose name or readers' op_name matches.")
+@click.option(
+    "--only", metavar="NAMES", help="Quantise only these parameters, by name, number or path, as in 1,params.head.w."
+)
+@click.option(
+    "--least",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Quantise only weights with at least N elements.",
+)
+@click.option(
+    "--activations",
+    type=click.Choice(ACTIVATIONS),
+    help="Quantise activations too, to s8 or to the weights' fp8 format, with dynamic or static scales.",
+)
 @click.option(
     "--calibrate",
     metavar="X.npz",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Inputs on which ranges and errors are measured.",
+    help="Calibration inputs for ranges and errors; may be repeated.",
 )
-@click.option("--clipping", type=click.Choice(CLIPPINGS), help="How static ranges are chosen.  [default: minmax]")
-@click.option("--smooth", type=ALPHA, help="Activations' outliers into weights: an alpha, or search.")
+@click.option(
+    "--clipping", type=click.Choice(CLIPPINGS), help="How to choose static activation ranges.  [default: minmax]"
+)
+@click.option(
+    "--smooth", type=ALPHA, help="Move activation outliers into weights (SmoothQuant): an alpha from 0 to 1, or search."
+)
 @click.option(
     "--percentile",
     type=FiniteNumber(0, 100, min_open=True),
     metavar="P",
-    help="The percentile for --clipping percentile.",
-)
-@click.option("--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How weights round.")
-@click.option(
-    "--error-budget", type=FiniteNumber(), metavar="E",
-    help="Choose a format per weight: fewest bytes within this output error."
+    help="Percentile to clip at, with --clipping percentile.",
 )
 @click.option(
-    "--bytes-budget", metavar="SIZE", type=ByteSize(),
-    help="Choose a format per weight: smallest error within this size, as in 80MB."
+    "--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How to round weights."
 )
 @click.option(
-    "--choices", metavar="NAMES", help=f"Formats that budgets choose among.  [default: {','.join(FORMATS_TO_TRY)}]"
+    "--error-budget",
+    type=FiniteNumber(),
+    metavar="E",
+    help="Choose a format per weight: the smallest program within this output error.",
 )
-@click.option("--cache", "cache_format", metavar="FORMAT", help="Format for KV caches: int8, e4m3, int4:32, ...")
-@click.option("--cache-only", metavar="NAMES", help="Only these caches, by name, number or path.")
-@click.option("--check", is_flag=True, help="Run both programs: errors of outputs, and of dots and convolutions.")
+@click.option(
+    "--bytes-budget",
+    metavar="SIZE",
+    type=ByteSize(),
+    help="Choose a format per weight: the smallest error within this size, as in 80MB.",
+)
+@click.option(
+    "--choices", metavar="NAMES", help=f"Formats that the budgets choose from.  [default: {','.join(FORMATS_TO_TRY)}]"
+)
+@click.option(
+    "--cache", "cache_format", metavar="FORMAT", help="Quantise KV caches to this format: int8, e4m3, int4:32, ..."
+)
+@click.option("--cache-only", metavar="NAMES", help="Quantise only these caches, by name, number or path.")
+@click.option(
+    "--check", is_flag=True, help="Run both programs and report the errors of outputs, dots and convolutions."
+)
 @click.option(
     "--inputs",
     metavar="X.npz",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Input arrays for --check; again for each further step, which continues with the caches.",
+    help="Read the inputs for --check from this file; repeat it for later steps, which reuse the caches.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Seed for the random arrays of --check without --inputs.  [default: 0]",
+    help="Seed for the random inputs of --check without --inputs.  [default: 0]",
 )
-@click.option("--convert", "checkpoints", metavar="OLD NEW", type=(Path, Path), help="Convert .npz or .safetensors.")
+@click.option(
+    "--convert",
+    "checkpoints",
+    metavar="OLD NEW",
+    type=(Path, Path),
+    help="Quantise the checkpoint OLD into NEW (.npz or .safetensors).",
+)
 @click.option(
     "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device whose rates to use.",
+    help="Device to price the program for (`hloom roofline --list` shows them).",
 )  # fmt: skip
-@json_option("Write JSON: weights, products, outputs, times.")
-@output_option("Write the program into this file, whole or not at all.", keeps_stdout=True)
+@json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
+@output_option("Write the quantised program to file OUT, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     number_format: str,
@@ -185,10 +224,10 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Store a program's weights in a narrow type.
+    """Quantise the weights of a program.
 
-    Weights are parameters that dots, convolutions and gathers read, also in loops. They become parameters of the
-    narrow type, followed by parameters for their scales; --convert makes a checkpoint that fits. --check needs jax.
+    Weights are parameters read by dots, convolutions and gathers, including inside loops. Each becomes a parameter of
+    the narrow type plus one for its scales; --convert makes a matching checkpoint. --check needs jax.
 
     \b
     Examples:

@@ -47,29 +47,50 @@ class _Roofline(click.Command):
 
 @click.command("roofline", cls=_Roofline)
 @file_argument
-@click.option("--list", "is_list", is_flag=True, help="List the known devices; takes no FILE.")
+@click.option("--list", "is_list", is_flag=True, help="List the known devices and exit; needs no FILE.")
 @click.option(
     "--device",
     "name",
     metavar="NAME",
     shell_complete=complete_device,
-    help=f"Device whose rates to use (default: {DEFAULT_DEVICE}, or the device of --profile's trace).",
+    help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace).",
 )
-@click.option("--devices", "listed", metavar="FILE", type=click.Path(path_type=Path), help="A file of further devices.")
-@click.option("--by", type=click.Choice(BY), help="Add times up by this, instead of listing instructions.")
-@click.option("--depth", type=click.IntRange(min=1), help="How many levels of a scope, layer or stack make a group.")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@click.option("--trips", metavar="NAME=N", multiple=True, help="The loop of this name runs N times.")
+@click.option(
+    "--devices",
+    "listed",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML file with more devices, as written by `hloom calibrate`.",
+)
+@click.option("--by", type=click.Choice(BY), help="Group times by this (default: list instructions).")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Group by N levels of the scope or layer, or N frames of the source stack.",
+)
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@click.option(
+    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
+)
 @click.option(
     "--unknown-trips",
+    metavar="N",
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="How often loops with unknown trip counts run.",
+    help="Assume N iterations for loops of unknown trip count.",
 )
 @profile_option()
-@json_option("Write JSON: the time, what limits it, and all instructions.")
-@output_option("Write into this file; with the suffix .svg, the plot as a picture.")
+@json_option("Write JSON: the time, what limits it, and every instruction.")
+@output_option("Write to file OUT; with the suffix .svg, the roofline plot.")
 def command(
     source: ModuleSource,
     is_list: bool,
@@ -86,10 +107,10 @@ def command(
 ) -> None:
     """Estimate how long a module takes on a device.
 
-    Each instruction takes the longer of computing and moving its bytes, and its launch; collectives take what the
-    links that their groups span take. A text before optimisation is fused by a simple model. Devices come with
-    hloom (--list shows them), from --devices, or from the files that HLOOM_DEVICES names; `hloom calibrate` writes one
-    for this machine.
+    Each instruction takes the longer of its compute time and its memory time, plus its launch; a collective takes the
+    time of the links that its groups span. A module that has not been optimised yet is fused by a simple model first.
+    Devices come with hloom (see --list), from --devices, or from files named in HLOOM_DEVICES; `hloom calibrate` writes
+    one for this machine.
 
     \b
     Examples:

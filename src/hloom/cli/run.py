@@ -45,28 +45,43 @@ MOST_DIFFERENCES = 10
 
 @click.command("run")
 @file_argument
-@click.option("--inputs", metavar="X.npz", type=click.Path(path_type=Path), help="Input arrays, in order or by name.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random inputs, if none are given.  [default: 0]"
+    "--inputs",
+    metavar="X.npz",
+    type=click.Path(path_type=Path),
+    help="Read the inputs from this file, by position or by parameter name.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Seed for random inputs when --inputs is not given.  [default: 0]",
 )
 @click.option(
     "--check",
     metavar="OTHER",
     shell_complete=complete_file,
-    help="Run this module too, on the same inputs, and compare the outputs.",
+    help="Also run this module on the same inputs and compare the outputs.",
 )
-@click.option("--rtol", type=FiniteNumber(min=0), metavar="R", help="The relative tolerance of --check.")
-@click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Virtual CPU devices, split by shardings.")
+@click.option(
+    "--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance for --check (default: by element type)."
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Partition the module over N virtual CPU devices, following its shardings.",
+)
 @click.option(
     "--timeout",
     type=FiniteNumber(min=0),
     metavar="S",
     default=120.0,
     show_default=True,
-    help="Seconds that a run may take.",
+    help="Stop the run after this many seconds.",
 )
 @json_option()
-@output_option("Write the outputs into this .npz file, whole or not at all.", keeps_stdout=True)
+@output_option("Write the outputs to this .npz file, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     inputs: Path | None,
@@ -78,11 +93,10 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Run a module on XLA's CPU client.
+    """Run a module on XLA's CPU client and summarise its outputs.
 
-    The inputs are random, the same for the same seed, or come from a file. The exit status is 1 where --check finds
-    outputs that differ beyond the tolerance of their type (f32: 1e-4) or beyond R. Needs jax: pip install
-    'hloom[run]'.
+    Inputs are random (the same for the same seed) or come from a file. If --check finds outputs that differ by more
+    than the tolerance of their type (f32: 1e-4) or R, the exit status is 1. Needs jax: pip install 'hloom[run]'.
 
     \b
     Examples:

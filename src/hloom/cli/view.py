@@ -17,9 +17,9 @@ from hloom.text import HloomError
 @file_argument
 @page_options
 def command(source: ModuleSource, after: str | None, make_page: Callable[[], str]) -> None:
-    """Open a module in the browser.
+    """Open a module's page in the browser.
 
-    Writes the page of `hloom page` into a folder for temporary files, which stays, and opens it.
+    Writes the page of `hloom page` to a directory for temporary files, where it stays, and opens it.
 
     \b
     Examples:

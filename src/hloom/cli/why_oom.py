@@ -26,14 +26,23 @@ MOST_LINES = 10
 @click.command("why-oom")
 @file_argument
 @click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="What the device has: 16GiB. An error's text may say it.",
+    "--memory",
+    metavar="SIZE",
+    type=ByteSize(is_capacity=True),
+    help="Memory of the device, as in 16GiB (default: as stated in the error text, if given).",
 )
-@click.option("--quick", is_flag=True, help="Try nothing: only say what is in memory, and why.")
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="The batch: x:0.  [default: found in the program]")
-@click.option("--top", type=click.IntRange(min=1), default=MOST_LINES, show_default=True, help="Lines to show.")
-@json_option("Write JSON: all buffers at the peak, and all that was tried.")
-@output_option("Write into this file, whole or not at all.")
+@click.option("--quick", is_flag=True, help="Report what is in memory and why, without simulating remedies.")
+@click.option("--batch", metavar="NAME:DIM", multiple=True, help="Batch dimension, as in x:0.  [default: detected]")
+@click.option(
+    "--top",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST_LINES,
+    show_default=True,
+    help="Show at most N rows of each table.",
+)
+@json_option("Write JSON: every buffer live at the peak, and every remedy tried.")
+@output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
     memory: int | None,
@@ -43,11 +52,11 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Say what fills the memory at the peak, who still needs it, and what would help.
+    """Explain what fills memory at the peak, what still needs it, and what would help.
 
-    FILE is a module, a file with the text of XLA's or jax's error (RESOURCE_EXHAUSTED...), or a directory that XLA
-    dumped into, of which the module is taken that needs most. Donation, recomputation, microbatches, sharding and half
-    precision are tried on the program, and its peak is forecast; --quick leaves that out.
+    FILE is a module, a text file with XLA's or JAX's error (RESOURCE_EXHAUSTED...), or a dump directory, of which the
+    module with the highest peak is used. Simulates donation, recomputation, microbatches, sharding and half precision
+    one at a time and predicts the new peak; --quick skips that.
 
     \b
     Examples:
