@@ -40,7 +40,7 @@ def test_json(call: Call, step: Path):
 def test_a_seed_beside_inputs_is_refused(call: Call, step: Path, tmp_path: Path):
     result = call("evaluate", step, "--inputs", tmp_path / "in.npz", "--seed", 1)
     assert result.exit_code == 2
-    assert "--seed chooses random inputs, and --inputs gives others: give one" in result.stderr
+    assert "--seed is for random inputs: give either --seed or --inputs" in result.stderr
 
 
 def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
@@ -48,7 +48,7 @@ def test_inputs_of_unknown_size_must_be_given(call: Call, tmp_path: Path):
     path.write_text("ENTRY e { x = f32[<=4] parameter(0) ROOT y = f32[<=4] negate(x) }")
     result = call("evaluate", path)
     assert result.exit_code == 2
-    assert "parameter x of type f32[<=4] cannot be drawn: give --inputs" in result.stderr
+    assert "parameter x of type f32[<=4] has no random values: pass --inputs" in result.stderr
 
 
 ENDLESS = """
@@ -70,7 +70,7 @@ def test_an_endless_loop_ends_by_its_steps_and_is_named(call: Call, tmp_path: Pa
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("x = f32[1000000000] parameter(0)  ROOT y = f32[1] slice(x), slice={[0:1]}", "to draw the inputs may take"),
+        ("x = f32[1000000000] parameter(0)  ROOT y = f32[1] slice(x), slice={[0:1]}", "generating the inputs may need"),
         ("x = f32[] parameter(0)  ROOT y = f32[1000000000] broadcast(x), dimensions={}", "y: broadcast to"),
         ("ROOT y = f32[1000000000] iota(), iota_dimension=0", "y: iota to f32[1000000000] may take"),
     ],

@@ -29,7 +29,7 @@ def two(tmp_path: Path) -> Path:
 
 def test_the_page(call: Call, two: Path):
     output = call("fusions", two).output
-    for words in ("fusions", "tanh", "head", "256.0 KiB", "better as one", "An estimate"):
+    for words in ("fusions", "tanh", "head", "256.0 KiB", "worth fusing", "An estimate"):
         assert words in output
 
 
@@ -56,7 +56,7 @@ def test_by_name(call: Call, two: Path):
 def test_a_module_without_fusions_says_so(call: Call, step: Path):
     result = call("fusions", step)
     assert result.exit_code == 0
-    assert "no fusions: a compiler makes them" in result.output
+    assert "no fusions: compile the module first" in result.output
 
 
 def test_what_is_refused(call: Call, two: Path, tmp_path: Path):

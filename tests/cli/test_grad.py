@@ -79,7 +79,7 @@ def test_check_of_what_is_no_number(call: Call, tmp_path: Path):
     path.write_text("ENTRY e { x = f32[4] parameter(0) y = f32[4] exponential(x) z = f32[4] negate(y) ROOT r = f32[4] sqrt(z) }")
     result = call("grad", path, "--vjp", "--check")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: the results are not finite at the random inputs of seed 0")
+    assert result.stderr.startswith("error: results are not finite at the random inputs of seed 0")
 
 
 def test_check_at_inputs_that_are_given(call: Call, loss: Path, tmp_path: Path):
@@ -105,11 +105,11 @@ def test_check_of_what_is_ill_conditioned(call: Call, tmp_path: Path):
         (["--wrt", "¹"], "computation e has no parameter '¹'", 2),
         (["--wrt", "9" * 5000], "computation e has no parameter '999", 2),
         (["--of", "3"], "of=3, but module loss has 1 results", 2),
-        (["--inputs", "x.npz"], "--inputs and --seed are for --check", 2),
-        (["--check", "--seed", "1", "--inputs", "x.npz"], "--seed chooses random inputs, and --inputs gives others", 2),
-        (["--vjp", "--jvp"], "two modes", 2),
-        (["--jvp", "--checkpoints", "3"], "forward mode keeps no states", 2),
-        (["--vjp", "--of", "0"], "--of and --value are for gradients", 2),
+        (["--inputs", "x.npz"], "--inputs and --seed need --check", 2),
+        (["--check", "--seed", "1", "--inputs", "x.npz"], "--seed is for random inputs: give either --seed or --inputs", 2),
+        (["--vjp", "--jvp"], "give only one of --vjp and --jvp", 2),
+        (["--jvp", "--checkpoints", "3"], "forward mode stores no states", 2),
+        (["--vjp", "--of", "0"], "--of and --value apply to gradients only", 2),
         (["-o", "missing/gradient.hlo"], "cannot write missing/gradient.hlo", 2),
     ],
 )

@@ -12,11 +12,11 @@ from tests.cli.conftest import Call
 TABLES = """\
 module     step ({path})
 entry      main, 7 instructions
-whole      2 computations, 10 instructions
-takes      2 parameters, 192 B
-yields     2 outputs, 48 B
+total      2 computations, 10 instructions
+inputs     2 parameters, 192 B
+outputs    2 outputs, 48 B
 constants  52 B
-devices    1 replicas x 1 partitions
+devices    1 replica x 1 partition
 """
 KEYS = {
     "name": str,
@@ -53,8 +53,8 @@ def test_tables(call: Call, step: Path):
     result = call("inspect", step)
     assert result.exit_code == 0
     assert result.stdout.startswith(TABLES.format(path=step))
-    assert " main                     7                   1\n" in result.stdout
-    assert "   sum                    3   reduce          1\n" in result.stdout
+    assert " main                     7                1\n" in result.stdout
+    assert "   sum                    3   reduce       1\n" in result.stdout
     assert " dot           main          dot        f32[4,2]    32 B\n" in result.stdout
     assert result.stderr == ""
 
@@ -100,9 +100,9 @@ def test_what_is_not_understood(call: Call):
     assert result.exit_code == 0
     for line in (
         "module     m (<stdin>)",
-        "devices    1 replicas x 4 partitions",
-        "sharded    1 instructions",
-        " all-gather       1               64 B",
+        "devices    1 replica x 4 partitions",
+        "sharded    1 instruction",
+        " all-gather       1           64 B",
         "  unused",
         "  computation nobody",
         "  operand nowhere in e",
@@ -123,7 +123,7 @@ def test_many_alike_calls_are_one_line(call: Call):
     )
     uses = "\n".join(f"y{n} = f32[] reduce(x, z), dimensions={{0}}, to_apply=r{n}" for n in range(60))
     text = f"HloModule m\n{reducers}ENTRY e {{ x = f32[2] parameter(0) z = f32[] constant(0)\n{uses} }}"
-    assert " r0 and 59 like it              3   reduce         60\n" in call("inspect", "-", input=text).stdout
+    assert " r0 and 59 like it              3   reduce      60\n" in call("inspect", "-", input=text).stdout
 
 
 def test_long_tables_are_cut(call: Call):

@@ -119,7 +119,7 @@ def test_ctrl_c_writes_the_smallest_so_far(call: Call, step: Path, tmp_path: Pat
     interrupted_after(8, monkeypatch)
     result = call("minimize", step, "--failing", "grep -q reduce {}", "-o", output)
     assert result.exit_code == 130
-    assert result.stderr.startswith("interrupted: the smallest module so far, ")
+    assert result.stderr.startswith("interrupted: wrote the smallest module so far, ")
     assert call("inspect", output).exit_code == 0 and " reduce(" in output.read_text()
 
 
@@ -128,7 +128,7 @@ def test_ctrl_c_before_anything_is_smaller(call: Call, step: Path, tmp_path: Pat
     interrupted_after(1, monkeypatch)
     result = call("minimize", step, "--failing", "grep -q reduce {}", "-o", output)
     assert result.exit_code == 130 and not output.exists()
-    assert result.stderr == "interrupted: nothing smaller shows the fault so far, and nothing is written\n"
+    assert result.stderr == "interrupted: no smaller module shows the fault yet; nothing was written\n"
 
 
 PASSES = """import hloom
@@ -195,12 +195,12 @@ def test_inputs_that_are_given(call: Call, decay: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--failing", "true {}", "--save-inputs", "x.npz"), "--save-inputs is for faults of numbers"),
-        (("--xla-refuses", "--inputs", "x.npz"), "--inputs is for faults of numbers"),
-        (("--xla-refuses", "--load", "x.py"), "--load is for --passes"),
-        (("--failing", "true {}", "--xla-passes"), "--xla-passes is for faults of XLA's"),
-        (("--passes", "cse", "--xla-passes"), "--xla-passes is for faults of XLA's"),
-        (("--xla-refuses", "--passes", "cse", "--xla-passes"), "give one"),
+        (("--failing", "true {}", "--save-inputs", "x.npz"), "--save-inputs applies only to wrong numbers"),
+        (("--xla-refuses", "--inputs", "x.npz"), "--inputs applies only to wrong numbers"),
+        (("--xla-refuses", "--load", "x.py"), "--load needs --passes"),
+        (("--failing", "true {}", "--xla-passes"), "--xla-passes needs a fault of XLA"),
+        (("--passes", "cse", "--xla-passes"), "--xla-passes needs a fault of XLA"),
+        (("--xla-refuses", "--passes", "cse", "--xla-passes"), "give only one of --passes and --xla-passes"),
         (("--passes", "csee"), "there is no pass named 'csee'"),
         (("--passes", ""), "a pass"),
     ],

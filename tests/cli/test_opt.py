@@ -127,9 +127,9 @@ def assert_is(text: str, expected: str) -> None:
 
 def test_without_passes_nothing_would_change(call: Call, module: Path, tmp_path: Path):
     result = call("opt", module)
-    assert (result.exit_code, result.stdout) == (2, "") and "give passes with -p" in result.stderr
+    assert (result.exit_code, result.stdout) == (2, "") and "name passes with -p" in result.stderr
     written = call("opt", module, "-o", tmp_path / "same.hlo")
-    assert (written.exit_code, written.stderr) == (0, "note: no passes are given (-p), so nothing changes\n")
+    assert (written.exit_code, written.stderr) == (0, "note: no passes given (-p), so the module is written unchanged\n")
     assert_is((tmp_path / "same.hlo").read_text(), MODULE)
 
 
@@ -198,7 +198,7 @@ def test_mlir_is_read_and_printed(call: Call, tmp_path: Path, name: str):
     assert result.stderr == "dce changed nothing\ncse changed nothing\n"
     result = call("opt", tmp_path / name, "-o", tmp_path / "f.pb")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "MLIR is written as plain text, not into 'f.pb'" in result.stderr
+    assert "MLIR is written as plain text; it cannot be written to 'f.pb'" in result.stderr
 
 
 def test_errors_in_mlir_have_their_place(call: Call, tmp_path: Path):
@@ -228,7 +228,7 @@ def test_verify(call: Call, module: Path, own: Path, tmp_path: Path):
     result = call("opt", module, "--load", own, "-p", "own-wrong", "--verify", "-o", target)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("1 of 1 outputs differ on random inputs of seed 0\n  output 0: f32[4]: ")
-    assert "\nthe worst difference: output 0: f32[4]: " in result.stderr
+    assert "\nworst difference: output 0: f32[4]: " in result.stderr
     assert not target.exists()
     assert call("opt", module, "--load", own, "-p", "own-wrong", "--verify", "--rtol", "10").exit_code == 0
 
@@ -293,15 +293,15 @@ def test_json(call: Call, module: Path, own: Path, tmp_path: Path):
 
 def test_misses(call: Call, module: Path, own: Path):
     result = call("opt", module, "--load", own, "-p", "own-wrong", "--trace-misses", "main.a")
-    assert result.stderr == "main.a (negate), as the passes left it:\n  rules that look at other opcodes: 1\n"
+    assert result.stderr == "main.a (negate), as the passes left it:\n  rules for other opcodes: 1\n"
     options = ("--load", own, "-p", "own_passes", "--trace-misses", "a", "--trace-misses", "b")
     assert call("opt", module, *options).stderr.splitlines() == [
-        "main.a (negate), as it was read; it is gone:",
+        "main.a (negate), as it was read; it has been removed:",
         "  own-double-negation  its operand is parameter, not negate",
-        "  rules that look at other opcodes: 1",
+        "  rules for other opcodes: 1",
         "main.b (negate), as it was read; own-double-negation replaced it:",
         "  own-double-negation  fires here",
-        "  rules that look at other opcodes: 1",
+        "  rules for other opcodes: 1",
     ]
 
 
@@ -316,10 +316,10 @@ def test_native_rules_that_do_not_say_why(call: Call, own: Path, tmp_path: Path)
 def test_misses_at_no_node_or_several(call: Call, module: Path, tmp_path: Path):
     result = call("opt", module, "-p", "fold", "--trace-misses", "main.dd")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: no node is called 'main.dd'\n  near: d\n"
+    assert result.stderr == "error: no instruction is called 'main.dd'\n  near: d\n"
     (tmp_path / "two.hlo").write_text(STEP.replace("%dot", "%add"))
     result = call("opt", tmp_path / "two.hlo", "-p", "fold", "--trace-misses", "add")
-    assert result.stderr == "error: several nodes are called 'add': sum.add, main.add\n  write graph.node\n"
+    assert result.stderr == "error: several instructions are called 'add': sum.add, main.add\n  write COMPUTATION.INSTRUCTION\n"
 
 
 def test_diffs(call: Call, module: Path, own: Path):
@@ -425,8 +425,8 @@ def test_passes_take_options(call: Call, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("-p", "cse", "--seed", "1"), "--seed is for --verify and for passes that take a seed, and these passes take none"),
-        (("-p", "cse", "--rtol", "1"), "--rtol is the tolerance of --verify"),
+        (("-p", "cse", "--seed", "1"), "--seed needs --verify or a pass that takes a seed; these passes take none"),
+        (("-p", "cse", "--rtol", "1"), "--rtol needs --verify"),
         (("-p", "cse", "--until", "-1"), "-1 is not in the range x>=0"),
     ],
 )
@@ -446,7 +446,7 @@ def test_own_passes_that_fail(call: Call, module: Path, own: Path, tmp_path: Pat
     target.write_text("before")
     result = call("opt", module, "--load", own, "-p", "own-raising", "-o", target)
     assert (result.exit_code, result.stdout, target.read_text()) == (2, "", "before")
-    assert "a pass failed: ZeroDivisionError: division by zero\n" in result.stderr
+    assert "a pass raised ZeroDivisionError: division by zero\n" in result.stderr
     assert result.stderr.startswith(f"error: {own}:39:")
     result = call("opt", module, "--load", own, "-p", "own-failing")
     assert result.stderr.startswith("error: module m has no graph 'nowhere at all'")

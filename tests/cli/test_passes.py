@@ -32,7 +32,7 @@ def test_a_timeline(call: Call, dump: Path, tmp_path: Path):
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert (
-        lines[0].strip() == "module_0001.jit_f: 3 states" and lines[-1] == "states that differ from the one before: 1"
+        lines[0].strip() == "module_0001.jit_f: 3 states" and lines[-1] == "states that differ from the previous one: 1"
     )
     assert any("0002" in line and "-1 dot, +1 slice" in line for line in lines)
     assert call("passes", dump, "-o", "-").stdout == result.stdout

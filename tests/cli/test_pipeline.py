@@ -119,7 +119,7 @@ def test_where_nothing_can_be_written(call: Call, step: Path, tmp_path: Path):
     step.with_name("full").mkdir()
     (tmp_path / "full" / "note").write_text("mine")
     for output, message in (
-        ("plan.hlo", "a plan is written as .json"),
+        ("plan.hlo", "write a plan to a .json file"),
         ("full", "full is not empty"),
         ("missing/plan.json", "no such file or directory"),
     ):

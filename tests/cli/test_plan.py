@@ -67,15 +67,15 @@ def layers(tmp_path: Path) -> Path:
 def test_what_is_shown(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", MESH)
     assert (result.exit_code, result.stderr) == (0, "")
-    for title in ("plans, best first", "what is split", "collectives", "what binds: "):
+    for title in ("plans, best first", "shardings", "collectives", "limited by: "):
         assert title in result.stdout
-    assert "the best other plans" not in result.stdout
+    assert "runner-up plans" not in result.stdout
 
 
 def test_explained_in_full(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", MESH, "--explain", "--planner", "expert")
     assert result.exit_code == 0
-    assert "the best other plans" in result.stdout
+    assert "runner-up plans" in result.stdout
     record = json.loads(call("plan", layers, "--mesh", MESH, "--explain", "--json").stdout)
     explanation = record["explanation"]
     assert {"does", "table", "collectives", "limits", "binding"} <= explanation.keys()
@@ -143,9 +143,9 @@ def test_measured(call: Call, layers: Path):
 def test_a_budget_that_nothing_keeps(call: Call, layers: Path):
     result = call("plan", layers, "--mesh", "data=2", "--memory", "1kB")
     assert result.exit_code == 1
-    assert "does not fit: the smallest plan found needs " in result.stdout
-    assert "that is not proven to hold more takes less than" in result.stdout
-    assert re.search("every plan holds at least .*: that is proven", result.stdout)
+    assert "does not fit: the smallest plan found exceeds the memory by " in result.stdout
+    assert "no plan within the memory budget takes less than" in result.stdout
+    assert re.search("proven: every plan needs at least .* per device", result.stdout)
 
 
 def test_a_plan_that_does_not_fit_is_written_on_demand(call: Call, layers: Path, tmp_path: Path):
@@ -153,7 +153,7 @@ def test_a_plan_that_does_not_fit_is_written_on_demand(call: Call, layers: Path,
     asked = ("plan", layers, "--mesh", "data=2", "--memory", "1kB", "-o", path)
     result = call(*asked)
     assert result.exit_code == 1 and not path.exists()
-    assert result.stderr.startswith("error: the plan does not fit and is not written: --best-effort writes it")
+    assert result.stderr.startswith("error: the plan does not fit and was not written; use --best-effort")
     assert call(*asked, "--best-effort").exit_code == 1 and path.exists()
 
 
@@ -163,7 +163,9 @@ def test_an_axis_that_splits_nothing_is_named(call: Call, layers: Path):
 
 
 def test_what_the_gap_is_relative_to(call: Call, layers: Path):
-    assert "gap: by the tables no plan takes less than " in call("plan", layers, "--mesh", "data=2").stdout
+    assert (
+        "lower bound: by the cost tables, no plan takes less than " in call("plan", layers, "--mesh", "data=2").stdout
+    )
 
 
 def test_a_devices_links_are_paid_for(call: Call, layers: Path):

@@ -81,7 +81,7 @@ def test_notes_go_to_standard_error(call: Call):
     notes = result.stderr.splitlines()
     assert len(notes) == 6
     assert notes[0].startswith("note: <stdin>:3:")
-    assert notes[5] == "note: 3 more of these; hloom inspect lists them"
+    assert notes[5] == "note: 3 more notes; `hloom inspect` lists them"
 
 
 def test_strict(call: Call):

@@ -25,7 +25,7 @@ def test_roofline_shows_the_model_beside(call: Call, files: tuple[Path, Path]):
     module, trace = files
     text = call("roofline", module, "--profile", trace).stdout
     assert "measured: jit_step, 2 runs on 1 device" in text
-    for title in ("what took the time", "what the model gets wrong", "the longest gaps", "collectives"):
+    for title in ("longest instructions", "largest errors of the model", "longest gaps", "collectives"):
         assert title in text
     assert "8 us" in text, "of the all-reduce nothing overlaps so much"
     assert call("roofline", module, "--profile", trace, "-o", "-").stdout == text
@@ -66,7 +66,7 @@ def test_diff_compares_what_was_measured(call: Call, files: tuple[Path, Path], t
     other = written(tmp_path / "slower", slower)
     result = call("diff", module, module, "--profile", trace, other)
     assert result.exit_code == 0 and "no differences" in result.stdout
-    assert "change of measured time by scope" in result.stdout and "+25 us" in result.stdout
+    assert "change in measured time by scope" in result.stdout and "+25 us" in result.stdout
     profile = json.loads(call("diff", module, module, "--profile", trace, other, "--json").stdout)["profile"]
     assert profile["groups"][0] == {
         "scope": "layer_0",

@@ -16,7 +16,7 @@ def test_the_page_says_who_is_split_and_what_that_costs(call: Call, step: Path):
         "f32[2,2]",
         "all-reduce",
         "a sum over split parts (add), jit(f)/dot",
-        "sent by each device in a run",
+        "sent by each device per run",
     ):
         assert words in output
 
@@ -37,7 +37,7 @@ def test_json_holds_all_of_it(call: Call, step: Path):
 
 def test_tilings_are_listed(call: Call, step: Path):
     arguments = ("propagate", step, "--mesh", "m=2", "--enumerate")
-    assert "3 sets of places, 3 tilings" in call(*arguments).output
+    assert "3 components, 3 tilings" in call(*arguments).output
     every = json.loads(call(*arguments, "--json").stdout)["tilings"]
     kept = json.loads(call(*arguments, "--prune", "--json").stdout)["tilings"]
     assert {tuple(item["seeds"]) for item in every} == {("x:0=m",), ("x:1=m",), ("w:1=m",)}
@@ -45,11 +45,11 @@ def test_tilings_are_listed(call: Call, step: Path):
 
 
 def test_what_is_refused(call: Call, step: Path):
-    assert "say what to split with --set" in call("propagate", step, "--mesh", "m=2").output
+    assert "choose what to split with --set" in call("propagate", step, "--mesh", "m=2").output
     both = call("propagate", step, "--mesh", "m=2", "--set", "x:0=m", "--enumerate")
     assert both.exit_code == 2
-    assert "--prune goes with" in call("propagate", step, "--mesh", "m=2", "--set", "x:0=m", "--prune").output
-    assert "one axis at a time" in call("propagate", step, "--mesh", "m=2,n=2", "--enumerate").output
+    assert "--prune needs" in call("propagate", step, "--mesh", "m=2", "--set", "x:0=m", "--prune").output
+    assert "a mesh of one axis" in call("propagate", step, "--mesh", "m=2,n=2", "--enumerate").output
     assert "say over which axes with --mesh" in call("propagate", step, "--set", "x:0=m").output
     wrong = call("propagate", step, "--mesh", "m=2", "--set", "q:0=m")
     assert wrong.exit_code == 2

@@ -26,16 +26,16 @@ def model(tmp_path: Path) -> Path:
     ("options", "message"),
     [
         (("--method", "taylor"), "'taylor' is not one of"),
-        (("--inputs", "x.npz"), "--inputs is for --check"),
-        (("--calibrate", "x.npz"), "--calibrate is for --method wanda"),
-        (("--weights", "w.npz", "--convert", "w.npz", "v.npz"), "--weights and --convert both give the weights"),
+        (("--inputs", "x.npz"), "--inputs needs --check"),
+        (("--calibrate", "x.npz"), "--calibrate needs --method wanda"),
+        (("--weights", "w.npz", "--convert", "w.npz", "v.npz"), "--weights and --convert both read weights"),
         (("--structured", "heads"), "--structured needs --weights or --convert"),
-        (("--structured", "heads", "--masks", "--weights", "w.npz"), "--masks is for single elements"),
-        (("--structured", "heads", "--method", "wanda", "--weights", "w.npz"), "--method is for single elements"),
-        (("--multiple", "8"), "--multiple is for --structured"),
-        (("--pad-outputs",), "--pad-outputs is for --structured"),
-        (("--shared-positions",), "--shared-positions is for --structured"),
-        (("--json", "-o", "-"), "--json and -o - both write to the standard output"),
+        (("--structured", "heads", "--masks", "--weights", "w.npz"), "--masks applies to single elements"),
+        (("--structured", "heads", "--method", "wanda", "--weights", "w.npz"), "--method applies to single elements"),
+        (("--multiple", "8"), "--multiple needs --structured"),
+        (("--pad-outputs",), "--pad-outputs needs --structured"),
+        (("--shared-positions",), "--shared-positions needs --structured"),
+        (("--json", "-o", "-"), "--json and -o - both write to standard output"),
     ],
 )
 def test_bad_usage(call: Call, model: Path, options: tuple, message: str):
@@ -79,7 +79,7 @@ def test_tables(call: Call, model: Path, tmp_path: Path):
     assert "up f32[64,128] 4,096 50.0% 32.0 KiB 17.0 KiB 0.531" in lines
     assert "weights: 50.0% removed; without zeros 36.0 KiB -> 19.1 KiB" in lines
     assert not any("random" in line for line in lines)
-    assert "the weights are random: --weights FILE gives them" in call("prune", model).stdout
+    assert "the weights are random; use --weights FILE for real ones" in call("prune", model).stdout
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
@@ -147,7 +147,7 @@ def test_layers_with_positions_of_their_own(call: Call, tmp_path: Path):
     kept = tmp_path / "kept.npz"
     result = call("prune", model, *options, "--save-masks", kept)
     assert result.exit_code == 0
-    assert "up.2: every layer keeps positions of its own" in result.stdout
+    assert "up.2: each layer keeps its own positions" in result.stdout
     rows = load_checkpoint(kept)["up.2"]
     assert rows.shape == (2, 3) and (rows[0] != rows[1]).any()
     new = load_checkpoint(tmp_path / "new.npz")["up"]

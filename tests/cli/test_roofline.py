@@ -33,10 +33,10 @@ def test_the_page_says_what_takes_the_time_and_that_it_is_an_estimate(call: Call
     output = call("roofline", step, "--device", "h100").output
     for words in (
         "NVIDIA H100 SXM5",
-        "all, estimated",
+        "total (estimate)",
         "dot",
         "bound by",
-        "An estimate: peak rates",
+        "An estimate: assumes peak rates",
         "flop/byte",
         SLOPE,
     ):
@@ -123,7 +123,7 @@ def test_calibrating_says_what_it_does_and_writes_whole_or_not_at_all(
 def test_pictures_that_are_not_made_are_bad_usage(call: Call, step: Path, tmp_path: Path):
     result = call("roofline", step, "-o", tmp_path / "plot.png")
     assert result.exit_code == 2
-    assert "the plot as a picture is an .svg" in result.output
+    assert "must end in .svg to hold the plot" in result.output
     assert not (tmp_path / "plot.png").exists()
 
 

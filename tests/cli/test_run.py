@@ -34,7 +34,7 @@ def test_given_inputs(call: Call, step: Path, tmp_path: Path):
         np.testing.assert_array_equal(outputs["output_0"], X @ W)
         np.testing.assert_array_equal(outputs["output_1"], (X @ W).sum(1))
         assert sorted(os.listdir(tmp_path)) == ["in.npz", "out.npz", "step.hlo"]
-    assert "      0   f32[4,2]      28        220\n" in result.stdout
+    assert "      0   f32[4,2]    28   220\n" in result.stdout
 
 
 def test_json_and_seeds(call: Call, step: Path):
@@ -90,8 +90,8 @@ def test_inputs_that_do_not_fit(call: Call, step: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--seed", "1", "--inputs", "x.npz"), "--seed chooses random inputs, and --inputs gives others: give one"),
-        (("--rtol", "1"), "--rtol is the tolerance of --check"),
+        (("--seed", "1", "--inputs", "x.npz"), "--seed is for random inputs: give either --seed or --inputs"),
+        (("--rtol", "1"), "--rtol needs --check"),
         (("-o", "out.txt"), "'out.txt' does not end in .npz"),
         (("--devices", "0"), "0 is not in the range x>=1"),
     ],

@@ -71,8 +71,8 @@ def test_a_page(tmp_path: Path):
 
 def test_what_fits_is_what_is_counted(tmp_path: Path):
     path = written(tmp_path, "?")
-    assert "what is counted fits into" in shown("memory FILE --budget 1MiB", path)
-    assert "what is counted fits into" in shown("why-oom FILE --memory 1MiB", path)
+    assert "the counted part fits into" in shown("memory FILE --budget 1MiB", path)
+    assert "the counted part fits into" in shown("why-oom FILE --memory 1MiB", path)
 
 
 ROWS = """

@@ -15,19 +15,19 @@ from tests.oom.test_error_text import TPU
 def test_a_module(call: Call, step: Path):
     result = call("why-oom", step, "--memory", "200B")
     assert result.exit_code == 0, result.output
-    assert "step: 256 B at the peak" in result.stdout and "56 B more than the 200 B available" in result.stdout
+    assert "step: 256 B at the peak" in result.stdout and "exceeds the 200 B available by 56 B" in result.stdout
     assert "by scope" in result.stdout and "does not help: " in result.stdout
 
 
 def test_a_module_that_fits(call: Call, step: Path):
-    assert "it fits, so nothing was tried" in call("why-oom", step, "--memory", "1GiB").stdout
+    assert "it fits, so no remedies were simulated" in call("why-oom", step, "--memory", "1GiB").stdout
 
 
 def test_an_errors_text(call: Call, tmp_path: Path):
     path = tmp_path / "error.txt"
     path.write_text(TPU)
     result = call("why-oom", path)
-    assert "25.5 GiB more than the 16.0 GiB available" in result.stdout
+    assert "exceeds the 16.0 GiB available by 25.5 GiB" in result.stdout
     assert result.stdout == call("why-oom", "-", input=TPU).stdout == call("why-oom", path, "-o", "-").stdout
     assert json.loads(call("why-oom", path, "--json").stdout)["buffers"][0]["name"] == "copy.4"
 

@@ -54,7 +54,7 @@ def test_layers_in_topological_order_without_inputs():
         (NODE.replace("parameter_size", "parameters"), "1:105", "expected parameter_size="),
         (NODE.replace(", parameter_size=16", ""), "1:103", "3 fields"),
         (f"{NODE}\n\tnode1", "2:2", "this is not an edge"),
-        (f"{NODE}\n\tnode1 -- node7", "2:11", "no node is called 'node7'"),
+        (f"{NODE}\n\tnode1 -- node7", "2:11", "no instruction is called 'node7'"),
         (f"{NODE}\n{OTHER}\n\tnode1 -- node2\n\tnode2 -- node1", "3:1", "the edges go round in a cycle"),
         (f"{NODE}\n\tnode1 -- node1", "2:1", "the edges go round in a cycle"),
     ],

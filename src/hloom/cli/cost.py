@@ -136,10 +136,10 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
 def _totals(report: CostReport) -> Table:
     sizes = report.sizes
     title = f"totals, {sizes}" if sizes else "totals"
-    table = new_table(title, "counted", ">flops", ">transcendentals", ">bytes accessed")
+    table = new_table(title, "method", ">flops", ">transcendentals", ">bytes accessed")
     lines: list[tuple[str, Cost]] = [
-        ("loops as often as they run", report.total),
-        ("loops once, as XLA does", report.total_once),
+        ("loops per iteration", report.total),
+        ("loops once, as in XLA", report.total_once),
         ("mathematically", report.mathematical),
     ]
     if report.minimum != report.total:
@@ -165,7 +165,7 @@ def _groups(groups: Rows, top: int) -> Table:
 
 
 def _loops(loops: Sequence[Loop], unknown_trips: int, top: int, least: str) -> Table:
-    table = new_table("loops", "loop", "computation", "how known", ">runs", ">flops of one run")
+    table = new_table("loops", "loop", "computation", "trip count", ">runs", ">flops per run")
     for loop in loops[:top]:
         known = f"{loop.trips:,}" if loop.trips is not None else f"{unknown_trips:,}?"
         table.add_row(

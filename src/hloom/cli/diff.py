@@ -145,7 +145,7 @@ def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableTy
     if result.is_equal:
         return
     if result.is_unrelated:
-        yield Text("the modules have nearly nothing in common: they may be of different programs")
+        yield Text("the modules have almost nothing in common; they may be different programs")
     for name, one, other in result.header:
         yield Text(f"header: {name}: {cut(one, 50)} -> {cut(other, 50)}")
     yield _opcodes(result, limit)
@@ -175,7 +175,7 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
             add_rest(table, len(nodes), limit, "; --limit shows them")
             yield table
     if result.changed:
-        table = new_table("changed", "before", "after", "what", "from", "to")
+        table = new_table("changed", "before", "after", "property", "from", "to")
         for change in result.changed[:limit]:
             for number, difference in enumerate(change.differences):
                 names = (change.before.name, change.after.name) if number == 0 else ("", "")
@@ -184,7 +184,7 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
         add_rest(table, len(result.changed), limit, "; --limit shows them")
         yield table
     if result.moved:
-        table = new_table("moved", "instruction", "to another", "from", "to")
+        table = new_table("moved", "instruction", "changed", "from", "to")
         for move in result.moved[:limit]:
             texts = (cut(move.origin, 35), cut(move.destination, 35))
             table.add_row(Text(cut(move.before.name, 30)), Text(move.what), *map(Text, texts))
@@ -197,10 +197,10 @@ def _cells(node: Node) -> tuple[Text, Text]:
 
 
 def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> Iterator[RenderableType]:
-    title = f"costs, times on {costs.device}; memory: {costs.before.schedule} and {costs.after.schedule} schedule"
+    title = f"costs (times on {costs.device}; memory schedules: {costs.before.schedule}, {costs.after.schedule})"
     notes = {name: size_note(module) for name, module in (("before", before), ("after", after))}
     title += "".join(f"; {name}: {note}" for name, note in notes.items() if note)
-    table = new_table(title, "figure", ">before", ">after", ">change")
+    table = new_table(title, "metric", ">before", ">after", ">change")
     for row in costs.totals():
         sides = [f"{note.qualifier}{_figure(row['figure'], row[name])}" for name, note in notes.items()]
         roughly = "roughly " if any(notes.values()) else ""

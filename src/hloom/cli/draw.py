@@ -71,5 +71,5 @@ def command(
     if output is not None:
         write_whole(output, contents)
         return
-    assert isinstance(contents, str), "what goes to the standard output is text"
+    assert isinstance(contents, str), "standard output takes text formats only"
     write_text(contents, None)

@@ -55,7 +55,7 @@ class EquivalenceResult:
         inputs = f"on random inputs of seed {self.seed}"
         if self.differences:
             return f"{len(self.differences):,} of {self.outputs:,} outputs differ {inputs}{self._kernels_in_words()}"
-        worst = f"the worst difference: {self.worst}" if self.worst else "to the last bit"
+        worst = f"worst difference: {self.worst}" if self.worst else "to the last bit"
         verified = "not verified" if self.kernels.differing else "verified"
         count = f"{self.outputs:,} of {self.outputs:,} outputs agree, {worst}"
         return f"{verified} {inputs}: {count}{self._kernels_in_words()}"
@@ -66,7 +66,7 @@ class EquivalenceResult:
         lines = [f"  {difference}" for difference in self.differences[:MOST_DIFFERENCES]]
         if len(self.differences) > MOST_DIFFERENCES:
             lines.append(f"  and {len(self.differences) - MOST_DIFFERENCES:,} more")
-        return [*lines, f"the worst difference: {self.worst}", str(self.arbitration)]
+        return [*lines, f"worst difference: {self.worst}", str(self.arbitration)]
 
     def _kernels_in_words(self) -> str:
         """Whether fusions ran as they are written: in the runs that are compared they are calls."""
@@ -74,14 +74,14 @@ class EquivalenceResult:
         if not kernels.count:
             return ""
         if not kernels.agreeing and not kernels.differing:
-            return f"; fusions ran as calls, not as written: {kernels.reason}"
+            return f"; fusions ran as calls, not as XLA kernels: {kernels.reason}"
         ran = len(kernels.agreeing) + len(kernels.differing)
-        text = f"; fusions as written: {len(kernels.agreeing):,} of {ran:,} agree"
+        text = f"; fusions run as XLA kernels: {len(kernels.agreeing):,} of {ran:,} agree"
         return f"{text}, {len(kernels.skipped):,} ran as calls only: {kernels.reason}" if kernels.skipped else text
 
     def _wrong_kernels(self) -> list[str]:
         return [
-            f"  fusion {name}, as XLA's CPU compiler computes it, against the same as a call: {difference.reason}"
+            f"  fusion {name}, as XLA's CPU compiler computes it, compared with a call: {difference.reason}"
             for name, difference in self.kernels.differing[:MOST_DIFFERENCES]
         ]
 
@@ -155,7 +155,7 @@ def _remaining_inputs(before: Module, after: Module, inputs: Sequence[np.ndarray
             raise HloomError(
                 f"the passes gave the entry the parameter {parameter.name}: {parameter.type}, so there is nothing to "
                 "compare on the same inputs",
-                hint="compare without --verify, on inputs of your own: hloom run",
+                hint="drop --verify and compare with `hloom run --check` on your own inputs",
             )
         remaining += arrays[parameter.name, parameter.type]
     return remaining

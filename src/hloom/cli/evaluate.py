@@ -85,7 +85,7 @@ def command(
       hloom evaluate train.hlo --steps 100000000 --memory 32GiB
     """
     if inputs is not None and seed is not None:
-        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
     check_output(output, json_output)
     program = read_program(source)
     verify(program)
@@ -104,14 +104,14 @@ def command(
         write_tables(output_tables(rows, origin), None)
 
 
-def drawn(module: Module, seed: int, most_bytes: int, hint: str = "--memory allows more") -> list[np.ndarray]:
+def drawn(module: Module, seed: int, most_bytes: int, hint: str = "raise the limit with --memory") -> list[np.ndarray]:
     """Random inputs; raises HloomError where they would take more memory than allowed."""
     types = _input_types(module)
     largest = max((array_type.element_count for array_type in types), default=0)
     need = sum(array_type.byte_count for array_type in types) + DRAWING_BYTES * largest
     if need > most_bytes:
         raise HloomError(
-            f"to draw the inputs may take {need:,} bytes: more than the {most_bytes:,} allowed",
+            f"generating the inputs may need {need:,} bytes but only {most_bytes:,} are allowed",
             hint=hint,
         )
     return random_inputs(types, seed, input_domains(module))
@@ -126,7 +126,7 @@ def _input_types(program: Module) -> list[TensorType]:
                 continue
             if not isinstance(leaf, TensorType) or not leaf.is_static:
                 raise Unsupported(
-                    f"parameter {parameter.name} of type {leaf or 'unknown'} cannot be drawn: give --inputs"
+                    f"parameter {parameter.name} of type {leaf or 'unknown'} has no random values: pass --inputs"
                 )
             types.append(leaf)
     return types

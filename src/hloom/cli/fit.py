@@ -81,7 +81,7 @@ def command(
     """
     counts = None if microbatches is None else _counts(microbatches)
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     if output is not None and output != STDOUT:
         check_new_folder(output)
     program = read_program(source)
@@ -100,7 +100,7 @@ def command(
     if output is not None and not result.missing_bytes:
         _write(result, output)
     if result.missing_bytes:
-        write_note("error: nothing fits, and nothing is written")
+        write_note("error: nothing fits; nothing was written")
         context.exit(NO)
 
 
@@ -115,7 +115,7 @@ def _write(result: FitResult, output: Path) -> None:
 def _counts(text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() and len(part) <= MOST_DIGITS for part in parts):
-        raise click.BadParameter(f"'{text}' are not numbers, as in 1,2,4", param_hint="--microbatches")
+        raise click.BadParameter(f"'{text}' is not a list of numbers, as in 1,2,4", param_hint="--microbatches")
     return [int(part) for part in parts]
 
 
@@ -125,9 +125,9 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     sizes = size_note(result.module)
     heading = f"{result.module.name} on {result.devices} {result.device}"
     table = new_table(
-        f"{heading}, {byte_text(round(result.memory or 0))} each: best first, peaks by the {COMPILED} schedule"
+        f"{heading}, {byte_text(round(result.memory or 0))} each; best first, peaks for the {COMPILED} schedule"
         f"{f'; {sizes}' if sizes else ''}",
-        "combination", ">micro", "keeps", ">step", ">sends", ">peak", ">bubble", "binds", "",
+        "combination", ">micro", "keeps", ">step", ">sent", ">peak", ">bubble", "limited by", "",
     )  # fmt: skip
     shown = [
         made
@@ -141,24 +141,24 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     if result.measured:
         yield _measured(result)
     for omission in result.omissions:
-        yield Text(f"left out: {omission.name}: {omission.reason}")
+        yield Text(f"skipped: {omission.name}: {omission.reason}")
     yield Text()
     if result.missing_bytes:
         least, missing = byte_text(best.peak_bytes), byte_text(round(result.missing_bytes))
-        yield Text(f"nothing fits: the smallest combination needs {least}, {missing} more")
+        yield Text(f"nothing fits: the smallest combination needs {least}, {missing} too much")
     else:
-        yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} a step, {best.cost.binding} binds")
+        yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} per step, limited by {best.cost.binding}")
         bound = time_text(result.bound_seconds)
-        yield Text(f"gap: {result.gap:.1%} to {bound}, the step's work divided among the devices with nothing sent")
+        yield Text(f"gap: {result.gap:.1%} above {bound}, the time if the work divided evenly with no communication")
     if is_full:
         yield from _explained(result)
     if result.donated_bytes:
         donated = byte_text(result.donated_bytes)
-        yield Text(f"donated: results take the memory of {donated} of parameters, which must not be read afterwards")
+        yield Text(f"donated: {donated} of parameters are reused for results and must not be read afterwards")
     counts = result.counts
     yield Text(
-        f"{counts.considered} combinations of mesh, microbatches and recomputation or of stages: {counts.evaluated} "
-        f"planned, {counts.pruned} ruled out by bounds, {counts.left} not looked at, in {result.seconds:.1f} s"
+        f"{counts.considered} combinations considered: {counts.evaluated} "
+        f"planned, {counts.pruned} ruled out by bounds, {counts.left} not reached, in {result.seconds:.1f} s"
     )
 
 
@@ -180,8 +180,8 @@ def _name(made: Combination) -> str:
 def _measured(result: FitResult) -> RenderableType:
     """What was compiled and run, beside what was expected."""
     table = new_table(
-        "compiled by XLA: expected, and measured",
-        "combination", ">micro", ">sends", ">measured", ">peak", ">measured", ">bubble", ">run", "",
+        "compiled by XLA: predicted and measured",
+        "combination", ">micro", ">sent", ">measured", ">peak", ">measured", ">bubble", ">run", "",
     )  # fmt: skip
     for made in result.combinations:
         if made.measured_bytes is None:
@@ -205,7 +205,7 @@ def _explained(result: FitResult) -> Iterator[RenderableType]:
     best, second = result.best, result.runner_up
     names = [("best", best), *([("runner-up", second)] if second is not None else [])]
     headings = [heading for name, _ in names for heading in (f">{name}", ">%")]
-    table = new_table("a step's time", "cause", *headings)
+    table = new_table("where the time of a step goes", "cause", *headings)
     for cause in CAUSES:
         row = []
         for _, made in names:

@@ -27,8 +27,8 @@ SORTS = {
     "name": lambda row: row.node.name,
 }
 """The orders in which fusions are shown."""
-ESTIMATE = "An estimate: peak rates, nothing overlaps; what a kernel computes twice counts twice."
-NO_FUSIONS = "no fusions: a compiler makes them, or `hloom opt FILE -p cluster`"
+ESTIMATE = "An estimate: assumes peak rates and no overlap, and counts recomputed elements each time."
+NO_FUSIONS = "no fusions: compile the module first, or use `hloom opt FILE -p cluster`"
 
 
 @click.command("fusions")
@@ -104,11 +104,13 @@ def _tables(report: FusionReport, sort: str, top: int) -> Iterator[RenderableTyp
     yield Text(ESTIMATE)
     libraries = sum(not row.is_modelled for row in report.fusions)
     if libraries:
-        yield Text(f"{libraries:,} fusions are a library's, or hold what kernels of the model do not: marked *")
+        yield Text(
+            f"{libraries:,} fusions, marked *, are library calls or contain opcodes that the model does not cover"
+        )
 
 
 def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
-    columns = (">runs", ">time", ">%", ">reads", ">writes", ">computed", "holds", "from")
+    columns = (">runs", ">time", ">%", ">reads", ">writes", ">recompute", "contains", "source")
     table = new_table("fusions", "fusion", *columns)
     for row in rows[:top]:
         table.add_row(
@@ -127,7 +129,7 @@ def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
 
 
 def _missed(report: FusionReport, top: int) -> Table:
-    table = new_table("better as one", "kernel", "and", ">time saved", ">bytes saved", "why not")
+    table = new_table("worth fusing", "kernel", "with", ">time saved", ">bytes saved", "obstacle")
     for pair in report.missed[:top]:
         table.add_row(
             Text(cut(pair.first.name, 30)),

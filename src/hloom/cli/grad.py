@@ -111,11 +111,11 @@ def command(
     """
     _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
     if json_output and not check:
-        raise click.UsageError("--json is for what --check finds")
+        raise click.UsageError("--json needs --check")
     if not check and (inputs is not None or seed is not None):
-        raise click.UsageError("--inputs and --seed are for --check")
+        raise click.UsageError("--inputs and --seed need --check")
     if inputs is not None and seed is not None:
-        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
     if output is not None:
         check_folder(output)
     for path in load:
@@ -144,8 +144,8 @@ def command(
         point = f"the random inputs of seed {seed or 0}" if inputs is None else f"the inputs of {inputs}"
         if checks and not any(math.isfinite(item.difference) for item in checks):
             raise HloomError(
-                f"the results are not finite at {point}: there is nothing to compare with",
-                hint="--inputs X.npz gives others, --seed N takes others at random",
+                f"results are not finite at {point}, so there is nothing to compare",
+                hint="--inputs X.npz supplies other inputs, --seed N draws different ones",
             )
         if json_output:
             write_json([asdict(item) for item in checks], None)
@@ -160,11 +160,13 @@ def command(
 
 def _check_form(*, is_vjp: bool, is_jvp: bool, value: bool, of: int | None, loops: int | None) -> None:
     if is_vjp and is_jvp:
-        raise click.UsageError("--vjp and --jvp are two modes: give one")
+        raise click.UsageError("give only one of --vjp and --jvp")
     if (is_vjp or is_jvp) and (value or of is not None):
-        raise click.UsageError("--of and --value are for gradients: --vjp and --jvp are of all results")
+        raise click.UsageError("--of and --value apply to gradients only: --vjp and --jvp cover all results")
     if is_jvp and loops:
-        raise click.UsageError("forward mode keeps no states: --checkpoints and --max-iterations are for reverse mode")
+        raise click.UsageError(
+            "--checkpoints and --max-iterations apply to reverse mode only: forward mode stores no states"
+        )
 
 
 def _names(wrt: str | None) -> list[int | str] | None:
@@ -182,7 +184,7 @@ def _check_conclusive(checks: list[DerivativeCheck], point: str) -> None:
         raise HloomError(
             f"the comparison is ill-conditioned at {point}: differences of several steps along {item.parameter} are "
             f"{item.uncertainty:.1e} apart, and the derivative {abs(item.derivative - item.difference):.1e} from one",
-            hint="--inputs X.npz gives inputs of a usual size, --seed N takes others at random",
+            hint="--inputs X.npz supplies inputs of normal magnitude, --seed N draws different ones",
         )
 
 
@@ -190,7 +192,7 @@ def _table(checks: list[DerivativeCheck]) -> Iterator[RenderableType]:
     columns = "parameter", ">derivative", ">central difference", ">relative error", ""
     scale = checks[0].scale if checks else 1.0
     scaled = "" if scale == 1.0 else f", random inputs times {scale:g}"
-    table = new_table(f"derivatives in random directions, in f64{scaled}", *columns)
+    table = new_table(f"directional derivatives in f64, random directions{scaled}", *columns)
     for check in checks:
         verdict = "DIFFERS" if check.is_conclusive else "ill-conditioned"
         verdict = "agrees" if check.agrees else verdict if math.isfinite(check.difference) else "undefined"

@@ -48,7 +48,7 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
         for note in module.notes[:MOST_NOTES]:
             write_note(f"note: {note}")
         if len(module.notes) > MOST_NOTES:
-            write_note(f"note: {len(module.notes) - MOST_NOTES} more of these; hloom inspect lists them")
+            write_note(f"note: {len(module.notes) - MOST_NOTES} more notes; `hloom inspect` lists them")
     return module
 
 
@@ -70,9 +70,7 @@ def is_mindir(module: Module) -> bool:
 def note_whole_program(module: Module) -> None:
     """Say on standard error where numbers will be of all devices together, which share the program once it is cut."""
     if awaits_partitioning(module):
-        write_note(
-            "note: the module is not partitioned yet: numbers are of the whole program, not of one of its devices"
-        )
+        write_note("note: the module is not partitioned yet: numbers describe the whole program, not one device")
 
 
 def note_sizes(module: Module) -> None:
@@ -177,7 +175,7 @@ def _in_dump(source: ModuleSource) -> ModuleSource:
         named += [f"{passes:,} between passes"] if passes else []
         also = f"; there are also {', '.join(named)} (--stage)" if named else ""
         is_missing = source.stage is None and not chosen.is_stage(source.preferred)
-        missing = f", for want of {source.preferred}" if is_missing else ""
+        missing = f" (no {source.preferred})" if is_missing else ""
         write_note(f"note: {chosen.label} at stage {chosen.stage}{missing}{also}")
     return replace(source, file=str(chosen.path), module=None, stage=None)
 

@@ -84,20 +84,26 @@ def _head(report: Summary) -> Table:
 
 def _head_rows(report: Summary) -> Iterator[tuple[str, str]]:
     yield "module", f"{report.name} ({report.source})"
-    yield "entry", f"{report.entry}, {report.entry_instruction_count:,} instructions"
-    yield "whole", f"{report.computation_count:,} computations, {report.instruction_count:,} instructions"
+    yield "entry", f"{report.entry}, {_counted(report.entry_instruction_count, 'instruction')}"
+    total = _counted(report.computation_count, "computation"), _counted(report.instruction_count, "instruction")
+    yield "total", ", ".join(total)
     least = report.sizes.qualifier
-    yield "takes", f"{report.parameter_count:,} parameters, {least}{byte_text(report.parameter_bytes)}"
-    yield "yields", f"{report.output_count:,} outputs, {least}{byte_text(report.output_bytes)}"
+    yield "inputs", f"{_counted(report.parameter_count, 'parameter')}, {least}{byte_text(report.parameter_bytes)}"
+    yield "outputs", f"{_counted(report.output_count, 'output')}, {least}{byte_text(report.output_bytes)}"
     if report.sizes:
         yield "bytes", str(report.sizes)
-    elided = f"; {report.elided_constant_count:,} left out of the text" if report.elided_constant_count else ""
+    elided = f"; {report.elided_constant_count:,} elided in the text" if report.elided_constant_count else ""
     yield "constants", f"{byte_text(report.constant_bytes)}{elided}"
-    yield "devices", f"{report.replica_count:,} replicas x {report.partition_count:,} partitions"
+    yield "devices", f"{_counted(report.replica_count, 'replica')} x {_counted(report.partition_count, 'partition')}"
     if report.sharded_count:
-        yield "sharded", f"{report.sharded_count:,} instructions"
+        yield "sharded", _counted(report.sharded_count, "instruction")
     if report.is_scheduled:
-        yield "scheduled", "the order of instructions is the order of execution"
+        yield "scheduled", "instruction order is execution order"
+
+
+def _counted(count: int, noun: str) -> str:
+    """A count with its noun in the singular or the plural."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
@@ -112,7 +118,7 @@ def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
 
 
 def _calls(calls: Sequence[Call], limit: int | None) -> Table:
-    table = new_table("calls", "computation", ">instructions", "called by", ">times")
+    table = new_table("calls", "computation", ">instructions", "caller", ">calls")
     rows = list(call_rows(calls))
     for row in rows[:limit]:
         table.add_row(*map(Text, row))
@@ -155,7 +161,7 @@ def _largest(report: Summary) -> Table:
 
 
 def _collectives(report: Summary) -> Table:
-    table = new_table("collectives", "opcode", ">count", ">bytes of results")
+    table = new_table("collectives", "opcode", ">count", ">result bytes")
     for group in report.collectives:
         table.add_row(Text(group.opcode), f"{group.count:,}", byte_text(group.bytes))
     return table

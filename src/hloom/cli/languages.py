@@ -87,7 +87,7 @@ def read_any(source: ModuleSource) -> tuple[Module, Language]:
     path = Path(source.file)
     if path.is_file() and _is_mlir(path):
         if source.module is not None or source.stage is not None:
-            raise HloomError(f"cannot read {path}: it is not a directory, which --module and --stage choose from")
+            raise HloomError(f"cannot read {path}: --module and --stage need a dump directory")
         return _read_mlir(source, read_bytes(path)), MLIR
     return _read_other(source)
 
@@ -108,7 +108,7 @@ def write_any(module: Module, language: Language, output: Path | None) -> None:
 def check_name(output: Path, language: Language) -> None:
     """Raise UsageError where a file's name asks for what a language is not written as."""
     if language is MLIR and output.suffix.lower() in _PACKED:
-        raise click.UsageError(f"MLIR is written as plain text, not into '{output.name}'")
+        raise click.UsageError(f"MLIR is written as plain text; it cannot be written to '{output.name}'")
 
 
 def _is_mlir(path: Path) -> bool:

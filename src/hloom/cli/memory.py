@@ -93,11 +93,11 @@ def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINE
     yield _sizes(report)
     for line in characters(report):
         yield Text(line, no_wrap=True, overflow="ellipsis")
-    yield _buffers("alive at the peak", report.at_peak, report.peak, top)
+    yield _buffers("live at the peak", report.at_peak, report.peak, top)
     if report.donatable:
         yield _donatable(report, top)
     if report.opaque_calls:
-        yield Text(f"calls that were not followed: {report.opaque_calls:,}; what they need inside is not counted")
+        yield Text(f"calls not analysed: {report.opaque_calls:,}; memory used inside them is not counted")
     if budget is not None:
         yield from _verdict(report, budget, top)
 
@@ -106,7 +106,7 @@ def _sizes(report: MemoryReport) -> Table:
     xla = report.xla
     sizes = f", {report.sizes}" if report.sizes else ""
     title = f"memory, schedule: {report.schedule}{sizes}"
-    table = new_table(title, "what", ">bytes", ">", *([">XLA's own"] if xla else []))
+    table = new_table(title, "part", ">bytes", ">", *([">XLA's own"] if xla else []))
     for name in ("arguments", "outputs", "aliases", "temporaries", "peak"):
         size = getattr(report, name)
         bytes_text = f"{report.sizes.qualifier}{size:,}"
@@ -135,7 +135,7 @@ def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> 
 
 
 def _donatable(report: MemoryReport, top: int) -> Table:
-    table = new_table("inputs that could be donated", "input", "type", "output", "without a copy", ">bytes")
+    table = new_table("inputs that could be donated", "input", "type", "output", "no copy needed", ">bytes")
     for donation in report.donatable[:top]:
         name = donation.name + "".join(f"{{{index}}}" for index in donation.index)
         output = "{" + ",".join(map(str, donation.output_index)) + "}"
@@ -152,12 +152,12 @@ def _donatable(report: MemoryReport, top: int) -> Table:
 
 def _verdict(report: MemoryReport, budget: int, top: int) -> Iterator[RenderableType]:
     if report.fits(budget):
-        known = "what is counted " if report.sizes.unbounded_count else ""
-        yield Text(f"{known}fits into {byte_text(budget)}: {byte_text(budget - report.peak)} are left")
+        known = "the counted part " if report.sizes.unbounded_count else ""
+        yield Text(f"{known}fits into {byte_text(budget)} with {byte_text(budget - report.peak)} to spare")
         return
     missing = report.peak - budget
-    yield Text(f"does not fit into {byte_text(budget)}: it needs {byte_text(missing)} more")
+    yield Text(f"does not fit: exceeds {byte_text(budget)} by {byte_text(missing)}")
     if report.donatable_bytes:
-        yield Text(f"donating inputs would save {byte_text(report.donatable_bytes)}")
-    title = "what would have to shrink: together they hold the excess"
+        yield Text(f"donating these inputs would save {byte_text(report.donatable_bytes)}")
+    title = "freeing these would be enough"
     yield _buffers(title, report.to_shrink(budget), report.peak, top)

@@ -236,15 +236,13 @@ def _check_options(options: dict[str, Any], predicate: FaultPredicate | None) ->
     compares = isinstance(predicate, NumericPredicate) or predicate is None
     given = [name for name in ("inputs", "save_inputs") if options[name] is not None]
     if given and not compares:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is for faults of numbers: {NUMERIC}")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} applies only to wrong numbers: {NUMERIC}")
     if options["load"] and options["passes"] is None:
-        raise click.UsageError("--load is for --passes")
+        raise click.UsageError("--load needs --passes")
     if options["xla_passes"] and (predicate is None or isinstance(predicate, CommandPredicate)):
-        raise click.UsageError(
-            "--xla-passes is for faults of XLA's: --failing and --passes alone run none of its passes"
-        )
+        raise click.UsageError("--xla-passes needs a fault of XLA: --failing and --passes alone do not run XLA passes")
     if options["xla_passes"] and options["passes"] is not None:
-        raise click.UsageError("--passes and --xla-passes look for two things: give one")
+        raise click.UsageError("give only one of --passes and --xla-passes")
 
 
 def _of_pass(fault: PassFault, predicate: FaultPredicate | None, options: dict[str, Any]) -> FaultPredicate:
@@ -271,7 +269,7 @@ def _predicate(options: dict[str, Any]) -> FaultPredicate | None:
         return None
     if len(given) != 1:
         said = f", not {' and '.join(given)}" if given else ""
-        raise click.UsageError(f"one option says what the fault is{said}: {', '.join(PREDICATES)}")
+        raise click.UsageError(f"give one option that describes the fault{said}: {', '.join(PREDICATES)}")
     seed, timeout = options["seed"], options["timeout"]
     match given[0]:
         case "--failing":
@@ -296,13 +294,12 @@ def _note(result: Minimization, saved: Path | None) -> None:
     if result.needs_inputs and saved is None and result.inputs is not None:
         shown = ", ".join(f"{name} = {_short(array)}" for name, array in list(result.inputs.items())[:MOST_SHOWN])
         write_note(
-            "note: the fault shows on values from the program and not on random ones, --save-inputs X.npz writes them: "
-            f"{shown}"
+            f"note: the fault shows only on values taken from the program; save them with --save-inputs X.npz: {shown}"
         )
     if result.arbitration is not None:
         write_note(str(result.arbitration))
     if not result.shows:
-        write_note(f"note: the fault does not show any more in the text that is written: {result.reason}")
+        write_note(f"note: the written text no longer shows the fault: {result.reason}")
 
 
 def _short(array: np.ndarray) -> str:
@@ -322,7 +319,7 @@ def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
 def _write_interrupted(module: Module, smallest: Module | None, json_output: bool, output: Path | None) -> None:
     """Write the smallest module so far where there is one, and say so."""
     if smallest is None:
-        write_note(f"{MESSAGE}: nothing smaller shows the fault so far, and nothing is written")
+        write_note(f"{MESSAGE}: no smaller module shows the fault yet; nothing was written")
         return
     text = print_module(smallest)
     if json_output and output is None:
@@ -330,4 +327,4 @@ def _write_interrupted(module: Module, smallest: Module | None, json_output: boo
     else:
         write_text(text, output)
     counts = f"{smallest.node_count:,} of {module.node_count:,} instructions"
-    write_note(f"{MESSAGE}: the smallest module so far, {counts}, is written")
+    write_note(f"{MESSAGE}: wrote the smallest module so far, {counts}")

@@ -36,7 +36,7 @@ class Misses:
         width = max((len(rule.name) for rule, _ in self.reasons), default=0)
         lines += [f"  {rule.name:<{width}}  {reason or 'fires here'}" for rule, reason in self.reasons]
         if self.others:
-            lines.append(f"  rules that look at other opcodes: {self.others:,}")
+            lines.append(f"  rules for other opcodes: {self.others:,}")
         return lines if len(lines) > 1 else [*lines, "  the passes have no rules"]
 
     def to_json(self) -> dict[str, Any]:
@@ -62,10 +62,12 @@ def misses_at(name: str, before: Module, after: Module, report: Report) -> Misse
     if not nodes:
         known = {node.name for module in (before, after) for node in module.nodes()}
         near = get_close_matches(name.rpartition(".")[2] or name, known, 3) or get_close_matches(name, known, 3)
-        raise HloomError(f"no node is called '{name}'", hint=f"near: {', '.join(near)}" if near else None)
+        raise HloomError(f"no instruction is called '{name}'", hint=f"near: {', '.join(near)}" if near else None)
     node = _only(nodes, name)
     fired = [step.rule for step in steps_of(report) if (step.graph, step.node) == (node.graph.name, node.name)]
-    return _asked(node, f"as it was read; {fired[0]} replaced it" if fired else "as it was read; it is gone", rules)
+    return _asked(
+        node, f"as it was read; {fired[0]} replaced it" if fired else "as it was read; it has been removed", rules
+    )
 
 
 def _asked(node: Node, when: str, rules: Iterable[Rule]) -> Misses:
@@ -103,7 +105,7 @@ def _nodes(module: Module, name: str) -> list[Node]:
 def _only(nodes: list[Node], name: str) -> Node:
     if len(nodes) > 1:
         listed = ", ".join(f"{node.graph.name}.{node.name}" for node in nodes[:5])
-        raise HloomError(f"several nodes are called '{name}': {listed}", hint="write graph.node")
+        raise HloomError(f"several instructions are called '{name}': {listed}", hint="write COMPUTATION.INSTRUCTION")
     return nodes[0]
 
 

@@ -135,7 +135,7 @@ def command(
     if source is None:
         raise click.UsageError("Missing argument 'FILE'.")
     if rtol is not None and not is_verified:
-        raise click.UsageError("--rtol is the tolerance of --verify")
+        raise click.UsageError("--rtol needs --verify")
     if output is not None:
         check_folder(output)
     original, language = read_any(source)
@@ -143,12 +143,13 @@ def command(
         check_name(output, language)
     if not passes and output is None and not json_output and not load:
         raise click.UsageError(
-            "nothing would change: give passes with -p (--list lists them), or a file with -o; hloom print prints FILE"
+            "no passes given, so nothing would change: name passes with -p (see --list) or a file with -o; "
+            "to print FILE, use hloom print"
         )
     if not passes:
-        write_note("note: no passes are given (-p), so nothing changes")
+        write_note("note: no passes given (-p), so the module is written unchanged")
     elif seed is not None and not is_verified and "seed" not in reader.taken:
-        raise click.UsageError("--seed is for --verify and for passes that take a seed, and these passes take none")
+        raise click.UsageError("--seed needs --verify or a pass that takes a seed; these passes take none")
     diffs = _Diffs(language, print_after_all) if print_after_all or print_changed else None
     keeps_original = is_verified or until is not None or bool(trace_misses)
     run = _run(original, chosen, diffs, verify_each=verify_each, keeps_original=keeps_original)
@@ -305,7 +306,7 @@ def _guarded(work: Callable[[], Any]) -> Any:
     except Exception as error:
         from hloom.runtime import location_of
 
-        raise HloomError(f"a pass failed: {type(error).__name__}: {error}", location_of(error.__traceback__)) from error
+        raise HloomError(f"a pass raised {type(error).__name__}: {error}", location_of(error.__traceback__)) from error
 
 
 def _record(

@@ -26,8 +26,8 @@ from hloom.runtime import open_arrays
 
 RANDOM = "random"
 """What stands for random inputs, in place of a file."""
-NUMPY_HINT = "numpy runs small programs: give a smaller one"
-NO_VIEWER = f"note: without a graph: Model Explorer is not installed; {VIEWER_HINT}"
+NUMPY_HINT = "the numpy evaluator handles small programs only: use a smaller one"
+NO_VIEWER = f"note: the page has no graph because Model Explorer is not installed; {VIEWER_HINT}"
 
 
 def page_options(function: Callable[..., Any]) -> Callable[..., Any]:

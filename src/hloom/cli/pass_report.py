@@ -44,10 +44,10 @@ def report_tables(pipeline: Pass, report: Report) -> Iterator[RenderableType]:
     if rules:
         yield _rule_table(rules[:MOST_RULES])
     if len(rules) > MOST_RULES:
-        yield Text(f"and {len(rules) - MOST_RULES:,} more rules that were tried; --json has all")
+        yield Text(f"and {len(rules) - MOST_RULES:,} more rules tried; --json lists all")
     untried = len({rule_report.rule for _, inner in ran for rule_report in inner.all_rules()}) - len(rules)
     if untried:
-        yield Text(f"{untried:,} rules found nothing to look at")
+        yield Text(f"{untried:,} rules found no candidate instruction")
 
 
 def pass_list(passes: Iterable[Pass]) -> Table:
@@ -97,7 +97,7 @@ def _rows(ran: Iterable[tuple[str, Report]]) -> list[_Row]:
 
 
 def _pass_table(rows: Iterable[_Row]) -> Table:
-    table = new_table(None, "pass", ">runs", ">changed", ">rules fired", ">nodes erased", ">ms", "notes")
+    table = new_table(None, "pass", ">runs", ">changed", ">rules fired", ">erased", ">ms", "notes")
     for row in rows:
         numbers = (row.runs, row.changed, row.matched, row.erased)
         counts = (f"{number:,}" for number in numbers)
@@ -124,7 +124,7 @@ def _rule_table(reports: Iterable[RuleReport]) -> Table:
 def _clauses(report: RuleReport) -> str:
     lines = [f"{count:,} x {reason}" for reason, count in report.rejected.most_common(MOST_CLAUSES)]
     if len(report.rejected) > MOST_CLAUSES:
-        lines.append(f"and for {len(report.rejected) - MOST_CLAUSES:,} more reasons")
+        lines.append(f"{len(report.rejected) - MOST_CLAUSES:,} more reasons")
     return "\n".join(lines)
 
 

@@ -117,7 +117,7 @@ def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[Rendera
         table.add_row(*_cells(row), style="" if row.is_changed else "dim")
     yield table
     count = sum(row.is_changed for row in rows)
-    yield Text(f"states that differ from the one before: {count:,}")
+    yield Text(f"states that differ from the previous one: {count:,}")
 
 
 def _cells(row: StateRow) -> list[Text]:
@@ -142,4 +142,4 @@ def _changes(row: StateRow) -> str:
     parts = [f"{count:+,} {opcode}" for opcode, count in row.changes.items()]
     more = f", {len(parts) - SHOWN_CHANGES} more" if len(parts) > SHOWN_CHANGES else ""
     named = ", ".join(parts[:SHOWN_CHANGES]) + more
-    return named or ("no numbers of opcodes" if row.is_changed else "")
+    return named or ("opcode counts unchanged" if row.is_changed else "")

@@ -120,7 +120,7 @@ def command(
       hloom pipeline step.hlo --devices 2 -o stages/
     """
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     if output is not None:
         _check_output(output)
     known = device(name)
@@ -179,7 +179,7 @@ def _parse_batches(texts: Sequence[str]) -> dict[str | int, int] | None:
         if not colon or not name or not (dim.isascii() and dim.isdecimal() and len(dim) < 4):
             raise click.BadParameter(f"'{text}' is not a batch: write NAME:DIM, as in tokens:0", param_hint="--batch")
         if batches.setdefault(name, int(dim)) != int(dim):
-            raise click.BadParameter(f"{name} cannot have two batch dimensions", param_hint="--batch")
+            raise click.BadParameter(f"{name} has two batch dimensions", param_hint="--batch")
     return batches or None
 
 
@@ -191,10 +191,10 @@ def _check_output(output: Path) -> None:
     if output.suffix.lower() == ".json" or (not output.exists() and not output.suffix):
         return
     if not output.is_dir():
-        what = f"{output}: a plan is written as .json, the stages' modules into a directory"
+        what = f"{output}: write a plan to a .json file, or a plan and stage modules to a directory"
         raise HloomError(what, hint="-o plan.json, -o stages/")
     if any(output.iterdir()):
-        raise HloomError(f"{output} is not empty", hint="give a new directory, or an empty one")
+        raise HloomError(f"{output} is not empty", hint="choose a new or empty directory")
 
 
 def _write_programs(output: Path, program: PipelineProgram) -> None:
@@ -246,7 +246,7 @@ def _tables(
     )
     yield _stage_table(chain, best)
     yield _schedule_table(best, results)
-    yield Text(f"step {time_text(best.step_seconds)}, bubble {best.bubble:.1%}: an estimate of the roofline model")
+    yield Text(f"step {time_text(best.step_seconds)}, bubble {best.bubble:.1%}: estimated by the roofline model")
 
 
 def _stage_table(chain: Chain, best: PlannedPipeline) -> Table:

@@ -137,7 +137,7 @@ def command(
       hloom plan step.hlo --mesh data=2,model=4 --pin x=[data,-] --forbid w:model
     """
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     if output is not None and output != STDOUT:
         check_folder(output)
         check_plan_path(output)
@@ -156,7 +156,7 @@ def command(
             planned.chosen.rank()
     is_written = best_effort or planned.chosen.missing_bytes <= 0
     if output is not None and not is_written:
-        write_note("error: the plan does not fit and is not written: --best-effort writes it all the same")
+        write_note("error: the plan does not fit and was not written; use --best-effort to write it anyway")
     elif output == STDOUT:
         write_text(to_text(planned.annotate()), output)
     elif output is not None:

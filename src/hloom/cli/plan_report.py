@@ -89,7 +89,7 @@ def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
 def _candidates(planned: PlanResult) -> Table:
     """The candidates, best first; what was not measured is expected."""
     rates = planned.chosen.rates
-    headings = ("plan", ">step ms", ">sends", ">holds", ">gap %", ">bound ms", "bound of plans with", "")
+    headings = ("plan", ">step ms", ">sent", ">memory", ">gap %", ">bound ms", "lower bound assumes", "")
     sizes = size_note(planned.chosen.module)
     table = new_table(f"plans, best first; {sizes}" if sizes else "plans, best first", *headings)
     for candidate in planned.chosen.candidates:
@@ -102,7 +102,7 @@ def _candidates(planned: PlanResult) -> Table:
             _gap_text(candidate),
             "" if candidate.bound is None else _ms(candidate.bound),
             "" if candidate.bound is None else _space(planned),
-            "expected" if candidate.measured is None else "measured",
+            "predicted" if candidate.measured is None else "measured",
         )
     return table
 
@@ -130,11 +130,11 @@ def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType
         yield _alternatives(planned.alternatives)
     elif explanation.limits:
         parts = ", ".join(f"{limit_row.name} {100 * limit_row.share:.0f} %" for limit_row in explanation.limits[:3])
-        yield Text(f"what binds: {explanation.binding} ({parts})")
+        yield Text(f"limited by: {explanation.binding} ({parts})")
 
 
 def _families(explanation: Explanation, limit: int | None) -> Table:
-    table = new_table("what is split", "tensors", ">count", "type", "split", ">saves", ">sends", "by")
+    table = new_table("shardings", "tensors", ">count", "type", "sharding", ">memory saved", ">sent", "by")
     shown = list(explanation.table)
     for family in shown[:limit]:
         table.add_row(
@@ -156,7 +156,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
     for cause in causes:
         groups.setdefault(cause.likeness, []).append(cause)
     ordered = sorted(groups.values(), key=lambda group: -sum(cause.sent for cause in group))
-    table = new_table("collectives", "caused by", ">count", "from", "kind", "over", ">times", ">sends", "why")
+    table = new_table("collectives", "instruction", ">count", "source", "kind", "axes", ">runs", ">sent", "why")
     for group in ordered[:limit]:
         first = group[0]
         table.add_row(
@@ -174,7 +174,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
 
 
 def _limits(explanation: Explanation) -> Table:
-    table = new_table(f"what binds: {explanation.binding}", "", ">ms", ">% of a step", "bytes")
+    table = new_table(f"limited by: {explanation.binding}", "part", ">ms", ">% of step", ">bytes")
     for limit in explanation.limits:
         sent = byte_text(round(limit.bytes)) if limit.bytes else ""
         table.add_row(limit.name, _ms(limit.seconds), f"{100 * limit.share:.1f}", sent)
@@ -182,7 +182,7 @@ def _limits(explanation: Explanation) -> Table:
 
 
 def _alternatives(alternatives: Sequence[Alternative]) -> Table:
-    table = new_table("the best other plans", "plan", ">step ms", ">sends", ">holds", "differs")
+    table = new_table("runner-up plans", "plan", ">step ms", ">sent", ">memory", "differences")
     for alternative in alternatives:
         table.add_row(
             Text(alternative.name),
@@ -199,7 +199,7 @@ def _compared(best: CandidatePlan) -> Iterator[Table]:
     rows = compare(best.measured, best) if isinstance(best.measured, PartitionedProgram) else ()
     if not rows:
         return
-    table = new_table("what a device does", "", ">expected", ">XLA's partitioner", ">off by %")
+    table = new_table("per device", "quantity", ">predicted", ">by XLA", ">error %")
     for row in rows:
         numbers = (row.expected, row.measured)
         texts = [f"{number:,.0f}" if row.name in COUNTS else byte_text(round(number)) for number in numbers]
@@ -214,14 +214,14 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     yield from _bounds(planned)
     yield from (*chosen.notes, *planned.best.notes)
     if chosen.missing_bytes > 0:
-        yield f"does not fit: the smallest plan found needs {byte_text(round(chosen.missing_bytes))} more"
+        yield f"does not fit: the smallest plan found exceeds the memory by {byte_text(round(chosen.missing_bytes))}"
         if chosen.least_bytes > 0:
-            yield f"every plan holds at least {byte_text(round(chosen.least_bytes))}: that is proven"
+            yield f"proven: every plan needs at least {byte_text(round(chosen.least_bytes))} per device"
     if device_run is None:
         return
     yield f"results differ from one device's by {device_run.worst:.1e} of the largest value"
     if device_run.not_finite:
-        yield f"{device_run.not_finite} of the {device_run.outputs} results hold no finite number on random inputs"
+        yield f"{device_run.not_finite} of the {device_run.outputs} results contain no finite number on random inputs"
     yield from (str(difference) for difference in device_run.differences)
     if device_run.arbitration is not None:
         yield str(device_run.arbitration)
@@ -232,15 +232,16 @@ def _bounds(planned: PlanResult) -> Iterator[str]:
     best, budget = planned.best, planned.chosen.task.budget
     if best.bound is None or best.bound <= 0:
         return
-    which = "no plan in which repeated layers share their strategies" if best.is_shared else "no plan"
-    keeps = " that is not proven to hold more" if budget is not None else ""
-    yield f"gap: by the tables {which}{keeps} takes less than {_ms(best.bound)} ms"
+    which = "no plan that shards repeated layers alike" if best.is_shared else "no plan"
+    keeps = " within the memory budget" if budget is not None else ""
+    yield f"lower bound: by the cost tables, {which}{keeps} takes less than {_ms(best.bound)} ms"
     yield from _layouts(planned)
     step = best.step(planned.chosen.rates)
     if budget is not None and best.bound_with_memory > 0:
         gap = max(0.0, 1 - best.bound_with_memory / step)
         least = _ms(best.bound_with_memory)
-        yield f"gap within the memory: no simulated changes together take less than {least} ms ({100 * gap:.1f} %)"
+        bound = f"no combination of simulated changes takes less than {least} ms"
+        yield f"gap within the memory budget: {100 * gap:.1f} % ({bound})"
 
 
 def _layouts(planned: PlanResult) -> Iterator[str]:
@@ -248,11 +249,11 @@ def _layouts(planned: PlanResult) -> Iterator[str]:
     chosen = planned.chosen
     twice = chosen.values_in_two_layouts
     if twice:
-        yield f"these plans may have two layouts of {', '.join(twice[:BRIEF])}{', ...' * (len(twice) > BRIEF)}"
+        yield f"these plans may hold two layouts of {', '.join(twice[:BRIEF])}{', ...' * (len(twice) > BRIEF)}"
     space = chosen.space
     if space is not None and space.most_saved is not None:
-        values, saved = f"{space.candidates:,} values that are cheap to compute", 100 * space.most_saved
-        yield f"further layouts of {values} save at most {saved:.2f} % by the tables as they were built"
+        values, saved = f"{space.candidates:,} cheap values", 100 * space.most_saved
+        yield f"extra layouts of {values} would save at most {saved:.2f} % by the cost tables"
 
 
 def _ms(seconds: float) -> str:
@@ -261,4 +262,4 @@ def _ms(seconds: float) -> str:
 
 def _add_rest(table: Table, count: int, limit: int | None) -> None:
     if limit is not None and count > limit:
-        table.add_row(f"and {count - limit} more: --explain")
+        table.add_row(f"{count - limit} more; --explain shows them")

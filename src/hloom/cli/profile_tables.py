@@ -36,8 +36,8 @@ def measured_tables(
     if groups is not None:
         yield _groups(groups, measured, top, has_model)
     else:
-        yield _instructions("what took the time", measured.instructions, measured, top)
-        title = f"what the model gets wrong, once its total is scaled by {measured.scale:.3g}"
+        yield _instructions("longest instructions", measured.instructions, measured, top)
+        title = f"largest errors of the model, after scaling its total by {measured.scale:.3g}"
         yield _instructions(title, measured.worst(), measured, top)
     if measured.gaps:
         yield _gaps(measured)
@@ -48,7 +48,7 @@ def measured_tables(
 
 def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: int) -> Iterator[RenderableType]:
     """Two measurements beside each other: totals, and the groups that changed most."""
-    table = new_table(f"measured: {before.program} and {after.program}", "of a run", ">before", ">after", ">change")
+    table = new_table(f"measured: {before.program} and {after.program}", "per run", ">before", ">after", ">change")
     names = {"seconds": "from first to last", "busy_seconds": "busy", "idle_seconds": "idle", "measured_seconds": "sum"}
     for name, title in names.items():
         table.add_row(title, *_change(getattr(before, name), getattr(after, name)))
@@ -59,7 +59,7 @@ def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: i
     yield table
     yield Text(_verdict(before, after))
     what = groups.columns[0]
-    table = new_table(f"change of measured time by {what}", what, ">before", ">after", ">change", ">noise")
+    table = new_table(f"change in measured time by {what}", what, ">before", ">after", ">change", ">noise")
     for row in groups.top(top):
         noise = "" if row["noise"] is None else f"±{time_text(row['noise'])}"
         table.add_row(Text(cut(row[what], 50)), *_change(row["before"], row["after"]), noise)
@@ -73,7 +73,7 @@ def _verdict(before: Measurement, after: Measurement) -> str:
     """Whether the times of a run differ by more than runs of one program do."""
     noise = measured_noise(before, after)
     if noise is None or before.times is None or after.times is None:
-        return "whether the difference is above the noise is not known: one of the traces has a single run\n"
+        return "one of the traces has a single run, so the noise is unknown\n"
     change = after.times.median - before.times.median
     state = "above" if abs(change) > noise else "within"
     return f"the medians differ by {time_text(abs(change))}, {state} the noise of ±{time_text(noise)} (95 %)\n"
@@ -86,15 +86,15 @@ def _change(before: float, after: float) -> tuple[str, str, str]:
 
 def _totals(measured: Measurement, has_model: bool) -> Table:
     runs = f"{measured.runs:,} runs on {measured.devices:,} device{'s' if measured.devices != 1 else ''}"
-    table = new_table(f"measured: {measured.program}, {runs}", "of a run", ">time", ">%")
+    table = new_table(f"measured: {measured.program}, {runs}", "per run", ">time", ">%")
     times = measured.times
     spread = [] if times is None else [("median", times.median), ("least", times.least), ("spread", times.spread)]
     rows = [
-        ("from the first instruction to the last, mean", measured.seconds),
+        ("first to last instruction, mean", measured.seconds),
         *spread,
-        ("any instruction runs", measured.busy_seconds),
+        ("busy", measured.busy_seconds),
         ("idle", measured.idle_seconds),
-        ("all instructions, added up", measured.measured_seconds),
+        ("sum of instructions", measured.measured_seconds),
     ]
     if has_model:
         rows.append((f"the model, on {measured.device.title}", measured.model_seconds))
@@ -142,14 +142,14 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
 
 
 def _gaps(measured: Measurement) -> Table:
-    table = new_table("the longest gaps, in any run", "after", "before", ">idle")
+    table = new_table("longest gaps in any run", "after", "before", ">idle")
     for gap in measured.gaps[:MOST_GAPS]:
         table.add_row(Text(cut(gap.after, 40)), Text(cut(gap.before, 40)), time_text(gap.seconds))
     return table
 
 
 def _collectives(measured: Measurement, top: int) -> Table:
-    table = new_table("collectives", "instruction", ">time", ">nothing overlaps", ">%")
+    table = new_table("collectives", "instruction", ">time", ">not overlapped", ">%")
     for row in sorted(measured.collectives, key=lambda row: -row.exposed_seconds)[:top]:
         share = percent_text(row.exposed_seconds, row.seconds)
         table.add_row(Text(cut(row.node.name, 40)), time_text(row.seconds), time_text(row.exposed_seconds), share)
@@ -159,9 +159,9 @@ def _collectives(measured: Measurement, top: int) -> Table:
 
 def _notes(measured: Measurement) -> Iterator[str]:
     if not measured.is_given:
-        yield f"instructions are those of the optimised {measured.program} in the trace, to which this was compiled"
+        yield f"instructions are those of {measured.program}, the optimised module in the trace"
     if measured.unknown_seconds:
-        yield f"of instructions that the module does not have: {time_text(measured.unknown_seconds)} in a run"
+        yield f"instructions missing from the module: {time_text(measured.unknown_seconds)} in a run"
     yield from measured.notes
 
 

@@ -101,14 +101,14 @@ def command(
 def _mesh(mesh: str | None, settings: tuple[str, ...], lists: bool, prune: bool) -> Mesh:
     """The mesh, once it is clear what is asked for."""
     if lists == bool(settings):
-        raise click.UsageError("say what to split with --set, or ask for all tilings with --enumerate")
+        raise click.UsageError("choose what to split with --set, or list every tiling with --enumerate")
     if prune and not lists:
-        raise click.UsageError("--prune goes with --enumerate")
+        raise click.UsageError("--prune needs --enumerate")
     if mesh is None:
-        raise click.UsageError("say over which axes with --mesh, as in --mesh data=2,model=4")
+        raise click.UsageError("name the mesh axes with --mesh, as in --mesh data=2,model=4")
     chosen = Mesh.parse(mesh)
     if lists and len(chosen.names) != 1:
-        raise click.BadParameter("tilings are listed for one axis at a time", param_hint="--mesh")
+        raise click.BadParameter("--enumerate needs a mesh of one axis", param_hint="--mesh")
     return chosen
 
 
@@ -117,12 +117,14 @@ def _propagated(propagation: Propagation, shows_all: bool, top: int) -> Iterator
     yield Text(f"{propagation.module.name} on {propagation.mesh}, set {', '.join(propagation.seeds)}\n", style="bold")
     yield _values(propagation, shows_all, top)
     for conflict in propagation.conflicts[:top]:
-        left = f"{conflict.places:,} places stay unsplit" if conflict.places else "only this instruction runs unsplit"
+        left = f"{conflict.places:,} places stay unsplit" if conflict.places else "only this instruction is unsplit"
         yield Text(f"conflict at {conflict}; {left}")
     if len(propagation.conflicts) > top:
         yield Text(f"{len(propagation.conflicts) - top:,} more conflicts; --top shows them")
     for node, dimension, axis in propagation.alone[:top]:
-        yield Text(f"{node.name}: {axis} would split dimension {dimension} behind parts that nothing splits")
+        yield Text(
+            f"{node.name}: {axis} would split a minor factor of dimension {dimension} whose major factor is unsplit"
+        )
     yield _exchanged(propagation, top)
 
 
@@ -141,13 +143,13 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
         table.add_row(Text(cut(row["value"], 40)), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
     hidden = len(propagation.table()) - len(rows[:top])
     if hidden:
-        table.add_row(Text(f"{hidden:,} more that are split; --all and --top show them"), style="dim")
+        table.add_row(Text(f"{hidden:,} more split values; --all and --top show them"), style="dim")
     return table
 
 
 def _exchanged(propagation: Propagation, top: int) -> Table:
-    title = f"exchanged: {byte_text(propagation.comm_bytes)} sent by each device in a run"
-    table = new_table(title, "what", "instruction", "value", "axes", ">sent", ">runs", "why")
+    title = f"communication: {byte_text(propagation.comm_bytes)} sent by each device per run"
+    table = new_table(title, "collective", "instruction", "value", "axes", ">sent", ">runs", "why")
     ordered = sorted(propagation.collectives, key=lambda collective: -collective.total)
     for collective in ordered[:top]:
         where = collective.scope or collective.source.replace(UNKNOWN, "")
@@ -166,9 +168,9 @@ def _exchanged(propagation: Propagation, top: int) -> Table:
 
 def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[RenderableType]:
     """The tilings, the cheapest in FLOPs first."""
-    counts = f"{enumeration.components:,} sets of places, {len(enumeration.tilings):,} tilings"
+    counts = f"{enumeration.components:,} components, {len(enumeration.tilings):,} tilings"
     yield Text(f"{enumeration.module.name} over {enumeration.mesh}: {counts}\n", style="bold")
-    table = new_table("tilings", ">flops", ">held", ">sent", ">parameters split", "set")
+    table = new_table("tilings", ">flops", ">memory", ">sent", ">parameters split", "seeds")
     for row in rows.top(top):
         prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["comm_bytes"])
         table.add_row(*prices, f"{row['parameters']:,}", Text(cut(row["seeds"], 200)))
@@ -176,6 +178,6 @@ def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[Rend
     if len(rows) > top:
         yield Text(f"{len(rows) - top:,} more; --top shows them")
     if enumeration.is_merged:
-        yield Text("isomorphic parts, such as repeated layers, share a tiling: one by one there are too many")
+        yield Text("isomorphic parts, such as repeated layers, share a tiling; there are too many to list separately")
     if not enumeration.is_complete:
-        yield Text("not all are listed; --limit lists more")
+        yield Text("the list is incomplete; raise --limit")

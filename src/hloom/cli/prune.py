@@ -187,23 +187,27 @@ def command(
     is_given = {"--pattern": pattern, "--within": within, "--calibrate": calibrate, "--masks": masks}
     wrong = [option for option, value in is_given.items() if value]
     if structured is not None and (wrong or method != "magnitude"):
-        raise click.UsageError(f"{(wrong or ['--method'])[0]} is for single elements: not with --structured")
+        raise click.UsageError(
+            f"{(wrong or ['--method'])[0]} applies to single elements and cannot be combined with --structured"
+        )
     if structured is None and multiple is not None:
-        raise click.UsageError("--multiple is for --structured")
+        raise click.UsageError("--multiple needs --structured")
     if structured is None and pad_outputs:
-        raise click.UsageError("--pad-outputs is for --structured")
+        raise click.UsageError("--pad-outputs needs --structured")
     if structured is None and shared_positions:
-        raise click.UsageError("--shared-positions is for --structured")
+        raise click.UsageError("--shared-positions needs --structured")
     if structured is not None and weights is None and checkpoints is None:
-        raise click.UsageError("--structured needs --weights or --convert: what is not among them is an input")
+        raise click.UsageError(
+            "--structured needs --weights or --convert: parameters that are not weights count as inputs"
+        )
     if weights is not None and checkpoints is not None:
-        raise click.UsageError("--weights and --convert both give the weights: give one")
+        raise click.UsageError("--weights and --convert both read weights: give only one")
     if inputs is not None and not check:
-        raise click.UsageError("--inputs is for --check")
+        raise click.UsageError("--inputs needs --check")
     if calibrate and method != "wanda":
-        raise click.UsageError("--calibrate is for --method wanda")
+        raise click.UsageError("--calibrate needs --method wanda")
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     for path in (output, save_masks, checkpoints[1] if checkpoints is not None else None):
         if path is not None:
             check_folder(path)
@@ -320,11 +324,11 @@ def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType
     yield from output_table(result.outputs)
     yield from exclusion_lines(made.exclusions)
     if is_random:
-        yield Text("the weights are random: --weights FILE gives them")
+        yield Text("the weights are random; use --weights FILE for real ones")
     before, after = result.weight_bytes
     yield Text(f"weights: {result.sparsity:.1%} removed; without zeros {byte_text(before)} -> {byte_text(after)}")
     one, two = result.seconds
-    yield Text(f"time by the model on {result.device}, of dense products: {time_text(one)} -> {time_text(two)}")
+    yield Text(f"estimated time on {result.device}, dense products: {time_text(one)} -> {time_text(two)}")
 
 
 def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
@@ -349,14 +353,14 @@ def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
     yield from output_table(result.outputs)
     if result.zeroed is not None:
         worst = max((noise.error for noise in result.zeroed), default=0.0)
-        yield Text(f"greatest error against the original with zeros: {worst:.1e}")
+        yield Text(f"max error against the original with zeros: {worst:.1e}")
     for axis in made.axes[:MOST_ROWS]:
         if axis.layer_dims:
-            yield Text(f"{axis.name}: every layer keeps positions of its own")
+            yield Text(f"{axis.name}: each layer keeps its own positions")
         elif axis.why_shared is not None:
             yield Text(f"{axis.name}: all layers keep the same positions: {axis.why_shared}")
     yield from exclusion_lines(made.exclusions)
     before, after = result.weight_bytes
     yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
     one, two = result.seconds
-    yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
+    yield Text(f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}")

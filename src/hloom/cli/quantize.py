@@ -244,13 +244,13 @@ def command(
     _check_cache(number_format, cache_format, cache_only, activations, method)
     budget = _budget(error_budget, bytes_budget, choices, activations)
     if budget and number_format == NO_FORMAT:
-        raise click.UsageError("budgets choose formats of weights, and --format none leaves them")
+        raise click.UsageError("budgets choose weight formats, but --format none leaves weights unchanged")
     if method == "gptq" and not check and checkpoints is None:
-        raise click.UsageError("--method gptq changes arrays, not the program: give --convert or --check")
+        raise click.UsageError("--method gptq changes weight values, not the program: add --convert or --check")
     if calibrate and not (activations == "static" or smooth is not None or budget or method == "gptq"):
-        raise click.UsageError("--calibrate is for --activations static, --smooth, --method gptq and budgets")
+        raise click.UsageError("--calibrate needs --activations static, --smooth, --method gptq or a budget")
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     if output is not None:
         check_folder(output)
     if checkpoints is not None:
@@ -311,30 +311,30 @@ def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs:
     if per not in (None, "group") and group is not None:
         raise click.UsageError(f"--group is for scales per group, not per {per}")
     if not check and (has_inputs or has_seed):
-        raise click.UsageError("--inputs and --seed are for --check")
+        raise click.UsageError("--inputs and --seed need --check")
     if has_inputs and has_seed:
-        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
 
 
 def _check_measures(
     activations: str | None, clipping: str | None, percentile: float | None, smooth: float | str | None
 ) -> None:
     if clipping and activations != "static":
-        raise click.UsageError("--clipping is for --activations static")
+        raise click.UsageError("--clipping needs --activations static")
     if percentile is not None and clipping != "percentile":
-        raise click.UsageError("--percentile is for --clipping percentile")
+        raise click.UsageError("--percentile needs --clipping percentile")
     if smooth is not None and activations is None:
-        raise click.UsageError("--smooth is for --activations static or dynamic")
+        raise click.UsageError("--smooth needs --activations static or dynamic")
 
 
 def _check_cache(number_format: str, cache: str | None, only: str | None, activations: str | None, method: str) -> None:
     if only is not None and cache is None:
-        raise click.UsageError("--cache-only is for --cache")
+        raise click.UsageError("--cache-only needs --cache")
     if number_format == NO_FORMAT:
         if cache is None:
-            raise click.UsageError("--format none leaves all weights: give --cache, or a format")
+            raise click.UsageError("--format none leaves weights unchanged: add --cache, or choose a format")
         if activations is not None or method == "gptq":
-            raise click.UsageError("--activations and --method gptq are for weights, and --format none leaves them")
+            raise click.UsageError("--activations and --method gptq need quantised weights: drop --format none")
 
 
 def _caches(cache: str | None, only: str | None) -> str | dict[str, str] | None:
@@ -348,12 +348,12 @@ def _budget(
     """What formats are chosen for, if they are."""
     if error is None and size is None:
         if choices is not None:
-            raise click.UsageError("--choices is for --error-budget and --bytes-budget")
+            raise click.UsageError("--choices needs --error-budget or --bytes-budget")
         return {}
     if error is not None and size is not None:
-        raise click.UsageError("--error-budget and --bytes-budget are two goals: give one")
+        raise click.UsageError("give only one of --error-budget and --bytes-budget")
     if activations is not None:
-        raise click.UsageError("budgets choose formats of weights by their errors alone: leave --activations out")
+        raise click.UsageError("budgets choose weight formats only: drop --activations")
     if error is not None:
         return {"error": error}
     assert size is not None, "one is given"
@@ -365,11 +365,11 @@ def _check_choice(choice: FormatChoice, *, is_by_size: bool) -> None:
     if choice.formats:
         return
     if is_by_size:
-        raise HloomError("the weights are within this budget as they are: nothing is quantised")
+        raise HloomError("the weights already fit this budget: nothing was quantised")
     least = min(choice.sensitivities, key=lambda one: one.error)
     raise Unattainable(
         "no weight can be quantised within this budget",
-        hint=f"{least.weight} as {least.format} costs least: an error of {least.error:.2e}",
+        hint=f"{least.weight} as {least.format} has the smallest error, {least.error:.2e}",
     )
 
 
@@ -377,7 +377,7 @@ def _arrays(made: Quantization, inputs: Sequence[Path], seed: int) -> list[Seque
     if not inputs:
         return [random_arrays(made, seed)]
     if len(inputs) > 1 and not any(cache.number is not None for cache in made.caches):
-        raise click.UsageError("--inputs is given again for steps that continue with a cache: there is no --cache")
+        raise click.UsageError("repeated --inputs are steps that reuse a cache: add --cache")
     return [_inputs(made.original, path) for path in inputs]
 
 
@@ -396,7 +396,7 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
         formats = ", ".join(dict.fromkeys(str(cache.format) for cache in made.caches))
         yield _narrow_table(f"{_count(made.caches, 'cache')} as {formats}", "cache", made.caches)
     yield from _smoothing_table(made)
-    title = "dots and convolutions, with what dequantises their weights"
+    title = "dots and convolutions, including dequantisation"
     yield from product_table(title, result.products, [product.flops[1] for product in result.products])
     yield from output_table(result.outputs)
     yield from _step_table(result)
@@ -407,7 +407,7 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
         before, after = result.cache_bytes
         yield Text(f"caches: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
     one, two = result.seconds
-    yield Text(f"time by the model on {result.device}: {time_text(one)} -> {time_text(two)}")
+    yield Text(f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}")
 
 
 def _count(things: Sequence[Any], noun: str) -> str:
@@ -434,7 +434,7 @@ def _step_table(result: QuantizationReport) -> Iterator[RenderableType]:
     if len(result.steps) < 2:
         return
     caches = {cache.output for cache in result.quantization.caches}
-    table = new_table("step by step", ">step", ">error", ">of caches")
+    table = new_table("errors by step", ">step", ">error", ">cache error")
     for step, noises in enumerate(result.steps):
         cells = [
             max((noise.error for number, noise in enumerate(noises) if (number in caches) == are_caches), default=None)
@@ -449,7 +449,7 @@ def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:
     if not activations:
         return
     columns = ["activation", "weights", ">alpha", "scale", ">error before", ">after"]
-    table = new_table("activations that are smoothed", *columns)
+    table = new_table("smoothed activations", *columns)
     for smoothed in activations[:MOST_ROWS]:
         scale = f"in {', '.join(smoothed.folded)}" if smoothed.folded else "multiplied"
         errors = ("", "") if smoothed.errors is None else (f"{error:.2e}" for error in smoothed.errors)
@@ -466,7 +466,7 @@ def _choice_tables(choice: FormatChoice | None) -> Iterator[RenderableType]:
     errors = {(one.weight, one.format): one.error for one in choice.sensitivities}
     names = list(dict.fromkeys(one.weight for one in choice.sensitivities))
     columns = ["weight", *(f">as {text}" for text in formats), "chosen"]
-    table = new_table("errors of one weight alone", *columns)
+    table = new_table("errors with one weight quantised", *columns)
     for name in names[:MOST_ROWS]:
         cells = [f"{errors[name, text]:.2e}" if (name, text) in errors else "" for text in formats]
         table.add_row(Text(name), *cells, choice.formats.get(name, "stays"))
@@ -478,7 +478,7 @@ def _choice_tables(choice: FormatChoice | None) -> Iterator[RenderableType]:
 def _rounding_table(roundings: Sequence[GptqRounding]) -> Iterator[RenderableType]:
     if not roundings:
         return
-    title = "rounded by GPTQ; errors of products on rows that were held out"
+    title = "GPTQ rounding: product errors on held-out rows"
     table = new_table(title, "weight", ">slices", ">by GPTQ", ">nearest", ">chosen")
     for one in roundings[:MOST_ROWS]:
         errors = ("", "") if one.errors is None else (f"{error:.2e}" for error in one.errors)

@@ -29,8 +29,8 @@ MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
 OTHER_PICTURES = frozenset((".gif", ".jpeg", ".jpg", ".pdf", ".png"))
 """Suffixes that ask for a picture that is not made."""
-ESTIMATE = "An estimate: peak rates, nothing overlaps, and a simple model of what the compiler fuses."
-FUSED = "An estimate: peak rates, nothing overlaps; fusions as the compiler made them."
+ESTIMATE = "An estimate: assumes peak rates, no overlap, and a simple model of fusion."
+FUSED = "An estimate: assumes peak rates and no overlap; fusions are the compiler's."
 
 
 class _Roofline(click.Command):
@@ -128,7 +128,7 @@ def command(
             write_tables([_listed(known)], output)
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
-        raise click.BadParameter(f"'{output}': the plot as a picture is an .svg", param_hint="-o")
+        raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
     named = None if name is None else device(name, listed)
     program = read_program(source)
     note_whole_program(program)
@@ -178,7 +178,7 @@ def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iter
     yield Text(FUSED if report.is_fused else ESTIMATE)
     unknown = [loop.name for loop in report.report.unknown_loops]
     if unknown:
-        yield Text(f"loops whose trip counts the data decide: {', '.join(unknown[:5])}; give them with --trips")
+        yield Text(f"loops with a data-dependent trip count: {', '.join(unknown[:5])}; set it with --trips")
     if report.report.uncounted:
         yield Text(f"not counted: {len(report.report.uncounted):,} custom calls or unknown instructions")
 
@@ -189,7 +189,7 @@ def _totals(report: Roofline) -> Table:
     for name, seconds in [*report.bounds().items(), *([("start", start)] if start else [])]:
         least = report.report.sizes.qualifier if name != "start" and seconds else ""
         table.add_row(name, f"{least}{time_text(seconds)}", percent_text(seconds, report.seconds))
-    table.add_row("all, estimated", f"{report.report.sizes.qualifier}{time_text(report.seconds)}", "")
+    table.add_row("total (estimate)", f"{report.report.sizes.qualifier}{time_text(report.seconds)}", "")
     return table
 
 

@@ -106,9 +106,9 @@ def command(
       hloom run sharded.hlo --devices 8 --json
     """
     if inputs is not None and seed is not None:
-        raise click.UsageError("--seed chooses random inputs, and --inputs gives others: give one")
+        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
     if rtol is not None and check is None:
-        raise click.UsageError("--rtol is the tolerance of --check")
+        raise click.UsageError("--rtol needs --check")
     check_output(output, json_output)
     program = read_program(source)
     other = None if check is None else read_program(ModuleSource(check, source.strict))
@@ -219,8 +219,8 @@ def not_finite(program: Module, inputs: Sequence[np.ndarray], rows: Sequence[Out
     try:
         origin = first_not_finite(program, inputs)
     except HloomError as problem:
-        return f"where what is not finite arises is not known: {problem.message.splitlines()[0]}"
-    return origin or "hloom.evaluate gives finite outputs on these inputs: what is not finite arises in XLA alone"
+        return f"the source of non-finite values is unknown: {problem.message.splitlines()[0]}"
+    return origin or "hloom.evaluate gives finite outputs on these inputs: the non-finite values arise only in XLA"
 
 
 def not_finite_record(origin: NotFinite | str | None) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def not_finite_record(origin: NotFinite | str | None) -> dict[str, Any]:
 
 def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> Iterator[RenderableType]:
     """The outputs: types, extreme values, how many values are not finite, and where the first of those arises."""
-    table = new_table(None, ">output", "type", ">least", ">greatest", ">not finite")
+    table = new_table(None, ">output", "type", ">min", ">max", ">non-finite")
     for row in rows[:MOST_OUTPUTS]:
         numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
         table.add_row(str(row.number), Text(row.type), *numbers)
@@ -246,14 +246,15 @@ def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> 
 def check_output(output: Path | None, json_output: bool) -> None:
     """Raise UsageError where -o is not an .npz file, or --json and it both ask for the standard output."""
     if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to the standard output: give one")
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
     if output is not None and output != STDOUT and output.suffix.lower() != ".npz":
         raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
 
 
 def _verdict(count: int, check: str, differences: Sequence[Difference]) -> Text:
     if not differences:
-        return Text(f"all {count:,} outputs agree with those of {check}", style="green")
+        agreeing = "the output agrees with that" if count == 1 else f"all {count:,} outputs agree with those"
+        return Text(f"{agreeing} of {check}", style="green")
     lines = [f"{len(differences):,} of {count:,} outputs differ from those of {check}"]
     lines += [f"  {difference}" for difference in differences[:MOST_DIFFERENCES]]
     if len(differences) > MOST_DIFFERENCES:

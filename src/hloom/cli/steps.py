@@ -39,8 +39,8 @@ def replay_until(module: Module, pipeline: Pass, report: Report, last: int) -> N
 def _replay(module: Module, leaf: Pass, account: Report, count: int) -> None:
     if account.passes:
         raise HloomError(
-            f"pass {leaf.name} cannot be stopped between its steps: it runs passes of its own",
-            hint="make it with hloom.passes.sequence or fixpoint",
+            f"pass {leaf.name} cannot be stopped between its steps because it runs other passes",
+            hint="build it with hloom.passes.sequence or fixpoint",
         )
     rules = [rule_report.rule for rule_report in account.rules]
     for _ in islice(replay(module, rules, account.steps), count):

@@ -30,5 +30,5 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     written = open_page(make_page(), source.file if after is None else after)
     write_text(f"{written.path}\n", None)
     if not written.is_opened:
-        hint = f"open {written.path}, or write it elsewhere with hloom page -o"
+        hint = f"open {written.path}, or choose the file with `hloom page -o`"
         raise HloomError("no browser was found", hint=hint)

@@ -13,7 +13,7 @@ from hloom.quantization import Exclusion, Noise, ProductReport
 
 MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""
-REST = "; --json has them all"
+REST = "; --json lists all"
 
 
 def product_table(
@@ -41,7 +41,7 @@ def output_table(outputs: Sequence[Noise] | None) -> Iterator[RenderableType]:
     """The errors of the outputs, where they were compared."""
     if outputs is None:
         return
-    table = new_table("outputs, computed by XLA", ">output", ">SNR, dB", ">error", ">greatest difference")
+    table = new_table("outputs, computed by XLA", ">output", ">SNR, dB", ">error", ">max difference")
     for number, noise in enumerate(outputs[:MOST_ROWS]):
         table.add_row(str(number), *noise_cells(noise), f"{noise.greatest:.3g}")
     add_rest(table, len(outputs), MOST_ROWS, REST)
@@ -51,9 +51,9 @@ def output_table(outputs: Sequence[Noise] | None) -> Iterator[RenderableType]:
 def exclusion_lines(exclusions: Sequence[Exclusion]) -> Iterator[RenderableType]:
     """What was left, and why."""
     for left in exclusions[:MOST_ROWS]:
-        yield Text(f"left: {left.name}: {left.reason}")
+        yield Text(f"skipped: {left.name}: {left.reason}")
     if len(exclusions) > MOST_ROWS:
-        yield Text(f"and {len(exclusions) - MOST_ROWS:,} more that are left")
+        yield Text(f"and {len(exclusions) - MOST_ROWS:,} more skipped")
 
 
 def noise_cells(noise: Noise | None) -> tuple[str, str]:

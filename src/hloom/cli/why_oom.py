@@ -95,8 +95,8 @@ def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -
     if report.sums:
         yield _sums(report)
     if report.buffers:
-        yield _groups("why it is in memory", report.by_reason(), report, top, named_reason=False)
-        yield _groups("by scope; * is any number", report.by_scope(), report, top)
+        yield _groups("by reason", report.by_reason(), report, top, named_reason=False)
+        yield _groups("by scope (* stands for any number)", report.by_scope(), report, top)
         yield _groups("by source line", report.by_source(), report, top)
         yield _buffers(report.buffers, report, top)
     for note in report.notes:
@@ -104,7 +104,7 @@ def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -
     if report.remedies:
         yield from _remedies(report)
     elif is_tried and report.fits:
-        yield Text("it fits, so nothing was tried")
+        yield Text("it fits, so no remedies were simulated")
 
 
 def _verdict(report: OomReport) -> str:
@@ -115,17 +115,17 @@ def _verdict(report: OomReport) -> str:
     if report.memory is None:
         return line
     if report.fits:
-        counted = "what is counted " if report.sizes.unbounded_count else ""
+        counted = "the counted part " if report.sizes.unbounded_count else ""
         left = byte_text(report.memory - report.peak)
-        return f"{line}: {counted}fits into {byte_text(report.memory)}, {left} are left"
-    return f"{line}: {byte_text(report.missing)} more than the {byte_text(report.memory)} available"
+        return f"{line}: {counted}fits into {byte_text(report.memory)} with {left} to spare"
+    return f"{line}: exceeds the {byte_text(report.memory)} available by {byte_text(report.missing)}"
 
 
 def _sums(report: OomReport) -> Table:
     has_xla = bool(report.xla_sums)
     schedule = f", schedule: {report.schedule}" if report.schedule else ""
-    table = new_table(f"memory{schedule}", "what", ">bytes", ">", *([">XLA's own"] if has_xla else []))
-    sums = {**report.sums, **({"of it padding": report.padding} if report.padding else {}), "peak": report.peak}
+    table = new_table(f"memory{schedule}", "part", ">bytes", ">", *([">XLA's own"] if has_xla else []))
+    sums = {**report.sums, **({"padding (included)": report.padding} if report.padding else {}), "peak": report.peak}
     for name, size in sums.items():
         own = f"{report.xla_sums[name]:,}" if name in report.xla_sums else ""
         table.add_row(Text(name), f"{size:,}", byte_text(size), *([own] if has_xla else []))
@@ -135,8 +135,8 @@ def _sums(report: OomReport) -> Table:
 def _groups(
     title: str, groups: Sequence[BufferGroup], report: OomReport, top: int, *, named_reason: bool = True
 ) -> Table:
-    columns = ["what", ">buffers", ">bytes", ">%", *([">padding"] if report.padding else []), "largest"]
-    table = new_table(title, *columns, *(["mostly"] if named_reason else []))
+    columns = ["group", ">buffers", ">bytes", ">%", *([">padding"] if report.padding else []), "largest"]
+    table = new_table(title, *columns, *(["main reason"] if named_reason else []))
     for group in groups[:top]:
         padding = [byte_text(group.padding) if group.padding else ""] if report.padding else []
         cells = [
@@ -152,8 +152,8 @@ def _groups(
 
 
 def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Table:
-    columns = ["value", ">bytes", *([">padding"] if report.padding else []), "type", "made by", "why"]
-    table = new_table("the largest", *columns)
+    columns = ["value", ">bytes", *([">padding"] if report.padding else []), "type", "produced by", "why"]
+    table = new_table("largest buffers", *columns)
     for buffer in buffers[:top]:
         padding = [byte_text(buffer.padding) if buffer.padding else ""] if report.padding else []
         space = f" in space {buffer.space}" if buffer.space else ""
@@ -166,11 +166,11 @@ def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Tabl
 
 
 def _remedies(report: OomReport) -> Iterator[RenderableType]:
-    columns = ("what", ">peak", ">saved", ">%", ">FLOPs", ">sends", "")
-    table = new_table("what helps, each tried on the model", "", *columns)
+    columns = ("remedy", ">peak", ">saved", ">%", ">FLOPs", ">sent", "")
+    table = new_table("remedies (each simulated on its own)", "", *columns)
     for number, remedy in enumerate(report.helpful, 1):
         sends = byte_text(round(remedy.comm_bytes)) if remedy.comm_bytes else ""
-        fits = "" if report.memory is None else "fits" if remedy.fits(report.memory) else "too much"
+        fits = "" if report.memory is None else "fits" if remedy.fits(report.memory) else "does not fit"
         cells = (
             str(number), remedy.what, byte_text(remedy.peak or 0), byte_text(remedy.saved),
             percent_text(remedy.saved, remedy.original_peak), f"{remedy.flops_factor:.3f}x", sends, fits,
@@ -184,7 +184,7 @@ def _remedies(report: OomReport) -> Iterator[RenderableType]:
         yield Text(f"does not help: {remedy.what}: {_problem(remedy)}")
     is_enough = any(remedy.fits(report.memory) for remedy in report.helpful)
     if report.fits is False and not is_enough:
-        yield Text("nothing alone is enough: hloom fit searches them together, over devices")
+        yield Text("no single remedy is enough; `hloom fit` searches combinations of them over devices")
 
 
 def _problem(remedy: Remedy) -> str:

@@ -143,7 +143,7 @@ class FusionReport(Displayed):
 
 
 def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:
-    """What the fusions of a module hold and take on a device, and which pairs of kernels are better as one.
+    """What the fusions of a module hold and take on a device, and which pairs of kernels are worth fusing.
 
     Raises HloomError for a device that nobody knows, and where the module has no entry.
     """

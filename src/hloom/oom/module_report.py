@@ -43,7 +43,7 @@ def module_report(
         return report
     program = tried or module
     if program.is_scheduled:
-        saved = f"; donating inputs would save {taken.donatable_bytes:,} bytes" if taken.donatable_bytes else ""
+        saved = f"; donating these inputs would save {taken.donatable_bytes:,} bytes" if taken.donatable_bytes else ""
         return replace(report, notes=(*report.notes, SCHEDULED + saved))
     peak = taken.peak if program is module else memory_of(program).peak
     remedies = ordered(list(try_remedies(program, peak, limit, file, batch)), limit)

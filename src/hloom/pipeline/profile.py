@@ -196,7 +196,7 @@ def _edge(source: Source, position: int, line: str, numbers: dict[str, int]) -> 
     for name, offset in ((producer, 0), (consumer, len(producer) + 4)):
         if name not in numbers:
             shown = name if len(name) <= 40 else f"{name[:40]}..."
-            raise ParseError(f"no node is called '{shown}'", source.location(position + offset))
+            raise ParseError(f"no instruction is called '{shown}'", source.location(position + offset))
     return numbers[producer], numbers[consumer]
 
 

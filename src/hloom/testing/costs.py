@@ -103,7 +103,7 @@ def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | 
     if report.peak <= limit:
         return
     lines = "".join(f"\n  {_buffer_line(buffer)}" for buffer in report.at_peak[:SHOWN])
-    given = f"; donating inputs would save {report.donatable_bytes:,}" if report.donatable_bytes else ""
+    given = f"; donating these inputs would save {report.donatable_bytes:,}" if report.donatable_bytes else ""
     raise AssertionError(
         f"{report.module} takes {report.peak:,} bytes, more than {limit:,}, at {report.peak_instruction}{given}:{lines}"
     )
