@@ -50,7 +50,7 @@ def test_what_is_refused(call: Call, step: Path):
     assert both.exit_code == 2
     assert "--prune needs" in call("propagate", step, "--mesh", "m=2", "--set", "x:0=m", "--prune").output
     assert "a mesh of one axis" in call("propagate", step, "--mesh", "m=2,n=2", "--enumerate").output
-    assert "say over which axes with --mesh" in call("propagate", step, "--set", "x:0=m").output
+    assert "name the mesh axes with --mesh" in call("propagate", step, "--set", "x:0=m").output
     wrong = call("propagate", step, "--mesh", "m=2", "--set", "q:0=m")
     assert wrong.exit_code == 2
     assert "has no node 'q'" in wrong.output
