@@ -182,10 +182,10 @@ def test_command(step: Path):
 
 def test_command_with_a_budget(step: Path):
     fits = call("memory", step, "--budget", "6MiB")
-    assert (fits.exit_code, "fits into 6.0 MiB: 1.0 MiB are left" in fits.stdout) == (0, True)
+    assert (fits.exit_code, "fits into 6.0 MiB with 1.0 MiB to spare" in fits.stdout) == (0, True)
     tight = call("memory", step, "--budget", "3MiB")
     assert tight.exit_code == 1
-    for words in ("does not fit into 3.0 MiB: it needs 2.0 MiB more", "what would have to shrink"):
+    for words in ("does not fit: exceeds 3.0 MiB by 2.0 MiB", "freeing these would be enough"):
         assert words in tight.stdout
 
 
