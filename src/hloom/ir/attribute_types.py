@@ -1,4 +1,4 @@
-"""Whether an attribute's value is of the Python type that its kind wants: one row per kind.
+"""Checks that an attribute's value has the Python type its kind requires; one row per kind.
 
 To add a kind, add its row here and a reader and a writer in the package of each text format.
 """
@@ -31,7 +31,7 @@ Check = Callable[[Any], bool]
 
 
 def expected_type(attribute: Attribute, value: Any) -> str | None:
-    """What the value should be, where it is not; None where it fits."""
+    """A description of the expected type if the value does not have it, else None."""
     check, wanted = CHECKS[attribute.kind]
     if not check(value):
         return wanted
@@ -115,4 +115,4 @@ CHECKS: dict[AttributeKind, tuple[Check, str]] = {
     _K.VERBATIM: (_one(Verbatim), "Verbatim"),
     _K.ANY: (_is_hashable, "a value that can be hashed"),
 }
-"""By kind: the check of a value and, in words, what it wants."""
+"""For each kind, the check of a value and a description of the expected type for error messages."""

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NoReturn, cast
 
 
 class Referent:
-    """What an attribute may refer to, in place of a name: a graph or a node."""
+    """A graph or a node that an attribute holds by reference rather than by name."""
 
     __slots__ = ()
     is_graph: ClassVar[bool] = False
 
 
 class Attributes(dict[str, Any]):
-    """Attribute names and values, in the order in which they print; `changed` makes another.
+    """Attribute names and values in printing order; `changed` returns a modified copy.
 
     >>> Attributes(dimensions=(0, 1)).changed(dimensions=(1,), index=None)
     Attributes({'dimensions': (1,)})
@@ -23,11 +23,11 @@ class Attributes(dict[str, Any]):
     __slots__ = ("_referents", "parts", "refers", "text")
 
     refers: bool
-    """Whether a value is or holds a graph or a node, so that cloning must map it."""
+    """Whether any value is or contains a graph or a node, which cloning must remap."""
     text: str | None
-    """The printed form, once a reader or a printer knows it; only kept where it cannot change."""
+    """The printed form, cached by a reader or printer; only kept where it cannot change."""
     parts: tuple[str, str] | None
-    """The same where there is a backend's configuration: what stands before the metadata, and the configuration."""
+    """The printed form when there is a backend config: the text before the metadata, and the config."""
 
     def __init__(self, *arguments: Any, **names: Any) -> None:
         super().__init__(*arguments, **names)
@@ -43,7 +43,7 @@ class Attributes(dict[str, Any]):
 
     @staticmethod
     def of_reference(before: Attributes, name: str, referent: Referent, text: str | None) -> Attributes:
-        """Attributes that refer to nothing, and behind them one that does; `text` is how they print, if known."""
+        """Attributes without references followed by one that has a reference; `text` is the printed form if known."""
         made = Attributes.__new__(Attributes)
         dict[str, Any].__init__(made, before)
         dict[str, Any].__setitem__(made, name, referent)
@@ -68,16 +68,16 @@ class Attributes(dict[str, Any]):
         return hash(frozenset(self.items()))
 
     def changed(self, values: Mapping[str, Any] | None = None, /, **names: Any) -> Attributes:
-        """The same attributes with some set; None takes one away. Names with a dash go in the mapping."""
+        """A copy with some attributes set; None removes one. Pass names that contain a dash in the mapping."""
         result = {**self, **(values or {}), **names}
         return Attributes({name: value for name, value in result.items() if value is not None})
 
     def referents(self) -> tuple[Any, ...]:
-        """The graphs and nodes that the values are or hold, in order."""
+        """The graphs and nodes that the values are or contain, in order."""
         return self._referents
 
     def mapped(self, change: Mapping[Any, Any]) -> Attributes:
-        """The same attributes with graphs and nodes exchanged by a mapping; those it lacks stay."""
+        """A copy whose graphs and nodes are replaced by the mapping; those not in it are kept."""
         if not self.refers:
             return self
         exchanged: dict[str, Any] = {}

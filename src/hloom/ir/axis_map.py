@@ -1,4 +1,4 @@
-"""Axis maps: which dimensions of an instruction's operands and results are the same thing.
+"""Axis maps: which dimensions of an instruction's operands and results correspond.
 
 The notation is Shardy's: `([b,i,k], [b,k,j]) -> [b,i,j]`, where every letter is a factor with a size and a kind, and a
 dimension is the product of its factors, major to minor: `[(xy),z] -> [x,(yz)]` is a reshape.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 Dimension = tuple[int, ...]
-"""The factors of one dimension, by number, major to minor; none where it has nothing to do with any other."""
+"""The factors of one dimension, by number, major to minor; empty if it corresponds to no other dimension."""
 
 
 class FactorKind(Enum):
@@ -95,22 +95,22 @@ class AxisMapBuilder:
         self._results: list[tuple[Dimension, ...]] = []
 
     def factor(self, size: int, kind: FactorKind = FactorKind.PARALLEL, reducer: str = "") -> int:
-        """A further factor; its number."""
+        """Add a factor and return its number."""
         self._factors.append(Factor(size, kind, reducer))
         return len(self._factors) - 1
 
     def operand(self, *dimensions: Sequence[int]) -> AxisMapBuilder:
-        """The next operand: the factors of each of its dimensions."""
+        """Add the next operand, given the factors of each of its dimensions."""
         self._operands.append(tuple(map(tuple, dimensions)))
         return self
 
     def result(self, *dimensions: Sequence[int]) -> AxisMapBuilder:
-        """The next leaf of the result: the factors of each of its dimensions."""
+        """Add the next leaf of the result, given the factors of each of its dimensions."""
         self._results.append(tuple(map(tuple, dimensions)))
         return self
 
     def finish(self) -> AxisMap:
-        """The map of all that was collected."""
+        """Build the map from everything added so far."""
         return AxisMap(tuple(self._factors), tuple(self._operands), tuple(self._results))
 
 

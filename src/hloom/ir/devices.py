@@ -1,4 +1,4 @@
-"""Device ids in an order: written out, or as a range that is reshaped and transposed and never expanded unasked."""
+"""Ordered lists of device ids: explicit, or a reshaped and transposed range that is expanded only on request."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy as np
 from hloom.text import Unsupported
 
 LARGEST_LIST = 2**24
-"""How many device ids are ever expanded into an array."""
+"""The maximum number of device ids to expand into an array."""
 
 LONGEST_TEXT = 2**16
-"""How many device ids of a range are ever written out one by one."""
+"""The maximum number of device ids to write out one by one when a range is printed as a list."""
 
 IotaFactor: TypeAlias = tuple[int, int]
-"""A count of devices and the step between their ids. A range that is transposed is a list of them, major to minor."""
+"""A count of devices and the step between their ids. A transposed range is a list of these, major to minor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ExplicitDevices:
 
     @property
     def count(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return len(self.numbers)
 
     def ids(self) -> np.ndarray:
@@ -43,11 +43,11 @@ class ExplicitDevices:
         return np.array(self.numbers, np.int64)
 
     def position(self, device: int) -> int:
-        """Where a device stands; ValueError if it does not."""
+        """The index of a device; raises ValueError if it is not in the list."""
         return self.numbers.index(device)
 
     def transposed(self, sizes: Sequence[int], order: Sequence[int]) -> ExplicitDevices:
-        """The ids as an array of these sizes, its dimensions put in another order."""
+        """The ids reshaped to these sizes and transposed to this order of dimensions."""
         return ExplicitDevices(tuple(self.ids().reshape(sizes).transpose(order).ravel().tolist()))
 
     def sorted_within(self, size: int) -> ExplicitDevices:
@@ -62,8 +62,8 @@ class ExplicitDevices:
 class IotaDevices:
     """The ids 0, 1, 2, ... as an array of `dims`, transposed by `permutation`; nothing is expanded until `ids()`.
 
-    Equal orders are equal values: dimensions of size 1 go, dimensions that stay neighbours are one, and no devices at
-    all are `[0]`.
+    Equal orders are equal values: dimensions of size 1 are dropped, dimensions that stay adjacent are merged, and an
+    empty list is `[0]`.
 
     >>> IotaDevices((2, 2, 2), (1, 2, 0)) == IotaDevices((2, 4), (1, 0))
     True
@@ -85,7 +85,7 @@ class IotaDevices:
 
     @property
     def count(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return math.prod(self.dims)
 
     @property
@@ -105,7 +105,7 @@ class IotaDevices:
         return np.arange(self.count, dtype=np.int64).reshape(self.dims).transpose(self.permutation).ravel()
 
     def position(self, device: int) -> int:
-        """Where a device stands; ValueError if it does not.
+        """The index of a device; raises ValueError if it is not in the list.
 
         >>> IotaDevices((2, 4), (1, 0)).position(6)
         5
@@ -118,7 +118,7 @@ class IotaDevices:
         return position
 
     def transposed(self, sizes: Sequence[int], order: Sequence[int]) -> Devices:
-        """The ids as an array of these sizes, its dimensions put in another order; lazy wherever HLO can say it."""
+        """The ids reshaped to these sizes and transposed; stays a range wherever HLO can express it."""
         moved = [axis for axis in order if sizes[axis] != 1]
         if moved == sorted(moved):
             return self
@@ -128,7 +128,7 @@ class IotaDevices:
         return _iota(factor for axis in order for factor in parts[axis])
 
     def sorted_within(self, size: int) -> Devices:
-        """The ids with each run of `size` sorted; lazy wherever HLO can say it."""
+        """The ids with each run of `size` sorted; stays a range wherever HLO can express it."""
         parts = _split(self.factors, (self.count // size, size))
         if parts is None:
             return as_explicit(self).sorted_within(size)
@@ -152,7 +152,7 @@ def as_explicit(devices: Devices) -> ExplicitDevices:
 
 
 def as_iota(devices: Devices) -> IotaDevices | None:
-    """The same ids as a transposed range, or None where they are none.
+    """The same ids as a transposed range, or None if they do not form one.
 
     >>> print(as_iota(ExplicitDevices((0, 4, 1, 5, 2, 6, 3, 7))))
     [2,4]T(1,0)
@@ -184,7 +184,7 @@ def same_order(left: Devices, right: Devices) -> bool:
 
 
 def _dimensions(factors: Iterable[IotaFactor]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dims and the permutation that give these factors, with as few dimensions as possible."""
+    """The dims and the permutation that produce these factors, with as few dimensions as possible."""
     merged: list[IotaFactor] = []
     for count, step in factors:
         if count == 1:
@@ -209,7 +209,7 @@ def _iota(factors: Iterable[IotaFactor]) -> IotaDevices:
 
 
 def _split(factors: Sequence[IotaFactor], sizes: Sequence[int]) -> list[list[IotaFactor]] | None:
-    """The factors that make up each of these sizes, cut where needed; None where a cut does not divide."""
+    """The factors that make up each of these sizes, split where needed; None if a split does not divide evenly."""
     remaining = list(reversed(factors))
     parts: list[list[IotaFactor]] = []
     for size in sizes:

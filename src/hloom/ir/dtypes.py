@@ -1,4 +1,4 @@
-"""Element types: HLO's names, sizes and numpy's counterparts."""
+"""Element types: their HLO names, their sizes and the matching numpy dtypes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _BY_NUMPY: dict[np.dtype, DType] = {row.numpy: row for row in _ROWS}
 
 
 def dtype(name: str) -> DType:
-    """The element type of HLO's name, `bf16`, or numpy's, `bfloat16`; raises HloomError for other names."""
+    """The element type with this HLO name (`bf16`) or numpy name (`bfloat16`); raises HloomError for other names."""
     if name in DTYPES:
         return DTYPES[name]
     try:
@@ -114,5 +114,5 @@ def dtype(name: str) -> DType:
 
 
 def dtype_of(numpy_dtype: np.dtype | type) -> DType:
-    """The element type that numpy's dtype holds; KeyError where there is none."""
+    """The element type stored in a numpy dtype; raises KeyError if there is none."""
     return _BY_NUMPY[np.dtype(numpy_dtype)]

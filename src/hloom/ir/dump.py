@@ -1,7 +1,7 @@
-"""A listing of a module in the manner of MindSpore's `.ir` files: for people, whatever the module's level.
+"""A human-readable listing of a module, modelled on MindSpore's `.ir` files; works for a module of any level.
 
-Nodes are numbered anew in each graph, so that a change in one graph does not touch the listing of another. What
-nothing defines is marked by `?`; a node of another graph is `$(graph:%number)`.
+Node numbers restart in each graph, so a change in one graph does not affect the listing of another. `?` marks undefined
+names; a node of another graph is written `$(graph:%number)`.
 """
 
 # pyright: reportPrivateUsage=false
@@ -25,11 +25,11 @@ from hloom.ir.types import Type
 from hloom.text import HloomError
 
 LONGEST_LITERAL = 10
-"""How many elements of a constant are listed; larger ones are `{...}`."""
+"""The maximum number of elements of a constant to list; larger constants are written `{...}`."""
 
 
 def dump(module: Module) -> str:
-    """The listing, the entry graph first, then what is called in the order of first calls."""
+    """The listing: the entry graph first, then the graphs it calls, in order of first call."""
     return "\n".join(_Listing(module).lines()) + "\n"
 
 
@@ -127,7 +127,7 @@ class _Listing:
         return name if node.graph is graph else f"$({node.graph.name}:{name})"
 
     def _origin(self, node: Node) -> Iterator[str]:
-        """Comments that say where a node comes from."""
+        """Comments that say where a node came from."""
         if node.raw_metadata is None:
             return
         try:
@@ -154,7 +154,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 def _reached(module: Module) -> dict[Graph, None]:
-    """The graphs that the entry calls or holds, itself included, in the order of first calls."""
+    """The graphs reachable from the entry through calls or references, the entry included, in order of first call."""
     reached: dict[Graph, None] = {} if module._entry is None else {module._entry: None}
     pending = list(reached)
     for graph in pending:
@@ -175,5 +175,5 @@ def _type(type_: Type | None) -> str:
 
 
 def _line(text: str) -> str:
-    """The text without line breaks, so that what is one line stays one."""
+    """The text with line breaks removed, so that it stays on one line."""
     return " ".join(text.splitlines())

@@ -1,8 +1,8 @@
-"""Whether two modules or graphs are the same but for names, and where they first differ.
+"""Compares two modules or graphs up to renaming and finds the first difference.
 
-Names of modules, graphs and nodes do not count; types with their layouts, ops, attributes, constants bit for bit,
-parameter numbers, metadata, the header, threads and the sharing of values do. An attribute left out equals its default;
-constants whose data a text left out are the same where their types are.
+Names of modules, graphs and nodes are ignored. Types with their layouts, ops, attributes, constants (bit for bit),
+parameter numbers, metadata, the header, threads and shardings are compared. An omitted attribute equals its default;
+constants whose data was elided are equal if their types are.
 """
 
 # pyright: reportPrivateUsage=false
@@ -27,15 +27,15 @@ from hloom.ir.types import same_shape
 from hloom.text import HloomError
 
 LONGEST_TEXT = 160
-"""How many characters of a node or a value a sentence shows."""
+"""The maximum number of characters of a node or value to show in the sentence."""
 
 
 def equal(left: ModuleLike | Graph, right: ModuleLike | Graph, *, metadata: bool = True, carried: bool = True) -> bool:
-    """Whether two modules or two graphs are the same but for names.
+    """Whether two modules or two graphs are equal up to renaming.
 
-    The order of nodes counts where a module is scheduled; elsewhere nodes are compared as a graph, from the output
-    down. A graph is compared with all that it calls. With `metadata=False` metadata and stack tables do not count, with
-    `carried=False` neither do attributes that an op's row marks as carried (shardings, frontend attributes).
+    The order of nodes matters if a module is scheduled; otherwise nodes are compared as a graph, from the output down.
+    A graph is compared together with everything it calls. `metadata=False` ignores metadata and stack tables;
+    `carried=False` also ignores attributes that the op's row marks as carried (shardings, frontend attributes).
     """
     return difference(left, right, metadata=metadata, carried=carried) is None
 
@@ -43,7 +43,7 @@ def equal(left: ModuleLike | Graph, right: ModuleLike | Graph, *, metadata: bool
 def difference(
     left: ModuleLike | Graph, right: ModuleLike | Graph, *, metadata: bool = True, carried: bool = True
 ) -> str | None:
-    """One sentence on the first difference, or None where `equal` holds."""
+    """A sentence that describes the first difference, or None if `equal` holds."""
     left = left if isinstance(left, Graph) else as_module(left)
     right = right if isinstance(right, Graph) else as_module(right)
     try:
@@ -60,11 +60,11 @@ def difference(
 
 
 class _Differs(Exception):
-    """The sentence, on its way out."""
+    """Carries the sentence up to the caller."""
 
 
 class _Comparison:
-    """Which node and which graph of the left side stands for which of the right side, and what is still to compare."""
+    """The correspondence between nodes and graphs of the two sides, and the pairs still to compare."""
 
     __slots__ = ("backward", "carried", "forward", "graphs", "metadata", "pending")
 
@@ -90,7 +90,7 @@ class _Comparison:
             raise _Differs(f"{left!r} and {right!r} have different entry graphs")
 
     def compare_graphs(self, left: Graph, right: Graph) -> None:
-        """Compare two graphs and all that they reach."""
+        """Compare two graphs and everything they reach."""
         begun = finished = len(self.graphs)
         self._pair(left, right)
         while finished < len(self.graphs):
@@ -110,7 +110,7 @@ class _Comparison:
             raise _Differs(f"{left!r} and {right!r} have different stack tables")
 
     def _compare_unreached(self, left: Module, right: Module) -> None:
-        """Pair what no entry reaches, last first: callers come after what they call."""
+        """Pair the graphs that the entry does not reach, last first, because callers come after their callees."""
         remaining = [graph for graph in right.graphs if graph not in self.backward]
         for graph in reversed(left.graphs):
             if graph in self.forward:
@@ -122,7 +122,7 @@ class _Comparison:
             self.compare_graphs(graph, remaining.pop())
 
     def _pair(self, left: Any, right: Any) -> None:
-        """Let two nodes or two graphs stand for each other, to be compared in their turn."""
+        """Record that two nodes or graphs correspond, and queue them for comparison."""
         if left.is_graph != right.is_graph:
             raise _Differs(f"{_name(left)} and {_name(right)} are not of one kind")
         known, back = self.forward.get(left), self.backward.get(right)
@@ -138,7 +138,7 @@ class _Comparison:
             (self.graphs if left.is_graph else self.pending).append((left, right))
 
     def _begin(self, left: Graph, right: Graph) -> None:
-        """Compare what a graph says of itself, and pair the nodes that are known to belong together."""
+        """Compare the properties of two graphs and pair the nodes that are known to correspond."""
         _demand_same(left, right, "declared", left.is_declared, right.is_declared)
         if left.is_declared:
             _demand_same(left, right, "declared name", left.name, right.name)
@@ -160,7 +160,7 @@ class _Comparison:
             raise _Differs(_sentence(left, right, what, one, other))
 
     def _finish(self, left: Graph, right: Graph) -> None:
-        """Pair the nodes that no output reaches, last first: users come after what they use."""
+        """Pair the nodes that the output does not reach, last first, because users come after their operands."""
         ours = [node for node in left.nodes if node not in self.forward]
         others = [node for node in right.nodes if node not in self.backward]
         if len(ours) != len(others):
@@ -181,7 +181,7 @@ class _Comparison:
             self._compare(*self.pending.pop())
 
     def _compare(self, left: Node, right: Node) -> None:
-        """Compare two nodes and pair all that they refer to."""
+        """Compare two nodes and pair everything they refer to."""
         if left.graph is right.graph:
             raise _Differs(f"{_name(left)} and {_name(right)} are two nodes of one graph")
         if type(left) is not type(right) or left.opcode != right.opcode:
@@ -199,7 +199,7 @@ class _Comparison:
             _demand_same(left, right, "metadata", _metadata(left.raw_metadata), _metadata(right.raw_metadata))
 
     def _compare_own(self, left: Node, right: Node) -> None:
-        """Compare what only one kind of node has."""
+        """Compare the properties that only one kind of node has."""
         if isinstance(left, Apply) and isinstance(right, Apply):
             if isinstance(left.function, Node):
                 self._pair(left.function, right.function)
@@ -237,13 +237,15 @@ class _Comparison:
 
 
 def _referents(value: Any) -> tuple[Referent, ...]:
-    """The graphs and nodes that a value is or holds; none where it holds anything else."""
+    """The graphs and nodes that a value is or contains."""
     parts = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
     return parts if all(isinstance(part, Referent) for part in parts) else ()
 
 
 def _demand_same_literals(left: object, right: object, what: str, one: Literal, other: Literal) -> None:
-    """Compare two literals bit for bit, elided parts in the same places; the first elements that differ are named."""
+    """Compare two literals bit for bit, including which parts are elided; the error names the first element that
+    differs.
+    """
     if not same_shape(one.type, other.type):
         raise _Differs(_sentence(left, right, f"type of {what}", one.type, other.type))
     pairs = list(zip(one.leaves(), other.leaves(), strict=True))
@@ -258,7 +260,7 @@ def _demand_same_literals(left: object, right: object, what: str, one: Literal, 
 
 
 def _first_differing(one: Literal, other: Literal) -> tuple[int, ...] | None:
-    """The index of the first elements whose bits differ; None for scalars, and where one side is elided."""
+    """The index of the first element whose bits differ; None for scalars and if one side is elided."""
     if one.is_elided or other.is_elided:
         return None
     left, right = (np.ascontiguousarray(leaf.numpy()).reshape(-1) for leaf in (one, other))
@@ -268,7 +270,7 @@ def _first_differing(one: Literal, other: Literal) -> tuple[int, ...] | None:
 
 
 def _element_text(leaf: Literal, index: tuple[int, ...] | None) -> str:
-    """One element as HLO writes it; the whole literal's text where it is elided."""
+    """One element as HLO writes it, or the whole literal's text if it is elided."""
     if index is None:
         return format_literal(leaf, limit=LONGEST_TEXT)
     element = leaf.numpy()[index]

@@ -1,4 +1,4 @@
-"""How values flow through an op: the computations that it calls, and the operands that it passes on.
+"""How values flow through an op: the computations it calls and the operands it passes on.
 
 Source: xla/service/call_graph.cc, GetInstructionCallContext; xla/hlo/analysis/hlo_dataflow_analysis.cc,
 HloDataflowAnalysis::UpdateInstructionValueSet and what it calls (jaxlib 0.10.2).
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 Index = tuple[int, ...]
-"""A shape index: which element of a tuple, and which of that, and so on; () for an array or a tuple itself."""
+"""A shape index: the path to an element of nested tuples; () is the array or tuple itself."""
 
 
 class Runs(Enum):
-    """How often a computation runs in one run of the instruction that calls it."""
+    """How often a computation runs each time its caller runs."""
 
     ONCE = "once"
     PER_ITERATION = "once per iteration of the loop"
@@ -23,14 +23,14 @@ class Runs(Enum):
 
 
 class Arguments(Enum):
-    """Which operands a callee's parameters take."""
+    """Which operands become a callee's parameters."""
 
     SHARED = "every callee takes all operands, in order"
     SEPARATE = "the k-th callee takes the k-th operand alone"
 
 
 class Forwarding(Enum):
-    """What an element of a result has of the operand that it is made from."""
+    """What an element of a result shares with the operand it comes from."""
 
     VALUE = "another name of the same value"
     BUFFER = "the same bytes; its type or its sharding may be another"
@@ -38,13 +38,13 @@ class Forwarding(Enum):
 
     @property
     def shares_buffer(self) -> bool:
-        """Whether the element is in the operand's buffer."""
+        """Whether the element occupies the operand's buffer."""
         return self is not Forwarding.COPY
 
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """The attribute that holds a computation, or a tuple of them, and how often each of these runs."""
+    """The attribute that holds a computation, or a tuple of them, and how often each one runs."""
 
     attribute: str
     runs: Runs = Runs.ONCE
@@ -84,17 +84,17 @@ class OpFlow:
     forwards: tuple[ForwardedElement, ...] = ()
 
     is_control_flow: bool = field(init=False)
-    """Whether the callees run in the instruction's place, with buffers of their own."""
+    """Whether the callees run in place of the instruction and allocate their own buffers."""
     is_plain_call: bool = field(init=False)
-    """Whether it runs one computation once on all operands, and what that yields is the result."""
+    """Whether it runs one computation once on all operands and returns its result unchanged."""
     is_loop: bool = field(init=False)
-    """Whether a callee runs any number of times, each time on what it yielded before."""
+    """Whether a callee may run any number of times, each time on its previous result."""
     is_branch: bool = field(init=False)
     """Whether only one of the callees runs."""
     attributes: frozenset[str] = field(init=False)
     """The attributes that hold the callees."""
     names_values: bool = field(init=False)
-    """Whether what it forwards are the operands' values or copies, and so have their shardings."""
+    """Whether it forwards the operands' values, or copies of them, and therefore their shardings."""
 
     def __post_init__(self) -> None:
         runs = [callee.runs for callee in self.callees]

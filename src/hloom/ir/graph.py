@@ -1,7 +1,7 @@
-"""A graph: a function of parameters, as ordered nodes and one output; and the only way to edit nodes.
+"""A graph: a function with parameters, ordered nodes and one output; all edits of nodes go through it.
 
-To add an editing method, put it here, in terms of `_link`, `_unlink`, `_use` and `_unuse`, which keep order and users
-right.
+To add an editing method, put it here and build it on `_link`, `_unlink`, `_use` and `_unuse`, which maintain the order
+and the users.
 """
 
 # pyright: reportPrivateUsage=false
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from hloom.ir.module import Module
 
 STRIDE = 1 << 16
-"""The distance between neighbours' order numbers when all are numbered anew."""
+"""The gap between the order numbers of adjacent nodes after renumbering."""
 _NAME = attrgetter("name")
 
 
 class Graph(Referent, Displayed):
     """A function: name, parameters, nodes in order, one output.
 
-    Made by `Module.add_graph`. `is_declared` marks a graph that the text names and never defines. `parent` is the
-    graph in whose scope a nested graph stands, whose nodes it may use as free variables.
+    Made by `Module.add_graph`. `is_declared` marks a graph that the text names but never defines. `parent` is the graph
+    that encloses a nested graph; the nested graph may use its nodes as free variables.
     """
 
     __slots__ = (
@@ -93,10 +93,10 @@ class Graph(Referent, Displayed):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """The nodes in order, as of now: later edits do not change the sequence in your hands."""
+        """The nodes in order. A snapshot: later edits do not change the sequence you hold."""
         if self._nodes is None:
             self._nodes = list(self._walk())
-        self._growing = None  # what is in other hands does not change
+        self._growing = None  # a sequence that a caller holds must not change
         return self._nodes
 
     @property
@@ -108,7 +108,7 @@ class Graph(Referent, Displayed):
 
     @property
     def type(self) -> FunctionType:
-        """What it takes and yields."""
+        """Its parameter and result types."""
         return FunctionType([p.type for p in self.parameters], self.output.type if self.output else None)
 
     @property
@@ -119,12 +119,12 @@ class Graph(Referent, Displayed):
 
     @property
     def is_called_once(self) -> bool:
-        """Whether one node calls this graph or holds it as a value, and once."""
+        """Whether exactly one node calls this graph or holds it as a value, and does so once."""
         self.module.index_users()
         return len(self._callers) == 1 and self._callers[next(iter(self._callers))] == 1
 
     def __getitem__(self, name: str) -> Node:
-        """The node of this name; raises HloomError, with near misses, where there is none."""
+        """The node with this name; raises HloomError, with similar names, if there is none."""
         node = self._names.get(name.lstrip("%"))
         if node is None:
             near = get_close_matches(name, self._names, 3)
@@ -137,7 +137,7 @@ class Graph(Referent, Displayed):
         return name in self._names
 
     def comes_before(self, first: Node, second: Node) -> bool:
-        """Whether one node stands before another; both must be of this graph."""
+        """Whether one node comes before another; both must be in this graph."""
         if not self._numbered:
             self._thread()
             for number, node in enumerate(self._walk()):
@@ -166,7 +166,7 @@ class Graph(Referent, Displayed):
     def add_parameter(
         self, type: Type | None, name: str = "parameter", attributes: Attributes = EMPTY, metadata: str | None = None
     ) -> Parameter:
-        """A further parameter, the last one, at the end of the order."""
+        """Add a parameter after the existing ones, at the end of the order."""
         node = Parameter(self.unique_name(name), type, len(self.parameters), attributes, metadata, self)
         self.parameters.append(node)
         self._enter(node, None)
@@ -182,7 +182,7 @@ class Graph(Referent, Displayed):
         attributes: Attributes = EMPTY,
         metadata: str | None = None,
     ) -> Constant:
-        """A constant, at the end of the order or before a node."""
+        """Add a constant, at the end of the order or before a node."""
         node = Constant(self.unique_name(name), type, value, attributes, metadata, self)
         self._enter(node, before)
         return node
@@ -198,7 +198,7 @@ class Graph(Referent, Displayed):
         before: Node | None = None,
         metadata: str | None = None,
     ) -> Apply:
-        """An application of an op (or of a node that yields a function), at the end of the order or before a node."""
+        """Apply an op (or a node that yields a function), at the end of the order or before a node."""
         shared = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
         stem = name or (function.name if isinstance(function, Op) else "call")
         unique = stem if stem not in self._names else free_name(stem, self._names, self._suffixes)
@@ -207,62 +207,62 @@ class Graph(Referent, Displayed):
         return node
 
     def unique_name(self, stem: str) -> str:
-        """The stem, or the stem with the first free number behind a dot."""
+        """The stem if it is free, else the stem with a dot and the first free number."""
         return free_name(stem, self._names, self._suffixes)
 
     # Changing nodes
 
     def set_inputs(self, node: Node, inputs: Iterable[Node]) -> None:
-        """Give a node other inputs."""
+        """Replace a node's inputs."""
         self._owns(node)
         self._unuse(node)
         node.inputs = tuple(inputs)
         self._use(node)
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Any]) -> None:
-        """Give a node other attributes, all of them: `node.attributes.changed(...)` keeps the rest."""
+        """Replace all attributes of a node; use `node.attributes.changed(...)` to keep the others."""
         self._owns(node)
         self._unuse(node)
         node.attributes = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
         self._use(node)
 
     def set_function(self, node: Apply, function: Op | Node) -> None:
-        """Apply another function to the same inputs."""
+        """Make a node apply another function to the same inputs."""
         self._owns(node)
         self._unuse(node)
         self._set_function(node, function)
         self._use(node)
 
     def set_value(self, node: Constant, value: Literal | Graph | Op) -> None:
-        """Give a constant another value of the same type."""
+        """Replace a constant's value by another of the same type."""
         self._owns(node)
         self._unuse(node)
         node.value = value
         self._use(node)
 
     def set_type(self, node: Node, type: Type | None) -> None:
-        """Give a node another type."""
+        """Replace a node's type."""
         self._owns(node)
         node.type = type
 
     def set_metadata(self, node: Node, metadata: str | None) -> None:
-        """Give a node other metadata: the text between the braces, as `Metadata.text()` makes it."""
+        """Replace a node's metadata: the text between the braces, as `Metadata.text()` returns it."""
         self._owns(node)
         node._metadata = metadata
 
     def rename(self, node: Node, name: str) -> None:
-        """Give a node another name, made unique."""
+        """Rename a node; the name is made unique."""
         self._owns(node)
         del self._names[node.name]
         node.name = self.unique_name(name)
         self._names[node.name] = node
 
     def set_output(self, node: Node) -> None:
-        """Let the graph yield another of its nodes (or, for a closure, a node of an enclosing graph)."""
+        """Make another node the output (for a closure, it may be a node of an enclosing graph)."""
         self.output = node
 
     def replace_uses(self, old: Node, replacement: Node) -> None:
-        """Let everything that uses one node use another: inputs, computed calls, control predecessors, the output."""
+        """Replace all uses of a node: as input, as called function, as control predecessor and as output."""
         for user in old.users:
             if not uses_more(user):
                 user.inputs = tuple([replacement if operand is old else operand for operand in user.inputs])
@@ -280,7 +280,7 @@ class Graph(Referent, Displayed):
                 graph.output = replacement
 
     def move_before(self, node: Node, successor: Node) -> None:
-        """Move a node in the order."""
+        """Move a node before another in the order."""
         self._owns(node)
         self._owns(successor)
         if node is successor:
@@ -289,7 +289,7 @@ class Graph(Referent, Displayed):
         self._link(node, successor)
 
     def erase(self, node: Node) -> None:
-        """Take a node out; raises HloomError while something uses it or it is the output."""
+        """Remove a node; raises HloomError if something uses it or it is the output."""
         self._owns(node)
         if node.is_used or (self.module.has_closures and any(graph.output is node for graph in self.module.graphs)):
             users = ", ".join(user.name for user in node.users[:5]) or "the graph, as its output"
@@ -307,10 +307,11 @@ class Graph(Referent, Displayed):
                 parameter.number = number
 
     def inline(self, call: Node, graph: Graph | None = None) -> Node:
-        """Put a copy of the called graph's nodes in place of a call; the node that now yields the call's value.
+        """Replace a call by a copy of the called graph's nodes; returns the node that now computes the call's value.
 
-        Raises HloomError where it does not call exactly one defined graph with as many parameters as inputs, or has
-        control predecessors, or where that graph has missing names or encloses others, whose captures would be lost.
+        Raises HloomError unless the node calls exactly one defined graph with as many parameters as it has inputs, and
+        if it has control predecessors, or if that graph has missing names or encloses other graphs, whose captures
+        would be lost.
         """
         called = self._inlined(call, graph)
         mapping: dict[Any, Any] = dict(zip(called.parameters, call.inputs, strict=True))
@@ -321,7 +322,7 @@ class Graph(Referent, Displayed):
         return result
 
     def inline_all(self, calls: Iterable[Node]) -> None:
-        """Inline calls as `inline` does, all in one pass; without an index of users, which is left behind."""
+        """Inline calls as `inline` does, in one pass and without maintaining the index of users, which is dropped."""
         self.module.forget_users()
         waiting = set(calls)
         results: dict[Any, Any] = {}
@@ -349,7 +350,7 @@ class Graph(Referent, Displayed):
             self.output = results.get(self.output, self.output)
 
     def _inlined(self, call: Node, graph: Graph | None) -> Graph:
-        """The graph to be put in place of a call; raises HloomError where it cannot be."""
+        """The graph to inline for a call; raises HloomError if it cannot be inlined."""
         self._owns(call)
         called = [graph] if graph else call.called_graphs
         if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
@@ -361,16 +362,16 @@ class Graph(Referent, Displayed):
         return called[0]
 
     def copy_nodes(self, nodes: Iterable[Node], mapping: dict[Any, Any], *, before: Node | None = None) -> None:
-        """Copy nodes of any graph into this one; the mapping exchanges what they refer to and gains the copies.
+        """Copy nodes of any graph into this one; `mapping` replaces what they refer to and is extended with the copies.
 
-        Nodes that the mapping already has are skipped; names are kept where they are free.
+        Nodes already in the mapping are skipped; names are kept if they are free.
         """
         for node in nodes:
             if node not in mapping:
                 self.copy_node(node, mapping, before=before)
 
     def copy_node(self, node: Node, mapping: dict[Any, Any], *, before: Node | None = None) -> Node:
-        """Copy a node of any graph into this one, as `copy_nodes` does; the copy."""
+        """Copy one node of any graph into this one, as `copy_nodes` does, and return the copy."""
         name = node.name
         if name in self._names:
             name = free_name(name, self._names, self._suffixes)
@@ -381,7 +382,7 @@ class Graph(Referent, Displayed):
         return copy
 
     def copy_all(self, graph: Graph, mapping: dict[Any, Any]) -> None:
-        """Copy the nodes of a graph into this one, which is empty, under their names, as `copy_nodes` does."""
+        """Copy the nodes of a graph into this empty one and keep their names, otherwise as `copy_nodes` does."""
         nodes: list[Node] = []
         for node in graph.nodes:
             copy = mapping[node] = _copied(node, node.name, mapping, self)
@@ -396,9 +397,9 @@ class Graph(Referent, Displayed):
                 self._use(copy)
 
     def keep_only(self, nodes: Container[Node]) -> int:
-        """Take out all other nodes, which none of these may use; how many. Parameters must be among those kept.
+        """Remove all other nodes, none of which these may use, and return their number. Keep all parameters.
 
-        The index of users is left behind: use it before `Module.index_users`, or after `Module.forget_users`.
+        The index of users is not maintained: call this before `Module.index_users` or after `Module.forget_users`.
         """
         before = self.nodes
         kept = [node for node in before if node in nodes]
@@ -411,7 +412,7 @@ class Graph(Referent, Displayed):
     # The order and the users
 
     def adopt(self, nodes: list[Node], names: dict[str, Node]) -> None:
-        """Take over nodes that a reader made for this graph, in order, with their names."""
+        """Take ownership of nodes that a reader made for this graph, in order, with their names."""
         self._nodes = self._growing = nodes
         self._names = names
 
@@ -420,7 +421,7 @@ class Graph(Referent, Displayed):
         node.opcode = function.name if isinstance(function, Op) else COMPUTED_CALL
 
     def _may_yield(self) -> Iterable[Graph]:
-        """The graphs whose output may be a node of this one: itself, and closures."""
+        """The graphs whose output may be a node of this one: itself and closures."""
         return self.module.graphs if self.module.has_closures else (self,)
 
     def _owns(self, node: Node) -> None:
@@ -444,7 +445,7 @@ class Graph(Referent, Displayed):
             node = node._next
 
     def _thread(self) -> None:
-        """Link the nodes to their neighbours, once, when the first edit needs it."""
+        """Build the linked list of nodes; done once, when the first edit needs it."""
         if self._linked:
             return
         previous: Node | None = None
@@ -518,7 +519,9 @@ class Graph(Referent, Displayed):
 
 
 def free_name(stem: str, taken: Container[str], suffixes: dict[str, int]) -> str:
-    """The stem, or the stem with the first free number behind a dot; `suffixes` has the next number to try, by stem."""
+    """The stem if it is free, else the stem with a dot and the first free number; `suffixes` holds the next number to
+    try per stem.
+    """
     if stem not in taken:
         return stem
     base, dot, tail = stem.rpartition(".")
@@ -545,7 +548,7 @@ def _take_one(table: dict[Node, int], node: Node) -> None:
 
 
 def uses_more(node: Node) -> bool:
-    """Whether a node uses more than its inputs: few do."""
+    """Whether a node uses anything besides its inputs; few do."""
     if node.attributes.refers:
         return True
     if isinstance(node, Apply):

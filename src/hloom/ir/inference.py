@@ -1,4 +1,4 @@
-"""Result types and axis maps of nodes, from what their ops' rows say.
+"""Infers result types and axis maps of nodes from the rows of their ops.
 
 To change what one op infers, edit its row; this file only passes operands and attributes.
 """
@@ -50,7 +50,7 @@ def infer_axes(
     try:
         return op.axes(*operand_types, **arguments(op, op.axes, attributes, result))
     except Exception:
-        infer_type(op, operand_types, attributes, result)  # axis maps rely on types that follow: says what does not
+        infer_type(op, operand_types, attributes, result)  # axis maps assume consistent types; this reports others
         raise
 
 
@@ -67,7 +67,7 @@ def node_axes(node: Apply) -> AxisMap | None:
 
 
 class Inference:
-    """Infers types of many nodes: what was inferred once for the same op, types and attributes is remembered."""
+    """Infers types of many nodes and caches the result per op, operand types and attributes."""
 
     def __init__(self) -> None:
         self._memo: dict[tuple[Any, ...], Type | TypeProblem] = {}
@@ -75,7 +75,7 @@ class Inference:
         self._asking: dict[Op, bool] = {}
 
     def type_of(self, node: Node) -> Type | None:
-        """The type that the node's op infers; None where it has no rule or an operand's type is not known.
+        """The type that the node's op infers; None if it has no rule or an operand's type is unknown.
 
         Raises TypeProblem where XLA refuses.
         """
@@ -93,13 +93,13 @@ class Inference:
         cached = self._memo.get(key)
         if cached is None:
             cached = self._memo[key] = _attempt(node, types)
-            self._kept.append(node.attributes)  # so that its id stays its own
+            self._kept.append(node.attributes)  # keeps the object alive so that its id is not reused
         if isinstance(cached, TypeProblem):
             raise cached
         return cached
 
     def fill(self, graph: Graph) -> None:
-        """Give the nodes whose types the text leaves out their types, in order; those without a rule stay as they are.
+        """Set the types that the text omitted, in order; nodes without an inference rule are left as they are.
 
         Raises TypeProblem, with the node in its message, where XLA refuses.
         """
@@ -112,7 +112,7 @@ class Inference:
 
 
 def infer_types(module: Module) -> None:
-    """Give every node of a module whose type the text leaves out its type.
+    """Set the type of every node of a module whose type the text omitted.
 
     Raises TypeProblem, with the node in its message, where XLA refuses.
     """
@@ -129,7 +129,7 @@ def _attempt(node: Apply, types: tuple[Type, ...]) -> Type | TypeProblem:
 
 
 def arguments(op: Op, rule: Callable[..., Any], attributes: Mapping[str, Any], result: Type | None) -> dict[str, Any]:
-    """The attributes that a rule asks for by name, defaults included, and `result` where it asks for that."""
+    """The attributes that a rule takes by name, defaults included, and `result` if it takes that."""
     values: dict[str, Any] = {}
     for parameter, name in wanted(rule):
         if name == "result":
@@ -147,7 +147,7 @@ def arguments(op: Op, rule: Callable[..., Any], attributes: Mapping[str, Any], r
 
 @lru_cache(maxsize=1024)
 def wanted(rule: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """The keyword parameters of a rule and the attributes they stand for."""
+    """The keyword parameters of a rule and the attributes they correspond to."""
     parameters = inspect.signature(rule).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     return tuple((name, _ATTRIBUTE_NAMES.get(name, name)) for name in names)

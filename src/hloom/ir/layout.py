@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 COMBINED = -1
-"""A tile dimension written `*`: joined with the next more minor one."""
+"""A tile dimension written `*`: merged with the next more minor one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """Where one dimension of a buffer is split over memories."""
+    """Where one dimension of a buffer is split across memories."""
 
     dimension: int
     indices: tuple[int, ...]
@@ -22,7 +22,7 @@ class SplitConfig:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The order of dimensions, most minor first, and what annotates it; `str` gives HLO's text.
+    """The order of dimensions, most minor first, with its annotations; `str` gives HLO's text.
 
     `dim_level_types` is kept as read (`D,S+~`); XLA accepts and drops it. An absent layout means
     {rank-1,...,1,0}.
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it says nothing but the order of dimensions."""
+        """Whether it specifies only the order of dimensions."""
         return self.tail_padding == 1 and not (
             self.tiles
             or self.element_bits

@@ -1,4 +1,4 @@
-"""Values written in a program: an array, a tuple of values, or data that a text left out."""
+"""Literals: an array, a tuple of literals, or data that the text elided."""
 
 # pyright: reportPrivateUsage=false
 # graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
@@ -17,10 +17,10 @@ from hloom.ir.types import TensorType, TupleType, Type, same_shape, without_layo
 from hloom.text import HloomError
 
 MOST_DIMENSIONS = 64
-"""The highest rank that numpy holds."""
+"""The highest rank that numpy supports."""
 
 _HASHED = 64
-"""How many elements of an array enter its hash."""
+"""The number of elements of an array that its hash samples."""
 
 _DTYPES_OF_SCALARS = {bool: "pred", int: "s32", float: "f32", complex: "c64"}
 
@@ -28,10 +28,10 @@ Elements = tuple["Literal", ...]
 
 
 class Literal:
-    """A value and its type; immutable, equal to another when the shapes and all bits are (layouts aside).
+    """A value and its type; immutable. Two literals are equal if their shapes and all bits are (layouts aside).
 
-    Arrays are in logical order whatever the type's layout. An array whose elements all have the same bits is held
-    as one element. An elided literal, `{...}` in a text, has a type and no data; it equals only itself.
+    Arrays are in logical order whatever the type's layout. An array whose elements all have the same bits is stored as
+    one element. An elided literal (`{...}` in a text) has a type and no data; it equals only itself.
 
     >>> from hloom.ir.types import TensorType
     >>> Literal.array(TensorType(dtype_named("f32"), (2, 2)), np.zeros((2, 2), np.float32)).is_splat
@@ -43,23 +43,23 @@ class Literal:
     _data: np.ndarray | Elements | None
     _number: complex | None
     _text: str
-    """The printed form, once it is known; only short ones are kept."""
+    """The cached printed form; only short ones are kept."""
 
     def __init__(self) -> None:
         raise TypeError("use literal_of, Literal.array, Literal.tuple or Literal.elided")
 
     @classmethod
     def array(cls, type: TensorType, data: np.ndarray) -> Literal:
-        """An array of this type; the data are copied unless nobody can change them.
+        """An array literal of this type; the data is copied unless it is immutable.
 
-        Raises HloomError unless the data have the type's own numpy dtype and shape.
+        Raises HloomError unless the data has the numpy dtype and shape of the type.
         """
         private = data.flags.owndata and not data.flags.writeable
         return cls.adopt(type, data if private or not any(data.strides) else data.copy())
 
     @classmethod
     def adopt(cls, type: TensorType, data: np.ndarray) -> Literal:
-        """The same as `array`, without a copy: the caller gives up data that it has just made."""
+        """Like `array` but without a copy: the caller must not use the data afterwards."""
         if data.dtype != type.dtype.numpy or data.shape != type.dims:
             raise HloomError(f"a literal of type {type} cannot hold {data.dtype}{list(data.shape)}")
         static = TensorType(type.dtype, type.dims, type.layout) if type.dynamic else type
@@ -67,7 +67,8 @@ class Literal:
 
     @classmethod
     def splat(cls, type: TensorType, value: np.ndarray | np.generic) -> Literal:
-        """An array of this type with one value, of the type's own numpy dtype, everywhere; it takes no memory."""
+        """An array literal with the same value in every element, given in the type's numpy dtype; it takes no memory.
+        """
         try:
             data = np.broadcast_to(np.asarray(value).reshape(()).copy(), type.dims)
         except ValueError:
@@ -76,7 +77,7 @@ class Literal:
 
     @classmethod
     def tuple(cls, elements: Sequence[Literal]) -> Literal:
-        """A tuple of these literals."""
+        """A tuple literal of these elements."""
         return cls._make(TupleType([element.type for element in elements]), tuple(elements))
 
     @classmethod
@@ -98,17 +99,17 @@ class Literal:
 
     @property
     def is_elided(self) -> bool:
-        """Whether any part of it was left out."""
+        """Whether any part of it was elided."""
         return any(leaf.is_left_out for leaf in self.leaves())
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it stands as `{...}` itself: an elided array, or a tuple elided as a whole."""
+        """Whether it prints as `{...}` itself: an elided array, or a tuple elided as a whole."""
         return self._data is None
 
     @property
     def is_splat(self) -> bool:
-        """Whether it is an array, not empty, whose elements all have the same bits."""
+        """Whether it is a non-empty array whose elements all have the same bits."""
         return isinstance(self._data, np.ndarray) and self._data.size > 0 and not any(self._data.strides)
 
     @property
@@ -133,14 +134,14 @@ class Literal:
         )
 
     def splat_value(self) -> np.generic:
-        """The value of every element. Raises HloomError where `is_splat` is false."""
+        """The value of every element. Raises HloomError unless `is_splat`."""
         if not self.is_splat:
             raise HloomError(f"the elements of this {self.type} literal are not known to be one value")
         return self.numpy().flat[0]
 
     @property
     def number(self) -> complex | None:
-        """The value of every element as Python's own number; None where `is_splat` is false."""
+        """The value of every element as a Python number; None unless `is_splat`."""
         try:
             return self._number
         except AttributeError:
@@ -149,7 +150,7 @@ class Literal:
             return number
 
     def leaves(self) -> Iterator[Literal]:
-        """The literals that are not tuples of literals, in order; nesting may be of any depth."""
+        """The non-tuple literals inside, in order; nesting may be arbitrarily deep."""
         pending: list[Literal] = [self]
         while pending:
             literal = pending.pop()
@@ -198,8 +199,8 @@ class Literal:
 def literal_of(value: Any, dtype: DType | None = None) -> Literal:
     """The literal of a numpy array, a Python scalar or nested lists of scalars.
 
-    Without a dtype, arrays keep theirs and Python's scalars become pred, s32, f32 and c64. With one, values are
-    converted as XLA reads them from text. Raises HloomError for values that the type does not hold.
+    Without a dtype, arrays keep their own and Python scalars become pred, s32, f32 and c64. With one, values are
+    converted as XLA converts them when it reads text. Raises HloomError for values that the type cannot hold.
     """
     if isinstance(value, Literal):
         raise HloomError(f"this is a literal already, of type {value.type}")
@@ -250,7 +251,7 @@ def _to_integers(flat: np.ndarray, wanted: DType) -> tuple[np.ndarray, np.ndarra
 
 
 def _settle(data: np.ndarray, dtype: DType) -> np.ndarray:
-    """The array to keep: read-only, unused bits cleared, one element where all are the same."""
+    """The array to store: read-only, unused bits cleared, a single element if all are the same."""
     if not data.ndim and dtype.bits >= 8:
         data.flags.writeable = False
         return data
@@ -267,7 +268,7 @@ def _settle(data: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _repeat(flat: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The first element, as an array of this shape that takes the memory of one."""
+    """The first element broadcast to this shape without using more memory."""
     return np.broadcast_to(flat[:1].copy().reshape(()), shape)
 
 
@@ -293,7 +294,7 @@ def _same_leaf(a: Literal, b: Literal) -> bool:
 
 
 def _sample(leaf: Literal) -> object:
-    """What a leaf gives to the hash: the bits of some of its elements."""
+    """What a leaf contributes to the hash: the bits of some of its elements."""
     data = leaf._data
     if not isinstance(data, np.ndarray):
         return id(leaf)

@@ -23,40 +23,40 @@ from hloom.ir.types import TensorType
 ELIDED = "{...}"
 
 _DIGITS = {"f16": 5, "bf16": 4, "f8e5m2": 2, "f8e5m2fnuz": 2, "f8e8m0fnu": 2, "f4e2m1fn": 2, "f32": 9, "f64": 17}
-"""How many digits tell any two values apart (max_digits10); 3 for the types left out."""
+"""The number of digits that distinguish any two values of a type (max_digits10); 3 for types not listed."""
 
 _FEWER_DIGITS = {"f32": 6, "f64": 15}
-"""How many digits are tried first (digits10); they stay where they read back."""
+"""The number of digits to try first (digits10); kept if they read back as the same value."""
 
 _CHUNK = 2**18
-"""How many numbers are written at once, so that their texts beside the arrays take tens of megabytes at most."""
+"""The number of values formatted per batch, so that their texts take at most tens of megabytes on top of the arrays."""
 _SAMPLE = 1024
-"""Of how many numbers the distinct ones are counted to see whether most are repeated: those are then written once."""
+"""The number of values sampled to estimate whether most are repeated; if so, each distinct value is formatted once."""
 
 _MANY = 512
-"""From how many f32 on they are written together."""
+"""The minimum number of f32 to format as a batch."""
 _FEW = 256
-"""Up to how many numbers are written one after another."""
+"""The maximum number of values to format one by one."""
 _F32 = dtype("f32")
 _F32_BYTES = Struct("f")
 _GREATEST_F32 = float_range(_F32)[1]
 
 _KEPT = 64
-"""Of how many characters a text may be that its literal keeps."""
+"""The maximum number of characters of a text that its literal caches."""
 
 MOST_ZEROS = 1 << 24
-"""How many zeros are written one by one: 50 MB of text."""
+"""The maximum number of zeros to write one by one: 50 MB of text."""
 
 
 def format_literal(literal: Literal, *, limit: int | None = None) -> str:
     """The text of a literal, as it stands inside `constant(...)`.
 
-    It is XLA's, except for three spellings that XLA prints but does not read back: -0 is written `-0.0` (XLA reads
-    `-0` as an integer), the greatest c64 parts with 17 digits, the least f8e8m0fnu with 4. What no text can say:
+    It matches XLA's text except for three spellings that XLA prints but cannot read back: -0 is written `-0.0` (XLA
+    reads `-0` as an integer), the largest c64 parts with 17 digits, the smallest f8e8m0fnu with 4. Text cannot express
     complex numbers whose real part is NaN, and signalling NaNs as imaginary parts of c64.
 
-    Arrays of more than `limit` elements are written `{...}`, as elided ones are. Of more than `MOST_ZEROS` zeros one is
-    written: XLA's parser gives a number without braces to the first element, and 0 to the others.
+    Arrays of more than `limit` elements are written `{...}`, like elided ones. An array of more than `MOST_ZEROS` zeros
+    is written as a single zero: XLA's parser assigns a number without braces to the first element and 0 to the others.
     """
     if limit is not None:
         return _format(literal, limit, with_types=False)
@@ -127,7 +127,7 @@ def _format_leaf(literal: Literal, limit: int | None) -> str:
 
 
 def _is_plain_zero(element: np.ndarray) -> bool:
-    """Whether an element is a number whose bits are all zero: what XLA's parser fills an array with."""
+    """Whether an element's bits are all zero: XLA's parser fills arrays with this value."""
     return element.dtype.kind != "c" and not any(element.tobytes())
 
 
@@ -180,7 +180,7 @@ _PLAIN_TEXTS: dict[str, Callable[[Any], str | None]] = {
     "c64": _plain_c64,
     **{f"{sign}{bits}": str for sign in "su" for bits in (8, 16, 32, 64)},
 }
-"""The text of one number of a type, where one after another is the fastest way."""
+"""The formatter of a single number, for types where formatting one by one is fastest."""
 
 
 def nested_texts(texts: list[str], dims: tuple[int, ...]) -> str:
@@ -193,7 +193,7 @@ def nested_texts(texts: list[str], dims: tuple[int, ...]) -> str:
 
 
 def _enclose_rows(rows: list[str], dims: tuple[int, ...]) -> str:
-    """Braces around the texts of rows, which are the elements of the last dimension."""
+    """Put braces around rows, which are the elements of the last dimension."""
     *outer, size = dims
     opening, closing = ("{ ", " }") if outer and size > 1 else ("{", "}")
     rows = [f"{opening}{row}{closing}" for row in rows]
@@ -287,7 +287,7 @@ def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
 
 
 def _respell(texts: list[str], flat: np.ndarray, dtype: DType) -> list[str]:
-    """Mend what C's printf gets wrong: the signs and payloads of NaNs, and -0, which XLA reads as an integer."""
+    """Fix what C's printf gets wrong: the signs and payloads of NaNs, and -0, which XLA reads as an integer."""
     words = flat.view(f"u{dtype.byte_count}")
     sign = 2 ** (dtype.bits - 1)
     width = PAYLOAD_BITS.get(dtype.name, 0)

@@ -1,4 +1,4 @@
-"""A mesh of devices with named axes, and whole axes or parts of them to shard over."""
+"""A mesh of devices with named axes, and references to axes or parts of axes to shard over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEEDS_ESCAPE = re.compile(r"['\\\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class AxisRef:
-    """A mesh axis, or the part of it that has `size` steps, and `pre_size` steps on its major side.
+    """A mesh axis, or a part of it with `size` steps and with `pre_size` steps on its major side.
 
     An axis of 8 is 2 x 4, major to minor: `'x':(1)2` is the 2 and `'x':(2)4` the 4.
 
@@ -36,7 +36,7 @@ class AxisRef:
 
 @dataclass(frozen=True, slots=True)
 class HloMesh:
-    """Devices in an array whose axes have names; without `devices` they stand in their natural order.
+    """An array of devices with named axes; without `devices`, ids are in row-major order.
 
     >>> mesh = HloMesh(("x", "y"), (2, 4), IotaDevices((4, 2), (1, 0)))
     >>> str(mesh)
@@ -70,11 +70,11 @@ class HloMesh:
         return self.order.ids().reshape(self.sizes)
 
     def size(self, axis: AxisRef) -> int:
-        """How many devices an axis or a part of one counts."""
+        """The number of devices along an axis or a part of one."""
         return self.sizes[self.names.index(axis.name)] if axis.size is None else axis.size
 
     def rank(self, axis: AxisRef) -> tuple[int, int]:
-        """Where an axis stands among all axes and parts, major to minor: what lists of axes are sorted by."""
+        """The position of an axis among all axes and parts, major to minor; the sort key for lists of axes."""
         return self.names.index(axis.name), axis.pre_size
 
     def problem(self, axis: AxisRef) -> str | None:
@@ -91,9 +91,9 @@ class HloMesh:
         return None
 
     def clash(self, axis: AxisRef, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> str | None:
-        """Why an axis cannot be used beside those taken, and behind its neighbours in one list; None where it can.
+        """Why an axis cannot be used together with those taken and after its neighbours in one list; None if it can.
 
-        It must not overlap those taken, nor make one larger part with the last of its neighbours.
+        It must not overlap those taken, nor form one larger part with the last of its neighbours.
         """
         other = next((other for other in taken if overlap(other, axis)), None)
         if other is not None:
@@ -103,13 +103,13 @@ class HloMesh:
         return None
 
     def misplaced(self, axis: AxisRef, neighbours: Sequence[AxisRef]) -> str | None:
-        """Why an axis cannot stand behind its neighbours in a sorted list; None where it can."""
+        """Why an axis cannot follow its neighbours in a sorted list; None if it can."""
         if neighbours and self.rank(axis) < self.rank(neighbours[-1]):
             return f"{axis} must stand before {neighbours[-1]}: the axes are sorted as in the mesh"
         return None
 
     def cut(self, used: Sequence[AxisRef]) -> tuple[AxisRef, ...]:
-        """All axes, major to minor, those of which parts are used cut so that each used part is whole pieces.
+        """All axes, major to minor, split so that each used part of an axis is a whole number of pieces.
 
         >>> print(*HloMesh(("x", "y"), (2, 8)).cut([AxisRef("y", 2, 2)]))
         'x' 'y':(1)2 'y':(2)2 'y':(4)2
@@ -131,14 +131,14 @@ class HloMesh:
 
 
 def covers(whole: AxisRef, piece: AxisRef) -> bool:
-    """Whether an axis holds a piece that `HloMesh.cut` made."""
+    """Whether an axis contains a piece made by `HloMesh.cut`."""
     if whole.name != piece.name or whole.size is None:
         return whole.name == piece.name
     return whole.pre_size <= piece.pre_size < whole.pre_size * whole.size
 
 
 def overlap(left: AxisRef, right: AxisRef) -> bool:
-    """Whether two axes share devices' steps, or cut one axis in ways that do not fit together.
+    """Whether two axes share steps, or split one axis in incompatible ways.
 
     >>> overlap(AxisRef("x", 1, 2), AxisRef("x", 2, 2)), overlap(AxisRef("x", 1, 4), AxisRef("x", 2, 2))
     (False, True)
@@ -152,7 +152,7 @@ def overlap(left: AxisRef, right: AxisRef) -> bool:
 
 
 def mergeable(left: AxisRef, right: AxisRef) -> bool:
-    """Whether two neighbours are really one larger part, and must be written so."""
+    """Whether two adjacent parts form one larger part and must be written as such."""
     if left.name != right.name or left.size is None or right.size is None:
         return False
     return left.pre_size * left.size == right.pre_size

@@ -1,4 +1,4 @@
-"""Where an instruction comes from: the fields of `metadata={...}`, read when asked for, and the stack tables."""
+"""Where an instruction came from: the fields of `metadata={...}`, parsed on demand, and the stack tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELD = re.compile(r"([a-z_]+)=")
 _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'', re.DOTALL)
 _INTEGER = re.compile(r"-?[0-9]++")
 _PLAIN_FIELD = re.compile(r'([a-z_]++)=(?:"([^"\\]*+)"|([0-9]{1,18}+))(?:, ?| |$)')
-"""A field without escapes, lists or signs, and what ends it: nearly all are such."""
+"""A field without escapes, lists or signs, and its terminator; nearly all fields match."""
 _INTEGERS = re.compile(r"\{([0-9, ]*)\}")
 
 Row = TypeVar("Row")
@@ -22,7 +22,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What the framework said of an instruction: `op_name` is its scope, slashes between the levels."""
+    """What the framework recorded about an instruction; `op_name` is its scope, with slashes between the levels."""
 
     op_type: str = ""
     op_name: str = ""
@@ -70,7 +70,7 @@ def _plain_metadata(text: str) -> Metadata | None:
 
 
 def plain_fields(text: str) -> dict[str, str | int] | None:
-    """The fields of a metadata text by name, where all are plain; None where there is anything else in it."""
+    """The fields of a metadata text by name if all are plain, else None."""
     values: dict[str, str | int] = {}
     position = 0
     while position < len(text):
@@ -142,7 +142,7 @@ def _print(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A span of a file, inside a function; lines and columns count from 1, 0 is unknown."""
+    """A span of a file inside a function; lines and columns count from 1, 0 means unknown."""
 
     file_name_id: int = 0
     function_name_id: int = 0
@@ -210,7 +210,7 @@ class PrintedRows(LazyRows[Row]):
 
 @dataclass(frozen=True, slots=True)
 class StackTables:
-    """The four tables, by the numbers that the text gives their rows."""
+    """The four tables, keyed by the row numbers used in the text."""
 
     file_names: Mapping[int, str] = field(default_factory=dict[int, str])
     function_names: Mapping[int, str] = field(default_factory=dict[int, str])
@@ -218,7 +218,7 @@ class StackTables:
     stack_frames: Mapping[int, StackFrame] = field(default_factory=dict[int, StackFrame])
 
     def trace(self, stack_frame_id: int) -> list[StackTraceFrame]:
-        """The frames from the innermost outwards; unknown numbers end it."""
+        """The frames from the innermost outwards; stops at an unknown number."""
         frames: list[StackTraceFrame] = []
         seen: set[int] = set()
         while stack_frame_id in self.stack_frames and stack_frame_id not in seen:

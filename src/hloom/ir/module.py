@@ -1,4 +1,4 @@
-"""A module: graphs in order, the entry graph, and what the header says."""
+"""A module: graphs in order, the entry graph and the header."""
 
 # pyright: reportPrivateUsage=false
 # graphs, nodes and modules keep each other's links and indices: docs/decisions/011-graph-node-module-cycle.md
@@ -19,9 +19,9 @@ from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A name that the text uses and nothing defines: of a graph, or of a node inside `graph`.
+    """A name that the text uses but does not define: of a graph, or of a node inside `graph`.
 
-    `referent` says what it should name: a computation, an operand.
+    `referent` says what it should name: a computation or an operand.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Unresolved:
 
 
 class Module(Displayed):
-    """A whole program; everything's currency.
+    """A whole program. Everything in hloom takes or returns modules.
 
-    `attributes` are the header's. `declared` are graphs that are named and never defined; `notes` are the warnings
-    that reading gave; `attachments` hold what a container brought along (a buffer assignment, a snapshot's arguments)
-    by name. `source_text` is the text that it was read from, where that is in no file and not long: errors show lines
-    of it. Iterating over a module gives its graphs.
+    `attributes` are the header's. `declared` are graphs that are named but not defined; `notes` are warnings from
+    reading; `attachments` hold extra contents of a container (a buffer assignment, a snapshot's arguments) by name.
+    `source_text` is the text it was read from if that is short and not in a file; errors show its lines. Iterating over
+    a module yields its graphs.
     """
 
     __slots__ = (
@@ -127,7 +127,7 @@ class Module(Displayed):
 
     @property
     def node_count(self) -> int:
-        """How many nodes all graphs have together."""
+        """The total number of nodes of all graphs."""
         return sum(len(graph.nodes) for graph in self.graphs)
 
     @property
@@ -137,7 +137,7 @@ class Module(Displayed):
 
     @property
     def unresolved(self) -> list[Unresolved]:
-        """What the text names and nothing defines: graphs first, then nodes."""
+        """The names that the text uses but does not define: graphs first, then nodes."""
         graphs = [Unresolved(graph.name, "computation") for graph in self.declared]
         return graphs + [
             Unresolved(node.name, "operand", graph.name) for graph in self.graphs for node in graph.missing
@@ -149,20 +149,20 @@ class Module(Displayed):
             yield from graph.nodes
 
     def add_graph(self, name: str, parent: Graph | None = None) -> Graph:
-        """A further graph, empty, last in order; the name is made unique."""
+        """Add an empty graph at the end; the name is made unique."""
         graph = Graph(self.unique_graph_name(name), self, parent)
         self.append_graph(graph)
         self.has_closures = self.has_closures or parent is not None
         return graph
 
     def declare_graph(self, name: str) -> Graph:
-        """A graph that something calls and nothing defines."""
+        """Add a graph that is called but not defined."""
         graph = Graph(name, self, is_declared=True)
         self.declared.append(graph)
         return graph
 
     def append_graph(self, graph: Graph) -> None:
-        """Give a graph that a reader has filled, or that was only declared so far, its place in the order."""
+        """Append a graph that a reader has filled or that was only declared so far."""
         if graph.is_declared:
             self.declared.remove(graph)
             graph.is_declared = False
@@ -174,7 +174,7 @@ class Module(Displayed):
         return free_name(stem, self._names, self._suffixes)
 
     def rename_graph(self, graph: Graph, name: str) -> None:
-        """Give a graph another name, made unique."""
+        """Rename a graph; the name is made unique."""
         wanted = self.unique_graph_name(name)
         del self._names[graph.name]
         graph.name = wanted
@@ -183,7 +183,7 @@ class Module(Displayed):
             caller.attributes.text = caller.attributes.parts = None
 
     def erase_graph(self, graph: Graph) -> None:
-        """Take a graph out; raises HloomError while something calls it or it is the entry."""
+        """Remove a graph; raises HloomError if something calls it or it is the entry."""
         callers = [caller for caller in graph.callers if caller.graph is not graph]
         if callers or graph is self._entry:
             users = ", ".join(caller.name for caller in callers[:5]) or "the module, as its entry"
@@ -194,7 +194,7 @@ class Module(Displayed):
         del self._names[graph.name]
 
     def erase_graphs(self, graphs: Iterable[Graph]) -> None:
-        """Take out graphs; raises HloomError while another calls one of them, or one is the entry."""
+        """Remove graphs; raises HloomError if another graph calls one of them or one is the entry."""
         gone = dict.fromkeys(graphs)
         for graph in gone:
             if graph is self._entry or any(caller.graph not in gone for caller in graph.callers):
@@ -209,7 +209,7 @@ class Module(Displayed):
         self.graphs[:] = [graph for graph in self.graphs if graph not in graphs]
 
     def index_users(self) -> None:
-        """Find who uses what, once; from then on editing keeps it right."""
+        """Build the index of users; from then on edits maintain it."""
         if self.is_indexed:
             return
         self.is_indexed = True
@@ -228,11 +228,11 @@ class Module(Displayed):
                     graph._use_more(node)
 
     def forget_users(self) -> None:
-        """Leave off keeping track of who uses what, until something asks: much is about to be made."""
+        """Drop the index of users until it is needed again, so that bulk edits need not maintain it."""
         self.is_indexed = False
 
     def keep_reached(self) -> None:
-        """Take out the graphs that the entry does not lead to."""
+        """Remove the graphs that the entry does not reach."""
         reached: dict[Graph, None] = {}
         pending = [self.entry]
         while pending:
@@ -244,11 +244,11 @@ class Module(Displayed):
         self.keep_only(reached)
 
     def keep_only(self, graphs: Container[Graph]) -> None:
-        """Take out all other graphs, which none of these may call."""
+        """Remove all other graphs, none of which these may call."""
         self._drop(dict.fromkeys(graph for graph in self.graphs if graph not in graphs))
 
     def clone_graph(self, graph: Graph, name: str | None = None) -> Graph:
-        """A copy of a graph and of the graphs nested in it, in this module; others that it calls are shared."""
+        """Copy a graph and the graphs nested in it within this module; other callees are shared."""
         mapping: dict[Any, Any] = {graph: self.add_graph(name or graph.name, graph.parent)}
         family = [graph]
         for nested in tuple(self.graphs) if self.has_closures else ():
@@ -260,7 +260,7 @@ class Module(Displayed):
         return mapping[graph]
 
     def copy_graphs(self, module: Module) -> dict[Graph, Graph]:
-        """Copy all graphs of another module into this one; its copy by each, their names made unique."""
+        """Copy all graphs of another module into this one with unique names; returns the copy of each."""
         copies = {graph: self.add_graph(graph.name) for graph in module.graphs}
         mapping: dict[Any, Any] = dict(copies)
         for graph in module.graphs:
@@ -268,7 +268,7 @@ class Module(Displayed):
         return copies
 
     def take(self, other: Module) -> None:
-        """Hold what another module holds in place of what this one did; the other must not be used any more."""
+        """Replace the contents of this module by those of another, which must not be used afterwards."""
         for graph in (*other.graphs, *other.declared):
             graph.module = self
         self.attributes, self.stack_tables = other.attributes, other.stack_tables
@@ -277,7 +277,7 @@ class Module(Displayed):
         self._names, self._suffixes = other._names, other._suffixes
 
     def clone(self) -> Module:
-        """A copy that shares nothing that can be edited."""
+        """A deep copy: it shares nothing that can be edited."""
         copy = Module(self.name, self.attributes)
         copy.stack_tables, copy.source_name = self.stack_tables, self.source_name
         copy.source_text = self.source_text

@@ -1,4 +1,4 @@
-"""Whatever holds a module, as public functions take it: the module itself, or what `hloom.load` reads."""
+"""What public functions accept as a module: a module itself, or anything `hloom.load` reads."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class JaxExported(Protocol):
 
 JaxProgram: TypeAlias = JaxLowered | JaxCompiled | JaxExported
 ModuleLike: TypeAlias = Module | str | os.PathLike[str] | bytes | bytearray | memoryview | JaxProgram
-"""A module, the path or text of one, its bytes, or a program of jax's."""
+"""A module, the path or text of one, its bytes, or a program lowered by jax."""
 
 
 def as_module(source: ModuleLike) -> Module:
-    """A module as it is, anything else as `hloom.load` reads it; raises HloomError for what holds no module.
+    """Return a module unchanged and load anything else with `hloom.load`; raises HloomError if it holds no module.
 
-    Public functions call this at their boundary; what they call takes a Module.
+    Public functions call this at the boundary; internal functions take a Module.
     """
     if isinstance(source, Module):
         return source
-    # The readers of all formats are in packages above; the root package, which is loaded always, knows which.
+    # The readers of all formats are in packages above; the root package, which is always loaded, knows them.
     return sys.modules["hloom"].load(source)

@@ -11,7 +11,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 def legal_name(name: str) -> str:
     """The name with `_` for each character that no name may hold, as in SanitizeName of xla/hlo/ir/hlo_instruction.cc.
 
-    Whatever a user's object lends its name to goes through here: functions, arguments, keys.
+    Names taken from a user's objects (functions, arguments, keys) must go through here.
 
     >>> legal_name("<lambda>"), legal_name("größe"), legal_name("2d"), legal_name("add.1")
     ('_lambda_', 'gr__e', '_2d', 'add.1')

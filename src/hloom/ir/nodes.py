@@ -44,7 +44,7 @@ class Node(Referent, Displayed):
     name: str
     type: Type | None
     opcode: str
-    """The name of what makes this value, in HLO's spelling."""
+    """The opcode of the op that makes this value, in HLO's spelling."""
     inputs: tuple[Node, ...]
     attributes: Attributes
     graph: Graph
@@ -56,12 +56,12 @@ class Node(Referent, Displayed):
 
     @property
     def metadata(self) -> Metadata | None:
-        """Where the value comes from, parsed when asked for; raises HloomError where the raw text is malformed."""
+        """The parsed metadata; raises HloomError if the raw text is malformed."""
         return None if self._metadata is None else parse_metadata(self._metadata)
 
     @property
     def raw_metadata(self) -> str | None:
-        """The text between the braces of `metadata={...}`, as it was read."""
+        """The text between the braces of `metadata={...}`, as read."""
         return self._metadata
 
     @property
@@ -74,7 +74,7 @@ class Node(Referent, Displayed):
 
     @property
     def use_count(self) -> int:
-        """How many times it is used, an input given twice counting twice; being the output is not counted."""
+        """The number of uses; an input given twice counts twice, and being the output does not count."""
         module = self.graph.module
         if not module.is_indexed:
             module.index_users()
@@ -82,7 +82,7 @@ class Node(Referent, Displayed):
 
     @property
     def user_count(self) -> int:
-        """How many nodes use it, each counted once: what `len(node.users)` is, without making the tuple."""
+        """The number of distinct users: `len(node.users)` without building the tuple."""
         module = self.graph.module
         if not module.is_indexed:
             module.index_users()
@@ -90,7 +90,7 @@ class Node(Referent, Displayed):
 
     @property
     def is_used(self) -> bool:
-        """Whether anything uses it: a node, or a graph that yields it."""
+        """Whether a node uses it or a graph yields it."""
         graph = self.graph
         if not graph.module.is_indexed:
             graph.module.index_users()
@@ -98,7 +98,7 @@ class Node(Referent, Displayed):
 
     @property
     def is_output(self) -> bool:
-        """Whether its graph yields it."""
+        """Whether it is its graph's output."""
         return self.graph.output is self
 
     @property
@@ -125,7 +125,7 @@ class Node(Referent, Displayed):
         return tuple([part for part in attributes.referents() if part.is_graph]) if attributes.refers else ()
 
     def has_trait(self, trait: Trait) -> bool:
-        """Whether an op row with this trait makes the value."""
+        """Whether it applies an op whose row has this trait."""
         return False
 
     def operand_types(self) -> tuple[Type | None, ...]:
@@ -158,13 +158,13 @@ def node_table(heading: str, nodes: Sequence[Node]) -> DisplayTable:
 
 
 def opcode_table(nodes: Iterable[Node]) -> DisplayTable:
-    """How many nodes there are of each opcode, the most first, as a table for a notebook."""
+    """The number of nodes per opcode, most frequent first, as a table for a notebook."""
     counts = Counter([node.opcode for node in nodes])
     return DisplayTable("opcodes", ("opcode", "nodes"), counts.most_common(), len(counts))
 
 
 class Parameter(Node):
-    """What a graph is given; `number` is its place among the arguments."""
+    """A parameter of a graph; `number` is its position among the arguments."""
 
     __slots__ = ("number",)
     opcode: str = PARAMETER
@@ -183,7 +183,7 @@ class Parameter(Node):
 
 
 class Constant(Node):
-    """A value known before running: a literal, or a graph or an op as a value."""
+    """A value known at compile time: a literal, or a graph or an op used as a value."""
 
     __slots__ = ("value",)
     opcode: str = CONSTANT
@@ -247,7 +247,9 @@ class Apply(Node):
         metadata: str | None,
         graph: Graph,
     ) -> Apply:
-        """What `Apply(...)` makes of an op row, without the interpreter's detour through `type.__call__`."""
+        """The same as `Apply(...)` for an op row, but faster: it avoids the interpreter's detour through
+        `type.__call__`.
+        """
         node = _new(Apply)
         node.name = name
         node.type = type
@@ -261,7 +263,7 @@ class Apply(Node):
 
     @property
     def has_row(self) -> bool:
-        """Whether an op row is applied, and not the value of a node."""
+        """Whether it applies an op row rather than a node's value."""
         return isinstance(self.function, Op)
 
     def has_trait(self, trait: Trait) -> bool:
@@ -276,7 +278,7 @@ class Apply(Node):
         return self.function
 
     def attribute(self, name: str) -> Any:
-        """An attribute's value, or the default that its row gives; None where there is neither."""
+        """An attribute's value, or the default from the op's row; None if there is neither."""
         value = self.attributes.get(name)
         if value is not None or not isinstance(self.function, Op):
             return value
@@ -285,7 +287,7 @@ class Apply(Node):
 
 
 class Missing(Node):
-    """A name that the text uses and never defines; it yields what its uses say, and `verify` lists it."""
+    """A name that the text uses but never defines; `verify` lists it."""
 
     __slots__ = ()
     opcode: str = "missing"

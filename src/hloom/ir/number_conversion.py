@@ -1,4 +1,4 @@
-"""Doubles and integers brought into an element type: rounded, and refused, exactly as XLA's parser does."""
+"""Converts doubles and integers to an element type, rounding and refusing exactly as XLA's parser does."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from hloom.ir.dtypes import DType, DTypeKind
 from hloom.ir.dtypes import dtype as dtype_named
 
 PAYLOAD_BITS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e5m2": 2, "f8e4m3": 3, "f8e3m4": 4}
-"""How many bits of a NaN are free, for the types whose NaNs carry a payload; the upper one marks a quiet NaN."""
+"""The number of free bits in a NaN, for types whose NaNs carry a payload; the highest bit marks a quiet NaN."""
 
 _DIRECT = ("f32", "f64")
 _THROUGH_F32 = ("f16", "bf16")
 _PAYLOAD = 2**52 - 1
-"""The 52 bits of a double's fraction, in which a NaN has its payload."""
+"""The 52 fraction bits of a double, which hold a NaN's payload."""
 _QUIET = 2**51
 """The payload of a plain NaN: the highest bit of the fraction, which makes it quiet (IEEE 754)."""
 
 
 def integer_range(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type."""
+    """The smallest and the largest value of an integer type."""
     if dtype.kind is DTypeKind.UNSIGNED:
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
 
 def float_range(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest finite value of a float type, or of a complex type's parts."""
+    """The smallest and the largest finite value of a float type, or of a complex type's parts."""
     limits = cast("Any", ml_dtypes.finfo(component(dtype).numpy))
     return float(limits.min), float(limits.max)
 
@@ -42,9 +42,9 @@ def component(dtype: DType) -> DType:
 
 
 def from_integers(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """Elements of an integer type or pred from 64-bit integers, and which of those the type does not hold.
+    """Convert 64-bit integers to an integer type or pred; also returns which of them the type cannot hold.
 
-    As in XLA, values are taken modulo 2^64: -1 is the greatest u64, and any value but 0 is true.
+    As in XLA, values are taken modulo 2^64: -1 is the largest u64, and any nonzero value is true.
     """
     if dtype.kind is DTypeKind.BOOLEAN:
         return values != 0, np.zeros(values.shape, bool)
@@ -55,7 +55,7 @@ def from_integers(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndar
 
 
 def from_doubles(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """Elements of a float type from doubles, and which of those the type does not hold.
+    """Convert doubles to a float type; also returns which of them the type cannot hold.
 
     A NaN keeps its sign and payload bits. Refused are finite values that do not round to finite ones, and NaN
     payloads that the type cannot hold. Types without infinity or NaN take what XLA makes of those: f8e4m3fn
@@ -71,7 +71,7 @@ def from_doubles(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarr
 
 
 def from_pairs(values: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """Elements of a complex type from doubles (real, imaginary, real, ...), and which of the doubles it does not hold.
+    """Convert doubles (real, imaginary, real, ...) to a complex type; also returns which of them it cannot hold.
 
     XLA's parser has three quirks here, kept because they decide what a text means: parts are range-checked before
     rounding, so that the greatest f32 as XLA prints it is refused; a NaN real part makes both parts that NaN; and a
@@ -103,7 +103,7 @@ def round_doubles(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _to_odd(values: np.ndarray) -> np.ndarray:
-    """Doubles cut to f32, the last bit set where something was cut off: rounding this again equals rounding once.
+    """Doubles truncated to f32 with the last bit set if anything was cut off; rounding the result equals rounding once.
 
     Source: Boldo and Melquiond, "When double rounding is odd", 2005.
     """
@@ -114,7 +114,7 @@ def _to_odd(values: np.ndarray) -> np.ndarray:
 
 
 def _set_payloads(rounded: np.ndarray, bits: np.ndarray, where: np.ndarray, dtype: DType) -> np.ndarray:
-    """Write the NaN payloads of doubles, given as bits, into their rounded values; which of them do not fit."""
+    """Write NaN payloads, given as bits, into the rounded values; returns which do not fit."""
     payloads = bits[where] & np.uint64(_PAYLOAD)
     width = PAYLOAD_BITS.get(dtype.name, 0)
     plain = payloads == _QUIET

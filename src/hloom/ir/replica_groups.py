@@ -1,4 +1,4 @@
-"""Which devices take part together in a collective."""
+"""Replica groups: which devices take part in a collective together."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hloom.text import HloomError
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
 MOST_DEVICES = 1 << 22
-"""How many devices are listed one by one; a header may say any number."""
+"""The maximum number of devices to list one by one; a module header may claim any number."""
 
 
 def check_device_count(count: int) -> None:
-    """Raise HloomError where devices are too many to be listed."""
+    """Raise HloomError if there are too many devices to list."""
     if count > MOST_DEVICES:
         raise HloomError(
             f"groups of {count:,} devices are too large to be listed: {MOST_DEVICES:,} are the most",
@@ -36,12 +36,12 @@ class ExplicitGroups:
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.listed) or 1
 
     @property
     def group_size(self) -> int | None:
-        """How many devices a group has; None where sizes differ, or where it is all devices."""
+        """The number of devices per group; None if sizes differ or a group is all devices."""
         sizes = {len(group) for group in self.listed}
         return sizes.pop() if len(sizes) == 1 else None
 
@@ -82,7 +82,7 @@ class IotaGroups:
 
 @dataclass(frozen=True, slots=True)
 class MeshGroups:
-    """The devices that differ only in their places on these axes of a mesh are a group.
+    """One group per set of devices that differ only in their coordinates on these mesh axes.
 
     >>> groups = MeshGroups(HloMesh(("x", "y"), (2, 4)), (AxisRef("x"),))
     >>> str(groups), groups.groups(8)
@@ -94,12 +94,12 @@ class MeshGroups:
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return self.mesh.device_count // self.group_size
 
     @property
     def group_size(self) -> int:
-        """How many devices a group has."""
+        """The number of devices per group."""
         size = 1
         for axis in self.axes:
             size *= self.mesh.size(axis)

@@ -1,4 +1,4 @@
-"""What an op row says: its name, how many operands it takes, and the attributes it understands."""
+"""The schema of an op row: name, number of operands, attributes, inference rules, traits."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Effect(Enum):
 
 
 class TypeProblem(HloomError):
-    """Operand types and attributes that do not go together: what `infer` raises; the caller adds the place."""
+    """Inconsistent operand types and attributes, raised by `infer`; the caller adds the place."""
 
 
 class TypeNotGiven(TypeProblem):
-    """A result type that operands and attributes do not determine, and that was not given."""
+    """A result type that must be given because operands and attributes do not determine it."""
 
 
 class AttributeKind(Enum):
-    """What an attribute's value is; a reader and a writer per kind live in the package of each text format."""
+    """The kind of an attribute's value; each text format's package has a reader and a writer per kind."""
 
     INTEGER = auto()
     BOOLEAN = auto()
@@ -81,8 +81,9 @@ class AttributeKind(Enum):
 class Attribute:
     """One attribute of an op.
 
-    `default` is what its absence means; a value equal to it is left out when read, and when a rule makes the op unless
-    it is `written` all the same. `carried` marks what does not change the computed values (placement, names, profiles).
+    `default` is the meaning of an absent attribute; a value equal to it is dropped on reading, and when a rule makes
+    the op, unless `written` is set. `carried` marks attributes that do not affect the computed values (placement,
+    names, profiles).
     """
 
     kind: AttributeKind
@@ -106,13 +107,13 @@ def optional(
     carried: bool = False,
     written: bool = False,
 ) -> Attribute:
-    """An attribute that may be left out, and what that means."""
+    """An optional attribute and its default."""
     return Attribute(kind, default=default, choices=choices, carried=carried, written=written)
 
 
 COMMON: Mapping[str, Attribute] = MappingProxyType(
     {
-        "outer_dimension_partitions": optional(AttributeKind.INTEGERS, carried=True),  # in texts of 2020 only
+        "outer_dimension_partitions": optional(AttributeKind.INTEGERS, carried=True),  # only in texts from 2020
         "parameter_replication": optional(AttributeKind.BOOLEANS, carried=True),
         "sharding": optional(AttributeKind.SHARDING, carried=True),
         "frontend_attributes": optional(AttributeKind.FRONTEND, carried=True),
@@ -122,11 +123,11 @@ COMMON: Mapping[str, Attribute] = MappingProxyType(
         "backend_config": optional(AttributeKind.BACKEND_CONFIG),
     }
 )
-"""What every node may have, parameters and constants too, in XLA's order; `metadata` stands apart, on the node."""
+"""The attributes that any node may have, parameters and constants included, in XLA's order; `metadata` is separate."""
 
 
 MANY: int | None = None
-"""As the upper end of an arity: any number of operands."""
+"""As the upper bound of an arity: any number of operands."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,13 +173,13 @@ class Op:
         object.__setattr__(self, "because", MappingProxyType(dict(self.because)))
 
     def accepts(self, operand_count: int) -> bool:
-        """Whether this many operands are right."""
+        """Whether this number of operands is valid."""
         least, most = self.arity
         within = least <= operand_count and (most is None or operand_count <= most)
         return within and (operand_count - least) % self.operand_step == 0
 
     def lacking(self, given: Container[str]) -> str | None:
-        """The first required attribute that is not among those given; None where none is left out."""
+        """The first required attribute missing from those given; None if all are there."""
         return next((name for name in self.required if name not in given), None)
 
     def __str__(self) -> str:

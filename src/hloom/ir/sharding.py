@@ -1,4 +1,4 @@
-"""Which device holds which part of an array, as HLO writes it; what it means is in `tiling.py`.
+"""Shardings, which say which device holds which part of an array, as HLO writes them; `tiling.py` interprets them.
 
 The three generations of the text are three kinds of value: `Tiled` with explicit devices (V1), `Tiled` with a range
 (V2) and `MeshSharding` (V3).
@@ -17,7 +17,7 @@ from hloom.ir.metadata import Metadata
 
 UNIFORM_KINDS: tuple[str, ...] = ("replicated", "manual", "unknown", "unreduced")
 SUBGROUP_KINDS: tuple[str, ...] = ("maximal", "manual", "unreduced", "replicated")
-"""What devices that hold the same tile do with it, in the order in which XLA sorts them."""
+"""The roles of devices that hold the same tile, in XLA's sort order."""
 
 REDUCTIONS: tuple[str, ...] = ("sum", "max", "min")
 
@@ -101,7 +101,7 @@ class Tiled:
 
     @property
     def fits(self) -> bool:
-        """Whether there is one device for each place; XLA reads others too, and fails when it uses them."""
+        """Whether there is one device per tile; XLA reads other shardings too, and fails when it uses them."""
         return math.prod(self.tile) == self.devices.count > 0
 
     @property
@@ -122,7 +122,7 @@ class Tiled:
 
 @dataclass(frozen=True, slots=True)
 class DimensionAxes:
-    """The mesh axes that one dimension is cut over, major first; an open dimension may get more by propagation.
+    """The mesh axes that one dimension is split over, major first; propagation may add axes to an open dimension.
 
     >>> str(DimensionAxes((AxisRef("x"),), is_open=True))
     "{'x', ?}"
@@ -170,7 +170,7 @@ class MeshSharding:
         return f"{{{self.mesh}, {self._uniform() or self._parts()}{_metadata_list(self.metadata)}}}"
 
     def _uniform(self) -> str | None:
-        """The one word that says it all, if there is one."""
+        """The single word that describes the whole sharding, if there is one."""
         if self.dimensions or self.reduction != "sum":
             return None
         if not self.axes:

@@ -1,4 +1,5 @@
-"""What a sharding means: how many tiles, which device holds which, and whether two texts say the same."""
+"""The meaning of a sharding: the number of tiles, which device holds which, and whether two shardings are equivalent.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ from hloom.ir.types import TOKEN, BufferType, TensorType, TupleType, Type
 from hloom.text import HloomError, Unsupported
 
 Lowered: TypeAlias = Uniform | Maximal | Tiled
-"""What can be written without a mesh."""
+"""Shardings that can be written without a mesh."""
 
 
 def tile_dims(sharding: LeafSharding, rank: int) -> tuple[int, ...]:
-    """Into how many tiles each dimension of an array is cut; HloomError for an array of another rank."""
+    """The number of tiles along each dimension of an array; raises HloomError for an array of another rank."""
     if isinstance(sharding, MeshSharding):
         dimensions = with_rank(sharding, rank).dimensions
         return tuple(math.prod(map(sharding.mesh.size, dimension.axes)) for dimension in dimensions)
@@ -42,7 +43,7 @@ def tile_dims(sharding: LeafSharding, rank: int) -> tuple[int, ...]:
 
 
 def shard_dims(sharding: LeafSharding, dims: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions of what one device holds, the last tile padded where the cut is uneven.
+    """The dimensions of one device's shard; the last tile is padded if the split is uneven.
 
     f32[10,8], {devices=[4,2]<=[8]}
       ->
@@ -110,7 +111,7 @@ def _list_problem(sharding: Tiled, devices: int | None) -> str | None:
 
 
 def device_count(sharding: LeafSharding) -> int | None:
-    """How many devices the sharding names; None where it holds for any number."""
+    """The number of devices the sharding names; None if it holds for any number."""
     if isinstance(sharding, Uniform):
         return None
     if isinstance(sharding, Maximal):
@@ -121,7 +122,7 @@ def device_count(sharding: LeafSharding) -> int | None:
 def assignment(sharding: LeafSharding) -> np.ndarray:
     """The device ids as an array: one dimension per array dimension, then one per subgroup.
 
-    Raises HloomError where no devices are named, or not as many as there are places.
+    Raises HloomError if no devices are named, or not one per tile.
     """
     sharding = lowered(sharding)
     if isinstance(sharding, Uniform):
@@ -135,7 +136,7 @@ def assignment(sharding: LeafSharding) -> np.ndarray:
 def tile_indices(assigned: np.ndarray, devices: np.ndarray) -> np.ndarray | None:
     """The index of the tile that each device holds, a row per dimension of the tiles: the inverse of `assignment`.
 
-    None where tiles are assigned to other devices than these.
+    None if tiles are assigned to devices other than these.
 
     >>> tile_indices(np.array([[0, 2], [1, 3]]), np.arange(4)).tolist()
     [[0, 1, 0, 1], [0, 0, 1, 1]]
@@ -149,7 +150,7 @@ def tile_indices(assigned: np.ndarray, devices: np.ndarray) -> np.ndarray | None
 
 
 def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
-    """The index of the tile that a device holds; HloomError if it holds none. Long lists are not expanded."""
+    """The index of the tile that a device holds; HloomError if it holds none. Device ranges are not expanded."""
     sharding = lowered(with_rank(sharding, rank) if isinstance(sharding, MeshSharding) else sharding)
     if isinstance(sharding, Uniform) or (isinstance(sharding, Maximal) and sharding.device == device):
         return (0,) * rank
@@ -172,19 +173,19 @@ def tile_of(sharding: LeafSharding, device: int, rank: int) -> tuple[int, ...]:
 def equivalent(left: LeafSharding, right: LeafSharding, rank: int) -> bool:
     """Whether two shardings put the same parts of an array of this rank on the same devices.
 
-    Metadata, shard groups and open dimensions do not count.
+    Metadata, shard groups and open dimensions are ignored.
     """
     return _same(canonical_form(left, rank), canonical_form(right, rank))
 
 
 def with_explicit_devices(sharding: LeafSharding) -> Lowered:
-    """The sharding in V1's text."""
+    """The sharding in V1's form."""
     sharding = lowered(sharding)
     return replace(sharding, devices=as_explicit(sharding.devices)) if isinstance(sharding, Tiled) else sharding
 
 
 def with_iota_devices(sharding: LeafSharding) -> Lowered | None:
-    """The sharding in V2's text, or None where its devices are not transposed range."""
+    """The sharding in V2's form, or None if its devices are not a transposed range."""
     sharding = lowered(sharding)
     if not isinstance(sharding, Tiled):
         return sharding
@@ -224,8 +225,8 @@ def lowered(sharding: LeafSharding) -> Lowered:
 def canonical(sharding: Tiled) -> Lowered:
     """The form that XLA gives a sharding as it reads it.
 
-    Subgroups of one device go, those of one kind are merged, kinds are sorted, and so are the devices that hold
-    copies. What would need a long list to be written out stays as it is.
+    Subgroups of one device are dropped, those of the same kind are merged, kinds are sorted, and so are devices that
+    hold copies. A sharding whose canonical form would need a long list of devices is left as it is.
 
         {devices=[2,1,2,2]<=[8] last_tile_dims={replicated, manual}}
           ->
@@ -265,7 +266,7 @@ def canonical_form(sharding: LeafSharding, rank: int) -> Lowered:
 
 
 def with_rank(sharding: MeshSharding, rank: int) -> MeshSharding:
-    """The sharding with an entry per dimension: the text may leave out all or the last; HloomError for another rank."""
+    """The sharding with one entry per dimension; the text may omit all or the last. HloomError for another rank."""
     if len(sharding.dimensions) > rank:
         _check_rank(sharding, len(sharding.dimensions), rank)
     missing = (DimensionAxes(),) * (rank - len(sharding.dimensions))

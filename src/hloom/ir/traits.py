@@ -1,4 +1,4 @@
-"""What kind of op an opcode is: facts about its meaning that rewrites and models ask for."""
+"""Op traits: facts about an opcode's meaning that rewrites and models query."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ class Trait(Enum):
       be scalars where the row allows it, and a `bitcast-convert` that changes the width of elements is the exception.
     - COMMUTATIVE: the two operands may be exchanged. Of zeros of both signs, and of NaNs with different bits, `maximum`
       and `minimum` may then choose the other one.
-    - ASSOCIATIVE: in exact arithmetic, a chain of the op may be grouped in any way.
+    - COMMUTATIVE: the two operands may be swapped. For zeros of opposite signs, and for NaNs with different bits,
+      `maximum` and `minimum` may then return the other one.
     - IDEMPOTENT: doing it again changes nothing. `f(x, x)` is `x`, or for one operand `f(f(x))` is `f(x)`.
-    - ROUNDS: the exact result may be between two numbers of a floating-point type, so that its last bits depend on how
-      the compiler computes it: separately, or in wider types inside of a fusion.
-    - PROPAGATES_NAN: the result is NaN wherever a floating-point operand is.
+    - IDEMPOTENT: applying it again changes nothing: `f(x, x)` is `x`, or `f(f(x))` is `f(x)` for one operand.
+    - ROUNDS: the exact result may fall between two floating-point numbers, so its last bits depend on how the compiler
+      computes it: separately, or in wider types inside a fusion.
     - TRANSCENDENTAL: it computes an approximation of a function other than the four operations of arithmetic, and costs
       many instructions. XLA's cost analysis counts these apart.
 
@@ -40,7 +41,7 @@ class Trait(Enum):
     - COLLECTIVE: devices of a group exchange data. Both halves of an asynchronous collective have the trait.
     - POINT_TO_POINT: one device sends to another, or to the host, through a channel.
     - HOST_FEED: it transfers data between a device and the program that started it.
-    - ASYNC_START, ASYNC_UPDATE, ASYNC_DONE: the parts of an operation that runs beside others.
+    - ASYNC_START, ASYNC_UPDATE, ASYNC_DONE: the parts of an operation that runs concurrently with others.
     """
 
     ELEMENTWISE = auto()
@@ -66,4 +67,4 @@ class Trait(Enum):
     ASYNC_UPDATE = auto()
     ASYNC_DONE = auto()
 
-    __hash__ = object.__hash__  # asked for all the time; Enum's own hash is Python
+    __hash__ = object.__hash__  # looked up very often; Enum's own hash is implemented in Python

@@ -19,11 +19,11 @@ from hloom.ir.layout import Layout
 from hloom.text import HloomError
 
 UNBOUNDED = -1
-"""The size of a dimension written `?`: dynamic and without a bound."""
+"""The size of a dimension written `?`: dynamic and unbounded."""
 
 
 class Type:
-    """What a node yields. The subclasses are the kinds; `str` gives HLO's text."""
+    """The type of a value. One subclass per kind; `str` gives HLO's text."""
 
     __slots__ = ("__weakref__", "_key", "_text")
     _interned: ClassVar[WeakValueDictionary[tuple[object, ...], Type]] = WeakValueDictionary()
@@ -32,7 +32,7 @@ class Type:
 
     @classmethod
     def _intern(cls, *key: object) -> tuple[Type, bool]:
-        """The object for a key and whether it was just made."""
+        """The object for a key and whether it was newly made."""
         full = (cls, *key)
         interned = Type._interned.get(full)
         if interned is not None:
@@ -92,7 +92,7 @@ class TensorType(Type):
     layout: Layout | None
     dynamic: tuple[bool, ...] | None
     _without_layout: TensorType | None
-    """The same array without its layout, asked for at every comparison of types; None for one that has none."""
+    """The same array without its layout, cached because type comparisons need it; None if it has no layout."""
 
     def __new__(
         cls,
@@ -117,7 +117,7 @@ class TensorType(Type):
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
         return len(self.dims)
 
     @property
@@ -137,7 +137,7 @@ class TensorType(Type):
 
     @property
     def element_count(self) -> int:
-        """How many elements it holds at most; raises HloomError for unbounded dimensions."""
+        """The maximum number of elements; raises HloomError for unbounded dimensions."""
         if UNBOUNDED in self.dims:
             raise HloomError(f"{self} has an unbounded dimension: its size is not known")
         return math.prod(self.dims)
@@ -148,27 +148,27 @@ class TensorType(Type):
 
     @property
     def is_countable(self) -> bool:
-        """Whether 63 bits count its bytes, a byte for each narrow element and one for each unbounded dimension."""
+        """Whether its size in bytes fits in 63 bits; sub-byte elements count as a byte, unbounded dimensions as 1."""
         return math.prod(map(abs, self.dims)) * max(1, self.dtype.bits // 8) < 1 << 63
 
     def with_layout(self, layout: Layout | None) -> TensorType:
-        """The same array in another layout."""
+        """The same array with another layout."""
         if layout is None:
             return self._without_layout or self
         return TensorType(self.dtype, self.dims, layout, self.dynamic)
 
     def with_dtype(self, dtype: DType) -> TensorType:
-        """The same array of another element type."""
+        """The same array with another element type."""
         return TensorType(dtype, self.dims, self.layout, self.dynamic)
 
 
 class TupleType(Type):
-    """Several values together."""
+    """A tuple of values."""
 
     __slots__ = ("_without_layout", "elements")
     elements: tuple[Type, ...]
     _without_layout: TupleType | None
-    """The same values without layouts; None for a tuple that has none."""
+    """The same tuple without layouts; None if it has no layouts."""
 
     def __new__(cls, elements: Sequence[Type] = ()) -> TupleType:
         elements = tuple(elements)
@@ -188,7 +188,7 @@ class TupleType(Type):
 
 
 def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
-    """The type at an index inside nested tuples; None where there is none."""
+    """The type at an index inside nested tuples; None if there is no such element."""
     for element_index in index:
         if not isinstance(type_, TupleType) or not 0 <= element_index < len(type_.elements):
             return None
@@ -229,7 +229,7 @@ class TokenType(Type):
 
 
 class OpaqueType(Type):
-    """A value that only its producer and consumer understand."""
+    """A value that only its producer and consumer can interpret."""
 
     __slots__ = ()
 
@@ -242,7 +242,7 @@ class OpaqueType(Type):
 
 
 class FunctionType(Type):
-    """A graph or an op as a value: what it takes and what it yields."""
+    """The type of a graph or an op used as a value: parameter types and result type."""
 
     __slots__ = ("parameters", "result")
     parameters: tuple[Type | None, ...]
@@ -280,7 +280,7 @@ def without_layout(type_: Type) -> Type:
 
 
 def map_leaves(type_: Type, change: Callable[[Type], Type]) -> Type:
-    """Rebuild a type with every leaf changed; nesting may be of any depth."""
+    """Rebuild a type with every leaf changed; nesting may be arbitrarily deep."""
     if isinstance(type_, BufferType):
         return BufferType(change(type_.element))
     if not isinstance(type_, TupleType):
@@ -303,14 +303,14 @@ def map_leaves(type_: Type, change: Callable[[Type], Type]) -> Type:
 
 
 def same_shape(a: Type | None, b: Type | None) -> bool:
-    """Whether two types agree when layouts are left out; an unknown type agrees with all."""
+    """Whether two types are equal up to layouts; an unknown type equals any."""
     if a is b or a is None or b is None:
         return True
     return without_layout(a) is without_layout(b)
 
 
 def compatible(a: Type | None, b: Type | None) -> bool:
-    """Whether two types agree when layouts and dynamism are left out: what XLA asks of operands and roots."""
+    """Whether two types are equal up to layouts and dynamism, which is what XLA requires of operands and roots."""
     if same_shape(a, b):
         return True
     assert a is not None and b is not None

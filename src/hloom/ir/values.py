@@ -1,4 +1,4 @@
-"""Values of attributes that are more than numbers, strings and lists of them; `str` gives HLO's text."""
+"""Structured attribute values (more than numbers, strings and lists of them); `str` gives HLO's text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _WINDOW_PARTS: tuple[tuple[str, Callable[[WindowDimension], str], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionDimensions:
-    """Which dimension is which in a convolution: one letter or digit per dimension.
+    """The role of each dimension of a convolution: one letter or digit per dimension.
 
     `b` batch, `f` feature, `i` input feature, `o` output feature, digits the spatial dimensions in order, `?` unused.
 
@@ -69,11 +69,11 @@ class ConvolutionDimensions:
 
     @property
     def spatial_rank(self) -> int:
-        """How many spatial dimensions there are."""
+        """The number of spatial dimensions."""
         return sum(letter.isdigit() for letter in self.lhs)
 
     def spatial(self, labels: str) -> tuple[int, ...]:
-        """Where spatial dimensions 0, 1, ... stand in one of the three label strings."""
+        """The positions of spatial dimensions 0, 1, ... in one of the three label strings."""
         return tuple(labels.index(str(number)) for number in range(self.spatial_rank))
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class BufferDonor:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where one sharding ends and another begins."""
+    """A boundary between two shardings."""
 
     kind: str
     entry: object
@@ -191,7 +191,7 @@ class Sparsity:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """The text of an attribute that no row knows, kept as it was written."""
+    """The text of an attribute that the op's row does not know, kept verbatim."""
 
     text: str = field()
 

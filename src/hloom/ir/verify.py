@@ -1,7 +1,7 @@
-"""Whether a module is sound, and how much of HLO it satisfies.
+"""Checks that a module is sound and finds which level of HLO it satisfies.
 
-`verify` raises at the first node that breaks the IR's contract. What is sound and yet no complete HLO program (names
-that nothing defines, closures) is not an error: it lowers the level.
+`verify` raises at the first node that breaks the IR's contract. A sound module that is not a complete HLO program
+(undefined names, closures) is not an error; it only gets a lower level.
 """
 
 # pyright: reportPrivateUsage=false
@@ -30,10 +30,10 @@ from hloom.ir.values import Verbatim
 from hloom.text import HloomError
 
 NEIGHBOURS = 2
-"""How many nodes before and after the bad one an error shows."""
+"""The number of nodes to show before and after the bad one in an error."""
 
 LONGEST_LINE = 140
-"""How many characters of a node an error shows: a line on a terminal and some more."""
+"""The maximum number of characters of a node to show in an error: a little over a terminal line."""
 
 
 _TYPE = attrgetter("type")
@@ -45,14 +45,14 @@ class Level(IntEnum):
     FUNCTIONAL = 1
     """Closures, computed calls, functions as values or recursion."""
     OPEN = 2
-    """Closed graphs; but unresolved names, unknown opcodes or attributes, or nodes without a type."""
+    """Closed graphs, but with unresolved names, unknown opcodes or attributes, or nodes without a type."""
     HLO = 3
     """A complete program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found: the level, what is unresolved, and notes on why the level is FUNCTIONAL."""
+    """The result of `verify`: the level, unresolved names, and notes on why the level is FUNCTIONAL."""
 
     level: Level
     unresolved: tuple[Unresolved, ...] = ()
@@ -60,7 +60,7 @@ class Verification:
 
 
 class VerifyError(HloomError):
-    """A module that breaks the IR's contract; the message shows the first bad node among its neighbours."""
+    """The error for a module that breaks the IR's contract; the message shows the first bad node and its neighbours."""
 
 
 def verify(module: ModuleLike) -> Verification:
@@ -81,7 +81,7 @@ def verify(module: ModuleLike) -> Verification:
 
 
 class _Verifier:
-    """What one run knows of the module, and what it has found so far."""
+    """The state of one run: facts about the module and findings so far."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -158,7 +158,7 @@ class _Verifier:
                 raise self.bad(problem)
 
     def check_use(self, used: Any) -> None:
-        """Check an input that this graph has not defined so far."""
+        """Check an input that this graph has not defined yet."""
         graph = self.graph
         assert graph is not None
         if not isinstance(used, Node):
@@ -177,7 +177,7 @@ class _Verifier:
             self.note(f"{graph.name} captures {used.name} of {used.graph.name}")
 
     def check_yielded(self, node: Node) -> None:
-        """Check that what a node yields has a type."""
+        """Check that a yielded node has a type."""
         if not isinstance(node.type, Type):
             if node.type is not None:
                 raise self.bad(f"its type is {node.type!r}, which is not a Type")
@@ -186,7 +186,7 @@ class _Verifier:
             self.note(f"{node.name} of {node.graph.name} is a function value")
 
     def check_application(self, node: Apply) -> None:
-        """Check an application; of those with the same op, types and attributes as another, what they refer to."""
+        """Check an application; for repeated ops with the same types and attributes, check only what they refer to."""
         op, attributes = node.function, node.attributes
         meaning = _types_within(attributes) if attributes.refers else id(attributes)
         key = (op, meaning, node.type, *map(_TYPE, node.inputs))
@@ -205,7 +205,7 @@ class _Verifier:
             self.sound.add(key)
 
     def check_kind(self, node: Node) -> None:
-        """Check what is not the application of an op, and its attributes."""
+        """Check a node that does not apply an op, and its attributes."""
         if isinstance(node, Constant):
             self.check_value(node)
         elif isinstance(node, Apply):
@@ -250,7 +250,7 @@ class _Verifier:
         self.check_attributes(node.attributes, op.attributes, op)
 
     def check_type(self, node: Apply, written: Type) -> None:
-        """Compare the type with the one that the op infers, layouts and dynamism aside."""
+        """Compare the written type with the inferred one, ignoring layouts and dynamism."""
         try:
             inferred = self.inference.type_of(node)
         except TypeProblem as problem:
@@ -326,7 +326,7 @@ class _Verifier:
             self.check_use(graph.output)
 
     def check_aliases(self) -> None:
-        """Check that what the header has in one buffer are results and parameters that the entry has."""
+        """Check that the aliases in the header name results and parameters that the entry has."""
         entry = self.module.entry
         parameters = {parameter.number: parameter.type for parameter in entry.parameters}
         result = entry.output.type if entry.output is not None else None
@@ -337,7 +337,7 @@ class _Verifier:
                 raise VerifyError(f"module {self.module.name}: its {alias} names {what} that {entry.name} lacks")
 
     def check_users(self) -> None:
-        """Compare the index of users, where it has been built, with a recount."""
+        """Compare the index of users, if it has been built, with a recount."""
         if not self.module.is_indexed:
             return
         counted: dict[Any, dict[Node, int]] = {}
@@ -373,7 +373,7 @@ class _Verifier:
 
 
 def _types_within(attributes: Attributes) -> tuple[Any, ...] | None:
-    """Attributes with the types of graphs in their place: what rules of types read; None where one cannot be hashed."""
+    """Attributes with graphs replaced by their types, which type rules read; None if one cannot be hashed."""
     parts: list[Any] = []
     for name, value in attributes.items():
         parts.append(name)
@@ -395,7 +395,7 @@ def _holds_buffer(type_: Type) -> bool:
 
 
 def _has(type_: Type | None, index: Sequence[int]) -> bool:
-    """Whether a value may have an element at an index: of one without a type nothing is known."""
+    """Whether a value may have an element at an index; true for a value without a type."""
     return type_ is None or element_at(type_, index) is not None
 
 
@@ -428,7 +428,7 @@ def _cut(text: str) -> str:
 
 
 class Scopes:
-    """The forest of enclosing graphs; a graph that its own parents do not lead out of is not `in` it."""
+    """The forest of enclosing graphs; a graph in a cycle of parents is not `in` it."""
 
     __slots__ = ("_spans",)
 
@@ -450,7 +450,7 @@ class Scopes:
         return first < self._spans[inner][0] <= last
 
     def _walk(self, children: Mapping[Graph | None, list[Graph]]) -> None:
-        """Number the graphs in the order of entering them; a graph's span ends with its last descendant's number."""
+        """Number the graphs in preorder; a graph's span ends with its last descendant's number."""
         clock = 0
         pending: list[tuple[Graph, int | None]] = [(graph, None) for graph in reversed(children.get(None, []))]
         while pending:
@@ -464,7 +464,7 @@ class Scopes:
 
 
 def find_cycle(calls: Mapping[Graph, Iterable[Graph]]) -> list[Graph] | None:
-    """A way from a graph back to itself along calls, the graph at both ends; None where there is none."""
+    """A cycle of calls, starting and ending at the same graph; None if there is none."""
     finished: set[Graph] = set()
     for start in calls:
         if start in finished:

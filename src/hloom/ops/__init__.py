@@ -1,7 +1,8 @@
 """HLO's ops: one row per opcode, by family; and, by the same names, functions that apply them.
 
-To add an opcode, write its row in the family's file; reading, printing and verification follow from it, and so does its
-function (`ops.reduce_window`, `ops.and_`). No file here is called as an opcode is: it would hide that function.
+To add an opcode, write its row in the family's file; reading, printing, verification and its function
+(`ops.reduce_window`, `ops.and_`) follow from it. Never name a file here after an opcode: the module would hide that
+function.
 
 Source: ShapeInference (xla/service/shape_inference.cc) and ShapeVerifier (xla/service/hlo_verifier.cc) of jaxlib
 0.10.2, whose answers the tests compare; each file names its functions.
@@ -89,7 +90,7 @@ SAME_BYTES: frozenset[str] = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    """The function that applies an op: dashes are underscores, and Python's own words end in one."""
+    """The function that applies an op; dashes become underscores, and Python keywords get a trailing one."""
     opcode = name.rstrip("_").replace("_", "-")
     if opcode not in OPS:
         raise AttributeError(f"module 'hloom.ops' has no attribute '{name}', and no op is called '{opcode}'")
@@ -100,8 +101,8 @@ def __getattr__(name: str) -> Any:
 def _application(opcode: str) -> Callable[..., Any]:
     """The function that applies an op; attributes by keyword.
 
-    The first operand with a method `apply_op(opcode, operands, attributes)` builds the application; plain numbers may
-    be operands beside it.
+    The first operand with a method `apply_op(opcode, operands, attributes)` builds the application; the other operands
+    may be plain numbers.
     """
 
     def apply(*operands: Any, **attributes: Any) -> Any:
@@ -117,5 +118,5 @@ def _application(opcode: str) -> Callable[..., Any]:
 
 
 def unknown_op(name: str) -> Op:
-    """A row for an opcode that no table has: any operands, any attributes."""
+    """A row for an opcode that is in no table: any operands, any attributes."""
     return Op(name, attributes=COMMON, is_known=False)

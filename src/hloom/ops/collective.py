@@ -1,4 +1,4 @@
-"""Ops that talk to other devices or ask which one this is."""
+"""Ops that communicate with other devices or return the id of this one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _only(dimensions: Sequence[int], rank: int, what: str) -> int:
 
 
 def _group_size(groups: ReplicaGroups | None) -> int | None:
-    """How many devices are in each group; None where the text leaves that to the number of devices."""
+    """The number of devices per group; None if it depends on the number of devices."""
     if groups is None or (isinstance(groups, ExplicitGroups) and not groups.group_count):
         return None
     if groups.group_size == 0:
@@ -286,7 +286,7 @@ def _transfer_state(type_: Type | None, what: str) -> TupleType:
 
 
 def _exchanged(*operands: Type, dimensions: tuple[int, ...] | None, result: Type) -> AxisMap:
-    """All dimensions are passed on but the one along which devices gather, scatter or exchange."""
+    """All dimensions are passed through except the one along which devices gather, scatter or exchange."""
     written = result.elements if isinstance(result, TupleType) else (result,)
     build = AxisMapBuilder()
     moved = dimensions[0] if dimensions else None

@@ -22,7 +22,7 @@ _FLOAT = frozenset({DTypeKind.FLOAT})
 
 
 def _written_element(result: Type | None) -> DType:
-    """The element type of the written result, which nothing else gives; raises TypeProblem."""
+    """The element type of the written result, which operands do not determine; raises TypeProblem."""
     if result is None:
         raise TypeNotGiven("the type must be written: the operand does not say which element type is wanted")
     return array(result, "the result").dtype
@@ -55,7 +55,7 @@ def _stochastic_convert(operand: Type, random: Type, *, result: Type | None) -> 
 
 
 def _bitcast_convert(operand: Type, *, result: Type | None) -> Type:
-    """The same bits as other elements; where the width changes, a minor dimension holds the parts of the wider one.
+    """The same bits as other elements; if the width changes, a minor dimension holds the parts of the wider element.
 
     bitcast-convert(f32[2])   as u8    is   u8[2,4]
     bitcast-convert(u8[2,4])  as f32   is   f32[2]

@@ -1,4 +1,4 @@
-"""Convolutions: what their operands must be, what comes out, and which dimensions move together.
+"""Type inference and axis maps of convolutions.
 
     plain               ([n,h,c], [k,c,o]) -> [n,h,o]                 h: windowed    k, c: contracted by add
     feature groups g    ([n,h,(gc)], [k,c,(go)]) -> [n,h,(go)]        n, g, o: parallel
@@ -45,7 +45,7 @@ def infer_convolution(
     sparsity_config: Sparsity | None,
     result: Type | None = None,
 ) -> TensorType:
-    """The dimensions in the order of the labels after the arrow; a written element type stays."""
+    """The result's dimensions follow the labels after the arrow; a written element type is kept."""
     image, kernel = array(lhs, "the left operand"), _kernel(rhs)
     window = window or NO_WINDOW
     check_convolution(image, kernel, window, dim_labels, feature_group_count, batch_group_count, sparsity_config)
@@ -122,7 +122,7 @@ def check_convolution(
 
 
 def kept_of(sparsity: Sparsity | None) -> int:
-    """Of how many input features a kernel keeps one; raises TypeProblem where it keeps several."""
+    """How many input features share one kept feature in a kernel; raises TypeProblem if it keeps several."""
     match = _KERNEL_SPARSITY.search(str(sparsity)) if sparsity else None
     if not match:
         return 1

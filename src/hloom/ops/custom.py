@@ -1,4 +1,4 @@
-"""What only a backend understands, and what goes to the host: custom calls, copies, feeds."""
+"""Ops that only a backend understands, and host transfers: custom calls, copies, feeds."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from hloom.ops.shapes import (
 )
 
 LARGEST_MEASURABLE = 2**31 - 1
-"""The greatest size that get- and set-dimension-size can speak of: theirs are 32 bits wide."""
+"""The largest size that get- and set-dimension-size can handle: they use 32-bit integers."""
 
 _SIZE = dtype("s32")
 _NUMBERS = frozenset({DTypeKind.SIGNED, DTypeKind.UNSIGNED, DTypeKind.FLOAT, DTypeKind.COMPLEX})
@@ -131,7 +131,7 @@ def _joined(a: Extent, b: Extent) -> Extent:
 
 
 def _agreed(a: Extent, b: Extent, what: str) -> Extent:
-    """The dimension that two sizes tell of: where one is unbounded, the other's."""
+    """The dimension that two sizes imply: if one is unbounded, the other's."""
     if UNBOUNDED in (a[0], b[0]):
         return b if a[0] == UNBOUNDED else a
     if a[0] != b[0]:
@@ -209,7 +209,7 @@ def _cuts(size: int, part: SliceDimension) -> bool:
 
 
 def _moved(before: tuple[int, ...], after: tuple[int, ...], touched: set[int], scalars: int = 0) -> AxisMap:
-    """The map of an op that keeps dimensions in place; those touched are shifted, and have the result's size."""
+    """The map of an op that keeps dimensions in place; touched ones are shifted and have the result's size."""
     build = AxisMapBuilder()
     factors = [
         [build.factor(size, FactorKind.SHIFTED if dim in touched else FactorKind.PARALLEL)]
@@ -231,7 +231,7 @@ def _iota(*, iota_dimension: int, result: Type | None) -> Type:
 
 
 def _iota_axes(*, result: Type) -> AxisMap:
-    """Every device can count from where its part begins, so all dimensions are parallel."""
+    """Every device can count from the start of its own part, so all dimensions are parallel."""
     build = AxisMapBuilder()
     return build.result(*[[build.factor(size)] for size in array(result, "the result").dims]).finish()
 
@@ -252,7 +252,7 @@ def _get_dimension_size(operand: Type, *, dimensions: tuple[int, ...]) -> Type:
 
 
 def _get_dimension_size_axes(operand: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
-    """The sizes of the parts of the measured dimension add up; the others do not matter."""
+    """The sizes of the parts of the measured dimension add up; the other dimensions do not matter."""
     build = AxisMapBuilder()
     measured = dimensions[0]
     kinds = [(FactorKind.REDUCED, "add") if dim == measured else (FactorKind.PARALLEL, "")
@@ -269,7 +269,7 @@ def _set_dimension_size(operand: Type, size: Type, *, dimensions: tuple[int, ...
 
 
 def _set_dimension_size_axes(operand: Type, size: Type, *, dimensions: tuple[int, ...]) -> AxisMap:
-    """A dimension with a size of its own needs replication: parts would differ in how much they hold."""
+    """A dimension whose size is set needs replication: otherwise devices would hold different amounts of it."""
     build = AxisMapBuilder()
     factors = [
         [build.factor(n, FactorKind.NEED_REPLICATION if dim == dimensions[0] else FactorKind.PARALLEL)]

@@ -1,4 +1,4 @@
-"""Matrix products, plain, of scaled operands and ragged: what goes together, what comes out.
+"""Type inference and axis maps of plain, scaled and ragged dots.
 
     dot, batch and contracting dimensions of both sides
     ([b,i,k], [b,k,j]) -> [b,i,j]          b, i, j: parallel    k: contracted by add
@@ -102,17 +102,17 @@ def single(factors: Sequence[int]) -> list[Integers]:
 
 
 def element_of(lhs: TensorType, rhs: TensorType, result: Type | None) -> DType:
-    """The element type written, or the wider one of both sides."""
+    """The written element type, or the wider one of the two sides."""
     return result.dtype if isinstance(result, TensorType) else wider(lhs.dtype, rhs.dtype)
 
 
 def sum_of(lhs: TensorType, rhs: TensorType) -> str:
-    """How partial products add up: truth values by `or`, numbers by `add`."""
+    """The opcode that adds up partial products: `or` for pred, `add` for numbers."""
     return "or" if lhs.dtype.kind is DTypeKind.BOOLEAN and rhs.dtype.kind is DTypeKind.BOOLEAN else "add"
 
 
 def check_dot(lhs: TensorType, rhs: TensorType, numbers: DotNumbers) -> None:
-    """Raise TypeProblem where dimension numbers are out of range or twice there, or where paired sizes differ."""
+    """Raise TypeProblem if dimension numbers are out of range or repeated, or if paired sizes differ."""
     lhs_batch, rhs_batch, lhs_contracting, rhs_contracting = numbers
     _check_side("left", "lhs", lhs, lhs_batch, lhs_contracting)
     _check_side("right", "rhs", rhs, rhs_batch, rhs_contracting)
@@ -128,10 +128,10 @@ def dot_factors(
     whole: int | None = None,
     indexed: int | None = None,
 ) -> Sides:
-    """Add a product's factors: the left operand's in order, then what only the right one has.
+    """Add a product's factors: the left operand's in order, then those only the right one has.
 
-    `whole` is a dimension of the left operand that is not to be split, `indexed` a free one of the right operand by
-    which the rows of the left one are told apart.
+    `whole` is a dimension of the left operand that must not be split; `indexed` is a free dimension of the right
+    operand that selects the group of each row of the left one.
     """
     contracted = dict(zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True))
     partners = {**contracted, **dict(zip(numbers.lhs_batch, numbers.rhs_batch, strict=True))}
@@ -240,7 +240,7 @@ class Parts(NamedTuple):
 
 
 def _block_counts(plain: AxisMap, scales: Sequence[TensorType], factor: int) -> set[int]:
-    """How many blocks the scales make of a factor's dimension."""
+    """The numbers of blocks into which the scales divide a factor's dimension."""
     return {
         scale.dims[dimensions.index((factor,))]
         for scale, dimensions in zip(scales, plain.operands, strict=True)
@@ -249,7 +249,7 @@ def _block_counts(plain: AxisMap, scales: Sequence[TensorType], factor: int) -> 
 
 
 def _split(build: AxisMapBuilder, factor: Factor, counts: set[int]) -> Parts:
-    """Cut a dimension where blocks end; a count that does not divide cuts nothing."""
+    """Split a dimension at block boundaries; a count that does not divide evenly splits nothing."""
     cuts = [1]
     for count in sorted(counts):
         if 1 < count < factor.size and count % cuts[-1] == 0 and factor.size % count == 0:
@@ -302,7 +302,7 @@ def ragged_dot_axes(
     lhs_ragged_dims: Integers,
     rhs_group_dims: Integers,
 ) -> AxisMap:
-    """The map of whichever of the three modes the ragged dimension says."""
+    """The map for the mode that the ragged dimension selects."""
     numbers = DotNumbers(lhs_batch_dims, rhs_batch_dims, lhs_contracting_dims, rhs_contracting_dims)
     sizes = array(group_sizes, "the group sizes")
     return _axes_of(*sides(lhs, rhs), sizes, numbers, lhs_ragged_dims, rhs_group_dims)
@@ -332,7 +332,7 @@ def _axes_of(
 
 
 def _before(lhs: TensorType, numbers: DotNumbers, ragged: int) -> list[int]:
-    """The dimensions of the left operand that group sizes may differ along: those outside the ragged one."""
+    """The dimensions of the left operand along which group sizes may differ: those outside the ragged one."""
     batch = list(numbers.lhs_batch)
     if ragged in batch:
         return batch[: batch.index(ragged)]

@@ -1,4 +1,4 @@
-"""Ops that work element by element: unary, binary, compare, clamp, select; and those that pass values on."""
+"""Elementwise ops: unary, binary, compare, clamp, select; and those that pass values through."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def _binary(allowed: frozenset[DTypeKind]) -> Rule:
 
 
 def met(a: TensorType, b: TensorType) -> TensorType:
-    """The type of two arrays that meet element by element: of the same dimensions, or of size 1, or scalar.
+    """The type of two arrays combined elementwise: with equal dimensions, dimensions of size 1, or scalars.
 
-    A static dimension that meets a dynamic one becomes dynamic; one that meets an unbounded one tells its size.
+    A static dimension combined with a dynamic one becomes dynamic; combined with an unbounded one it determines the
+    size.
     """
     if not same_elements(a, b):
         raise TypeProblem(f"the operands must have the same element type, but are {a} and {b}")
@@ -102,7 +103,7 @@ def met(a: TensorType, b: TensorType) -> TensorType:
 
 
 def _met(p: tuple[int, bool], q: tuple[int, bool], a: TensorType, b: TensorType) -> tuple[int, bool]:
-    """The dimension that two of two arrays make, the rule's order being XLA's."""
+    """The dimension that results from combining two, checked in XLA's order."""
     if p[0] == 1 or q[0] == 1:
         return q if p[0] == 1 else p
     if p[0] == q[0]:
@@ -205,7 +206,7 @@ def _pointwise(names: str, arity: int, infer: Rule, *traits: Trait) -> list[Op]:
 
 
 def _accurate(names: str, infer: Rule) -> list[Op]:
-    before = list(COMMON)[: list(COMMON).index("statistics") + 1]  # XLA prints it in the middle of the common ones
+    before = list(COMMON)[: list(COMMON).index("statistics") + 1]  # XLA prints it among the common attributes
     accuracy = {name: COMMON[name] for name in before} | {"result_accuracy": optional(AttributeKind.ACCURACY)}
     traits = (Trait.ELEMENTWISE, *_ARITHMETIC_TRAITS, Trait.TRANSCENDENTAL)
     return [row(name, 1, accuracy, infer=infer, axes=pointwise_axes, traits=traits) for name in names.split()]

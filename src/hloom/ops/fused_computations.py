@@ -1,9 +1,9 @@
-"""What the kind of a fusion promises of its computation, and so what may be changed inside.
+"""What a fusion's kind guarantees about its computation, and therefore what a rewrite may change inside.
 
-A compiler has chosen how it emits a fusion: a kOutput fusion ends in what is done to a product, a kInput fusion is a
-reduction with what it reads, a kCustom fusion, or one with a backend's configuration, is what a library or a tiling was
-chosen for. XLA's own simplifier leaves all fusions alone (`HloModule::MakeNonfusionComputations`); here, loops of
-elementwise work (kLoop) may be simplified.
+A compiler has already chosen how to emit a fusion: a kOutput fusion ends in the epilogue of a product, a kInput fusion
+is a reduction with its producers, and a kCustom fusion, or one with a backend config, was picked for a library or a
+tiling. XLA's own simplifier leaves all fusions alone (`HloModule::MakeNonfusionComputations`); here, elementwise loops
+(kLoop) may be simplified.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ FUSIBLE = (frozenset(elementwise.ROWS) - _NOT_FUSIBLE) | {
     "transpose",
     "tuple",
 }
-"""Opcodes that fusion emitters take (xla/service/elemental_ir_emitter.cc); a module's own fusions may hold more."""
+"""Opcodes that fusion emitters accept (xla/service/elemental_ir_emitter.cc); a module's own fusions may hold more."""
 _IN_PLACE = frozenset(("dynamic-update-slice", "scatter"))
-"""Opcodes for which a fusion's result gets the buffer of an operand: what else it reads of that is not for rules."""
+"""Opcodes whose fusion writes into an operand's buffer, so rules must not add other reads of that operand."""
 SIMPLE_IN_FUSIONS = FUSIBLE - _IN_PLACE
 """Opcodes that a rewrite may put into a kLoop fusion."""
 
 
 def fixed_form(graph: Graph) -> str:
-    """Why a computation must stay as it is; empty where its instructions may be exchanged for equal ones."""
+    """Why a computation must stay as it is; empty if its instructions may be replaced by equal ones."""
     pending, seen = [graph], {graph}
     while pending:
         current = pending.pop()
@@ -53,7 +53,7 @@ def fixed_form(graph: Graph) -> str:
             reason = _promise(caller, current) if caller.opcode == "fusion" else ""
             if reason:
                 return reason
-            if caller.opcode == "fusion" and caller.graph not in seen:  # fusions in fusions
+            if caller.opcode == "fusion" and caller.graph not in seen:  # a fusion may contain fusions
                 seen.add(caller.graph)
                 pending.append(caller.graph)
     return ""

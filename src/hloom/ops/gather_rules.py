@@ -1,4 +1,4 @@
-"""Gathers: which windows of the operand are taken, and where they go."""
+"""Type inference and axis maps of gathers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _sized(array_type: TensorType, slice_sizes: Integers) -> enumerate[tuple[Ext
 
 
 def _window(extent: Extent, wanted: int, dim: int, gone: set[int]) -> Extent:
-    """What a window leaves of a dimension: dynamic where all of a dynamic dimension is taken."""
+    """The extent of a window along a dimension; dynamic if it takes all of a dynamic dimension."""
     size, moves = extent
     if size != UNBOUNDED and not 0 <= wanted <= size:
         raise TypeProblem(f"slice_sizes: {wanted} does not fit into dimension {dim} of size {size}")
@@ -79,7 +79,7 @@ def gather_axes(
     index_vector_dim: int,
     slice_sizes: Integers,
 ) -> AxisMap:
-    """Taken whole, a dimension is parallel; where one element is taken, a split masks and sums.
+    """A dimension taken whole is parallel; if one element is taken, a split masks and sums.
 
     gather(f32[8,4], s32[5,1]), slice_sizes={1,4}   is   ([a,b], [c,1]) -> [c,b]   a indexed
     """
@@ -113,9 +113,9 @@ def index_factors(
     reducer: str,
     batching: Integers = (),
 ) -> list[list[int]]:
-    """A factor for each dimension of the indices; that of the index vectors is whole, and none where it is 1.
+    """A factor for each dimension of the indices; the index vector's is whole, or absent if its size is 1.
 
-    Those of the dimensions `batching` are parallel, whatever the kind of the others.
+    Factors of the `batching` dimensions are parallel, whatever `factor_kind` says.
     """
     factors: list[list[int]] = []
     for dim, size in enumerate(starts.dims):
@@ -129,14 +129,14 @@ def index_factors(
 
 
 def indexed_places(starts: TensorType, index_vector_dim: int) -> list[int]:
-    """The dimensions of the indices that are not the index vectors'; raises TypeProblem."""
+    """The dimensions of the indices other than the index vector's; raises TypeProblem."""
     if not 0 <= index_vector_dim <= starts.rank:
         raise TypeProblem(f"index_vector_dim={index_vector_dim} must be 0 to {starts.rank} for the indices {starts}")
     return [dim for dim in range(starts.rank) if dim != index_vector_dim]
 
 
 def check_numbers(numbers: Integers, rank: int, name: str, of: object, *, ordered: bool = False) -> None:
-    """Raise TypeProblem unless these are different dimension numbers below a rank, ascending if they must be."""
+    """Raise TypeProblem unless these are distinct dimension numbers below the rank, ascending if required."""
     text = f"{name}={{{','.join(map(str, numbers))}}}"
     for number in numbers:
         if not 0 <= number < rank:
@@ -164,7 +164,7 @@ def check_batching(
     dims: tuple[Integers, Integers],
     names: tuple[str, str],
 ) -> None:
-    """Raise TypeProblem unless the batching dimensions of operand and indices belong together."""
+    """Raise TypeProblem unless the batching dimensions of operand and indices match."""
     ours, theirs = dims
     if len(ours) != len(theirs):
         raise TypeProblem(f"{names[0]} and {names[1]} must name equally many dimensions")
@@ -181,7 +181,7 @@ def check_batching(
 
 
 def check_apart(*pairs: dict[str, Sequence[int]]) -> None:
-    """Raise TypeProblem where a dimension is named by two attributes that exclude each other."""
+    """Raise TypeProblem if two attributes that exclude each other name the same dimension."""
     for pair in pairs:
         (first, some), (second, others) = pair.items()
         both = sorted(set(some) & set(others))
@@ -192,8 +192,8 @@ def check_apart(*pairs: dict[str, Sequence[int]]) -> None:
 def window_factors(build: AxisMapBuilder, size: int, wanted: int) -> tuple[list[int], list[int]]:
     """The factors of a dimension and of a window into it.
 
-    A window as large as the dimension is the dimension. Where the window is one element, a split of the dimension
-    leaves it to the device that holds it. Any other window may reach across devices: both need replication.
+    A window as large as the dimension is the dimension. If the window is one element and the dimension is split, only
+    the device that holds the element reads it. Any other window may span devices: both need replication.
     """
     if size == wanted:
         shared = [build.factor(size)]

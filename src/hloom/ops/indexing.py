@@ -1,4 +1,4 @@
-"""Gathers, scatters and slices whose place is computed."""
+"""Gathers, scatters and slices with computed offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SORTED = {"indices_are_sorted": optional(BOOLEAN, False)}
 
 
 def _check_start(array_type: TensorType, start: Sequence[Type]) -> None:
-    """Raise TypeProblem unless the operands say where a slice begins: an integer per dimension, or one vector."""
+    """Raise TypeProblem unless the operands give a slice's start: one integer per dimension, or one vector."""
     indices = arrays(start)
     for index in indices:
         if index.dtype.kind not in (DTypeKind.SIGNED, DTypeKind.UNSIGNED):
@@ -68,7 +68,7 @@ def _sliced(extent: Extent, wanted: int, dim: int) -> Extent:
 
 
 def _dynamic_slice_axes(operand: Type, *start: Type, dynamic_slice_sizes: tuple[int, ...]) -> AxisMap:
-    """Whole dimensions are parallel; where one element is taken, a split masks and sums.
+    """Dimensions taken whole are parallel; if one element is taken, a split masks and sums.
 
     dynamic-slice(f32[8,4,6], s32[], s32[], s32[]), sizes {1,4,3}   is   ([a,b,c], [], [], []) -> [1,b,d]
     with a indexed, b parallel, c and d whole
@@ -111,7 +111,7 @@ def _updated(extent: Extent, part: Extent, dim: int) -> Extent:
 
 
 def _dynamic_update_slice_axes(operand: Type, update: Type, *start: Type) -> AxisMap:
-    """Whole dimensions are parallel; where one element is written, a split only masks: the result stays split.
+    """Dimensions written whole are parallel; if one element is written, a split only masks: the result stays split.
 
     dynamic-update-slice(f32[8,4], f32[1,4], s32[], s32[])   is   ([a,b], [1,b], [], []) -> [a,b]   a indexed
     """

@@ -1,4 +1,4 @@
-"""Rules for ops that pass values on: what they take and yield is the same, leaf by leaf."""
+"""Axis-map rules for ops that pass values through unchanged, leaf by leaf."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def leaves_of(kinds: Sequence[Type]) -> list[Type]:
 
 
 def passed_on(taken: Sequence[Type], yielded: Sequence[Type], pairs: Sequence[tuple[int, int]]) -> AxisMap:
-    """The map in which pairs of (operand leaf, result leaf) are the same value, and the others stand alone."""
+    """The map in which each (operand leaf, result leaf) pair is the same value and other leaves are unrelated."""
     build = AxisMapBuilder()
     result_of = dict(pairs)
     dimensions = [[[build.factor(size)] for size in dims_of(leaf)] for leaf in taken]
@@ -40,12 +40,12 @@ def identity_axes(*operands: Type) -> AxisMap:
 
 
 def separate_axes(*operands: Type, result: Type) -> AxisMap:
-    """Nothing is said of how operands and results belong together: the called graph relates them."""
+    """A map that relates no operands and results; the called graph does that."""
     return passed_on(leaves_of(operands), leaves_of([result]), [])
 
 
 def result_of_graph(graph: Graph, operands: Sequence[Type], what: str) -> Type | None:
-    """The type that a called graph yields, after checking what it takes; None where it is only declared.
+    """The type that a called graph yields, after checking its parameters; None if it is only declared.
 
     Raises TypeProblem where the number or types of its parameters differ from the operands.
     """
@@ -60,6 +60,6 @@ def result_of_graph(graph: Graph, operands: Sequence[Type], what: str) -> Type |
 
 
 def must_be(given: Type | None, wanted: Type | None, what: str) -> None:
-    """Raise TypeProblem unless two types agree, layouts and dynamism aside; an unknown one agrees with all."""
+    """Raise TypeProblem unless two types agree, ignoring layouts and dynamism; an unknown type agrees with any."""
     if not compatible(given, wanted):
         raise TypeProblem(f"{what} is {given}, but must be {wanted}")

@@ -26,7 +26,7 @@ from hloom.ops.shapes import array, of_kinds, scalar
 DISTRIBUTIONS = ("rng_uniform", "rng_normal")
 RNG_ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
 STATE = TensorType(dtype("u64"), (2,))
-"""What rng-get-and-update-state yields."""
+"""The result type of rng-get-and-update-state."""
 
 _REAL = frozenset(DTypeKind) - {DTypeKind.COMPLEX}
 _FLOAT = frozenset({DTypeKind.FLOAT})
@@ -35,7 +35,7 @@ _FLOAT = frozenset({DTypeKind.FLOAT})
 def _rng(*bounds: Type, distribution: str, result: Type | None) -> Type:
     """The written type, after checking that the parameters are scalars of its element type.
 
-    XLA's parser counts no operands; texts of old give a third one, the shape, which does not matter.
+    XLA's parser does not count operands; old texts give a third one, the shape, which is ignored.
     """
     if result is None:
         raise TypeProblem("the type must be written: the operands do not say how many numbers are wanted")
@@ -49,7 +49,7 @@ def _rng(*bounds: Type, distribution: str, result: Type | None) -> Type:
 
 
 def _rng_axes(*bounds: Type, result: Type) -> AxisMap:
-    """Any number is as good as another, so every device may draw its own."""
+    """The draws are independent, so every device may draw its own part."""
     build = AxisMapBuilder()
     for bound in bounds:
         build.operand(*[[build.factor(size)] for size in dims_of(bound)])
@@ -69,7 +69,7 @@ def _rng_bit_generator(state: Type, *, result: Type | None) -> Type:
 
 
 def _rng_bit_generator_axes(state: Type, *, result: Type) -> AxisMap:
-    """Each number depends on how many were drawn before it, and so does the state: all is whole."""
+    """Each number, and the state, depends on how many were drawn before it, so all dimensions need replication."""
     build = AxisMapBuilder()
     leaves = leaves_of([result])
     states = [[build.factor(size, FactorKind.NEED_REPLICATION)] for size in dims_of(state)]

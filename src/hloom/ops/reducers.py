@@ -1,4 +1,4 @@
-"""The small computations that reductions apply: what they combine with, and whether their signatures fit."""
+"""The scalar computations that reductions apply: which opcode they combine with, and signature checks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ xla/service/collective_ops_utils.cc); of the ops that are associative and commut
 
 
 def reducer_of(graph: Graph) -> str:
-    """The opcode by which a computation of two parameters combines them; empty where it is no such computation.
+    """The opcode with which a computation combines its two parameters; empty if it does anything else.
 
-    Conversions are seen through (compilers promote a bf16 sum to f32 and back), and so is a tuple of one value.
+    Looks through conversions (compilers promote a bf16 sum to f32 and back) and through a tuple of one value.
 
     >>> from hloom.hlo import parse
     >>> module = parse("sum { a = bf16[] parameter(0) b = bf16[] parameter(1) c = f32[] convert(a) "
@@ -39,13 +39,13 @@ def reducer_of(graph: Graph) -> str:
 
 
 def reduced_kind(graph: Graph) -> tuple[FactorKind, str]:
-    """What a dimension is that this computation reduces: partial results where their combination is known."""
+    """The factor kind of a dimension reduced by this computation: partial results if the opcode is known."""
     reducer = reducer_of(graph)
     return (FactorKind.REDUCED, reducer) if reducer else (FactorKind.NEED_REPLICATION, "")
 
 
 def halves(operands: Sequence[Type]) -> tuple[list[TensorType], tuple[Type, ...]]:
-    """The inputs of a reduction, arrays of the same dimensions, and the values it starts from; raises TypeProblem."""
+    """The inputs of a reduction, arrays of the same dimensions, and its initial values; raises TypeProblem."""
     count = len(operands) // 2
     if not count or len(operands) % 2:
         raise TypeProblem(f"a reduction takes inputs and as many initial values, not {len(operands)} operands")
@@ -57,11 +57,11 @@ def halves(operands: Sequence[Type]) -> tuple[list[TensorType], tuple[Type, ...]
 
 
 def accumulators(graph: Graph, inputs: Sequence[TensorType], starts: Sequence[Type]) -> tuple[list[DType], bool]:
-    """The element types that a reduction of these inputs from these values yields, and whether as a tuple.
+    """The element types that a reduction of these inputs and initial values yields, and whether as a tuple.
 
-    `graph` takes as many accumulators as there are inputs, then one element of each, and yields the accumulators. A
-    graph that is named and not defined fits all; so does a value in it whose type is not known. Floating-point types
-    may differ. Raises TypeProblem. Source: xla/service/shape_inference.cc, VerifyReducerShape.
+    `graph` takes one accumulator per input, then one element of each, and yields the accumulators. A graph that is
+    named but not defined fits anything; so does a value in it of unknown type. Floating-point types may differ. Raises
+    TypeProblem. Source: xla/service/shape_inference.cc, VerifyReducerShape.
     """
     count = len(inputs)
     if graph.is_declared:
@@ -92,7 +92,7 @@ def check_element(graph: Graph, number: int, array_type: TensorType) -> None:
 
 
 def check_predicate(graph: Graph, parameters: int) -> None:
-    """Raise TypeProblem unless a computation takes so many parameters and yields pred[]."""
+    """Raise TypeProblem unless a computation takes this number of parameters and yields pred[]."""
     if graph.is_declared:
         return
     if len(graph.parameters) != parameters:

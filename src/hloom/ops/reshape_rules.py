@@ -38,7 +38,7 @@ def infer_dynamic_reshape(operand: Type, *sizes: Type, result: Type | None) -> T
 
 
 def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
-    """The written type, after checking that it takes as many bits."""
+    """The written type, after checking that it has the same number of bits."""
     operand_type = array(operand)
     if result is None:
         raise TypeNotGiven("the type must be written: a bitcast may yield any type of the same size")
@@ -105,8 +105,8 @@ def _tiled(array_type: TensorType) -> bool:
 def matched(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
     """The factors of two lists of dimensions with the same elements in the same order.
 
-    Dimensions of size 1 have none. From where two dimensions have no common major part, to where the products meet
-    again, nothing belongs together and everything is whole: reshape [6,5] -> [5,6].
+    Dimensions of size 1 have none. From the point where two dimensions share no common major part until the products
+    meet again, nothing corresponds and everything is whole: reshape [6,5] -> [5,6].
     """
     if any(size <= 0 for size in (*before, *after)) or math.prod(before) != math.prod(after):
         return _matched_in_front(build, before, after)
@@ -114,7 +114,7 @@ def matched(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) 
 
 
 def _matched_in_front(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
-    """Where products say nothing (no elements, unknown sizes), equal leading dimensions are the same."""
+    """If products say nothing (no elements, unknown sizes), equal leading dimensions correspond."""
     shared: Factors = []
     for a, b in zip(before, after, strict=False):
         if a != b:
@@ -125,7 +125,7 @@ def _matched_in_front(build: AxisMapBuilder, before: Sequence[int], after: Seque
 
 
 def _apart(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> tuple[Factors, Factors]:
-    """Factors of their own for both sides: nothing belongs together."""
+    """Separate factors for both sides: nothing corresponds."""
     taken, made = (
         [[build.factor(size, FactorKind.NEED_REPLICATION)] if size != 1 else [] for size in sizes]
         for sizes in (before, after)
@@ -134,7 +134,8 @@ def _apart(build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -
 
 
 class _Matching:
-    """Two lists of dimensions, and how far each is matched: the place and what is left of the dimension there."""
+    """Two lists of dimensions and how far each is matched: the position and the unmatched part of the dimension there.
+    """
 
     def __init__(self, build: AxisMapBuilder, before: Sequence[int], after: Sequence[int]) -> None:
         self.build = build
@@ -156,14 +157,14 @@ class _Matching:
         return self.factors
 
     def _advance(self, side: int) -> bool:
-        """Go on to a dimension of which something is left, if there is one."""
+        """Advance to a dimension with an unmatched part, if there is one."""
         while self.left[side] == 1 and self.place[side] < len(self.sizes[side]):
             self.left[side] = self.sizes[side][self.place[side]]
             self.place[side] += 1
         return self.left[side] > 1
 
     def _skip_to_meeting(self) -> None:
-        """Give whole factors to what is left, until both sides have taken equally many elements."""
+        """Give whole factors to the unmatched parts until both sides have consumed equally many elements."""
         passed = [self._take(0), self._take(1)]
         while passed[0] != passed[1]:
             behind = 0 if passed[0] < passed[1] else 1

@@ -45,7 +45,7 @@ def row(
     traits: Iterable[Trait] = (),
     flow: OpFlow | None = None,
 ) -> Op:
-    """One op; an arity that is a number means exactly so many operands."""
+    """One op; an arity given as a number means exactly that many operands."""
     return Op(
         name,
         (arity, arity) if isinstance(arity, int) else arity,
@@ -64,7 +64,7 @@ def row(
 
 
 typed_row = partial(row, omits_type=False)
-"""One op whose result's type HLO text must say."""
+"""One op whose result type must be written in HLO text."""
 
 
 def both(first: Check, second: Check) -> Check:

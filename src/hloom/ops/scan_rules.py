@@ -11,10 +11,10 @@ from hloom.ops.shapes import Extent, arrays, extents, same_dims, sizes_agree, te
 def infer_scan(
     *operands: Type, dimensions: Sequence[int], num_carries: int, to_apply: Graph, result: Type | None = None
 ) -> Type:
-    """What the computation yields: its outputs with the scanned dimension put in, then the carries.
+    """The computation's result: its outputs with the scanned dimension inserted, then the carries.
 
-    `to_apply` takes a slice of each input, then the carries. A scan by a computation whose type is not known has the
-    type written.
+    `to_apply` takes a slice of each input, then the carries. If the computation's type is unknown, the scan has the
+    written type.
     """
     inputs, carries, dimension = _parts(operands, dimensions, num_carries)
     _check_parameters(to_apply, inputs, carries, dimension)
@@ -38,7 +38,7 @@ def scan_axes(
 ) -> AxisMap:
     """([s,1], [1]) -> ([s,1], [1]): the scanned dimension is whole; the computation decides about all others.
 
-    The points are how often the computation runs.
+    The points are the number of times the computation runs.
     """
     inputs, carries, dimension = _parts(operands, dimensions, num_carries)
     if result is None:

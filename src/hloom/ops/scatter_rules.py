@@ -1,4 +1,4 @@
-"""Scatters: where windows of updates go, and how they are combined with what is there."""
+"""Type inference and axis maps of scatters."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def scatter_axes(
     index_vector_dim: int,
     to_apply: Graph,
 ) -> AxisMap:
-    """A split of the updates leaves partial results, one of the written dimensions only masks.
+    """A split of the updates leaves partial results; a split of a written dimension only masks.
 
     scatter(f32[8,4], s32[5,1], f32[5,4]) that adds   is   ([a,b], [c,1], [c,b]) -> [a,b]
     with a indexed, b parallel, c reduced by add

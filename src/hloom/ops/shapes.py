@@ -52,29 +52,28 @@ def tensor(element: DType, dimensions: Iterable[Extent]) -> TensorType:
 
 
 def same_elements(a: TensorType, b: TensorType) -> bool:
-    """Whether two arrays have the same element type, or both one of floating point."""
+    """Whether two arrays have the same element type, or both have floating-point types."""
     return a.dtype is b.dtype or (a.dtype.kind is DTypeKind.FLOAT and b.dtype.kind is DTypeKind.FLOAT)
 
 
 def same_dims(a: TensorType, b: TensorType) -> bool:
-    """Whether two arrays have the same dimensions, their dynamism aside; an unbounded one agrees with all."""
+    """Whether two arrays have the same dimensions, ignoring dynamism; an unbounded one agrees with any."""
     if a.dims == b.dims:
         return True
     return a.rank == b.rank and all(map(sizes_agree, a.dims, b.dims))
 
 
 def sizes_agree(a: int, b: int) -> bool:
-    """Whether two sizes may be the same: they are equal, or one is unbounded."""
+    """Whether two sizes may be equal: they are, or one is unbounded."""
     return a in (b, UNBOUNDED) or b == UNBOUNDED
 
 
 def wider(a: DType, b: DType) -> DType:
     """The more precise of two element types as XLA orders them.
 
-    Complex before real, floating point before integers; among floats the greatest exponent, then mantissa, then width;
-    among integers width, then signed before unsigned. Raises TypeProblem for two types that XLA cannot order (it
-    aborts on f8e5m2 with f8e5m2fnuz, f8e4m3 with f8e4m3fnuz, pred with u1). Source: xla/primitive_util.h,
-    HigherPrecisionType.
+    Complex before real, floating point before integers; among floats the largest exponent, then mantissa, then width;
+    among integers width, then signed before unsigned. Raises TypeProblem for two types that XLA cannot order (it aborts
+    on f8e5m2 with f8e5m2fnuz, f8e4m3 with f8e4m3fnuz, pred with u1). Source: xla/primitive_util.h, HigherPrecisionType.
     """
     if a is b:
         return a
@@ -97,7 +96,7 @@ def dimension_in(dimension: int, array_type: TensorType, what: str) -> int:
 
 
 def pointwise_axes(*operands: Type) -> AxisMap:
-    """The map of arrays that meet element by element; scalars and dimensions of size 1 are repeated.
+    """The map of arrays combined elementwise; scalars and dimensions of size 1 are broadcast.
 
     select(pred[], f32[2,3], f32[2,3])   is   ([], [a,b], [a,b]) -> [a,b]
     """

@@ -1,4 +1,4 @@
-"""What may be done with an instruction, by its effect: dropped when nothing uses it, or merged, moved, copied."""
+"""What an instruction's effect permits: dropping it when unused, merging, moving and copying it."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ from collections.abc import Iterable
 from hloom.ir import Apply, Effect, Graph, Node, Op
 
 CONTROL_PREDECESSORS = "control-predecessors"
-"""The attribute that names what a node waits for."""
+"""The attribute that names the nodes a node must run after."""
 _STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
-"""What calls of several graphs do is the first of these that one of them does."""
+"""Effects from strongest to weakest; the effect of several called graphs is the strongest one among them."""
 
 
 def effect_of(node: Node) -> Effect | None:
-    """What a node does beside yielding its value, calls followed; never Effect.CALLS.
+    """A node's side effect, calls followed; never Effect.CALLS.
 
-    A custom call without `custom_call_has_side_effect` does nothing else; an opcode that no table has may do anything.
+    A custom call without `custom_call_has_side_effect` has none; an opcode that is in no table may do anything.
     """
     effect = _own_effect(node)
     return _effect_of_graphs(node.called_graphs) if effect is Effect.CALLS else effect
 
 
 def may_drop(node: Node) -> bool:
-    """Whether an unused node may go: its value is all there is to it, or an order that nothing waits for.
+    """Whether an unused node may be removed: it has no effect besides its value or an order that nothing waits for.
 
-    A node that waits for others by control dependencies stays, as in XLA (`HloComputation::IsSafelyRemovable`,
-    xla/hlo/ir/hlo_computation.cc); one that others wait for is used.
+    A node with control dependencies on others stays, as in XLA (`HloComputation::IsSafelyRemovable`,
+    xla/hlo/ir/hlo_computation.cc); one that others wait for counts as used.
     """
     return not node.attributes.get(CONTROL_PREDECESSORS) and only_yields(node)
 
 
 def only_yields(node: Node) -> bool:
-    """Whether a node's value is all there is to it, or an order that nothing waits for, whatever it waits for."""
+    """Whether a node has no effect besides its value or an order that nothing waits for, whatever it waits for itself.
+    """
     return effect_of(node) in (None, Effect.ORDER)
 
 
 def may_merge(node: Node) -> bool:
-    """Whether two of the same node are one, and one may be moved or computed twice."""
+    """Whether two identical nodes may be merged, and one may be moved or recomputed."""
     return effect_of(node) is None
 
 
 def _own_effect(node: Node) -> Effect | None:
-    """What a node does by itself; Effect.CALLS where its graphs decide."""
+    """A node's own effect; Effect.CALLS if its graphs decide."""
     if not isinstance(node, Apply):
         return None
     op = node.function
@@ -53,9 +54,9 @@ def _own_effect(node: Node) -> Effect | None:
 
 
 class SideEffects:
-    """Effects of nodes with those of called graphs remembered: for passes that ask of many calls.
+    """Effects of nodes, with the effects of called graphs cached, for passes that ask about many calls.
 
-    It holds while no node with an effect is added to or taken from a graph.
+    Valid as long as no node with an effect is added to or removed from a graph.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,7 @@ class SideEffects:
                 opened.add(current)
                 pending += unknown
                 continue
-            # what is still unknown calls this graph again: all that either reaches is asked at once
+            # an unknown callee calls this graph back (recursion): compute the effect of everything reachable at once
             below = _effect_of_graphs(unknown) if unknown else None
             self._of_graph[current] = _strongest({*own, below, *(self._of_graph.get(callee) for callee in callees)})
             pending.pop()

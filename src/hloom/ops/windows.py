@@ -32,11 +32,11 @@ from hloom.ops.shapes import Extent, array, extents, same_dims, same_elements, t
 
 NO_WINDOW = Window()
 LARGEST = 2**63 - 1
-"""The largest size of a dimension, in elements: XLA's are signed and of 64 bits."""
+"""The largest size of a dimension, in elements: XLA uses signed 64-bit integers."""
 
 
 def positions(base: Sequence[Extent], window: Window) -> list[Extent]:
-    """Where the window can stand: one extent per dimension, dynamic where the base is.
+    """The window's positions: one extent per dimension, dynamic if the base is.
 
     Raises TypeProblem, also where XLA's parser aborts: padding that cuts away more than there is, sizes beyond 64 bits.
     Source: xla/service/shape_inference.cc, InferWindowOutputShape; xla/window_util.cc.
@@ -55,7 +55,7 @@ def positions(base: Sequence[Extent], window: Window) -> list[Extent]:
 
 
 def is_plain(dimension: WindowDimension) -> bool:
-    """Whether a window does nothing along a dimension: each element alone is one place."""
+    """Whether a window has no effect along a dimension: each position covers exactly one element."""
     return dimension in (_PLAIN, _PLAIN_REVERSED)
 
 
