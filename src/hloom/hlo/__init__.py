@@ -1,4 +1,4 @@
-"""HLO text and HLO protos, read and printed.
+"""Reads and prints HLO text and HLO protos.
 
 To add a kind of attribute value, edit `value_reader.py`, `attribute_printer.py` and the value's `__str__` (`hloom.ir`).
 Plain lines are read by one regular expression in `computation_reader.py`, all others token by token in

@@ -23,8 +23,9 @@ from hloom.ir import (
 from hloom.text import TRIVIA, Cursor, ParseError
 
 LARGEST_FILLING = 2**24
-"""How many bytes a bare number may be stretched to, unless all elements are 0; XLA too refuses what it cannot
-allocate."""
+"""The maximum size in bytes of an array filled from a bare number, unless all its elements are 0; XLA refuses what it
+cannot allocate, too.
+"""
 
 _EXPONENT = r"[eE][+-]?[0-9]++"
 _PAYLOAD = r"\(0x[0-9a-fA-F]++\)"
@@ -41,11 +42,11 @@ _NUMBERS = ("decimal", "integer", "special")
 
 
 class ArrayReader:
-    """Reads one array token by token: every form that XLA accepts, and the errors of all others.
+    """Reads one array token by token: accepts every form that XLA accepts and reports errors for all others.
 
-    `depth` is how many braces are open and `seen[d]` how many members the open brace of dimension d has so far.
-    XLA lets numbers stand outside the innermost braces, and notices later unless `...` follows: such a number's
-    place is kept in `stray`. A bare number is the first element of an array whose other elements are 0.
+    `depth` is the number of open braces and `seen[d]` the number of members so far in the open brace of dimension d.
+    XLA accepts numbers outside the innermost braces and only notices later unless `...` follows; `stray` keeps the
+    position of such a number. A bare number is the first element of an array whose other elements are 0.
     """
 
     __slots__ = ("cursor", "depth", "elided", "payloads", "places", "seen", "stray", "total", "type", "values", "width")
@@ -90,7 +91,7 @@ class ArrayReader:
                 return self._finish()
 
     def _comma(self, text: str, position: int) -> None:
-        """Commas mean nothing; one in a literal's place makes XLA read zeros."""
+        """Commas are ignored, except that one in place of a literal makes XLA read zeros."""
 
     def _open(self, text: str, position: int) -> None:
         self.depth += 1
@@ -166,7 +167,7 @@ class ArrayReader:
             raise self.cursor.error(f"expected an integer for {self.type.dtype}, found '{_shorten(text)}'", position)
 
     def _begin_element(self, position: int) -> None:
-        """Make sure that there is space for one more element."""
+        """Check that one more element fits."""
         if self.depth == self.type.rank and self.depth:
             self._count(self.depth - 1, position)
         elif self.type.rank and self.stray < 0:
@@ -184,7 +185,7 @@ class ArrayReader:
         return self.cursor.error(f"expected '{{': {self.type} has rank {self.type.rank}", self.stray)
 
     def _parse_integer(self, text: str, position: int) -> int:
-        """A 64-bit integer; from 2^63 on it wraps, as XLA's do, for floats too."""
+        """A 64-bit integer; values of 2^63 and above wrap, as in XLA, even for floats."""
         digits = text.lstrip("-").lstrip("0") or "0"
         value = int(digits) if len(digits) < 40 else HIGHEST_INTEGER
         value = -value if text.startswith("-") else value
@@ -204,7 +205,7 @@ class ArrayReader:
         self.places.append(position)
 
     def _append_special(self, text: str, position: int) -> None:
-        """Append inf or nan; NaNs are kept as bits, for Python's floats promise nothing about those."""
+        """Append inf or nan; NaNs are kept as bits because Python's floats do not preserve their payloads."""
         word = text.lstrip("-")
         if word == "inf":
             self._append(float(text), position)

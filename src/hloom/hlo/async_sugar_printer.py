@@ -1,8 +1,8 @@
-"""Which asynchronous instructions print in the short form, `slice-start(x), slice={[0:8]}`, as XLA prints them.
+"""Decides which asynchronous instructions print in XLA's short form, `slice-start(x), slice={[0:8]}`.
 
-The short form names no computation. So it stands only for what reading it makes again: a computation around one op that
-takes the parameters as they are, that nothing else calls, whose names are those that reading gives, and that says
-nothing the short form has no place for.
+The short form does not name the wrapped computation, so it is only used if reading it recreates that computation: one
+op applied to the parameters in order, called from nowhere else, with the names that reading would give, and without
+anything that the short form cannot express.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _STEPS = {_UPDATE: "-update", _DONE: "-done"}
 
 @dataclass(frozen=True, slots=True)
 class ShortForms:
-    """The row and attributes that a node prints with, and the computations that are not printed."""
+    """The row and attributes that each node prints with, and the computations that are not printed."""
 
     nodes: dict[Node, tuple[Op, Attributes]] = field(default_factory=dict)
     hidden: set[Graph] = field(default_factory=set)
     graphs: set[Graph] = field(default_factory=set)
-    """Those in which such nodes stand."""
+    """The graphs that contain such nodes."""
 
 
 def short_forms(callers: Mapping[Graph, Iterable[Node]]) -> ShortForms:
@@ -52,13 +52,13 @@ def short_forms(callers: Mapping[Graph, Iterable[Node]]) -> ShortForms:
 
 
 def _follow(graph: Graph, forms: ShortForms) -> None:
-    """Find the updates and ends of what starts in the short form: they are named after the same op."""
+    """Find the updates and dones of a start in short form: they are named after the same op."""
     for node in graph.nodes:
         if isinstance(node, Apply) and node.function in _STEPS and node.inputs and node.inputs[0] in forms.nodes:
             before = forms.nodes[node.inputs[0]][0].name
             op = OPS.get(before.removesuffix("-start").removesuffix("-update"))
             if op is None:
-                continue  # it goes on after the end of what started
+                continue  # follow the chain past this update
             forms.nodes[node] = row_of(op, _STEPS[node.op]), node.attributes
 
 
@@ -67,7 +67,7 @@ def _applies(node: Node, op: Op) -> bool:
 
 
 def _says_no_more(start: Node, graph: Graph) -> bool:
-    """Whether reading the short form makes this computation again."""
+    """Whether reading the short form recreates this computation."""
     root = graph.output
     if graph.is_declared or graph.missing or len(graph.nodes) != len(graph.parameters) + 1:
         return False

@@ -1,4 +1,4 @@
-"""The short form of asynchronous instructions: `OP-start`, `OP-update` and `OP-done` for ops without opcodes for it."""
+"""The short form of asynchronous instructions: `OP-start`, `OP-update` and `OP-done` for ops without async opcodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloom.text import Cursor
 
 
 def wrapped_opcode(inputs: Sequence[Node]) -> str | None:
-    """The opcode that the async-start behind these inputs wraps, or None."""
+    """The opcode wrapped by the async-start that produced these inputs, or None."""
     start = chain_start(inputs)
     graph = start.attributes.get("calls") if start else None
     return graph.output.opcode if isinstance(graph, Graph) and graph.output else None
@@ -23,9 +23,9 @@ def wrapped_opcode(inputs: Sequence[Node]) -> str | None:
 
 STEPS = ("-start", "-update", "-done")
 OWN_OPCODES = frozenset(("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"))
-"""Ops whose asynchronous forms are opcodes of their own."""
+"""Ops that have their own asynchronous opcodes."""
 WRAPPED = "async_wrapped"
-"""What the computation around the op is called."""
+"""The name of the computation around the op."""
 OF_THE_PAIR = ("async_execution_thread", "output_to_operand_aliasing")
 
 
@@ -38,7 +38,7 @@ def read_sugar(
     inputs: tuple[Node, ...],
     start: int,
 ) -> Apply | None:
-    """`slice-start(x), slice={[0:8]}` as async-start of a computation around the op; None if it is none."""
+    """Read `slice-start(x), slice={[0:8]}` as an async-start of a computation around the op; None if it is not one."""
     step = next((suffix for suffix in STEPS if opcode.endswith(suffix)), None)
     op = OPS.get(opcode.removesuffix(step)) if step else None
     if step is None or op is None or op.name in OWN_OPCODES:
@@ -71,19 +71,19 @@ def read_sugar(
 
 @cache
 def row_of(op: Op, step: str) -> Op:
-    """What the short form may have: the attributes of the op and of the step, of which it needs the op's to start."""
+    """The row for a short form: it accepts the attributes of the op and of the step, and a start requires the op's."""
     own = {key: row if step == "-start" else replace(row, required=False) for key, row in op.attributes.items()}
     pair = {key: replace(row, required=False) for key, row in OPS["async" + step].attributes.items()}
     return Op(op.name + step, attributes={**own, **pair})
 
 
 def parameter_name(number: int) -> str:
-    """What a parameter of the computation around the op is called."""
+    """The name of a parameter of the computation around the op."""
     return f"param_{number}"
 
 
 def own_attributes(op: Op) -> set[str]:
-    """The attributes that say what the op computes, not what any instruction may carry."""
+    """The attributes that determine what the op computes, without those that any instruction may carry."""
     return set(op.attributes) - set(OPS["tuple"].attributes)
 
 

@@ -1,4 +1,4 @@
-"""Attribute values as HLO text: one writer per kind."""
+"""Prints attribute values as HLO text: one writer per kind."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _K = AttributeKind
 
 
 Name = Callable[[Any], str]
-"""Gives the name by which a graph or a node is called in the text."""
+"""Returns the name of a graph or a node in the text."""
 
 
 def write_attributes(op: Op, attributes: Mapping[str, Any], name_of: Name, limit: int | None) -> str:
-    """`, name=value` of every attribute; `limit` elides literals of more elements."""
+    """`, name=value` for every attribute; literals with more than `limit` elements are elided."""
     rows, parts = op.attributes, []
     for name, value in attributes.items():
         row = rows.get(name)
-        if row is not None and row.kind is _K.INTEGERS and type(value) is tuple:  # the commonest by far
+        if row is not None and row.kind is _K.INTEGERS and type(value) is tuple:  # by far the most common kind
             parts.append(f", {name}={_integers(value)}")
         elif row is not None and row.kind is _K.GRAPH:
             parts.append(f", {name}={name_of(value)}")
@@ -37,7 +37,7 @@ def write_attributes(op: Op, attributes: Mapping[str, Any], name_of: Name, limit
 
 
 def write_value(op: Op, name: str, value: Any, name_of: Name, limit: int | None = None) -> str:
-    """One attribute's value as the op's row says it is written."""
+    """One attribute's value, written as the op's row specifies."""
     attribute = op.attributes.get(name)
     if attribute is None or isinstance(value, Verbatim):
         return str(value)
@@ -68,7 +68,7 @@ def write_string(value: str) -> str:
 
 
 def write_braced_or_quoted(value: str) -> str:
-    """Bare where it reads back as balanced braces, else in quotes."""
+    """Bare if it reads back as balanced braces, else quoted."""
     return value if is_balanced(value) else write_string(value)
 
 
@@ -78,7 +78,7 @@ def write_frontend(values: tuple[tuple[str, str], ...]) -> str:
 
 
 def is_balanced(value: str) -> bool:
-    """Whether a text is one pair of matching braces with everything inside them, and plain ASCII."""
+    """Whether a text is a single pair of matching braces with its contents, in plain ASCII."""
     if not value.startswith("{") or not value.isascii() or "\0" in value:
         return False
     depth, position = 0, 0
@@ -91,7 +91,7 @@ def is_balanced(value: str) -> bool:
 
 
 def write_float(value: float) -> str:
-    """A number in the fewest digits that read back."""
+    """A number with the fewest digits that read back as the same value."""
     return repr(value).removesuffix(".0")
 
 

@@ -1,4 +1,4 @@
-"""The attributes behind an instruction's operands, read by what the op's row says of each."""
+"""Reads the attributes after an instruction's operands, as the op's row describes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hloom.text import Cursor
 METADATA = "metadata"
 _EMPTY_WINDOW = Window()
 _SAID = frozenset(("lhs_contracting_dims", "rhs_contracting_dims", "largest"))
-"""What XLA prints where it is the default too, and is kept where the text says it."""
+"""Attributes that XLA prints even if they equal the default; kept if the text has them."""
 
 
 def read_attributes(cursor: Cursor, op: Op, body: ComputationState) -> tuple[Attributes, str | None]:
-    """Everything from the first comma on: the attributes in the row's order, and the raw metadata.
+    """Read from the first comma on: the attributes in the row's order, and the raw metadata.
 
     Raises ParseError for repeated attributes and bad values; for unknown attributes only in strict mode.
     """
@@ -44,7 +44,7 @@ def read_attributes(cursor: Cursor, op: Op, body: ComputationState) -> tuple[Att
 
 
 def arranged(op: Op, values: dict[str, Any]) -> Attributes:
-    """The values in the row's order, those that only say the default left out."""
+    """The values in the row's order, without those that equal the default."""
     rows = op.attributes
     if len(values) > 1:
         known = [name for name in rows if name in values]
@@ -54,7 +54,7 @@ def arranged(op: Op, values: dict[str, Any]) -> Attributes:
 
 
 def says_nothing(op: Op, name: str, value: Any) -> bool:
-    """Whether a value is the default, or a window without dimensions, which XLA prints for custom calls alone."""
+    """Whether a value equals the default, or is a window without dimensions, which XLA prints for custom calls only."""
     row = op.attributes.get(name)
     if row is None or name in _SAID:
         return False

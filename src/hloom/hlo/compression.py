@@ -1,4 +1,4 @@
-"""Compressed data: known by their first bytes, unpacked up to a limit."""
+"""Decompression with limits; formats are recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hloom.text import HloomError, Unsupported
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PIECE = 1 << 20
-"""How many bytes are unpacked between two looks at the limits."""
+"""Bytes to decompress between checks of the limits."""
 PACKED_PIECE = 1 << 10
-"""How many bytes of zstd are unpacked at once: 4 of them may become 128 KiB."""
+"""Compressed bytes of zstd to feed at once: 4 of them may expand to 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far data may grow when they are unpacked: to so many bytes, and beyond `free` bytes to so many times.
+    """Limits on decompressed size: an absolute maximum and, above `free` bytes, a maximum ratio.
 
-    HLO text shrinks 10 to 100 times; a file that grows a thousand times was made to fill the memory.
+    HLO text compresses 10 to 100 times; a file that expands a thousand times is a decompression bomb.
     """
 
     bytes: int = 8 << 30
@@ -31,7 +31,7 @@ class Limits:
     free: int = 64 << 20
 
     def allowed(self, packed: int) -> int:
-        """How many bytes so many packed ones may become, the data's first ones no less than all of them."""
+        """The maximum decompressed size for this many compressed bytes, whether the prefix or the whole of the data."""
         return int(min(self.bytes, max(self.free, packed * self.ratio)))
 
 
@@ -39,9 +39,9 @@ LIMITS = Limits()
 
 
 def decompress(data: bytes, name: str, limits: Limits = LIMITS) -> bytes:
-    """The data unpacked, or as they are where they are not packed.
+    """The decompressed data, or the data itself if it is not compressed.
 
-    Raises HloomError where they are damaged or pass the limits, Unsupported where zstandard is needed and missing.
+    Raises HloomError if it is damaged or exceeds the limits, Unsupported if zstandard is needed but not installed.
     """
     opening = _opening(data)
     if opening is None:
@@ -55,14 +55,14 @@ def decompress(data: bytes, name: str, limits: Limits = LIMITS) -> bytes:
 
 
 def compress(data: bytes, suffix: str) -> bytes:
-    """The data packed as the suffix says, `.gz` or `.zst`; the same data give the same bytes every time."""
+    """Compress data as the suffix says, `.gz` or `.zst`; the result is deterministic."""
     if suffix == ".gz":
         return gzip.compress(data, 6, mtime=0)
     return _zstandard().ZstdCompressor(level=10, write_content_size=True).compress(data)
 
 
 COMPRESSED = (".gz", ".zst")
-"""The suffixes of packed files."""
+"""The suffixes of compressed files."""
 
 
 def _opening(data: bytes) -> Callable[[IO[bytes]], Any] | None:
@@ -74,9 +74,9 @@ def _opening(data: bytes) -> Callable[[IO[bytes]], Any] | None:
 
 
 class _ZstdStream:
-    """What a stream of zstd frames holds; raises EOFError where the last frame has no end.
+    """Decompresses a stream of zstd frames; raises EOFError if the last frame is incomplete.
 
-    zstandard's own stream_reader takes the end of a cut file for the end of its data.
+    zstandard's own stream_reader treats a truncated file as complete.
     """
 
     def __init__(self, packed: IO[bytes]) -> None:
@@ -91,7 +91,7 @@ class _ZstdStream:
         self.frame = None
 
     def read(self, size: int) -> bytes:
-        """What the next bytes unpack to, whatever its size; nothing at the end."""
+        """The next decompressed piece, of whatever size; empty at the end."""
         del size
         while data := self.packed.read(PACKED_PIECE):
             self.frame = self.frame or self.decompressor.decompressobj()
@@ -107,7 +107,7 @@ class _ZstdStream:
 
 
 def _read(stream: IO[bytes], packed: IO[bytes], name: str, limits: Limits) -> bytes:
-    """All that a stream unpacks, which is held to the limits by what was taken of the packed data so far."""
+    """Decompress a whole stream; the limits apply to the amount of compressed data consumed so far."""
     pieces: list[bytes] = []
     size = 0
     while piece := stream.read(PIECE):

@@ -1,8 +1,7 @@
-"""The instructions of one computation.
+"""Reads the instructions of one computation.
 
-Two ways that agree: the fast one matches many plain lines with one regular expression and looks everything else up
-in memos; the careful one (`instruction_reader.py`) reads what the fast one refuses, token by token, and raises the
-errors.
+There are two paths that agree: the fast one matches many plain lines with one regular expression and looks everything
+else up in caches; the careful one (`instruction_reader.py`) reads the rest token by token and raises the errors.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ PLAIN_LINE = re.compile(
     r"\n  (ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = ([^ ]* [^(\n]*+)"
     r"\((?:%(?<!ant\(%)(?<!ter\(%))?([^)\n]*+)\)(.*+)"
 )
-"""A line as it is printed: ROOT, name, type and opcode, operands, what stands behind them.
+"""A line in printed form: ROOT, name, type and opcode, operands, and the rest.
 
-The operands lack the first percent sign, which constants and parameters may not have. The type and opcode, and the
-operands, end at the first parenthesis: where they have further ones, the pieces are nothing that the memos know, and
-the line is matched again by LINE.
+The operands lack the first percent sign, because constants and parameters may not have one. The type and opcode, and
+the operands, end at the first parenthesis; if they contain parentheses, the pieces are not in the caches and LINE
+matches the line again.
 """
 LINE = re.compile(
     r"^[ \t]*+(ROOT )?%?([A-Za-z_][A-Za-z0-9_.-]*+) = "
@@ -36,7 +35,7 @@ LINE = re.compile(
     r"(.*+)$",
     re.MULTILINE,
 )
-"""Any line that is one whole instruction, in the same pieces."""
+"""Any line that is one complete instruction, split in the same way."""
 
 _METADATA_OPENS = ", metadata={"
 _METADATA = re.compile(r', metadata=\{((?:[^"{}\n]++|"(?:[^"\\\n]++|\\.)*+"|\{[0-9, ]*+\})*+)\}')
@@ -51,11 +50,11 @@ _TYPED = re.compile(
 _BLANK_LINES = re.compile(r"(?:[ \t\r]*+(?://[^\n]*+)?\n)*+")
 _REST_OF_LINE = re.compile(r"[ \t\r]*+\n")
 LARGE = 1 << 16
-"""How many characters the fast way looks ahead at most: some hundreds of instructions in one match."""
+"""The maximum look-ahead of the fast path, in characters: some hundreds of instructions per match."""
 SMALL = 1 << 8
-"""The same just after something stopped it, as the next line may too: it grows fourfold each time that nothing does."""
+"""The look-ahead just after the fast path stopped, as it may stop again; it grows fourfold after each success."""
 INDENTATION = 64
-"""How many blanks before an instruction are looked back over."""
+"""The maximum number of blanks to look back over before an instruction."""
 
 
 class ComputationReader(ComputationState):
@@ -64,7 +63,7 @@ class ComputationReader(ComputationState):
     __slots__ = ()
 
     def read(self, cursor: Cursor, window: int = LARGE) -> None:
-        """Read instructions up to the closing brace, and move over it; `window` is how far to look ahead at first."""
+        """Read instructions up to and including the closing brace; `window` is the initial look-ahead."""
         opening = cursor.position
         text = self.text
         is_stopped = False
@@ -72,7 +71,7 @@ class ComputationReader(ComputationState):
             self._to_line_start(cursor)
         elif window == LARGE and (limit := text.find("\n}", opening, opening + LARGE)) >= 0:
             taken, lines = self._take(opening, limit)
-            if taken == lines:  # as nearly always: a computation that is not long, of plain lines
+            if taken == lines:  # the common case: a short computation of plain lines
                 cursor.position = limit + 2
                 self._finish(cursor, opening)
                 return
@@ -98,7 +97,7 @@ class ComputationReader(ComputationState):
         self._finish(cursor, opening)
 
     def _to_line_start(self, cursor: Cursor) -> None:
-        """Where only blanks stand between here and the next line, or this line's start, go there."""
+        """Move to the next line's start, or back to this line's, if only blanks are in between."""
         match = _REST_OF_LINE.match(self.text, cursor.position)
         if match:
             cursor.position = match.end()
@@ -108,7 +107,7 @@ class ComputationReader(ComputationState):
             cursor.position = start
 
     def _skip_blank_lines(self, cursor: Cursor) -> bool:
-        """From a line's start, move over lines that hold nothing but a comment; whether there were any."""
+        """Skip lines that contain only a comment, from a line's start; returns whether there were any."""
         start = cursor.position
         match = _BLANK_LINES.match(self.text, start) if self.text[start - 1] == "\n" else None
         if match:
@@ -116,7 +115,7 @@ class ComputationReader(ComputationState):
         return cursor.position > start
 
     def _read_lines(self, cursor: Cursor, window: int) -> None:
-        """The fast way: move over as many plain lines as there are."""
+        """The fast path: consume as many plain lines as possible."""
         text = self.text
         position = cursor.position
         if position and text[position - 1] != "\n":
@@ -145,7 +144,7 @@ class ComputationReader(ComputationState):
         cursor.position = min(position, len(text))
 
     def _take(self, start: int, stop: int) -> tuple[int, int]:
-        """Take the plain lines of a span; how many were taken and how many lines there are."""
+        """Consume the plain lines of a span; returns how many were consumed and how many lines there are."""
         text = self.text
         lines = text.count("\n", start, stop) + 1
         matches = PLAIN_LINE.findall(text, start - 1, stop)
@@ -235,7 +234,7 @@ class ComputationReader(ComputationState):
                 self.root = node
         return len(nodes) - before, lines
 
-    # What the fast way looks up; None sends the line the careful way.
+    # Lookups of the fast path; None sends the line to the careful path.
 
     def _attributes(self, row: Op, memo: dict[str, Attributes], text: str) -> Attributes | None:
         known = self.reader.referring.get((row, text))
@@ -273,7 +272,7 @@ class ComputationReader(ComputationState):
             self.reader.referring[row, text] = attributes
 
     def _split_references(self, rest: str) -> tuple[str, dict[str, Graph]]:
-        """Part the references to known computations, which hardly repeat, from the attributes around them."""
+        """Separate references to known computations, which rarely repeat, from the attributes around them."""
         first = _REFERENCE.search(rest)
         if first is None or first.start() > rest.find('"') > -1:
             return rest, {}
@@ -339,7 +338,7 @@ def _leading(text: str, start: int, stop: int) -> list[tuple[str, ...]]:
 
 
 def _split_metadata(text: str) -> tuple[str, str | None] | None:
-    """Part metadata from the attributes around it; None where a string or a brace makes that unclear."""
+    """Separate metadata from the attributes around it; None if a string or a brace makes that ambiguous."""
     start = text.find(_METADATA_OPENS)
     if start < 0:
         return text, None
@@ -349,7 +348,7 @@ def _split_metadata(text: str) -> tuple[str, str | None] | None:
             return None
         start = before.end()
     outside = _QUOTED.sub("", text[:start])
-    if outside.count("{") != outside.count("}"):  # it stands inside another attribute, as shardings have their own
+    if outside.count("{") != outside.count("}"):  # it is nested in another attribute: shardings have their own metadata
         return None
     match = _METADATA.match(text, start)
     if match is None or _METADATA_OPENS in text[match.end() :]:

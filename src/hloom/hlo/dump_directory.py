@@ -1,4 +1,4 @@
-"""The directories that XLA writes with `--xla_dump_to`: which modules they hold, at which stages."""
+"""Directories that XLA writes with `--xla_dump_to`: their modules and stages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AFTER = "after_optimizations"
 SHORT = {"before": BEFORE, "after": AFTER}
 """Short names of stages."""
 MOST_LISTED = 20
-"""How many modules an error lists."""
+"""The maximum number of modules to list in an error."""
 
 _FILE = re.compile(
     r"(?:\d+\.)?module_(?P<number>\d+)\.(?P<name>.+?)\."
@@ -25,11 +25,11 @@ _FILE = re.compile(
 )
 _OTHER = re.compile(r"(?P<name>.+?)\.(?P<format>hlo|txt|hlo\.txt|hlo\.pb|pb)(?:\.gz|\.zst)?")
 _PREFERENCE = {"hlo.pb": 0, "pb": 0, "hlo": 1, "hlo.txt": 1, "txt": 1}
-"""Of one stage in two formats, the proto is read: XLA's text leaves large constants out."""
+"""If a stage exists in two formats, the proto is preferred: XLA's text elides large constants."""
 
 
 class SeveralModules(HloomError):
-    """One module is wanted, and a directory holds several; `modules` are those that may be meant, each at one stage."""
+    """Raised if one module is wanted and a directory holds several; `modules` are the candidates, each at one stage."""
 
     def __init__(self, message: str, modules: Sequence[DumpedModule], hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -38,10 +38,10 @@ class SeveralModules(HloomError):
 
 @dataclass(frozen=True, slots=True)
 class DumpedModule:
-    """One module at one stage of compilation, in a file.
+    """One module at one stage of compilation, stored in a file.
 
-    `stage` is `before_optimizations`, `cpu_after_optimizations`, or the number and names of passes; empty where the
-    file's name does not say. `number` tells modules of one name apart: it counts what the process compiled.
+    `stage` is `before_optimizations`, `cpu_after_optimizations`, or the number and names of passes; empty if the file's
+    name does not say. `number` distinguishes modules of the same name: it counts compilations in the process.
     """
 
     name: str
@@ -56,15 +56,17 @@ class DumpedModule:
 
     @property
     def size(self) -> int:
-        """How many bytes its file has."""
+        """The size of its file in bytes."""
         return self.path.stat().st_size
 
     def is_module(self, wanted: str) -> bool:
-        """Whether a name means this module: `jit_f`, `module_0004` or `module_0004.jit_f`."""
+        """Whether a name refers to this module: `jit_f`, `module_0004` or `module_0004.jit_f`."""
         return wanted in (self.name, self.label, self.label.partition(".")[0])
 
     def is_stage(self, wanted: str) -> bool:
-        """Whether a name means this stage: all of it, without the device's name, `before`, `after`, a pass's number."""
+        """Whether a name refers to this stage: its full name, the name without the device, `before`, `after`, or a pass
+        number.
+        """
         wanted = SHORT.get(wanted, wanted)
         if wanted.isdecimal() and wanted.isascii():
             return self.stage.partition(".")[0].lstrip("0") == wanted.lstrip("0") and self.stage[:1].isdecimal()
@@ -72,9 +74,9 @@ class DumpedModule:
 
 
 def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
-    """What a directory holds, modules in order, each by stages in order; raises HloomError where it is unreadable.
+    """The modules of a directory in order, each with its stages in order; raises HloomError if it is unreadable.
 
-    Files with names of XLA's dumps are listed; where there are none, all that are called `.hlo`, `.txt` or `.pb`.
+    Lists files named like XLA's dumps; if there are none, all `.hlo`, `.txt` and `.pb` files.
     """
     root = Path(directory)
     try:
@@ -96,10 +98,10 @@ def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
 def choose(
     directory: str | os.PathLike[str], module: str | None, stage: str | None, preferred: str = BEFORE
 ) -> DumpedModule:
-    """The one module and stage that are meant; without a stage, the preferred one, or else the first.
+    """The requested module and stage; without a stage, the preferred one if present, else the first.
 
-    Raises SeveralModules, listing them, where several are meant; HloomError where none is, and where its file is a
-    symbolic link that leads out of the directory.
+    Raises SeveralModules, listing them, if several match; HloomError if none matches, or if its file is a symbolic link
+    that leaves the directory.
     """
     entries = dump_modules(directory)
     if not entries:
@@ -126,7 +128,7 @@ def choose(
 def choose_by_path(
     path: str | os.PathLike[str], stage: str | None, preferred: str = BEFORE
 ) -> DumpedModule | None:
-    """The module that a path such as `DIR/jit_f` names; None where it names none, or a file or directory of modules.
+    """The module that a path such as `DIR/jit_f` names; None if it names none, or an existing file or directory.
 
     Raises HloomError as `choose` does.
     """
@@ -142,7 +144,7 @@ def choose_by_path(
 def dumped_module(
     path: str | os.PathLike[str], module: str | None, stage: str | None, preferred: str = BEFORE
 ) -> tuple[DumpedModule, list[str]] | None:
-    """The file that a directory of dumps, or `DIR/NAME`, means, with the module's other stages; None for other paths.
+    """The file that a dump directory or `DIR/NAME` refers to, with the module's other stages; None for other paths.
 
     Raises HloomError as `choose` does.
     """
@@ -157,7 +159,7 @@ def dumped_module(
 
 
 def listing(entries: Sequence[DumpedModule]) -> str:
-    """The modules, a line for each, with sizes and stages, largest first."""
+    """The modules, one per line, with sizes and stages, largest first."""
     rows = [
         (max(entry.size for entry in stages), label, [entry.stage for entry in stages])
         for label, stages in _by_label(entries).items()
@@ -172,7 +174,7 @@ def listing(entries: Sequence[DumpedModule]) -> str:
 
 
 def _by_label(entries: Sequence[DumpedModule]) -> dict[str, list[DumpedModule]]:
-    """Modules by name and number, each with its stages."""
+    """Modules grouped by name and number, each with its stages."""
     labels: dict[str, list[DumpedModule]] = {}
     for entry in entries:
         labels.setdefault(entry.label, []).append(entry)
@@ -180,7 +182,7 @@ def _by_label(entries: Sequence[DumpedModule]) -> dict[str, list[DumpedModule]]:
 
 
 def _inside(entry: DumpedModule) -> DumpedModule:
-    """The module, whose file must not be outside the directory: a dump of somebody else's may hold any link."""
+    """The module after checking that its file is inside the directory: an untrusted dump may contain any link."""
     target = entry.path.resolve()
     if not target.is_relative_to(entry.path.parent.resolve()):
         raise HloomError(

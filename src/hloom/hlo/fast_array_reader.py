@@ -1,7 +1,7 @@
-"""Reading large, plainly written arrays at once, without looking at single tokens.
+"""Reads large, plainly written arrays at once, without tokenising.
 
-What is plain: full nesting, one token per element, separators between them, no comments but the `/*i0=1*/` that XLA
-writes, no true and false, no NaN payloads. All else is left to `ArrayReader`, which must agree.
+Plain means: full nesting, one token per element, separators between them, no comments except XLA's `/*i0=1*/`, no true
+and false, no NaN payloads. Everything else goes to `ArrayReader`, which must agree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hloom.ir import TensorType, from_doubles, from_integers, from_pairs
 from hloom.text import Cursor
 
 WORTHWHILE = 64
-"""From how many elements on this is faster."""
+"""The minimum number of elements for which this is faster."""
 
 _SEPARATORS = b" \t\r\n,{}()"
 _TO_BLANKS = bytes.maketrans(_SEPARATORS, b" " * len(_SEPARATORS))
@@ -24,11 +24,11 @@ _IS_TOKEN = np.array([byte not in _SEPARATORS for byte in range(256)])
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}()")
 _COMMENT = re.compile(rb"/\*[^*]*+\*/")
 _SAFE_DIGITS = 18
-"""Integers of so many characters fit into 64 bits."""
+"""Integers of up to this many characters fit into 64 bits."""
 
 
 def read_plain_array(cursor: Cursor, type: TensorType) -> np.ndarray | None:
-    """The array at the cursor, or None, with the cursor where it was, when it is small, not plain, or wrong."""
+    """The array at the cursor; None, without moving the cursor, if it is small, not plain, or wrong."""
     if not type.rank or type.element_count < WORTHWHILE:
         return None
     extent = _extent(type.rank, type.dtype.is_complex, type.dtype.is_float).match(
@@ -54,14 +54,14 @@ def read_plain_array(cursor: Cursor, type: TensorType) -> np.ndarray | None:
 
 @lru_cache(maxsize=256)
 def _extent(rank: int, is_complex: bool, is_float: bool) -> re.Pattern[str]:
-    """From an opening brace to the first place where as many braces close in a row as the rank has dimensions."""
+    """Matches from an opening brace to the first run of closing braces as long as the rank."""
     characters = "-0-9{, \\t\\r\\n" + ("+.eEinfa" if is_float or is_complex else "") + ("()" if is_complex else "")
     closing = rf"\}}(?:[ ,\t\r\n]*+\}}){{{rank - 1}}}"
     return re.compile(rf"\{{(?:[{characters}]++|/\*i[0-9]++=[0-9]++\*/|(?!{closing})\}})*+{closing}")
 
 
 def _element_places(text: bytes, type: TensorType) -> np.ndarray | None:
-    """Where each number begins, or None unless brackets and counts are what the type asks for."""
+    """The position of each number; None unless brackets and counts match the type."""
     shape = (*type.dims, 2) if type.dtype.is_complex else type.dims
     data = np.frombuffer(text, np.uint8)
     is_token = _IS_TOKEN[data]
@@ -80,7 +80,7 @@ def _element_places(text: bytes, type: TensorType) -> np.ndarray | None:
 
 
 def _brackets_fit(text: bytes, type: TensorType) -> bool:
-    """Whether the brackets alone are those of the type; their number is compared before any are made."""
+    """Whether the brackets match the type; their number is compared before the expected ones are built."""
     brackets = text.translate(None, _NOT_BRACKETS)
     pairs = sum(math.prod(type.dims[:level]) for level in range(type.rank))
     if len(brackets) != 2 * (pairs + (type.element_count if type.dtype.is_complex else 0)):
@@ -120,7 +120,7 @@ def _read_doubles(text: bytes, places: np.ndarray) -> np.ndarray | None:
 
 
 def _odd_value(word: bytes) -> float | None:
-    """The value of a number that needs a look: infinite, NaN, huge, or negative zero."""
+    """The value of a special number: infinite, NaN, huge, or negative zero."""
     if word in (b"inf", b"-inf", b"nan", b"-nan"):
         return math.copysign(float(word.lstrip(b"-")), -1 if word.startswith(b"-") else 1)
     if word.lstrip(b"-").isdigit():
@@ -148,7 +148,7 @@ def _read_integers(text: bytes, places: np.ndarray) -> np.ndarray | None:
 
 
 def _read_numbers(text: bytes, places: np.ndarray, numpy_dtype: type) -> np.ndarray | None:
-    """The numbers between blanks, if there are as many as there are places."""
+    """The numbers between blanks, if there are as many as positions."""
     try:
         values = np.fromstring(text.translate(_TO_BLANKS), numpy_dtype, sep=" ")
     except (ValueError, DeprecationWarning):

@@ -1,8 +1,8 @@
-"""Reading plain attributes at once, by their texts, without looking at single tokens.
+"""Reads plain attributes at once from their text, without tokenising.
 
-What is plain: values that print as they stand, and known computations, in the order of the op's row, so that the
-printed form is known too. A backend's configuration in braces may follow. All else is left to `read_attributes`, which
-must agree.
+Plain means: values that print exactly as written, and known computations, in the order of the op's row, so that the
+printed form is known too. A backend config in braces may follow. Everything else goes to `read_attributes`, which must
+agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hloom.ops import OPS
 from hloom.text import Cursor, HloomError, Source
 
 LONGEST = 1 << 12
-"""Longer texts are read once, token by token."""
+"""Longer texts, in characters, are read token by token, without caching."""
 
 _K = AttributeKind
 _CONFIG, _FRONTEND = "backend_config", "frontend_attributes"
@@ -38,11 +38,11 @@ _AS_PRINTED = frozenset(
         *(_K.TYPES, _K.ALIASING, _K.SHARDING, _K.FRONTEND),
     )
 )
-"""Those of which it is seen by printing them that they print as they stand."""
+"""Kinds whose values are printed to check that they print exactly as written."""
 
 
 def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Attributes | None:
-    """The attributes that stand behind the operands, without metadata; None where any of them is not plain."""
+    """The attributes after the operands, without metadata; None if any of them is not plain."""
     if not text.startswith(", ") or len(text) > LONGEST:
         return None
     single = _ONE_REFERENCE.fullmatch(text)
@@ -89,7 +89,7 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
 
 @lru_cache(maxsize=1024)
 def _before_reference(op: Op, head: str, name: str) -> Attributes | None:
-    """The attributes before the last one, which refers to a computation; None where they are not plain."""
+    """The attributes before the last one, which refers to a computation; None if they are not plain."""
     before = read_plain_attributes(op, head, {}) if head else EMPTY
     ranks = _ranks(op)
     if before is None or before.parts or name not in ranks or any(ranks[other] >= ranks[name] for other in before):
@@ -98,7 +98,7 @@ def _before_reference(op: Op, head: str, name: str) -> Attributes | None:
 
 
 def _pieces(text: str) -> list[str]:
-    """The texts of the attributes one by one; they are not attributes where a value holds what looks like another."""
+    """The text of each attribute; not reliable if a value contains text that looks like another attribute."""
     text, separator, frontend = text.partition(_BEFORE_FRONTEND)
     pieces = text[2:].split(", ") if text else []
     if "[" in text:
@@ -110,13 +110,13 @@ def _pieces(text: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _ranks(op: Op) -> dict[str, int]:
-    """Where each attribute stands among those of its op."""
+    """The position of each attribute in its op's row."""
     return {name: rank for rank, name in enumerate(op.attributes)}
 
 
 @lru_cache(maxsize=8192)
 def _plain_attribute(op: Op, text: str) -> tuple[int, Any] | None:
-    """The rank and the value of `name=value`; None where it is not plain, or only says the default."""
+    """The rank and the value of `name=value`; None if it is not plain or equals the default."""
     name, _, word = text.partition("=")
     attribute = op.attributes.get(name)
     value = None if attribute is None else _plain_value(attribute, word)
@@ -136,7 +136,7 @@ def _plain_value(attribute: Attribute, word: str) -> Any:
 
 
 def _as_printed(op: Op, name: str, attribute: Attribute, word: str) -> Any:
-    """The value, if it prints as it stands."""
+    """The value if it prints exactly as written."""
     cursor = Cursor(Source(word))
     try:
         value = READERS[attribute.kind](cursor)

@@ -1,4 +1,4 @@
-"""Files read and written as a whole, with errors that name the file."""
+"""Reads and writes whole files; errors name the file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from hloom.text import HloomError, read_limited, read_stream, unreadable, unwritable
 
 STDIN = "-"
-"""The path that stands for the standard input, as programs have it."""
+"""The path that stands for standard input, by convention."""
 
 
 MODULE_BYTES = 8 << 30
-"""The largest file that is read as a module."""
+"""The maximum size of a module file, in bytes."""
 PIPE_BYTES = 2 << 30
-"""How much is read from the standard input: as much as a proto can be."""
+"""The maximum number of bytes to read from standard input: the maximum size of a proto."""
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int = MODULE_BYTES) -> bytes:
-    """All bytes of a file; raises HloomError, with near misses, where it cannot be read or is larger than the limit."""
+    """All bytes of a file; raises HloomError, with similar names, if it cannot be read or exceeds the limit."""
     if path != STDIN:
         return read_limited(path, limit)
-    stream = getattr(sys.stdin, "buffer", None)  # none where the standard input is closed, as `<&-` does
+    stream = getattr(sys.stdin, "buffer", None)  # None if standard input is closed, as with `<&-`
     if stream is None:
         raise HloomError("cannot read the standard input: it is closed", hint="give a file, or pipe something into it")
     try:
@@ -37,7 +37,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MODULE_BYTES) -> bytes
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
-    """Write a file whole or not at all. Gives the path back; raises HloomError where it cannot be written."""
+    """Write a file atomically and return its path; raises HloomError if it cannot be written."""
     contents = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
     with replacing(path) as beside:
         beside.write_bytes(contents)
@@ -45,9 +45,9 @@ def write_whole(path: str | os.PathLike[str], data: bytes | str) -> Path:
 
 
 def write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path:
-    """Write texts into a new folder, or an empty one, by file name: all of them or none.
+    """Write texts, by file name, into a new or empty folder: all of them or none.
 
-    Gives the path back; raises HloomError where something is there, or it cannot be written.
+    Returns the path; raises HloomError if the folder is not empty or cannot be written.
     """
     check_new_folder(path)
     target = Path(os.path.realpath(path))
@@ -65,7 +65,7 @@ def write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
-    """Raise HloomError where a folder cannot be written: something is there, or what it would be in is not."""
+    """Raise HloomError if a folder cannot be created: it exists and is not empty, or its parent is missing."""
     target = Path(path)
     if target.exists() and not target.is_dir():
         raise HloomError(f"{target} is a file, and a folder is written", hint="give a new folder, or an empty one")
@@ -80,10 +80,10 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new file beside `path` to be written in the block; it takes the other's place if the block ends well.
+    """A new file next to `path` to write in the block; it replaces `path` if the block succeeds.
 
-    What is not a plain file (a pipe, /dev/stdout) is yielded as is. Raises HloomError if it cannot be written, also
-    where a file is there that may only be read.
+    If `path` is not a plain file (a pipe, /dev/stdout), it is yielded itself. Raises HloomError if it cannot be
+    written, also if a read-only file exists there.
     """
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
@@ -101,5 +101,5 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as problem:
         raise unwritable(path, problem) from None
     finally:
-        with suppress(OSError):  # on a file system that is read alone, not even a missing file is removed
+        with suppress(OSError):  # on a read-only file system, even removing a missing file fails
             beside.unlink()

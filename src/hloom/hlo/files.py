@@ -1,7 +1,7 @@
-"""Modules from anywhere and into files: paths, bytes, text, XLA's dumps, jax's lowerings.
+"""Loads modules from paths, bytes, text, XLA dumps and jax programs, and saves them to files.
 
-What data are is told by their first bytes, never by a file's name; a name only says what to write. To read a further
-container, add its guard to `load` or, for bytes, to `_from_bytes`; to write one, a row to `WRITERS`.
+Formats are recognised by their first bytes, never by a file's name; a name only selects the format to write. To read
+another container, add its guard to `load` or, for bytes, to `_from_bytes`; to write one, add a row to `WRITERS`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from hloom.ir import Module, ModuleLike, as_module
 from hloom.text import HloomError, Location, ParseError, Source, Unsupported, unreadable
 
 _TEXT_LIKE = re.compile(r"\s*(?:HloModule|ENTRY|ROOT)\b|[\n{]|^\s*%?[\w.-]+ *= ")
-"""What no path has and every HLO text has."""
+"""Matches any HLO text and no path."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-"""Bytes that every proto has among its first (the tags of its fields), and no text."""
+"""Bytes that occur near the start of every proto (the tags of its fields) and in no text."""
 _HEAD = 4096
-"""How many bytes of a file say in which format it is: what tells formats apart stands at the very beginning, behind
-comments at most."""
+"""Bytes of a file to look at to recognise its format, which shows at the start, after comments at most."""
 MLIR_BYTECODE = b"ML\xefR"
-"""What MLIR's bytecode begins with."""
+"""The first bytes of MLIR bytecode."""
 MLIR = "MLIR"
-"""What the language of StableHLO is called in errors."""
+"""The name of StableHLO's language in errors."""
 _FOREIGN = (
     (
         re.compile(
@@ -49,11 +48,11 @@ _FOREIGN = (
     (re.compile(r"\s*digraph\b"), "a drawing for Graphviz", "XLA writes HLO text with --xla_dump_hlo_as_text"),
     (re.compile(r"\s*<(?:!|html|svg|\?xml)", re.IGNORECASE), "a page or a picture", None),
 )
-"""What else people have that looks like programs, tried when a text does not read."""
+"""Other languages people may try to load, checked when a text cannot be read as HLO."""
 
 
 class ForeignText(ParseError):
-    """A text of another language than HLO; `language` is its name."""
+    """A text in another language than HLO; `language` is its name."""
 
     def __init__(self, language: str, text: str, location: Location, hint: str | None) -> None:
         super().__init__(f"this is {language}, not HLO text", location, hint)
@@ -64,7 +63,7 @@ class ForeignText(ParseError):
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format that is not HLO's: whether data of it begin with these bytes, and how data with a name are read."""
+    """A non-HLO format: whether data starts like it, and how named data is read."""
 
     accepts: Callable[[bytes], bool]
     read: Callable[[bytes, str], Module]
@@ -79,24 +78,25 @@ def load(
     limits: Limits = LIMITS,
     formats: Sequence[FileFormat] = (),
 ) -> Module:
-    """Read a module from whatever holds one.
+    """Read a module from a path, text, bytes, a dump directory or a jax program.
 
     `source` is one of:
 
-    - a path, as a str or a Path: HLO text or a proto, plain or packed by gzip or zstd, whatever its suffix;
-    - `"-"`, the standard input, the same;
-    - HLO text, as a str; bytes of text or of a proto, packed or not;
-    - a directory that XLA dumped into (`--xla_dump_to`); where it holds several modules, `module` says which one, and
-      `stage` the stage: `"before_optimizations"` (as without it), `"after_optimizations"`, or a pass's number;
-    - `DIR/jit_f`, where that is not a file: a module of such a directory;
-    - what jax makes: `jax.jit(f).lower(...)`, its `.compile()`, `jax.jit(f).trace(...)`.
+    - a path, as a str or a Path: HLO text or a proto, plain or compressed with gzip or zstd, whatever its suffix;
+    - `"-"`: standard input, with the same formats;
+    - HLO text, as a str; bytes of text or of a proto, compressed or not;
+    - a directory that XLA dumped into (`--xla_dump_to`); if it holds several modules, `module` selects one, and `stage`
+      the stage: `"before_optimizations"` (the default), `"after_optimizations"`, or a pass's number;
+    - `DIR/jit_f`, if that is not a file: a module of such a directory;
+    - a jax program: `jax.jit(f).lower(...)`, its `.compile()`, `jax.jit(f).trace(...)`.
 
     A str of one line that names an existing file is a path, whatever else it looks like; otherwise a str with a line
     break, a brace, ` = ` or one of HLO's first words is text. A Path is always a path.
 
-    Text and bytes that one of `formats` accepts by their beginning are read as it says.
+    Text and bytes that one of `formats` recognises are read by that format.
 
-    `strict` holds text to XLA's own rules, see `parse`. Raises HloomError for what cannot be read, with the place.
+    `strict` applies XLA's own rules to text, see `parse`. Raises HloomError, with the place, for anything that cannot
+    be read.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'
@@ -124,10 +124,11 @@ def load(
 
 
 def save(module: ModuleLike, path: str | os.PathLike[str], options: PrintOptions | None = None) -> Path:
-    """Write a module, the suffix says how: `.hlo` or `.txt` text, `.pb` a proto, `.gz` or `.zst` behind it packed.
+    """Write a module in the format of the suffix: `.hlo` or `.txt` text, `.pb` a proto; `.gz` or `.zst` after it
+    compresses.
 
-    The file is written whole or not at all. Gives the path back. Raises Unsupported for other suffixes, HloomError
-    where the module is not one that HLO can say or the file cannot be written.
+    The file is written atomically. Returns the path. Raises Unsupported for other suffixes, HloomError if HLO cannot
+    express the module or the file cannot be written.
     """
     module = as_module(module)
     target = Path(path)
@@ -148,7 +149,7 @@ def _text_bytes(module: Module, options: PrintOptions) -> bytes:
 
 
 def _proto_bytes(module: Module, options: PrintOptions) -> bytes:
-    """The smallest message that has a place for all the module carries."""
+    """The smallest message that can hold everything the module carries."""
     del options
     if "arguments" in module.attachments or "result" in module.attachments:
         return write_proto(module, "hlo_snapshot")
@@ -160,7 +161,7 @@ WRITERS: dict[str, Callable[[Module, PrintOptions], bytes]] = {
     ".txt": _text_bytes,
     ".pb": _proto_bytes,
 }
-"""What makes the bytes of a file, by its suffix."""
+"""The function that produces a file's bytes, by suffix."""
 
 
 def _is_path(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The module's header and the stack tables behind it."""
+"""Reads the module's header and the stack tables after it."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _PLAIN_FIELD = re.compile(
     r"|(allow_spmd_sharding_propagation_to_(?:parameters|output))=\{((?:true|false)(?:,(?:true|false))*+)\}"
     r"|(replica_count|num_partitions)=([0-9]{1,9}))(?=[,\n])"
 )
-"""A header attribute as it is printed: a word, words in braces, or a number."""
+"""A header attribute in printed form: a word, words in braces, or a number."""
 _NEWER = frozenset(("debug_attributes",))
-"""Header attributes that XLA's parser of today does not know yet."""
+"""Header attributes that the current XLA parser does not know yet."""
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
 _PRINTED_NAME = re.compile(rf'{_NUMBER} "([ !#-&(-\[\]-~]*+)"')
 _PRINTED_LOCATION, _PRINTED_FRAME = (
     re.compile(rf"{_NUMBER} \{{" + " ".join(rf"{field.name}={_NUMBER}" for field in fields(row)) + r"\}")
     for row in (FileLocation, StackFrame)
 )
-"""Rows of the stack tables exactly as they are printed."""
+"""Rows of the stack tables in exactly the printed form."""
 _FIELD = re.compile(r"([a-z_]+)\s*=")
 
 
@@ -120,7 +120,7 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
 
 
 def _check_rows(cursor: Cursor, title: str, rows: Mapping[int, Any], position: int) -> None:
-    """Refuse rows of numbers that lack one (its text has fewer names than the rows have fields) or have a wide one."""
+    """Reject rows with a missing number (the text has fewer names than the row has fields) or one out of range."""
     numbered = [row for row in rows.values() if not isinstance(row, str)]
     names = [field.name for field in dataclass_fields(numbered[0])] if numbered else []
     text = cursor.text[position : cursor.position]
@@ -133,14 +133,14 @@ def _check_rows(cursor: Cursor, title: str, rows: Mapping[int, Any], position: i
 
 @lru_cache(maxsize=8)
 def _lines_of(row: re.Pattern[str]) -> re.Pattern[str]:
-    """As many lines of such rows as there are."""
+    """Matches as many consecutive rows as possible."""
     return re.compile(f"(?:{row.pattern}\n)*+")
 
 
 def _read_rows(
     cursor: Cursor, row: re.Pattern[str], parse: Callable[[str], dict[int, Any]], read_row: Callable[[Cursor], Any]
 ) -> Mapping[int, Any]:
-    """A table's rows: those that stand as they are printed are parsed when asked for, if no others follow."""
+    """A table's rows; if all are in printed form, they are parsed lazily."""
     block = cursor.match(_lines_of(row))
     printed = PrintedRows(block[0] if block else "", parse)
     if not cursor.peek().isdecimal():
@@ -171,7 +171,7 @@ def _parse_locations(text: str) -> dict[int, FileLocation]:
 
 
 def _read_frames(cursor: Cursor) -> Mapping[int, StackFrame]:
-    """The frames; the text counts parents from one more than everything else, so that 1 means none."""
+    """The frames; the text numbers parents from one more than everything else, so that 1 means none."""
     return _read_rows(cursor, _PRINTED_FRAME, _parse_frames, _read_frame)
 
 
@@ -201,7 +201,7 @@ def _fields(cursor: Cursor, row: type) -> dict[str, int]:
 
 
 def _read_aliases(cursor: Cursor) -> tuple[InputOutputAlias, ...]:
-    """`{ {0}: (0, {}, may-alias), ... }`; there may be one per parameter, so the plain ones go fast."""
+    """`{ {0}: (0, {}, may-alias), ... }`; there may be one per parameter, so plain entries have a fast path."""
     cursor.expect("{")
     aliases: list[InputOutputAlias] = []
     while match := _PLAIN_ALIAS.match(cursor.text, cursor.position):
@@ -238,7 +238,7 @@ def _read_donor(cursor: Cursor) -> BufferDonor:
 
 
 def _read_entry_layout(cursor: Cursor) -> FunctionType:
-    """What stands behind the opening brace, and the closing one."""
+    """Read what follows the opening brace, including the closing one."""
     layout = read_signature_type(cursor)
     cursor.expect("}")
     return layout
@@ -275,4 +275,4 @@ _SECTIONS: dict[str, tuple[str, Callable[[Cursor], Mapping[int, Any]]]] = {
     "FileLocations": ("file_locations", _read_locations),
     "StackFrames": ("stack_frames", _read_frames),
 }
-"""By the titles of the stack tables: their fields, and what reads them."""
+"""The field and the reader of each stack table, by section title."""

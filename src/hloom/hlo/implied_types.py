@@ -1,7 +1,7 @@
-"""Types that XLA takes from the operands of transfers and tokens, whatever is written before their opcodes.
+"""Types that XLA derives from the operands of transfers and tokens, whatever type is written.
 
-Source: xla/hlo/parser/hlo_parser.cc (CreateInstruction), which gives these instructions no shape of their own, or only
-the first element of it; a computation's signature is compared with what comes of that.
+Source: xla/hlo/parser/hlo_parser.cc (CreateInstruction), which ignores the written shape of these instructions, or all
+but its first element; a computation's signature is compared with the derived types.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _IMPLIED: dict[str, Callable[[Node], Type | None]] = {
     "send": lambda node: _with(_operand(node), _CONTEXT, TOKEN),
     "send-done": lambda node: TOKEN,
 }
-"""What a node's type is to XLA; None where it cannot be told."""
+"""The type that XLA gives a node; None if it cannot be derived."""
 IMPLYING = frozenset(_IMPLIED)
-"""The opcodes whose written type XLA does not believe."""
+"""The opcodes whose written type XLA ignores."""
 
 
 def type_for_xla(node: Node) -> Type | None:
-    """The type that XLA takes a node to have: the written one, unless the operands say another."""
+    """The type that XLA gives a node: the written one unless the operands imply another."""
     implied = _IMPLIED[node.opcode](node) if node.opcode in IMPLYING else None
     return node.type if implied is None or compatible(implied, node.type) else implied

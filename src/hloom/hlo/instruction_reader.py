@@ -1,4 +1,4 @@
-"""One instruction, read token by token: every liberty of the grammar, and the errors with their places."""
+"""Reads one instruction token by token: the whole grammar, and errors with their places."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hloom.ops import OPS, unknown_op
 from hloom.text import Cursor
 
 DEEPEST = 10_000
-"""How deep operands may nest; XLA's own parser overflows its stack some way above this."""
+"""The maximum nesting depth of operands; XLA's own parser overflows its stack somewhat above this."""
 
 LEAVES = ("parameter", "constant")
 OPCODE = re.compile(r"[a-z][a-z0-9-]*+(?=\s*\()")
@@ -61,7 +61,7 @@ class _Call:
 
 
 def read_instruction(cursor: Cursor, body: ComputationState) -> None:
-    """`ROOT name = type opcode(operands), attributes`: the next node of the body."""
+    """Read `ROOT name = type opcode(operands), attributes` as the next node of the body."""
     if cursor.at(",") and body.nodes:
         _reopen(cursor, body)
     start = cursor.skip()
@@ -83,7 +83,7 @@ def read_instruction(cursor: Cursor, body: ComputationState) -> None:
 
 
 def _reopen(cursor: Cursor, body: ComputationState) -> None:
-    """A line that begins with a comma goes on with the instruction before it: read that again, from its start."""
+    """A line that starts with a comma continues the previous instruction: read that again, from its start."""
     last = body.nodes[-1]
     at = cursor.text.rfind(last.name, 0, cursor.position)
     while at > 0:
@@ -98,7 +98,7 @@ def _reopen(cursor: Cursor, body: ComputationState) -> None:
 
 
 def read_expression(cursor: Cursor, body: ComputationState, name: str, position: int) -> Node:
-    """`type opcode(operands), attributes`, entered into the body under a name."""
+    """Read `type opcode(operands), attributes` and add it to the body under this name."""
     type_ = _read_optional_type(cursor)
     start = cursor.skip()
     opcode = cursor.read(OPCODE, "an opcode and '('")[0]
@@ -124,7 +124,7 @@ def read_expression(cursor: Cursor, body: ComputationState, name: str, position:
 
 
 def read_operands(cursor: Cursor, body: ComputationState) -> tuple[Node, ...]:
-    """Operands up to the closing parenthesis: names, typed names, elements of tuples, nested instructions."""
+    """Read operands up to the closing parenthesis: names, typed names, tuple elements, nested instructions."""
     plain = _PLAIN_OPERANDS.match(cursor.text, cursor.position, cursor.end)
     if plain:
         inputs = [body.names.get(name) for name in plain[1].replace("%", "").split(", ")]
@@ -151,7 +151,7 @@ def read_operands(cursor: Cursor, body: ComputationState) -> tuple[Node, ...]:
 
 
 def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call | None:
-    """One operand, appended to the call; or the nested instruction that begins here."""
+    """Read one operand and append it to the call; returns the nested instruction if one begins here."""
     start = cursor.skip()
     type_ = _read_optional_type(cursor)
     opcode = cursor.match(OPCODE)
@@ -178,7 +178,7 @@ def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call 
 
 
 def _element(cursor: Cursor, body: ComputationState, node: Node, index: int, position: int) -> Node:
-    """`name#1`: the element of a tuple, as a get-tuple-element of its own."""
+    """Read `name#1`, a tuple element, as a separate get-tuple-element."""
     array_type = node.type
     if array_type is not None and not (isinstance(array_type, TupleType) and index < len(array_type.elements)):
         raise cursor.error(f"{node.name} is {array_type}: it has no element {index}", position)
@@ -201,7 +201,7 @@ def _nested(cursor: Cursor, body: ComputationState, call: _Call) -> Node:
 
 
 def _nested_leaf(cursor: Cursor, body: ComputationState, opcode: str, type_: Type | None) -> Node:
-    """A parameter or constant among the operands; it has no attributes."""
+    """Read a parameter or constant among the operands; it has no attributes."""
     name = body.unused_name(f"{opcode}.anon")
     if opcode == "parameter":
         return _enter(body, Parameter(name, type_, _parameter_number(cursor, body, type_), EMPTY, None, body.graph))
@@ -245,7 +245,7 @@ def _read_constant(cursor: Cursor, body: ComputationState, name: str, type_: Typ
 
 
 def static_type(type_: Type, literal: Literal) -> Type:
-    """A constant's type: written dimensions that may move stand still, as in XLA."""
+    """A constant's type: as in XLA, dynamic dimensions become static."""
     moves = any(isinstance(leaf, TensorType) and leaf.dynamic for leaf in type_.leaves())
     return literal.type if moves else type_
 
@@ -273,7 +273,7 @@ def _apply(
 def _inferred(
     cursor: Cursor, body: ComputationState, op: Op, inputs: Sequence[Node], attributes: Attributes, start: int
 ) -> Type | None:
-    """The type that the text leaves out; None where it cannot be told, which only strict reading refuses."""
+    """The type that the text omits; None if it cannot be inferred, which only strict reading rejects."""
     types = [node.type for node in inputs]
     known = [type_ for type_ in types if type_ is not None]
     if op.infer is None or len(known) < len(types) or call_problem(op, None, inputs, attributes):
@@ -300,11 +300,11 @@ _LEAF_READERS = {"parameter": _read_parameter, "constant": _read_constant}
 
 
 _Rule = Callable[[Sequence[Node], Mapping[str, Any]], Type | None]
-"""A type with the layouts to take over, from the operands and the attributes."""
+"""From operands and attributes, a type whose layouts the result takes over."""
 
 
 def with_layouts(opcode: str, type: Type, inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type:
-    """An inferred type with the layouts that XLA would give it; none where XLA takes the default."""
+    """An inferred type with the layouts that XLA would give it; no layout if XLA uses the default."""
     if isinstance(type, TensorType) and all(getattr(node.type, "layout", None) is None for node in inputs):
         return type if opcode not in _STRUCTURAL else _merged(type, _RULES[opcode](inputs, attributes))
     rule = _RULES.get(opcode)
@@ -312,7 +312,7 @@ def with_layouts(opcode: str, type: Type, inputs: Sequence[Node], attributes: Ma
 
 
 def _merged(type: Type, model: Type | None) -> Type:
-    """The type with the model's layout where they have one rank; elements of tuples one by one."""
+    """The type with the model's layout if their ranks match; tuples are merged element by element."""
     if same_shape(type, model) and model is not None:
         return model
     if isinstance(type, TupleType) and isinstance(model, TupleType) and len(type.elements) == len(model.elements):
@@ -392,4 +392,4 @@ _RULES: dict[str, _Rule] = {
     "tuple": _operands,
 }
 _STRUCTURAL = frozenset(("call", "conditional", "get-tuple-element", "transpose"))
-"""What may have a layout though no operand has one of its own."""
+"""Opcodes whose result may have a layout even if no operand has one."""

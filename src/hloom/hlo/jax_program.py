@@ -1,4 +1,4 @@
-"""What jax holds a program in, known by its methods: nothing of jax is imported."""
+"""Recognises jax programs by their methods, without importing jax."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _SERIALIZE = "as_serialized_hlo_module_proto"
 
 
 def is_lowering(thing: object) -> bool:
-    """Whether it is a program of jax's: traced, lowered, compiled, or XLA's own module or computation."""
+    """Whether it is a jax program: traced, lowered, compiled, or XLA's own module or computation."""
     return any(callable(getattr(thing, name, None)) for name in (_SERIALIZE, "compiler_ir", "runtime_executable")) or (
         callable(getattr(thing, "lower", None)) and hasattr(thing, "jaxpr")
     )
 
 
 def proto_of(thing: Any) -> bytes:
-    """The serialized HloModuleProto of a program of jax's; its text would leave large constants out.
+    """The serialized HloModuleProto of a jax program; its text would elide large constants.
 
-    What was lowered comes as it is before XLA's passes, what was compiled as it is after them.
+    A lowered program is the module before XLA's passes, a compiled one the module after them.
     """
     if hasattr(thing, "jaxpr") and not hasattr(thing, "compiler_ir"):
         thing = thing.lower()

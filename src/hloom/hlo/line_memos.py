@@ -1,6 +1,6 @@
-"""What the short texts of lines were read as: types with opcodes, literals, attributes.
+"""Caches from short pieces of text to what they were parsed as: types with opcodes, literals, attributes.
 
-They repeat, within a module and from one to the next, so they are remembered for all modules.
+Such texts repeat within and across modules, so the caches are shared by all modules.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from hloom.ops import COMMON, OPS
 from hloom.text import Cursor, HloomError, Source
 
 MEMORABLE = 256
-"""Texts longer than this are not remembered: they hardly repeat."""
+"""Longer texts, in characters, are not cached: they rarely repeat."""
 MOST = 16_384
-"""How many texts are remembered before all are forgotten."""
+"""The maximum number of cached texts; then the cache is cleared."""
 VARIADIC, LEAF = -1, -2
-"""In place of an arity: of opcodes that take more than one number of operands, of parameters and constants."""
+"""In place of an arity: opcodes that accept several operand counts; parameters and constants."""
 LEAF_ROW = Op("parameter or constant", attributes=COMMON)
-"""What parameters and constants may carry."""
+"""The attributes that parameters and constants may carry."""
 
 _ROWS = {**OPS, "parameter": LEAF_ROW, "constant": LEAF_ROW}
 _Value = TypeVar("_Value")
 
 
 class TypedOpcode(NamedTuple):
-    """What a type and opcode were read as, as in `f32[2] add`, and what is remembered of lines that begin so."""
+    """A parsed type and opcode, such as `f32[2] add`, with caches for lines that start with it."""
 
     type: Type
     row: Op
     attributes: dict[str, Attributes]
     arity: int
     literals: dict[str, Literal] | None
-    """By the texts of constants of this type; None where the opcode is another."""
+    """Literals of this type by their text; None unless the opcode is `constant`."""
 
 
 class LineMemos:
-    """What was read so far, by text; attributes only where they refer to nothing in their module."""
+    """Parsed values by text; attributes only if they refer to nothing in their module."""
 
     def __init__(self) -> None:
         self.typed_opcodes: dict[str, TypedOpcode] = {}
@@ -49,7 +49,7 @@ class LineMemos:
         self.count = 0
 
     def remember(self, memo: dict[str, _Value], text: str, value: _Value) -> None:
-        """Keep what a text was read as, if it is short; when there are too many, begin anew."""
+        """Cache a parsed text if it is short; clears the cache when it is full."""
         if len(text) >= MEMORABLE:
             return
         if self.count >= MOST:
@@ -64,7 +64,7 @@ class LineMemos:
         self.count = 0
 
     def read_typed_opcode(self, text: str) -> TypedOpcode | None:
-        """What `f32[2] add` says; None where that is not a plain type and known opcode."""
+        """Parse `f32[2] add`; None unless it is a plain type and a known opcode."""
         type_text, _, opcode = text.rpartition(" ")
         row = _ROWS.get(opcode)
         type_ = None if row is None else self.read_type(type_text)
@@ -74,7 +74,7 @@ class LineMemos:
         arity = LEAF
         if opcode == "constant":
             if any(isinstance(leaf, TensorType) and leaf.dynamic for leaf in type_.leaves()):
-                return None  # the literal's type is another: see `static_type`
+                return None  # the literal's type differs: see `static_type`
             literals = {}
         elif row is not LEAF_ROW:
             least, most = row.arity
@@ -86,7 +86,7 @@ class LineMemos:
         return typed
 
     def read_type(self, text: str) -> Type | None:
-        """The type that a text is, all of it; None where it is none."""
+        """The type that the whole text denotes; None if it is not a type."""
         known = self._types.get(text) or simple_type(text)
         if known is not None:
             return known
@@ -101,7 +101,7 @@ class LineMemos:
         return type_
 
     def read_literal(self, type_: Type, text: str, literals: dict[str, Literal]) -> Literal | None:
-        """The literal that a text is; one that leaves elements out is another each time."""
+        """The literal that a text denotes; elided literals are not shared."""
         cursor = Cursor(Source(text))
         try:
             literal = read_literal(cursor, type_)
@@ -115,4 +115,4 @@ class LineMemos:
 
 
 TOLERANT, STRICT = LineMemos(), LineMemos()
-"""What was read in each mode: they do not take the same texts."""
+"""The caches of each mode: the modes accept different texts."""

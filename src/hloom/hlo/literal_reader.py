@@ -1,4 +1,4 @@
-"""Reading the literals of HLO text: what stands inside `constant(...)` and after `literal=`."""
+"""Reads literals of HLO text: inside `constant(...)` and after `literal=`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hloom.ir import (
 from hloom.text import Cursor
 
 DEEPEST_TUPLE = 1000
-"""How deep tuples may nest where the text alone says how deep they do."""
+"""The maximum nesting depth of tuples where only the text determines it."""
 
 _FRACTION = r"\.[0-9]*+(?:[eE][+-]?[0-9]{1,3})?|[eE][+-]?[0-9]{1,3}"
 _BEFORE_THE_END = r"(?=[ \t\r\n]*(?:\)|\Z))"
@@ -41,18 +41,18 @@ _SCALARS: dict[str, Callable[[str], int | float]] = {"f32": float, "f64": float,
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _WORDS: dict[str, dict[str, float]] = {"pred": {"true": True, "false": False}, "f32": _FLOATS, "f64": _FLOATS}
 _SAFE = 2**31
-"""Numbers below this fit into all of these types that are not shorter or without a sign."""
+"""Numbers of smaller magnitude fit into every signed type of at least 32 bits."""
 _FEW = WORTHWHILE
-"""Fewer elements than this are read one by one."""
+"""Arrays with fewer elements are read one element at a time."""
 ELIDED = re.compile(r"\{[ \t\r\n]*+\.\.\.[ \t\r\n]*+\}")
 
 
 def read_literal(cursor: Cursor, type: Type) -> Literal:
-    """The literal of this type at the cursor, up to and without the closing parenthesis of `constant(...)`.
+    """The literal of this type at the cursor, up to but not including the closing parenthesis of `constant(...)`.
 
-    Numbers become what XLA's parser makes of them; `{...}` gives an elided literal. Dynamic dimensions become
-    static, at their bounds. Raises ParseError, at the offending token, where XLA refuses or aborts, and for a
-    tuple's `()` that lacks elements. A tuple written `{...}`, as XLA prints it and does not read it, is elided.
+    Numbers are converted as by XLA's parser; `{...}` gives an elided literal. Dynamic dimensions become static, at
+    their bounds. Raises ParseError, at the offending token, where XLA refuses or aborts, and for a tuple's `()` that
+    lacks elements. A tuple written `{...}`, which XLA prints but cannot read, is elided.
     """
     if isinstance(type, TensorType):
         return _read_array(cursor, type)
@@ -64,7 +64,7 @@ def read_literal(cursor: Cursor, type: Type) -> Literal:
 
 
 def read_typed_literal(cursor: Cursor, read_type: Callable[[Cursor], Type]) -> Literal:
-    """A literal that brings its types along, `s32[] 1` or `(s32[] 1, f32[2]{0} {1,2})`."""
+    """A literal that includes its types, `s32[] 1` or `(s32[] 1, f32[2]{0} {1,2})`."""
     open_tuples: list[list[Literal]] = []
     while True:
         if cursor.at("("):
@@ -108,7 +108,7 @@ def _read_tuple(cursor: Cursor, type: TupleType) -> Literal:
 
 
 def _read_plain_scalar(cursor: Cursor, type: TensorType) -> Literal | None:
-    """A scalar of the commonest types, spelt in the commonest way; None where the careful way must look at it."""
+    """A scalar of a common type in its common spelling; None sends it to the careful path."""
     dtype, start = type.dtype, cursor.skip()
     if dtype.is_complex:
         pair = _PLAIN_PAIR.match(cursor.text, start, cursor.end)
@@ -122,10 +122,10 @@ def _read_plain_scalar(cursor: Cursor, type: TensorType) -> Literal | None:
 
 
 def _read_few(cursor: Cursor, type: TensorType) -> Literal | None:
-    """A small array as it is printed; None where the careful way must look at it."""
+    """A small array in printed form; None sends it to the careful path."""
     if type.dtype.name not in _SCALARS or len(type.dims) > 3 or type.element_count >= _FEW:
         return None
-    if math.prod(type.dims[:-1]) >= _FEW:  # of rows that may be empty
+    if math.prod(type.dims[:-1]) >= _FEW:  # rows may be empty
         return None
     match = _FEW_NUMBERS.match(cursor.text, cursor.skip(), cursor.end)
     if match is None or _NUMBER.sub("0", match[0]) != _zeros(type.dims):
@@ -141,7 +141,7 @@ def _zeros(dims: tuple[int, ...]) -> str:
 
 
 def _plain_values(words: Sequence[str], dtype: DType) -> list[int | float] | None:
-    """The numbers of a type that has them all; None where one is large, -0 or none of this type."""
+    """The numbers of an array; None if one is large, -0 or not of this type."""
     parse = _SCALARS[dtype.name]
     try:
         values = [parse(word) for word in words]
@@ -153,7 +153,7 @@ def _plain_values(words: Sequence[str], dtype: DType) -> list[int | float] | Non
 
 
 def _adopted(cursor: Cursor, match: re.Match[str] | None, type: TensorType, values: Any) -> Literal | None:
-    """The literal of the values of what was matched, and the cursor behind it; None where there are none."""
+    """The literal of the matched values, moving the cursor past it; None if there are none."""
     if match is None or values is None:
         return None
     cursor.position = match.end()

@@ -1,4 +1,4 @@
-"""Read what shardings and replica groups share: sizes, ranges of devices, meshes, axes of meshes."""
+"""Reads what shardings and replica groups share: sizes, device ranges, meshes and mesh axes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_numbers(cursor: Cursor) -> tuple[int, ...]:
 
 
 def read_iota(cursor: Cursor) -> IotaDevices:
-    """`[8]` or `[2,4]T(1,0)`: a permutation is written exactly when there are several sizes."""
+    """`[8]` or `[2,4]T(1,0)`: a permutation is written if and only if there are several sizes."""
     sizes = read_sizes(cursor)
     if len(sizes) == 1:
         return IotaDevices(sizes)
@@ -52,7 +52,7 @@ def read_iota(cursor: Cursor) -> IotaDevices:
 
 
 def read_mesh(cursor: Cursor) -> HloMesh:
-    """`mesh['x'=2,'y'=4]`, and `, device_ids=(..)` where devices are not in their natural order."""
+    """`mesh['x'=2,'y'=4]`, with `, device_ids=(..)` if devices are not in row-major order."""
     cursor.read(MESH, "'mesh'")
     axes: dict[str, int] = {}
     cursor.expect("[")
@@ -90,9 +90,9 @@ def _read_device_ids(cursor: Cursor, count: int) -> Devices | None:
 
 
 def read_axis(cursor: Cursor, mesh: HloMesh, taken: Sequence[AxisRef], neighbours: Sequence[AxisRef]) -> AxisRef:
-    """`'x'` or `'x':(1)2`, an axis by its name or, where no axis has it, by its number.
+    """`'x'` or `'x':(1)2`: an axis by name or, if no axis has that name, by number.
 
-    It must not overlap those taken, nor make one larger part with the last of its neighbours.
+    It must not overlap those taken, nor form one larger part with the last of its neighbours.
     """
     start = cursor.skip()
     axis = AxisRef(_read_axis_name(cursor, mesh))

@@ -1,4 +1,4 @@
-"""Read shardings over a mesh (V3): `{mesh['x'=2,'y'=4], [{'x'}, {'y', ?}]}`."""
+"""Reads shardings over a mesh (V3): `{mesh['x'=2,'y'=4], [{'x'}, {'y', ?}]}`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAXIMAL_MESH = re.compile(r"maximal_mesh(?![A-Za-z0-9_.=:-])")
 
 
 def read_mesh_sharding(cursor: Cursor) -> MeshSharding | Maximal | None:
-    """What follows the opening brace of a sharding, and its closing brace; None if that is not a mesh."""
+    """Read what follows the opening brace of a sharding, including its closing brace; None if it is not a mesh."""
     if cursor.match(_MAXIMAL_MESH):
         return _read_maximal_mesh(cursor)
     start = cursor.skip()
@@ -49,7 +49,7 @@ def _read_last_metadata(cursor: Cursor) -> tuple[Metadata, ...]:
 
 
 def _read_after_mesh(cursor: Cursor, mesh: HloMesh) -> MeshSharding:
-    """What follows the mesh: one word for all, or dimensions and lists of axes."""
+    """Read what follows the mesh: one word for all dimensions, or dimensions and lists of axes."""
     cursor.accept(",")
     if cursor.at("["):
         return _read_mesh_parts(cursor, mesh)

@@ -1,4 +1,4 @@
-"""A module, read from HLO text."""
+"""Reads a module from HLO text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hloom.ir import Attributes, Graph, Module, Type, find_cycle
 from hloom.text import Cursor, HloomError, HloomWarning, Source, report
 
 DEEPEST = 60
-"""How deep computations may nest inside attributes."""
+"""The maximum nesting depth of computations inside attributes."""
 
 _HEADING = re.compile(r"(ENTRY )?%?([A-Za-z_][A-Za-z0-9_.-]*+) (\((?=[^{}\n]*\) -> )[^{}\n]*+(?<= ))?\{\n")
 _ENTRY = re.compile(r"ENTRY(?![A-Za-z0-9_.=-])")
@@ -28,14 +28,14 @@ _NAMED = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.-]*+(?:\s*=\s|\s+=)|%[A-Za-z_][A-Za
 
 
 LONGEST_KEPT = 1 << 24
-"""Of how many characters a text may be that its module keeps, so that later errors show its lines."""
+"""The maximum length of a text that its module keeps, in characters, so that later errors can show its lines."""
 
 
 def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     """Read a module from HLO text: a whole module, bare computations, or single instructions.
 
-    `strict` refuses what XLA's parser refuses or aborts on. Otherwise what people paste reads too: names that nothing
-    defines are marked (`module.unresolved`), unknown opcodes and attributes are kept as they are with a HloomWarning.
+    `strict` rejects everything XLA's parser rejects or aborts on. Otherwise pasted excerpts are accepted too: undefined
+    names are marked (`module.unresolved`), and unknown opcodes and attributes are kept as they are with a HloomWarning.
     `name` is what errors call the text. Raises ParseError with line and column.
 
     >>> parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root
@@ -49,7 +49,7 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
         text = text.replace("\r\n", "\n")
     reader = ModuleReader(Source(text, name), strict)
     collecting = gc.isenabled()
-    gc.disable()  # a reader makes only objects that stay: looking for garbage among them costs a third of the time
+    gc.disable()  # a reader creates only objects that stay alive: searching them for garbage costs a third of the time
     try:
         module = reader.read()
     finally:
@@ -99,7 +99,7 @@ class ModuleReader(ModuleState):
         return self.module
 
     def _refuse_recursion(self, cursor: Cursor) -> None:
-        """Refuse computations that call each other in a circle, which no order of them can say."""
+        """Reject computations that call each other in a cycle."""
         calls = {graph: [*chain(*(node.called_graphs for node in graph.nodes))] for graph in self.module.graphs}
         cycle = find_cycle(calls)
         if cycle:
@@ -108,7 +108,9 @@ class ModuleReader(ModuleState):
             raise cursor.error(f"computations call each other in a circle, {way}: HLO has no recursion", start)
 
     def _read_instructions(self, cursor: Cursor) -> Module:
-        """A text of bare instructions: one, as XLA reads it, or if tolerant several; operands become parameters."""
+        """Read a text of bare instructions: one, as XLA does, or several in tolerant mode; undefined operands become
+        parameters.
+        """
         self.module.name = "_"
         self.module.attributes = Attributes(is_scheduled=True)
         graph = Graph("_", self.module)
@@ -154,7 +156,7 @@ class ModuleReader(ModuleState):
             raise cursor.error(f"a second ENTRY; the first is {self._entry.name}", start)
         if self._nested and self.graphs.get(name) in self._nested:
             self.module.rename_graph(self.graphs.pop(name), name)
-            self.referring.clear()  # the texts with this name mean another graph from here on
+            self.referring.clear()  # from here on, texts with this name refer to another graph
         if name in self.module:
             raise cursor.error(f"a computation '{name}' is already defined", start)
         graph = self.graphs.setdefault(name, Graph(name, self.module))
@@ -169,7 +171,7 @@ class ModuleReader(ModuleState):
             self._entry = graph
 
     def _place(self, graph: Graph) -> None:
-        if self._nested and graph.name in self.module:  # a nested one, which had no name of its own
+        if self._nested and graph.name in self.module:  # a nested graph, which had no name of its own
             self.module.rename_graph(self.module[graph.name], graph.name)
         self.module.append_graph(graph)
         self.graphs[graph.name] = graph

@@ -1,4 +1,4 @@
-"""A module, printed as HLO text in XLA's own style."""
+"""Prints a module as HLO text in XLA's style."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ from hloom.text import HloomError, Unsupported
 
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
-    """What the text shows; the names follow XLA's HloPrintOptions.
+    """Options for the printed text; the names follow XLA's HloPrintOptions.
 
-    `percent`: names begin with %; without it only reserved words do. `operand_types`: every operand is preceded by its
-    type. `signatures`: headings name parameters and types. `constant_limit`: constants of more elements are elided as
-    `{...}`, which loses them; None prints all. `canonical_names`: names are numbers, so that texts compare up to names.
+    `percent`: names begin with %; without it only reserved words do. `operand_types`: each operand is preceded by its
+    type. `signatures`: headings list parameters and types. `constant_limit`: constants with more elements are elided as
+    `{...}`, which loses their data; None prints all. `canonical_names`: names are numbers, so that texts compare equal
+    up to names.
     """
 
     percent: bool = True
@@ -66,12 +67,12 @@ class PrintOptions:
 
     @classmethod
     def short_parsable(cls) -> PrintOptions:
-        """The shortest text that reads back: no %, no headings' types, no metadata, no backend configuration."""
+        """The shortest text that reads back: no %, no types in headings, no metadata, no backend config."""
         return cls(percent=False, signatures=False, metadata=False, backend_config=False)
 
     @classmethod
     def canonical(cls) -> PrintOptions:
-        """A text that is the same for modules that differ in names, layouts and metadata only."""
+        """A text that is the same for modules that differ only in names, layouts and metadata."""
         return cls(
             percent=False,
             operand_types=True,
@@ -89,7 +90,7 @@ DEFAULT = PrintOptions()
 def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
     """The module as HLO text.
 
-    Raises HloomError where HLO text cannot say what the module holds: closures, computed calls, functions as values.
+    Raises HloomError if HLO text cannot express the module: closures, computed calls, functions as values.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
@@ -128,12 +129,12 @@ def _parts(module: Module, options: PrintOptions) -> Iterator[list[str]]:
 
 
 def _has_wrapped(module: Module) -> bool:
-    """Whether there are computations whose name says that they hold what an asynchronous pair does."""
+    """Whether any computation's name marks it as the body of an asynchronous pair."""
     return any(graph.name.startswith(WRAPPED) for graph in module.graphs)
 
 
 def _calls_others(callers: list[Node], graphs: set[Graph]) -> bool:
-    """Whether the attributes of some nodes refer to other graphs than these."""
+    """Whether the attributes of some nodes refer to graphs other than these."""
     for node in callers:
         for referent in node.attributes.referents():
             if referent.is_graph and referent not in graphs:
@@ -142,13 +143,13 @@ def _calls_others(callers: list[Node], graphs: set[Graph]) -> bool:
 
 
 def _closing(graph: Graph) -> str:
-    """The closing brace, the thread where one is named, a blank line."""
+    """The closing brace, the thread if one is named, and a blank line."""
     thread = graph.execution_thread
     return "}\n" if thread is None else f'}}, execution_thread="{thread}"\n'
 
 
 def print_graph(graph: Graph, options: PrintOptions = DEFAULT) -> str:
-    """One computation as HLO text, without those it calls."""
+    """One computation as HLO text, without its callees."""
     return _Printer(graph.module, options).print_graph(graph)
 
 
@@ -163,9 +164,9 @@ def calling_nodes(module: Module) -> dict[Graph, list[Node]]:
 
 
 def ordered_graphs(module: Module, callers: dict[Graph, list[Node]] | None = None) -> list[Graph]:
-    """The graphs so that every one stands after those it calls; the given order where that is so already.
+    """The graphs ordered so that callees precede callers; keeps the given order if it already does that.
 
-    Raises HloomError where graphs call each other in a circle.
+    Raises HloomError if graphs call each other in a cycle.
     """
     callers = callers or calling_nodes(module)
     seen: set[Graph] = set(module.declared)
@@ -219,18 +220,18 @@ def _refuse_computed_call(node: Node) -> None:
 
 
 class _BareTypes(dict[Type | None, str]):
-    """The texts of types without their layouts, made when first asked for; KeyError for a type that is not known."""
+    """The texts of types without layouts, built on demand; KeyError for an unknown type."""
 
     def __missing__(self, type: Type | None) -> str:
         if type is None:
             raise KeyError(type)
-        is_array = isinstance(type, TensorType)  # whose layout stands behind the dimensions
+        is_array = isinstance(type, TensorType)  # its layout follows the dimensions
         text = self[type] = f"{type._text.partition(']')[0]}]" if is_array else str(without_layout(type))
         return text
 
 
 class _Printer:
-    """What all computations of one text share: options, names, and memos of texts."""
+    """State shared by all computations of one text: options, names, and cached texts."""
 
     def __init__(self, module: Module, options: PrintOptions, short: ShortForms | None = None) -> None:
         self.module = module
@@ -259,11 +260,12 @@ class _Printer:
         return lines
 
     def add_plain(self, graphs: Iterable[Graph], lines: list[str], before: set[Graph] | None = None) -> bool:
-        """Add computations in the default options, in as few steps as can be; whether all could be.
+        """Print computations in the default options on a fast path; returns whether all could be printed.
 
-        It stops at one that has missing names, or calls others than those before it: those given, and those added. Each
-        class of nodes has a branch of its own, in which the interpreter looks attributes up by their offset, and what
-        `_heading` and `_signature` do stands here again: modules have many small computations, whose calls would count.
+        Stops at one that has missing names, or calls graphs other than those in `before` and those already printed.
+        Each node class has its own branch, so that the interpreter can specialise attribute lookups, and the code of
+        `_heading` and `_signature` is repeated inline: modules have many small computations, for which calls are
+        expensive.
         """
         add, constants, types = lines.append, self._constant_texts, self._bare_types
         for graph in graphs:
@@ -371,7 +373,7 @@ class _Printer:
         return f"{start}{self._name(graph)} {self._signature(graph)}{{"
 
     def _signature(self, graph: Graph) -> str:
-        """`(name: type, ...) -> type `, or nothing where a type is not known or a parameter is missing."""
+        """`(name: type, ...) -> type `, or nothing if a type is unknown or a parameter is missing."""
         texts, names, parameters = self._bare_types, self.canonical, graph.parameters
         if parameters and parameters[-1].number != len(parameters) - 1:
             return ""
@@ -385,7 +387,7 @@ class _Printer:
             return ""
 
     def _leaf(self, node: Node) -> str:
-        """What stands behind the type of a node without operands."""
+        """What follows the type of a node without operands."""
         if isinstance(node, Parameter):
             return f"parameter({node.number})"
         if isinstance(node, Apply):
@@ -393,14 +395,14 @@ class _Printer:
             return f"{node.opcode}()"
         if not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError(f"{node!r} holds a function as a value: HLO text cannot say that")
-        text = self._constant_texts.get(id(node.value))  # by identity: equal ones are mostly the same object
+        text = self._constant_texts.get(id(node.value))  # by identity: equal literals are mostly the same object
         if text is None:
             text = f"constant({format_literal(node.value, limit=self.options.constant_limit)})"
             self._constant_texts[id(node.value)] = text
         return text
 
     def _tail(self, node: Node) -> str:
-        """Everything behind the operands: attributes, metadata, and last the backend's configuration, as XLA has it."""
+        """Everything after the operands: attributes, metadata and finally the backend config, in XLA's order."""
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF_ROW
         return self._written(op, node.attributes, node._metadata)
 
@@ -467,7 +469,7 @@ def _write_either(value: bool | tuple[bool, ...]) -> str:
 
 
 def _print_tables(tables: StackTables) -> str:
-    """The tables, each with a blank line behind it, and another behind the last."""
+    """The tables, each followed by a blank line, with another after the last."""
     blocks = (
         ("FileNames", _rows_text(tables.file_names, write_string)),
         ("FunctionNames", _rows_text(tables.function_names, write_string)),
@@ -491,7 +493,7 @@ def _location_text(row: FileLocation) -> str:
 
 
 def _frame_text(row: StackFrame) -> str:
-    """The text counts parents from one more than everything else, so that 1 means none."""
+    """The text numbers parents from one more than everything else, so that 1 means none."""
     return f"{{file_location_id={row.file_location_id} parent_frame_id={row.parent_frame_id + 1}}}"
 
 
@@ -513,14 +515,14 @@ FORMS: dict[str, PrintOptions] = {
     "short": PrintOptions.short_parsable(),
     "canonical": PrintOptions.canonical(),
 }
-"""HLO text by name; beside them there is `ir`, the listing of graphs and closures."""
+"""Print options by name; `ir`, the listing of graphs and closures, is handled separately."""
 
 
 def to_text(module: ModuleLike, form: str | PrintOptions = "hlo") -> str:
     """The module as text: `hlo`, `short` (the shortest that reads back), `canonical`, `ir` (a listing), or options.
 
-    Nothing is written anywhere: the text is the result. Raises HloomError where HLO cannot say what the module holds
-    (`ir` can say all), Unsupported for another form.
+    Returns the text and writes no file. Raises HloomError if HLO cannot express the module (`ir` always can),
+    Unsupported for another form.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")

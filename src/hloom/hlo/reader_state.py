@@ -1,7 +1,7 @@
-"""What is known while HLO text is read: of the module, and of the computation that is being read.
+"""State while reading HLO text: of the module, and of the computation being read.
 
-The readers of instructions and attributes take this state and none of each other's classes: a computation nested in an
-attribute is read through `ModuleState.read_nested`, which the reader of modules defines.
+The readers of instructions and attributes take this state and do not depend on each other's classes: a computation
+nested in an attribute is read through `ModuleState.read_nested`, which the module reader implements.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _THREAD = re.compile(r"execution_thread=")
 
 
 class ModuleState:
-    """What all computations of one text share: the module, the memos, and the names of graphs.
+    """State shared by all computations of one text: the module, the caches, and the graph names.
 
-    `referring` are the attributes read so far, by row and text, that refer to graphs; `refers_ahead` says whether one
-    stands before the computation that it calls, or inside it.
+    `referring` holds the attributes read so far that refer to graphs, by row and text; `refers_ahead` says whether one
+    of them precedes, or is inside, the computation it calls.
     """
 
     def __init__(self, source: Source, strict: bool) -> None:
@@ -67,13 +67,13 @@ class ModuleState:
             elif cursor.at(":"):
                 cursor.accept(":")
             if name in parameters and self.strict:
-                name = f"{name}:{start}"  # XLA throws the names away: a repeated one is not an error
+                name = f"{name}:{start}"  # XLA discards the names: a repeated one is no error
             parameters[name] = (len(parameters), read_type(cursor))
         cursor.expect("->")
         return parameters, read_type(cursor)
 
     def read_graph_reference(self, cursor: Cursor, body: ComputationState) -> Graph:
-        """The computation that a name or a nested `{...}` stands for."""
+        """The computation denoted by a name or a nested `{...}`."""
         if cursor.at("{"):
             return self.read_nested(cursor)
         start = cursor.skip()
@@ -90,7 +90,7 @@ class ModuleState:
         return graph
 
     def read_nested(self, cursor: Cursor) -> Graph:
-        """A computation that stands between braces where a name would do."""
+        """A computation in braces, given in place of a name."""
         raise NotImplementedError
 
     def read_execution_thread(self, cursor: Cursor) -> str:
@@ -99,11 +99,11 @@ class ModuleState:
         return read_string(cursor)
 
     def note(self, message: str, position: int) -> None:
-        """Remember that something was kept that hloom does not understand."""
+        """Record that hloom kept something it does not understand."""
         self.notes.append((position, message))
 
     def placed_notes(self) -> list[str]:
-        """The notes with their places, all lines counted once."""
+        """The notes with their places; line numbers are computed in one pass."""
         if not self.notes:
             return []
         starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
@@ -115,7 +115,7 @@ class ModuleState:
 
 
 class ComputationState:
-    """One computation while it is read: its nodes, their names, its root, and the signature of its heading."""
+    """A computation being read: its nodes, their names, its root, and the signature of its heading."""
 
     __slots__ = (
         "_signature",
@@ -149,19 +149,19 @@ class ComputationState:
         self.parameters_of_operands: list[Parameter] = []
 
     def forget(self, node: Node) -> None:
-        """Take the last node back, to be read again."""
+        """Remove the last node so that it can be read again."""
         self.nodes.pop()
         del self.names[node.name]
         if self.root is node:
             self.root = None
 
     def read_node_reference(self, cursor: Cursor) -> Node:
-        """A name that must be, or in tolerant mode may become, a node of this computation."""
+        """A name that must refer to (or, in tolerant mode, may become) a node of this computation."""
         start = cursor.skip()
         return self.resolve(cursor, cursor.read(NAME, "the name of an instruction")[1], None, start)
 
     def resolve(self, cursor: Cursor, name: str, type_: Type | None, start: int) -> Node:
-        """The node of a name; one that nothing has defined so far is an error in strict mode, else marked missing."""
+        """The node with this name; an undefined name is an error in strict mode and is otherwise marked missing."""
         node = self.names.get(name)
         if node is not None:
             if type_ is not None and not compatible(type_, node.type):
@@ -175,7 +175,7 @@ class ComputationState:
             return parameter
         if self.reader.strict:
             raise cursor.error(f"nothing before this is called '{name}' in {self.graph.name}", start)
-        if name in self.signature:  # the text has lost the parameter's own line
+        if name in self.signature:  # the text lacks the parameter's own line
             number, signature_type = self.signature[name]
             return self._add_parameter(name, type_ or signature_type, number)
         missing = Missing(name, type_, self.graph)
@@ -185,7 +185,7 @@ class ComputationState:
 
     @property
     def signature(self) -> dict[str, tuple[int, Type]]:
-        """The numbers and types of the parameters that the heading names, read when first asked for."""
+        """The numbers and types of the parameters in the heading, parsed on demand."""
         if self._signature is None:
             self._signature = {}
             if self.signature_at >= 0:
@@ -193,7 +193,7 @@ class ComputationState:
         return self._signature
 
     def unused_name(self, stem: str) -> str:
-        """The stem, or the stem with the first free number behind a dot."""
+        """The stem if it is free, else the stem with a dot and the first free number."""
         if stem not in self.names:
             return stem
         number = self.suffixes.get(stem, 1)
@@ -209,7 +209,7 @@ class ComputationState:
         return node
 
     def complete(self) -> None:
-        """Give the nodes to the graph: its output and its parameters by number."""
+        """Move the nodes into the graph and set its output and its parameters by number."""
         graph = self.graph
         graph.adopt(self.nodes, self.names)
         graph.output = self.root if self.root is not None else self.nodes[-1]
@@ -220,7 +220,7 @@ class ComputationState:
             parameters.sort(key=_number)
 
     def _number_apart(self, parameters: list[Parameter]) -> None:
-        """Give the parameters that operands became the numbers that the text's own parameters leave free."""
+        """Number the parameters made from undefined operands with numbers that the text's own parameters leave free."""
         own = set(parameters).difference(self.parameters_of_operands)
         taken = {parameter.number for parameter in own}
         numbers = filter(lambda number: number not in taken, count())

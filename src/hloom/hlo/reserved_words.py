@@ -1,4 +1,4 @@
-"""Words that HLO text reserves, and the check of names in strict reading.
+"""Words that HLO text reserves, and the check of names in strict mode.
 
 Source: xla/hlo/parser/hlo_lexer.cc (keywords), xla/hlo/parser/hlo_parser.cc, HloParserImpl::ParseInstruction.
 """
@@ -31,26 +31,26 @@ RESERVED = frozenset(
         "StackFrames",
     ]
 )
-"""Words that are names only behind `%`."""
+"""Words that are names only after `%`."""
 TYPE_NAMES = frozenset(DTYPES) | {"token", "opaque"}
 """Words that are never names."""
 
 
 def check_name(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse instructions' names that XLA keeps for itself."""
+    """Reject instruction names that XLA reserves."""
     problem = name_problem(name, _is_marked(cursor, name, start))
     if problem:
         raise cursor.error(problem, start)
 
 
 def check_word(cursor: Cursor, name: str, start: int) -> None:
-    """Refuse words that are not names, of modules and computations and where they are used, unless behind a %."""
+    """Reject reserved words as names of modules and computations, and as references, unless after a %."""
     if (name in RESERVED or name in TYPE_NAMES) and not _is_marked(cursor, name, start):
         raise cursor.error(f"'{name}' is a reserved word; as a name it needs a %", start)
 
 
 def name_problem(name: str, has_percent: bool) -> str | None:
-    """Why XLA refuses a word as an instruction's name; None where it does not."""
+    """Why XLA rejects a word as an instruction's name; None if it does not."""
     if name in TYPE_NAMES:
         return f"'{name}' is a type and cannot be an instruction's name"
     if name in RESERVED and not has_percent:
@@ -73,5 +73,5 @@ def instruction_name(name: str) -> str:
 
 
 def _is_marked(cursor: Cursor, name: str, start: int) -> bool:
-    """Whether a word is a name by its looks: after a `%`, or with a colon right behind it."""
+    """Whether a word is marked as a name: after a `%`, or with a colon right after it."""
     return cursor.text.startswith("%", start) or cursor.text.startswith(":", start + len(name))

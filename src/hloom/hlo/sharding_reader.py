@@ -1,6 +1,6 @@
-"""Read shardings: `{replicated}`, `{devices=[2,4]<=[8]}`, `{mesh['x'=2], [{'x'}]}` and tuples of them.
+"""Reads shardings: `{replicated}`, `{devices=[2,4]<=[8]}`, `{mesh['x'=2], [{'x'}]}` and tuples of them.
 
-What XLA turns into another form as it reads is turned into that form here: see `canonical`.
+Shardings that XLA canonicalises as it reads them are canonicalised here: see `canonical`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hloom.text import Cursor
 
 
 def read_sharding(cursor: Cursor) -> Sharding:
-    """One sharding, or a tuple of them between braces of its own.
+    """One sharding, or a tuple of them in another pair of braces.
 
     >>> from hloom.text import Source
     >>> print(read_sharding(Cursor(Source("{ {replicated}, {devices=[2,1]<=[2]} }"))))
@@ -55,7 +55,7 @@ def _read_leaf(cursor: Cursor) -> LeafSharding:
 
 @dataclass(slots=True)
 class _Written:
-    """The parts of one sharding as they are read, and where the devices stand."""
+    """The parts of one sharding as they are read, and the position of the devices."""
 
     words: set[str] = field(default_factory=set)
     tile: tuple[int, ...] = ()
@@ -129,7 +129,7 @@ _ATTRIBUTES: dict[str, Callable[[Cursor, _Written, int], None]] = {
     "metadata": _read_metadata,
 }
 _KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
-"""Where several of these words stand, the first one counts."""
+"""If several of these words occur, the first one counts."""
 
 _WORDS: dict[str, Callable[[Cursor, _Written, str], None]] = {
     **dict.fromkeys((*_KINDS, "last_tile_dim_replicate"), _read_word),

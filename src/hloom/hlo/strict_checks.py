@@ -1,4 +1,4 @@
-"""What XLA's parser refuses, or aborts on, beyond the grammar: checked when reading with `strict=True`."""
+"""Checks for `strict=True`: what XLA's parser rejects or aborts on beyond the grammar."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ NOT_TODAY = frozenset(
         ("convolution", "algorithm"),
     )
 )
-"""Opcodes, and opcodes with attributes, of 2020 and July 2026."""
+"""Opcodes, and opcodes with attributes, that today's XLA lacks: they are from 2020 or from July 2026."""
 LARGEST_F32 = 3.4028234663852886e38
-"""`std::numeric_limits<float>::max()`: XLA compares the doubles that it reads with it."""
+"""`std::numeric_limits<float>::max()`: XLA compares the doubles it reads with this value."""
 INT32 = range(-(1 << 31), 1 << 31)
 PROFILE_TYPES = range(4)
 """The numbers of ProfileType in xla_data.proto."""
 _Check = Callable[[Type | None, Sequence[Node], Attributes], str | None]
-"""Why an application is refused, or None: from its written type, its inputs and its attributes."""
+"""Given an application's written type, inputs and attributes, returns why it is rejected, or None."""
 
 
 _ORIGIN_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{[0-9,\s]*\}|[(),]')
-"""The strings and indices of an `origin=`, whose commas are their own, and what nests."""
+"""The strings and indices of an `origin=`, which may contain commas, and its brackets."""
 
 
 def chain_start(inputs: Sequence[Node]) -> Apply | None:
-    """The async-start that an async-update or async-done goes back to; None where it goes back to none."""
+    """The async-start that an async-update or async-done belongs to; None if there is none."""
     node = inputs[0] if inputs else None
     while isinstance(node, Apply) and node.opcode == "async-update" and node.inputs:
         node = node.inputs[0]
@@ -72,19 +72,19 @@ def chain_start(inputs: Sequence[Node]) -> Apply | None:
 def check_call(
     cursor: Cursor, op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes, start: int
 ) -> None:
-    """Refuse wrong operand counts, types that must not be left out, and what XLA checks of single opcodes."""
+    """Reject wrong operand counts, missing required types, and whatever XLA checks per opcode."""
     problem = call_problem(op, type_, inputs, attributes)
     if problem:
         raise cursor.error(problem, start)
 
 
 def count_problem(op: Op, count: int) -> str | None:
-    """Why an opcode does not take so many operands, which no reading allows; None where it does."""
+    """Why an opcode does not accept this many operands, in any mode; None if it does."""
     return None if op.accepts(count) else f"{op} takes {_count(op)}, not {count}"
 
 
 def call_problem(op: Op, type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
-    """Why XLA would refuse this application; None where it would not."""
+    """Why XLA would reject this application; None if it would not."""
     if problem := count_problem(op, len(inputs)):
         return problem
     if type_ is None and not op.omits_type:
@@ -110,7 +110,7 @@ def _count(op: Op) -> str:
 
 
 def _takes_arrays(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
-    """XLA asks these operands for their dimensions, and dies where they have none."""
+    """XLA reads the dimensions of these operands and aborts if they have none."""
     wrong = next((node for node in inputs if node.type is not None and not isinstance(node.type, TensorType)), None)
     return None if wrong is None else f"{wrong.name} must be an array, not {wrong.type}"
 
@@ -191,7 +191,7 @@ def _rank(node: Node) -> int | None:
 
 
 def _start_indices(first: int) -> _Check:
-    """One index per dimension from operand `first` on, or all of them as one vector."""
+    """Check for one index per dimension from operand `first` on, or all of them as one vector."""
 
     def check(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str | None:
         given, rank = len(inputs) - first, _rank(inputs[0])
@@ -210,7 +210,7 @@ def _async_start(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> s
 
 
 def _same_as_start(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | None:
-    """Layouts count, those that are left out as the default ones (hlo_parser.cc compares shapes whole)."""
+    """Layouts count, with absent ones as default layouts (hlo_parser.cc compares whole shapes)."""
     before = inputs[0].type
     if type_ is None or before is None or (compatible(type_, before) and _layouts(type_) == _layouts(before)):
         return None
@@ -241,7 +241,7 @@ def _yields_tuple(type_: Type | None, _: Sequence[Node], __: Attributes) -> str 
 
 
 def _same_channel(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
-    """What ends a transfer is on the channel of its operand, where that is an op with channels."""
+    """A done must be on the channel of its operand, if that is an op with channels."""
     operand = inputs[0]
     if not isinstance(operand, Apply) or not isinstance(operand.function, Op):
         return None
@@ -275,7 +275,7 @@ def _sizes(type_: Type | None, inputs: Sequence[Node], _: Attributes) -> str | N
 
 
 def _some_padding(_: Type | None, __: Sequence[Node], attributes: Attributes) -> str | None:
-    """XLA prints that of a scalar as nothing, which its parser does not read."""
+    """XLA prints a scalar's padding as nothing, which its parser cannot read."""
     return None if attributes["padding"] else "padding= must say how each dimension is padded"
 
 
@@ -297,7 +297,7 @@ def _takes_tuple(_: Type | None, inputs: Sequence[Node], __: Attributes) -> str 
 
 
 def _element(type_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> str | None:
-    """Only where the type is left out: a written one is believed."""
+    """Only checked if the type is omitted: a written one is trusted."""
     operand = inputs[0].type
     if type_ is not None or operand is None or element_at(operand, (attributes["index"],)) is not None:
         return None
@@ -340,7 +340,7 @@ def _permute(_: Type | None, inputs: Sequence[Node], attributes: Attributes) -> 
 
 
 _NO_CHANNELS = frozenset(("custom-call",))
-"""Opcodes whose rows have a channel, and which are not HloChannelInstruction."""
+"""Opcodes whose rows have a channel but that are not HloChannelInstruction."""
 _CHECKS: dict[str, tuple[_Check, ...]] = {
     "all-gather": (_single_dimension,),
     "all-gather-start": (_single_dimension,),
@@ -384,7 +384,7 @@ _CHECKS: dict[str, tuple[_Check, ...]] = {
 
 
 def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result: Type | None) -> None:
-    """Check a computation that is complete: what the fast way of reading did not look at, parameters, the result."""
+    """Check a finished computation: whatever the fast path did not check, its parameters, and the result."""
     for node in graph.nodes:
         if node.raw_metadata is not None:
             _check_metadata(reader, node, start, end)
@@ -423,13 +423,13 @@ def _is_left_out(node: Node) -> bool:
 
 @lru_cache(maxsize=4096)
 def _invalid_leaf(type_: TupleType) -> str | None:
-    """What is wrong with an array of a tuple: XLA validates arrays of tuples that are written, and no others."""
+    """What is wrong with an array inside a tuple: XLA only validates arrays in tuples that are written."""
     arrays = (leaf for leaf in type_.leaves() if isinstance(leaf, TensorType))
     return next((f"{leaf} in a tuple: {problem}" for leaf in arrays if (problem := _layout_problem(leaf))), None)
 
 
 def _layout_problem(type_: TensorType) -> str | None:
-    """What LayoutUtil::ValidateLayoutForShape (xla/layout_util.cc) refuses of what the reader accepts."""
+    """What LayoutUtil::ValidateLayoutForShape (xla/layout_util.cc) rejects but the reader accepts."""
     layout = type_.layout
     if layout is None or layout.is_plain:
         return None
@@ -449,7 +449,7 @@ def _layout_problem(type_: TensorType) -> str | None:
 
 
 def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> None:
-    """Read what is otherwise left unread, and point at the instruction where it is malformed."""
+    """Parse metadata, which is otherwise lazy, and report the instruction if it is malformed."""
     try:
         metadata = node.metadata
     except HloomError as problem:
@@ -469,7 +469,7 @@ def _check_metadata(reader: ModuleState, node: Node, start: int, end: int) -> No
 
 
 def _nests(origin: Any) -> bool:
-    """Whether every comma of an `origin=` stands in a tuple: XLA dies of others."""
+    """Whether every comma of an `origin=` is inside a tuple: XLA aborts on others."""
     depth = 0
     for match in _ORIGIN_TOKEN.finditer(str(origin)[1:-1]):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -502,11 +502,11 @@ def _check_leaf_counts(reader: ModuleState, node: Node, start: int, end: int) ->
 
 _ORIGINAL_ARRAY = r'\s*\{\s*(?:"(?:[^"\\]|\\.)*"\s*(?:\{[0-9,\s]*\})?\s*)?\}\s*'
 _RECOVERY = re.compile(rf"{_ORIGINAL_ARRAY}:{_ORIGINAL_ARRAY}(?:,\s*(\"(?:[^\"\\]|\\.)*\")\s*)?", re.DOTALL)
-"""An entry of the header's origin_recovery_table, with the text of a module perhaps."""
+"""An entry of the header's origin_recovery_table, optionally with the text of a module."""
 
 
 def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
-    """Check that the header's aliases name outputs and parameters that the entry has."""
+    """Check that the header's aliases name existing outputs and parameters of the entry."""
     entry = reader.module.entry
     for alias in reader.module.attributes.get("input_output_alias", ()):
         parameter = entry.parameters[alias.parameter].type if alias.parameter < len(entry.parameters) else None
@@ -516,7 +516,7 @@ def check_aliases(reader: ModuleState, cursor: Cursor) -> None:
 
 
 def check_async_computations(reader: ModuleState) -> None:
-    """Check that each computation is started asynchronously in one place."""
+    """Check that each computation is started asynchronously from one place only."""
     started: dict[Graph, Node] = {}
     for graph in reader.module.graphs:
         for node in graph.nodes:
@@ -527,7 +527,7 @@ def check_async_computations(reader: ModuleState) -> None:
 
 
 def check_recovery_table(reader: ModuleState, cursor: Cursor, read: Callable[[str], object]) -> None:
-    """Check the header's origin_recovery_table, whose texts of modules `read` reads."""
+    """Check the header's origin_recovery_table; `read` parses the modules in it."""
     table = reader.module.attributes.get("origin_recovery_table")
     if table is None:
         return
@@ -563,7 +563,7 @@ def _is_written_with_percent(reader: ModuleState, name: str, start: int, end: in
 
 
 def _is_tuple_written(reader: ModuleState, name: str, start: int, end: int) -> bool:
-    """Whether an instruction's type, a tuple, stands before its opcode."""
+    """Whether a tuple type is written before the instruction's opcode."""
     definition = _definition(reader, name, start, end)
     return definition is None or _OPENS.match(reader.text, definition.end()) is not None
 

@@ -23,13 +23,13 @@ BRACED_STEP = re.compile(r'[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+([{}])', re
 _PLAIN_INTEGERS = re.compile(r"\{((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*+)?)\}")
 
 LOWEST_INTEGER = -(2**63)
-"""The least HLO integer: that of s64."""
+"""The smallest HLO integer: that of s64."""
 HIGHEST_INTEGER = 2**64
-"""HLO integers are in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed one is wanted."""
+"""HLO integers are in [-2^63, 2^64); those from 2^63 on wrap to negative where a signed integer is expected."""
 
 
 def parse_integer(text: str) -> int:
-    """The integer of a text of digits; one of more digits than 64 bits hold is some integer beyond 64 bits.
+    """The integer of a string of digits; if it does not fit in 64 bits, any integer beyond 64 bits.
 
     >>> parse_integer("-0012"), parse_integer("9" * 10_000) > 2**64
     (-12, True)
@@ -52,7 +52,7 @@ def read_integer(cursor: Cursor, what: str = "an integer") -> int:
 
 
 def read_natural(cursor: Cursor, what: str = "a non-negative integer") -> int:
-    """An integer that may not be negative."""
+    """A non-negative integer."""
     start = cursor.skip()
     value = read_integer(cursor, what)
     if value < 0:
@@ -70,7 +70,7 @@ def read_boolean(cursor: Cursor) -> bool:
 
 
 def read_string(cursor: Cursor, what: str = "a string") -> str:
-    """A quoted string, its escapes undone."""
+    """A quoted string with escapes undone."""
     start = cursor.skip()
     match = cursor.read(STRING, what)
     raw = match[1] if match[1] is not None else match[2]

@@ -23,17 +23,17 @@ from hloom.ir import (
 from hloom.text import Cursor
 
 DEEPEST = 1200
-"""How deep tuples may nest; XLA's own parser overflows its stack some way above this."""
+"""The maximum nesting depth of tuples; XLA's own parser overflows its stack somewhat above this."""
 
 LONGEST_KEPT = 1 << 14
-"""Longer signatures are read anew each time."""
+"""Longer signatures, in characters, are not cached."""
 
 _ELEMENT = re.compile(r"([a-z][a-z0-9]*)(?=\s*\[)")
 _SIMPLE = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{([0-9,]+)\})?(?![{\[])")
 _TUPLE_ELEMENT = re.compile(r"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9,]++\})?)(,|\))")
 """One plain element of a tuple and what follows it."""
 _PLAIN_SIGNATURE = re.compile(r"\(([^()\n]*+)\)->([^(){}>\n]*+(?:\{[0-9,]++\})?+)(?=\})")
-"""Arrays to an array, in the braces of the header's entry layout."""
+"""A signature from arrays to an array, as in the braces of the header's entry layout."""
 _INDEX_COMMENT = re.compile(r"/\*index=[0-9]++\*/")
 _BUFFER = re.compile(r"b\s*\(")
 _DIM = re.compile(r"\?|(<=)?\s*(-?[0-9]+)")
@@ -42,7 +42,7 @@ _INTEGER_TYPE = re.compile(r"[a-z][a-z0-9]*")
 
 
 def read_type(cursor: Cursor) -> Type:
-    """Any type: arrays, tuples to any reasonable depth, buffers, tokens.
+    """Read any type: arrays, tuples nested up to DEEPEST, buffers, tokens.
 
     Raises ParseError at the offending character.
     """
@@ -76,7 +76,7 @@ def read_type(cursor: Cursor) -> Type:
 
 
 def _read_plain_elements(cursor: Cursor, elements: list[Type]) -> bool:
-    """Move over plain elements and the commas behind them; whether the tuple's last element was among them."""
+    """Consume plain elements and the commas after them; returns whether the tuple's last element was among them."""
     position = cursor.position
     while match := _TUPLE_ELEMENT.match(cursor.text, position, cursor.end):
         type_ = simple_type(match[1])
@@ -109,7 +109,7 @@ def read_signature_type(cursor: Cursor) -> FunctionType:
 
 @lru_cache(maxsize=128)
 def _plain_signature(parameters: str, result: str) -> FunctionType | None:
-    """The type of a function of arrays; all dumps of one program have it in common."""
+    """A function type of plain arrays; cached because all dumps of one program share it."""
     texts = _INDEX_COMMENT.sub("", parameters).split(", ") if parameters else ()
     types = [simple_type(text) for text in (*texts, result)]
     return None if None in types else FunctionType(types[:-1], types[-1])
@@ -149,7 +149,7 @@ def _read_leaf(cursor: Cursor) -> Type:
 
 @lru_cache(maxsize=8192)
 def simple_type(text: str) -> TensorType | None:
-    """The type of a plain text such as f32[2,3]{1,0}; None where the careful way must look at it."""
+    """The type of a plain text such as f32[2,3]{1,0}; None sends it to the careful path."""
     match = _SIMPLE.fullmatch(text)
     if match is None or match[1] not in DTYPES:
         return None
@@ -298,7 +298,7 @@ _PARTS = (
     ("#", "index_type", _read_integer_type),
     ("*", "pointer_type", _read_integer_type),
     ("E", "element_bits", _in_parentheses),
-    ("SC", "split_configs", _read_split_configs),  # before S, which it begins with
+    ("SC", "split_configs", _read_split_configs),  # before S, which is a prefix of it
     ("S", "memory_space", _in_parentheses),
     ("P", "", _refuse_physical_shape),
     ("M", "metadata_prefix_bytes", _in_parentheses),

@@ -1,4 +1,4 @@
-"""Attribute values, read from HLO text: one reader per kind that needs nothing but the cursor."""
+"""Reads attribute values from HLO text: one reader per kind that needs only the cursor."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def read_dimension_labels(cursor: Cursor) -> ConvolutionDimensions:
 
 
 def read_padding(cursor: Cursor) -> tuple[PaddingDimension, ...]:
-    """`0_1x2_3_1`: low, high and perhaps interior padding of each dimension; nothing for a scalar."""
+    """`0_1x2_3_1`: low, high and optional interior padding of each dimension; empty for a scalar."""
     if cursor.match_ahead(_NO_PADDING):
         return ()
     start = cursor.skip()
@@ -253,12 +253,12 @@ def read_frontend(cursor: Cursor) -> tuple[tuple[str, str], ...]:
 
 
 def read_backend_config(cursor: Cursor) -> str:
-    """A quoted string, or JSON, kept as it is."""
+    """A quoted string or JSON, kept verbatim."""
     return read_braced(cursor) if cursor.at("{") else read_string(cursor, "a string or '{'")
 
 
 def read_origin(cursor: Cursor) -> str:
-    """`{{"name" {idx}}}`, `{({"a"}, {"b"})}` or `{[synthetic_call]}`, kept as it is; names stand in quotes."""
+    """`{{"name" {idx}}}`, `{({"a"}, {"b"})}` or `{[synthetic_call]}`, kept verbatim; names are quoted."""
     start = cursor.skip()
     text = read_braced(cursor)
     if text != "{[synthetic_call]}" and (bare := _BARE_NAME.search(_QUOTED.sub('""', text))):
@@ -267,7 +267,7 @@ def read_origin(cursor: Cursor) -> str:
 
 
 def read_sparsity(cursor: Cursor) -> Sparsity:
-    """`{lhs={sparsity=2x4 dimension=1 stride=1} rhs={...}}`, kept as it is but for white space."""
+    """`{lhs={sparsity=2x4 dimension=1 stride=1} rhs={...}}`, kept verbatim except for white space."""
     return Sparsity(re.sub(r"\s+", " ", read_braced(cursor)))
 
 
@@ -282,12 +282,12 @@ def read_booleans(cursor: Cursor) -> tuple[bool, ...]:
 
 
 def read_float(cursor: Cursor) -> float:
-    """A number, infinity and nan included; the payload of a nan is lost."""
+    """A number, including infinity and nan; a nan's payload is lost."""
     return float(cursor.read(NUMBER, "a number")[0].partition("(")[0])
 
 
 def read_choice(cursor: Cursor, attribute: Attribute) -> str:
-    """A word out of the attribute's choices."""
+    """One of the attribute's choices."""
     start = cursor.skip()
     word = cursor.read(_WORD, f"one of {', '.join(attribute.choices)}")[0]
     if word not in attribute.choices:

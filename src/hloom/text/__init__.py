@@ -1,9 +1,8 @@
-"""Source text, places in it, errors that point at them, a cursor over tokens, and what notebooks show.
+"""Source text and locations in it, errors that point at them, a token cursor, and notebook display.
 
-This package knows nothing of HLO. To change how an error looks, edit `source.py`; to change what counts as white
-space or a token, edit `cursor.py`; to change how values look in a notebook, edit `notebook.py`; which
-characters are shown as escapes says `strings.py`; to add to what patterns
-may say, edit `regular_expression.py`.
+This package knows nothing of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
+token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are shown as escapes, `strings.py`;
+the syntax of patterns, `regular_expression.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA

@@ -1,4 +1,4 @@
-"""A position in a text, moved over white space, comments and what a grammar expects."""
+"""A position in a text that advances over white space, comments and expected tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from hloom.text.source import ParseError, Source
 
 TRIVIA = re.compile(r"(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+")
-"""White space and comments, as HLO and MLIR both have them."""
+"""White space and comments, which HLO and MLIR share."""
 
 
 class Cursor:
@@ -22,7 +22,7 @@ class Cursor:
         self.end = len(source.text) if end is None else end
 
     def skip(self) -> int:
-        """Move over white space and comments; the position of what comes next."""
+        """Skip white space and comments; returns the position of the next token."""
         position = self.position
         if position < self.end and self.text[position] not in " \t\r\n/":
             return position
@@ -41,37 +41,37 @@ class Cursor:
         return self.text.startswith(literal, self.skip(), self.end)
 
     def accept(self, literal: str) -> bool:
-        """Move over this literal text if it comes next."""
+        """Consume this literal text if it comes next."""
         if not self.at(literal):
             return False
         self.position += len(literal)
         return True
 
     def expect(self, literal: str, where: str = "") -> None:
-        """Move over this literal text, or raise ParseError."""
+        """Consume this literal text, or raise ParseError."""
         if not self.accept(literal):
             raise self.error(f"expected '{literal}'{' ' + where if where else ''}, found {self.next_token()}")
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Move over what the pattern matches next, if it does."""
+        """Consume what the pattern matches next, if it matches."""
         match = pattern.match(self.text, self.skip(), self.end)
         if match:
             self.position = match.end()
         return match
 
     def match_ahead(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """What the pattern matches next, without moving over it."""
+        """What the pattern matches next, without consuming it."""
         return pattern.match(self.text, self.skip(), self.end)
 
     def read(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Move over what the pattern must match next, or raise ParseError naming it."""
+        """Consume what the pattern must match next, or raise ParseError that names it."""
         match = self.match(pattern)
         if match is None:
             raise self.error(f"expected {what}, found {self.next_token()}")
         return match
 
     def next_token(self) -> str:
-        """How an error names what comes next."""
+        """The next token as an error names it."""
         position = self.skip()
         if position >= self.end:
             return "the end of the text"

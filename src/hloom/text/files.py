@@ -1,4 +1,4 @@
-"""Reading files that people name, up to a limit: a device such as /dev/zero never ends."""
+"""Reads user-named files up to a size limit, because a device such as /dev/zero never ends."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import BinaryIO
 from hloom.text.source import HloomError
 
 PIECE_BYTES = 1 << 20
-"""How much is read between two looks at the limit, of what does not say how long it is."""
+"""Bytes to read between checks of the limit when the length is not known in advance."""
 WRITER_SECONDS = 30.0
-"""How long a named pipe may have no writer before it is refused; who writes may take any time."""
+"""Seconds to wait for a named pipe to get a writer; once it has one, the writer may take any time."""
 LOOK_SECONDS = 0.05
-"""The time between two looks whether a named pipe has a writer."""
+"""Seconds between checks whether a named pipe has a writer."""
 
 
 def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
     """All bytes of a file or pipe of at most `limit` bytes.
 
-    Raises HloomError where it is larger, is a device, is a pipe that nothing writes into or cannot be read; near misses
-    of the name are its hint.
+    Raises HloomError if it is larger, is a device, is a pipe without a writer or cannot be read; the hint lists similar
+    names.
     """
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):
@@ -36,7 +36,7 @@ def read_limited(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def read_stream(stream: BinaryIO, limit: int, name: str, beginning: bytes = b"") -> bytes:
-    """All bytes of an open file, pipe or buffer of at most `limit` bytes, behind those that were read already.
+    """All bytes of an open file, pipe or buffer of at most `limit` bytes, appended to those already read.
 
     Raises HloomError as `read_limited` does.
     """
@@ -48,7 +48,7 @@ def read_stream(stream: BinaryIO, limit: int, name: str, beginning: bytes = b"")
     pieces = [beginning] if beginning else []
     left = limit - len(beginning)
     expected = status.st_size + 1 if status is not None and stat.S_ISREG(status.st_mode) else 0
-    while piece := stream.read(max(PIECE_BYTES, expected)):  # a file is one piece, so that nothing is joined
+    while piece := stream.read(max(PIECE_BYTES, expected)):  # a file is read as one piece, which saves joining pieces
         left -= len(piece)
         if left < 0:
             raise _too_large(name, limit)
@@ -57,8 +57,8 @@ def read_stream(stream: BinaryIO, limit: int, name: str, beginning: bytes = b"")
 
 
 def _read_pipe(path: str | os.PathLike[str], limit: int) -> bytes:
-    """All bytes of a pipe, once something writes into it; raises HloomError where nothing does in WRITER_SECONDS."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opened to block, a pipe without a writer does for ever
+    """All bytes of a pipe once it has a writer; raises HloomError if there is none within WRITER_SECONDS."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a blocking open of a pipe without a writer never returns
     with open(descriptor, "rb") as pipe:
         beginning = _first_byte(descriptor, os.fspath(path))
         os.set_blocking(descriptor, True)
@@ -66,7 +66,7 @@ def _read_pipe(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def _first_byte(descriptor: int, name: str) -> bytes:
-    """The first byte of a pipe that does not block; none where its writer has written none yet, or has gone."""
+    """The first byte of a non-blocking pipe; empty if its writer has written nothing yet or has closed it."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     deadline = monotonic() + WRITER_SECONDS
@@ -96,13 +96,13 @@ def unwritable(path: str | os.PathLike[str], problem: OSError) -> HloomError:
 
 
 def system_message(problem: Exception) -> str:
-    """What the system says of a file that cannot be read or written, to stand inside a sentence."""
+    """The operating system's message about a file that cannot be read or written, for use inside a sentence."""
     text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     return text[:1].lower() + text[1:]
 
 
 def _status(stream: BinaryIO) -> os.stat_result | None:
-    """What the system says of an open file; None for a buffer in memory."""
+    """The status of an open file; None for a buffer in memory."""
     try:
         return os.fstat(stream.fileno())
     except (OSError, AttributeError):

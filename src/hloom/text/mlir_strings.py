@@ -1,4 +1,4 @@
-r"""MLIR's quoted strings: `\22` is a quote, `\0A` a new line; bytes that are not UTF-8 survive as surrogates."""
+r"""MLIR's quoted strings: `\22` is a quote, `\0A` a newline; bytes that are not UTF-8 become surrogates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that users write for instructions and parameters: the whole one, or the one without its number."""
+"""Resolves names that users write for instructions and parameters, with or without the numeric suffix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from difflib import get_close_matches
 from hloom.text.source import HloomError
 
 NEAR_NAMES = 3
-"""How many near names an error lists."""
+"""The maximum number of similar names to list in an error."""
 MOST_LISTED = 5
-"""How many of several names that may be meant an error lists."""
+"""The maximum number of ambiguous names to list in an error."""
 _NUMBER = re.compile(r"\.\d+$")
 
 
 def names_meant(name: str, names: Iterable[str]) -> list[str]:
-    """Which of the names are meant: `w.1` by itself, and by `w` all that are so called up to their number.
+    """The names that a name refers to: `w.1` matches itself, and `w` matches every `w` with a numeric suffix.
 
     >>> names_meant("w", ["w.1", "b.2"]), names_meant("%w", ["w", "w.1"]), names_meant("w", ["w.1", "w.2"])
     (['w.1'], ['w'], ['w.1', 'w.2'])
@@ -29,7 +29,7 @@ def names_meant(name: str, names: Iterable[str]) -> list[str]:
 
 
 def resolve_name(name: str, names: Iterable[str], owner: str, what: str) -> str:
-    """The one name that is meant; raises HloomError, with those that are near, where it is not one of them or several.
+    """The one name meant; raises HloomError, with similar names, if there is none or several.
 
     The error says that the owner (`computation main`) has no such thing (`parameter`).
     """
@@ -45,7 +45,7 @@ def resolve_name(name: str, names: Iterable[str], owner: str, what: str) -> str:
 
 
 def near_names(name: str, names: Iterable[str]) -> str | None:
-    """A hint with the nearest names, or with some of few."""
+    """A hint with the most similar names, or with some of the names if there are few."""
     known = dict.fromkeys(names)
     near = get_close_matches(name, known, NEAR_NAMES) or (list(known) if len(known) <= MOST_LISTED else [])
     return f"near: {', '.join(near)}" if near else None

@@ -1,8 +1,7 @@
-"""What notebooks show of a value: a line, and under it tables that open with a click, in HTML.
+"""Notebook display of a value: a line with collapsible tables below it, in HTML.
 
-A class that notebooks show derives from `Displayed` and says in `display` what there is to see; how it looks, how much
-of it is shown and that no text of a program becomes HTML is decided here alone. Nothing here runs scripts: notebooks
-take those out.
+A displayed class derives from `Displayed` and returns its contents from `display`. Layout, truncation and escaping of
+program text are decided here only. No scripts are used, because notebooks strip them.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from itertools import islice
 from typing import Any
 
 MOST_ROWS = 20
-"""How many rows of a table are shown; the rest is counted."""
+"""The maximum number of rows of a table to show; the others are only counted."""
 MOST_COLUMNS = 12
 LONGEST_CELL = 100
-"""How many characters of a text are shown."""
+"""The maximum number of characters of a text to show."""
 NUMBER = "text-align:right;font-variant-numeric:tabular-nums"
 TEXT = "text-align:left"
 Cell = str | int | float | None
@@ -26,9 +25,9 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class DisplayTable:
-    """A table under a heading, closed until it is clicked; of `count` rows the first are shown.
+    """A collapsed table under a heading; shows the first of `count` rows.
 
-    `rows` may be an iterator: what is not shown is not made.
+    `rows` may be an iterator: rows that are not shown are never produced.
     """
 
     heading: str
@@ -39,10 +38,9 @@ class DisplayTable:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """What a notebook shows: a line, tables under it, and Python that shows more; `text` is for a terminal.
+    """What a notebook shows: a line, tables below it, and Python that shows more; `text` is for a terminal.
 
-    With a `link`, a URL that opens what the line is of, the line is a link. Raises ValueError for one that could run a
-    script.
+    `link` is a URL for the line. Raises ValueError for a URL that could run a script.
     """
 
     title: str
@@ -72,19 +70,19 @@ class Display:
 
 
 class Displayed:
-    """A value that notebooks show by what `display` says."""
+    """A value that notebooks show as its `display` describes."""
 
     __slots__ = ()
 
     @abstractmethod
     def display(self) -> Display:
-        """What there is to see."""
+        """The contents to show."""
 
     def _repr_html_(self) -> str:
         return self.display().to_html()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Text and HTML; the text keeps IPython from making the `repr` of all that a report holds."""
+        """Text and HTML; without the text, IPython would compute the `repr` of everything a report holds."""
         shown = self.display()
         return {"text/plain": shown.text or shown.title, "text/html": shown.to_html()}
 
@@ -111,7 +109,7 @@ def _cell(value: Cell) -> str:
 
 
 def _text(text: str, longest: int = LONGEST_CELL) -> str:
-    """A text as HTML holds it: cut, without control characters and lone surrogates, escaped."""
+    """A text prepared for HTML: truncated, without control characters and lone surrogates, escaped."""
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."
     if not text.isprintable():

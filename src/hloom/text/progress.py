@@ -1,7 +1,7 @@
-"""How far work has come, for whoever shows it.
+"""Progress of long work, reported to a listener.
 
-Work that knows its end goes through `tracked`, or calls `report`; a program listens with `listening`. What a tracked
-loop calls is a part of it, and reports nothing itself.
+Work of known length uses `tracked` or calls `report`; a program listens with `listening`. Work inside a tracked loop is
+part of it and reports nothing itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True)
 class _Listener:
-    """Who is told, and whether some work reports already: what it calls is a part of it and keeps silent."""
+    """The callback, and whether some work is already reporting, in which case nested work stays silent."""
 
     told: Callable[[int, int], None]
     is_busy: bool = False
@@ -28,7 +28,7 @@ _LISTENER: ContextVar[_Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(told: Callable[[int, int], None]) -> Iterator[None]:
-    """Tell how much is done, and of how much, while the block runs; in the same thread."""
+    """Call `told` with the work done and the total while the block runs, in the same thread."""
     token = _LISTENER.set(_Listener(told))
     try:
         yield
@@ -37,14 +37,14 @@ def listening(told: Callable[[int, int], None]) -> Iterator[None]:
 
 
 def report(done: int, total: int) -> None:
-    """Say how much of some work is done; nothing where nobody listens or a loop around it reports."""
+    """Report how much work is done; does nothing if nobody listens or an enclosing loop reports."""
     listener = _LISTENER.get()
     if listener is not None and not listener.is_busy:
         listener.told(done, total)
 
 
 def tracked(items: Sequence[Item], size: Callable[[Item], int] = lambda item: 1) -> Iterator[Item]:
-    """The items of a loop, reported as they are done; `size` says how much of the work one of them is.
+    """The items of a loop, reporting progress after each; `size` gives each item's share of the work.
 
     >>> with listening(print):
     ...     names = [name for name in tracked(["a", "b"])]

@@ -1,7 +1,7 @@
-"""Regular expressions that take time linear in the text: a pattern from elsewhere cannot make a search hang.
+"""Regular expressions that run in time linear in the text, so that an untrusted pattern cannot hang a search.
 
-A pattern is compiled into a nondeterministic automaton (Thompson, Regular Expression Search Algorithm, 1968), whose
-sets of states are the states of a deterministic one that is made as texts are read. Groups only group; there are no
+A pattern is compiled to a nondeterministic automaton (Thompson, Regular Expression Search Algorithm, 1968); the
+deterministic states, which are sets of its states, are built lazily while reading. Groups do not capture; there are no
 back-references and no look-around.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from hloom.text.source import ParseError, Source
 
 MOST_CHARACTERS = 500
-"""How long a pattern may be."""
+"""The maximum length of a pattern, in characters."""
 MOST_STATES = 2_000
-"""How many states its automaton may have: repetitions with counts make copies."""
+"""The maximum number of states of its automaton: counted repetitions copy states."""
 MOST_SETS = 2_000
-"""How many sets of states are kept; beyond them they are made anew."""
+"""The maximum number of cached state sets; after that the cache is cleared."""
 MOST_DEPTH = 50
-"""How deep groups may nest."""
+"""The maximum nesting depth of groups."""
 _CLASSES = {"d": r"[0-9]", "w": r"[A-Za-z0-9_]", "s": r"[ \t\r\n\f\v]"}
 _COUNTS = re.compile(r"\{(?:([0-9]{1,9})|([0-9]{0,9}),([0-9]{0,9}))\}")
 _SPECIAL = frozenset("\\.[](){}*+?|^$")
@@ -85,7 +85,7 @@ class RegularExpression:
         return self._closure(reached, is_start=False)
 
     def _closure(self, states: set[int], *, is_start: bool, is_end: bool = False) -> frozenset[int]:
-        """The states, and those that edges without a character lead to."""
+        """The states, and those reachable through edges that consume no character."""
         pending = list(states)
         while pending:
             for label, target in self.edges[pending.pop()]:
@@ -97,7 +97,7 @@ class RegularExpression:
 
 
 def compile_pattern(text: str, source: Source | None = None, offset: int = 0) -> RegularExpression:
-    """Read a regular expression; raises ParseError, at its position after `offset` in the source that it stands in."""
+    """Compile a regular expression; raises ParseError at its position after `offset` in the source it is part of."""
     reader = _PatternReader(text, source or Source(text, "pattern"), offset)
     if len(text) > MOST_CHARACTERS:
         raise reader.error(f"a pattern has at most {MOST_CHARACTERS} characters, not {len(text):,}")
@@ -157,12 +157,12 @@ class _PatternReader:
         if self.position < len(self.text) and self.text[self.position] in "*+?{":
             if self.text[self.position] != "?":
                 raise self.error("a repetition of a repetition: put the first into brackets")
-            self.position += 1  # lazy or greedy is the same where only a match is asked for
+            self.position += 1  # lazy and greedy repetition match the same texts
         assert begin <= self.position
         return self._chained(copies, least, most)
 
     def _chained(self, copies: list[Fragment], least: int, most: int | None) -> Fragment:
-        """Copies one after the other, those beyond `least` optional; the last repeats without `most`."""
+        """Copies in sequence; those beyond `least` are optional, and the last repeats if `most` is None."""
         start = self._state()
         end = self._state()
         state = start
@@ -182,7 +182,7 @@ class _PatternReader:
         return start, end
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """How often what stands before is repeated: at least and at most; None where nothing says so."""
+        """The minimum and maximum repetitions of the preceding item; None if there is no quantifier."""
         for sign, counts in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self._accept(sign):
                 return counts

@@ -1,4 +1,4 @@
-"""A text with a name, and locations in it; errors that show them."""
+"""Named texts, locations in them, and errors that show the location."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from hloom.text.strings import readable
 
 WINDOW = 160
-"""How many characters of a source line an error shows; longer lines are cut around the column."""
+"""The maximum number of characters of a source line to show in an error; longer lines are cut around the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text to be read and the name to call it by in errors."""
+    """A text to read and its name for error messages."""
 
     text: str = field(repr=False)
     name: str = "<text>"
@@ -53,7 +53,7 @@ class Location:
 
 
 class HloomError(Exception):
-    """What went wrong, where, and what to do about it; every error hloom raises on purpose is one."""
+    """What went wrong, where, and what to do about it; hloom raises no other kind of error on purpose."""
 
     def __init__(self, message: str, location: Location | None = None, hint: str | None = None) -> None:
         super().__init__(message, location, hint)
@@ -75,15 +75,15 @@ class ParseError(HloomError):
 
 
 class Unsupported(HloomError):
-    """A thing that is understood but that hloom (or XLA, here) cannot do."""
+    """Something valid that hloom (or XLA, where noted) does not support."""
 
 
 class Unattainable(HloomError):
-    """What was asked for does not exist: nothing fits into what there is, or a fault does not show."""
+    """No solution exists: nothing fits the given limit, or a fault cannot be reproduced."""
 
 
 class HloomWarning(UserWarning):
-    """Something was kept that hloom does not understand."""
+    """hloom kept something it does not understand."""
 
     def __str__(self) -> str:
         return readable(super().__str__())

@@ -1,4 +1,4 @@
-r"""Quoted strings with C escapes, as Abseil's CEscape writes them and CUnescape reads them; texts that can be shown."""
+r"""Quoted strings with C escapes, compatible with Abseil's CEscape and CUnescape, and escaping of text for display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SPECIAL = re.compile(r"[^ !#-&(-\[\]-~]")
 
 
 def unescape(text: str) -> str:
-    r"""Undo C escapes; bytes that are not UTF-8 survive as surrogates.
+    r"""Undo C escapes; bytes that are not UTF-8 become surrogates.
 
     Raises ValueError where Abseil's CUnescape refuses: unknown escapes, values over one byte.
 
@@ -51,7 +51,7 @@ def _unescape_one(match: re.Match[str]) -> bytes:
 
 
 def escape(text: str) -> str:
-    r"""Write C escapes; what is not printable ASCII becomes three octal digits per byte.
+    r"""Write C escapes; bytes other than printable ASCII become three octal digits.
 
     >>> escape('say "é"')
     'say \\"\\303\\251\\"'
@@ -63,17 +63,17 @@ def escape(text: str) -> str:
 
 
 HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, with which terminals are told to do things
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # unseen; they turn text
-    "\ud800-\udfff\ufffe\uffff]"  # bytes that are not UTF-8, and what XML cannot hold
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, which terminals interpret
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # invisible
+    "\ud800-\udfff\ufffe\uffff]"  # bytes that are not UTF-8, and characters that XML forbids
 )
-"""What must not reach a terminal, a picture or a page out of a program's strings; tabs and line breaks may."""
+"""Characters from a program's strings that must not reach a terminal, an image or a page; tabs and line breaks may."""
 
 
 def visible(text: str) -> str:
-    r"""The text with C escapes in the place of characters that are not seen, or that terminals obey.
+    r"""The text with C escapes for characters that are invisible or that terminals interpret.
 
-    Inside a quoted string of HLO that is the same string.
+    Inside a quoted HLO string the result denotes the same string.
 
     >>> visible("a\x1b[2J\n")
     'a\\033[2J\n'
@@ -82,11 +82,11 @@ def visible(text: str) -> str:
 
 
 MOST_OF_LINE = 2_000
-"""How many characters of a line are shown; a name may have millions, and what a library says of it, too."""
+"""The maximum number of characters of a line to show; names and library messages can have millions."""
 
 
 def readable(text: str) -> str:
-    """A message whose long lines are cut in their middle, visible."""
+    """A message with long lines cut in the middle and special characters escaped."""
     if len(text) > MOST_OF_LINE:
         text = "\n".join(map(_cut_line, text.split("\n")))
     return visible(text)
@@ -100,7 +100,7 @@ def _cut_line(line: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""JSON with its own escapes in the place of these characters: it holds the same strings.
+    r"""JSON with these characters escaped; it denotes the same strings.
 
     >>> visible_json('["\x7f"]')
     '["\\u007f"]'
@@ -111,7 +111,7 @@ def visible_json(text: str) -> str:
 def _octal(match: re.Match[str]) -> str:
     try:
         data = match[0].encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half of a character, which stands for no byte
+    except UnicodeEncodeError:  # an unpaired surrogate, which stands for no byte
         data = match[0].encode("utf-8", "surrogatepass")
     return "".join(_PRINTED.get(byte) or f"\\{byte:03o}" for byte in data)
 

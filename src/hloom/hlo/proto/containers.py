@@ -1,4 +1,4 @@
-"""The files that modules come in: HloModuleProto alone, HloProto with its buffers, HloSnapshot with values."""
+"""The file formats of modules: HloModuleProto alone, HloProto with buffers, HloSnapshot with values."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _OPCODE = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
-    """A module from the bytes of a HloModuleProto, a HloProto or a HloSnapshot; `name` is what errors call them.
+    """Read a module from the bytes of a HloModuleProto, a HloProto or a HloSnapshot; `name` is what errors call them.
 
-    A buffer assignment comes as `attachments["buffer_assignment"]`, a BufferAssignmentProto whose locations have their
-    instructions' names filled in; a snapshot's values as `attachments["arguments"]` and `["result"]`, Literals,
-    and `["execution_platform"]`. Raises HloomError for bytes that are not among these.
+    A buffer assignment becomes `attachments["buffer_assignment"]`, a BufferAssignmentProto whose locations include
+    their instructions' names; a snapshot's values become `attachments["arguments"]` and `["result"]`, Literals, and
+    `["execution_platform"]`. Raises HloomError for bytes that are none of these.
     """
     problems: list[str] = []
     for message, unwrap in _READERS:
@@ -51,7 +51,7 @@ def read_proto(data: bytes, *, name: str = "<proto>") -> Module:
 
 
 def _looks_like_module(proto: Any) -> bool:
-    """Whether a message that was decoded as a module also makes sense as one: any bytes decode as something."""
+    """Whether a message decoded as a module makes sense as one: almost any bytes decode as something."""
     instructions = [instruction for computation in proto.computations for instruction in computation.instructions[:1]]
     return bool(instructions) and all(_OPCODE.fullmatch(instruction.opcode) for instruction in instructions)
 
@@ -123,7 +123,7 @@ def _with_names(buffers: Any, module: Any) -> Any:
 
 
 def _with_numbers(buffers: Any, numbers: Mapping[str, int], losses: dict[str, None]) -> Any:
-    """A copy whose locations have the ids that the instructions were written under."""
+    """A copy whose locations use the ids under which the instructions were written."""
     copy = protobuf.BufferAssignmentProto()
     copy.CopyFrom(buffers)
     for location in _locations(copy):
@@ -136,9 +136,9 @@ def _with_numbers(buffers: Any, numbers: Mapping[str, int], losses: dict[str, No
 
 
 def write_proto(module: Module, message_name: str = "hlo_module") -> bytes:
-    """The bytes of a module as "hlo_module", or with what its attachments hold as "hlo" or "hlo_snapshot".
+    """The bytes of a module as "hlo_module", or together with its attachments as "hlo" or "hlo_snapshot".
 
-    What the kind has no place for is left out with a HloomWarning; see `module_to_proto` for what is refused.
+    Whatever the format cannot hold is dropped with a HloomWarning; see `module_to_proto` for what raises an error.
     """
     if message_name not in _WRITERS:
         raise HloomError(f"no kind of proto is called '{message_name}'", hint=f"there are {', '.join(_WRITERS)}")
@@ -165,12 +165,12 @@ def _write_hlo(written: ModuleWriter) -> bytes:
 
 
 def _lose(written: ModuleWriter, *names: str) -> None:
-    """Say of attachments that there is no place for them."""
+    """Warn that attachments cannot be stored."""
     written.losses.update({f"the attachment {name}": None for name in names if written.module.attachments.get(name)})
 
 
 def _with_buffers(written: ModuleWriter) -> bytes:
-    """The bytes of HloProto: the module's, which come first, and what stands beside it."""
+    """The bytes of HloProto: the module's first, then the buffers."""
     rest = protobuf.HloProto()
     buffers = written.module.attachments.get(BUFFERS)
     if buffers is not None:

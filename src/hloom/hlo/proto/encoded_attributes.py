@@ -1,4 +1,4 @@
-"""Attributes as the bytes of an instruction's fields, where the wire has numbers, lists of them or text for each."""
+"""Encodes attributes directly as protobuf bytes if each is stored as numbers, lists of numbers or text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _RANGES = {
     FieldDescriptor.TYPE_INT64: range(-(2**63), 2**63),
     FieldDescriptor.TYPE_INT32: range(-(2**31), 2**31),
 }
-"""The numbers that a field holds, by its type."""
+"""The range of values of each field type."""
 
 
 def encode_attributes(opcode: str, attributes: Mapping[str, Any]) -> list[Encoded] | None:
-    """The fields of these attributes, in order, and the op's defaults; None where a message is needed to make them.
+    """The fields of these attributes, in order, with the op's defaults; None if a message object is needed to build
+    them.
 
-    None is given too for a value that its field does not hold: protobuf says best what is wrong with it.
+    Also None for a value out of its field's range: protobuf reports that best.
     """
     fields, messages = _defaults(opcode)
     own: dict[int, bytes] = dict(fields)
@@ -54,7 +55,7 @@ def encode_attributes(opcode: str, attributes: Mapping[str, Any]) -> list[Encode
 
 @dataclass(frozen=True, slots=True)
 class _ScalarField:
-    """A field that is numbers or text, in the instruction or in the message that is its field of this number."""
+    """A field of numbers or text, in the instruction itself or in the submessage with this number."""
 
     message: int | None
     number: int
@@ -62,7 +63,7 @@ class _ScalarField:
     is_repeated: bool
 
     def encode(self, value: Any) -> bytes | None:
-        """The field with this value; None where the value is no such number or text. What says nothing is empty."""
+        """The encoded field; None if the value does not fit, empty if it equals the default."""
         if self.type == FieldDescriptor.TYPE_STRING:
             if not isinstance(value, str) or not value.isascii():
                 return None
@@ -90,7 +91,7 @@ class _SliceField:
     message: int | None = None
 
     def encode(self, value: Any) -> bytes | None:
-        """The field with these slices; None where a number of theirs does not fit."""
+        """The encoded field of these slices; None if one of their numbers does not fit."""
         fits = _RANGES[FieldDescriptor.TYPE_INT64]
         rows = [(dimension.start, dimension.limit, dimension.stride) for dimension in value]
         if not all(type(member) is int and member in fits for row in rows for member in row):
@@ -120,7 +121,7 @@ def _encoder_of(opcode: str, attribute: str) -> _ScalarField | _SliceField | Non
 
 @cache
 def _defaults(opcode: str) -> tuple[dict[int, bytes], tuple[int, ...]]:
-    """The fields that HLO text does not say, by number, and the numbers of the messages that XLA wants."""
+    """The default fields that HLO text omits, by number, and the numbers of the submessages that XLA requires."""
     numbers = field_numbers("HloInstructionProto")
     values = {numbers[name]: value for name, value in UNSAID.get(opcode, {}).items()}
     fields = {number: key(number, VARINT) + VARINTS[int(value)] for number, value in values.items()}

@@ -1,7 +1,6 @@
-"""An instruction's bytes, cut into what it has of its own and what others may share with it.
+"""Splits an instruction's bytes into its own parts and parts that other instructions may share.
 
-The bytes are those that protobuf writes, so the fields stand in the order of their numbers, each but once, and those
-that no schema names stand last.
+Assumes bytes as protobuf writes them: fields in order of their numbers, each once, with unknown fields last.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ _VARINTS = re.compile(rb"[\x80-\xff]*+[\x00-\x7f]", re.DOTALL)
 
 
 Parts = tuple[bytes, bytes, bytes, bytes | None, int, bytes, bytes, bytes, bytes, bytes]
-"""What an instruction consists of, as it stands on the wire: its name; the opcode and the shape with their keys; the
-metadata; the literal, None where there is none; the parameter's number; the id; the operands' ids, the control
-predecessors' and the called computations'; and the fields of its attributes. Empty is what is not there.
+"""The encoded parts of an instruction: its name; the opcode and the shape with their keys; the metadata; the literal,
+or None; the parameter number; the id; the ids of the operands, the control predecessors and the called computations;
+and the attribute fields. Absent parts are empty.
 """
 
 
 def cut(data: bytes) -> Parts:
-    """The parts of an instruction's bytes.
+    """Split an instruction's bytes into parts.
 
-    This is done for every instruction, so lengths of one byte, as most are, are read here and not by a function.
+    Runs for every instruction, so one-byte lengths, which are most, are decoded inline.
     """
-    data += b"\0"  # no field's key: where nothing more is looked for
+    data += b"\0"  # not a field's key: ends the search
     name = metadata = operands = control = called = rest = b""
     literal = None
     parameter_number, number, position = 0, b"\0", 0
@@ -91,18 +90,18 @@ def cut(data: bytes) -> Parts:
 
 
 def packed(data: bytes) -> list[bytes]:
-    """The numbers of a packed list, each as it stands there."""
+    """The encoded numbers of a packed list."""
     return _VARINTS.findall(data)
 
 
 def signed(number: bytes) -> int:
-    """The number that 64 bits say."""
+    """A 64-bit pattern as a signed number."""
     value, _ = read_varint(number, 0)
     return value - (value >> 63 << 64)
 
 
 def _inside(data: bytes, position: int) -> tuple[int, int]:
-    """Where the data of a field begin and end, from where their length stands."""
+    """The start and the end of a field's data, given the position of its length."""
     size = data[position]
     if size < 128:
         return position + 1, position + 1 + size
@@ -111,7 +110,7 @@ def _inside(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _end_of_first(data: bytes, position: int) -> int:
-    """Where the fields end whose numbers are below that of the id."""
+    """The end of the fields whose numbers are below that of the id."""
     while data[position]:
         tag, inside = read_varint(data, position)
         if tag >> 3 >= _ID_NUMBER:

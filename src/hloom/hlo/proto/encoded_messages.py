@@ -1,7 +1,7 @@
-"""Messages as bytes: protobuf's wire format, in which instructions are written, and a module's as they are read.
+"""Encodes and decodes messages in protobuf's wire format, for instructions and whole modules.
 
-What instructions share is told by these bytes, and need not become an object of protobuf for every one of them. Fields
-that are written here stand in the order of their numbers, so that the bytes are those that protobuf itself would write.
+Equal bytes identify shared parts of instructions, which saves making protobuf objects for each one. Fields are written
+in the order of their numbers, so the bytes equal those protobuf would write.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hloom import protobuf
 from hloom.text import HloomError, escape
 
 LARGEST_MESSAGE = 2**31 - 1
-"""How many bytes protobuf reads as one message."""
+"""The largest message that protobuf reads, in bytes."""
 
 VARINT, FIXED_64, DELIMITED, FIXED_32 = 0, 1, 2, 5
-"""The wire types: how a field's data follow its key."""
+"""The wire types: how a field's data follows its key."""
 
 Encoded = tuple[int, bytes]
 """A field's number, and its key and data."""
@@ -25,12 +25,12 @@ Encoded = tuple[int, bytes]
 
 @cache
 def wire_messages() -> dict[str, Any]:
-    """The message classes by name: in them, an instruction is bytes."""
+    """The message classes by name, with instructions left as bytes."""
     return protobuf.xla.narrowed({"HloModuleProto": ("computations",), "HloComputationProto": ("instructions",)})
 
 
 def wire_module(proto: Any) -> Any:
-    """The same module; what a message says in several parts is put together, and fields stand in their order."""
+    """The same module normalised: split messages are merged and fields are in order."""
     return wire_messages()["HloModuleProto"].FromString(proto.SerializeToString())
 
 
@@ -45,7 +45,7 @@ def _varint(value: int) -> bytes:
 
 
 class _Varints(dict[int, bytes]):
-    """Numbers as protobuf writes them, made when first asked for; as many are remembered as are asked for often."""
+    """Encoded numbers, built on demand; cached up to a limit."""
 
     MOST = 4096
 
@@ -57,13 +57,13 @@ class _Varints(dict[int, bytes]):
 
 
 VARINTS = _Varints({number: bytes((number,)) for number in range(128)})
-"""Every number as protobuf writes it: seven bits a byte, the lowest first; negative ones as 64 bits."""
+"""Encoded numbers: seven bits per byte, lowest first; negative ones as 64 bits."""
 
 _LOW_DIGITS = [bytes((digit,)) for digit in range(128, 256)]
 
 
 def consecutive_varints(first: int, count: int) -> list[bytes]:
-    """So many numbers from the first on, which is a multiple of 128: only their lowest digits differ."""
+    """Encode this many consecutive numbers; `first` is a multiple of 128, so only the lowest digits differ."""
     made = [VARINTS[number] for number in range(min(count, 128))] if not first else []
     for start in range(len(made), count, 128):
         higher = _varint((first + start) >> 7)
@@ -73,12 +73,12 @@ def consecutive_varints(first: int, count: int) -> list[bytes]:
 
 @cache
 def key(number: int, wire_type: int) -> bytes:
-    """What stands before a field's data."""
+    """The encoded key that precedes a field's data."""
     return _varint(number << 3 | wire_type)
 
 
 class _Keys(dict[int, bytes]):
-    """The keys of delimited fields by number, made when first asked for."""
+    """The keys of delimited fields by number, built on demand."""
 
     def __missing__(self, number: int) -> bytes:
         data = self[number] = key(number, DELIMITED)
@@ -94,7 +94,7 @@ def delimited(number: int, data: bytes) -> bytes:
 
 
 def number_field(number: int, value: int) -> bytes:
-    """A field that is a number or truth value, which is not written where it is 0."""
+    """A numeric or boolean field, omitted if it is 0."""
     return key(number, VARINT) + VARINTS[value] if value else b""
 
 
@@ -108,7 +108,7 @@ def _number(field: Encoded) -> int:
 
 
 def encoded_fields(message: Any) -> list[Encoded]:
-    """The fields of a message, as protobuf writes them: a list that is not packed is a field for every element."""
+    """The fields of a message, as protobuf writes them: an unpacked list is one field per element."""
     data = message.SerializeToString(deterministic=True)
     fields: list[Encoded] = []
     position = 0
@@ -123,14 +123,14 @@ def encoded_fields(message: Any) -> list[Encoded]:
             position += size
         elif wire_type in (FIXED_64, FIXED_32):
             position += 8 if wire_type == FIXED_64 else 4
-        else:  # groups, which only fields that no schema names can be
+        else:  # groups, which only occur as unknown fields
             raise HloomError(f"field number {tag >> 3} is a group, which cannot be written")
         fields.append((tag >> 3, data[start:position]))
     return fields
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number that stands there, and where it ends."""
+    """The number at a position, and the position after it."""
     value = shift = 0
     while data[position] > 127:
         value |= (data[position] & 127) << shift
@@ -146,7 +146,7 @@ def field_numbers(message: str) -> dict[str, int]:
 
 
 def encoding_error(problem: Exception, where: str) -> HloomError:
-    """The error for a value that no message holds; `where` says what has it, and the caller raises it."""
+    """The error for a value that no message can hold; `where` names its owner, and the caller raises it."""
     if not isinstance(problem, UnicodeEncodeError):
         return HloomError(f"{where}: {problem}")
     return HloomError(

@@ -1,4 +1,4 @@
-"""One attribute's place in an instruction's message, and the usual kinds of places."""
+"""Where an attribute is stored in an instruction's message, and constructors for the common cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloom.text import HloomError
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What an attribute's meaning depends on besides its own fields: the types around it, the module's payloads."""
+    """What an attribute's encoding depends on besides its own fields: the types around it, the module's payloads."""
 
     type: Type | None = None
     operands: Sequence[Type | None] = ()
@@ -27,9 +27,9 @@ Read = Callable[[Any, Context], Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One attribute's place: the message's fields it fills, how to write it, how to read it (None: it is not there).
+    """How one attribute is stored: the message's fields it uses, how to write it and how to read it (None: absent).
 
-    `path` leads to the field where the value as it is fills one of numbers or text, through messages.
+    `path` leads through submessages to the field if the value is stored unchanged as numbers or text.
     """
 
     names: tuple[str, ...]
@@ -39,26 +39,26 @@ class Field:
 
 
 def number(name: str) -> Field:
-    """A number or truth value under its own name, where 0 and false are values too."""
+    """A number or boolean under its own name; 0 and false are stored explicitly."""
     return Field(
         (name,), lambda proto, value, _: setattr(proto, name, value), lambda proto, _: getattr(proto, name), (name,)
     )
 
 
 def unless_empty(field: Field) -> Field:
-    """The same, but not there where it is 0 or empty."""
+    """The same field, absent if it is 0 or empty."""
     return replace(field, read=lambda proto, context: field.read(proto, context) or None)
 
 
 def part(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:
-    """A message of its own, or a list of messages, whose absence is a value too."""
+    """A submessage, or a list of them, whose absence is itself a value."""
     return Field(
         (name,), lambda proto, value, _: write(getattr(proto, name), value), lambda proto, _: read(getattr(proto, name))
     )
 
 
 def text(name: str) -> Field:
-    """Bytes that are text, not there where they are empty."""
+    """Bytes that hold text, absent if empty."""
     return Field(
         (name,),
         lambda proto, value, _: setattr(proto, name, to_bytes(value)),
@@ -67,7 +67,7 @@ def text(name: str) -> Field:
 
 
 def numbers(name: str) -> Field:
-    """A list, where an empty one is a value too."""
+    """A list, for which empty is a value too."""
     return Field(
         (name,),
         lambda proto, value, _: getattr(proto, name).extend(value),
@@ -77,7 +77,7 @@ def numbers(name: str) -> Field:
 
 
 def only_number(name: str) -> Field:
-    """One number that the message keeps in a list."""
+    """A single number that the message stores in a list."""
 
     def read(proto: Any, _: Context) -> int | None:
         values = tuple(getattr(proto, name))
@@ -89,7 +89,7 @@ def only_number(name: str) -> Field:
 
 
 def inside(path: str, name: str) -> Field:
-    """A list or a number in a message inside the instruction's; dots lead deeper."""
+    """A list or a number in a submessage; dots lead deeper."""
 
     def owner(proto: Any) -> Any:
         for step in path.split("."):
@@ -110,7 +110,7 @@ def inside(path: str, name: str) -> Field:
 
 
 def message(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], Any]) -> Field:
-    """A message of its own, or a list of messages."""
+    """A submessage, or a list of them."""
     field = part(name, write, read)
 
     def read_present(proto: Any, context: Context) -> Any:
@@ -121,7 +121,9 @@ def message(name: str, write: Callable[[Any, Any], None], read: Callable[[Any], 
 
 
 def rows_of(row_class: type, *names: str) -> tuple[Callable[[Any, Any], None], Callable[[Any], tuple[Any, ...]]]:
-    """How a list of messages is written from dataclasses, and read: their fields in order, by the messages' names."""
+    """How to write dataclasses as a list of messages and read them back; `names` are the message's field names in
+    order.
+    """
     own = [field.name for field in fields(row_class)]
 
     def write(protos: Any, rows: Iterable[Any]) -> None:
@@ -135,12 +137,12 @@ def rows_of(row_class: type, *names: str) -> tuple[Callable[[Any, Any], None], C
 
 
 def _value(field: Any) -> Any:
-    """A scalar as it is, a list of numbers as a tuple."""
+    """Scalars unchanged, a list of numbers as a tuple."""
     return field if isinstance(field, (int, float, bool)) else tuple(field)
 
 
 def choice(name: str, enum: str, prefix: str = "", *, silent: int | None = None, path: str = "") -> Field:
-    """A word that the wire has as an enum's number; `silent` is the number that says nothing."""
+    """A word stored as an enum's number; `silent` is the number that means absent."""
 
     def owner(proto: Any) -> Any:
         return getattr(proto, path) if path else proto

@@ -1,7 +1,7 @@
-"""Where each attribute stands in an instruction's message.
+"""Where each attribute is stored in an instruction's message.
 
-A number under its own name needs nothing. To add another attribute, write its row in ATTRIBUTES; one that stands
-elsewhere for a single opcode goes into SPECIAL.
+A number under its own name needs no row. For any other attribute add a row to ATTRIBUTES, or to SPECIAL if a single
+opcode stores it elsewhere.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ REPLICA_GROUPS = (
     "mesh_axes_replica_group_list",
     "replica_groups",
 )
-"""Where the groups may stand; the last one is from before 2024."""
+"""The fields that may hold the groups; the last one is from before 2024."""
 
 
 def write_groups(instruction: Any, groups: ReplicaGroups) -> None:
@@ -80,7 +80,7 @@ def write_groups(instruction: Any, groups: ReplicaGroups) -> None:
 
 
 def read_groups(instruction: Any) -> ReplicaGroups | None:
-    """The groups, wherever they stand; None where the message says nothing of them."""
+    """The groups, from whichever field holds them; None if none does."""
     field_name = instruction.WhichOneof("replica_group_list")
     if field_name is None:
         return _explicit(instruction.replica_groups) if instruction.replica_groups else None
@@ -107,7 +107,7 @@ def _iota(proto: Any) -> IotaGroups:
 
 
 def _read_compare_type(proto: Any, context: Context) -> str | None:
-    """The comparison's type, unless it is what the operands' own type means, which HLO text leaves out."""
+    """The comparison's type, unless it is the default for the operands' type, which HLO text omits."""
     written = proto.comparison_type
     operand = context.operands[0] if context.operands else None
     if not written or not isinstance(operand, TensorType):
@@ -132,7 +132,7 @@ def _write_slice_sizes(proto: Any, sizes: tuple[tuple[int, ...], ...], _: Contex
 
 
 def _read_slice_sizes(proto: Any, context: Context) -> tuple[tuple[int, ...], ...] | None:
-    """The flat list, cut by the ranks of what is sent: the text has a list per slice."""
+    """The flat list split by the ranks of the sent arrays: the text has a list per slice."""
     sizes = tuple(proto.dynamic_slice_sizes)
     if not sizes:
         return None
@@ -157,7 +157,7 @@ def _read_operand_layouts(proto: Any, _: Context) -> tuple[Type, ...] | None:
 
 
 def _write_domain(proto: Any, domain: Domain, _: Context) -> None:
-    """The wire calls exit what the text calls entry."""
+    """The message swaps the names: its exit is the text's entry."""
     entry: Any = domain.entry
     leave: Any = domain.exit
     proto.domain_exit_sharding.CopyFrom(write_sharding(entry))
@@ -197,7 +197,7 @@ def write_frontend(proto: Any, pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def read_frontend(proto: Any) -> tuple[tuple[str, str], ...] | None:
-    """A FrontendAttributes message as sorted pairs; None where there are none."""
+    """A FrontendAttributes message as sorted pairs; None if there are none."""
     return tuple(sorted(proto.map.items())) or None
 
 
@@ -311,7 +311,7 @@ SPECIAL: dict[tuple[str, str], Field] = {
     },
     ("rng-bit-generator", "algorithm"): choice("rng_algorithm", "RandomAlgorithm"),
 }
-"""By opcode and attribute."""
+"""Storage that differs from ATTRIBUTES, by opcode and attribute."""
 
 OPTIONS = {
     "cholesky": "cholesky_options",
@@ -319,7 +319,7 @@ OPTIONS = {
     "scatter": _SCATTER,
     "triangular-solve": "triangular_solve_options",
 }
-"""Messages whose fields are named as the opcode's attributes are."""
+"""Submessages whose fields are named like the opcode's attributes."""
 
 PRESENT: dict[str, tuple[str, ...]] = {
     "cholesky": ("cholesky_options",),
@@ -334,7 +334,7 @@ PRESENT: dict[str, tuple[str, ...]] = {
     "select-and-scatter": ("window",),
     "triangular-solve": ("triangular_solve_options",),
 }
-"""Messages that XLA wants even where they are empty, by opcode."""
+"""Submessages that XLA requires even if they are empty, by opcode."""
 
 UNSAID: dict[str, dict[str, Any]] = {
     "custom-call": {"custom_call_api_version": 1, "feature_group_count": 1, "batch_group_count": 1},
@@ -342,17 +342,17 @@ UNSAID: dict[str, dict[str, Any]] = {
     "scan": {"is_associative": 2},
     "topk": {"largest": True},
 }
-"""What HLO text leaves out and the wire says, by opcode and field."""
+"""Values that HLO text omits but the message holds, by opcode and field."""
 
 
 CONTROL = "control-predecessors"
 GRAPHS = (AttributeKind.GRAPH, AttributeKind.GRAPHS)
-"""The kinds of attributes that stand in `called_computation_ids`."""
+"""The kinds of attributes stored in `called_computation_ids`."""
 
 
 @cache
 def field_of(opcode: str, attribute: str) -> Field | None:
-    """Where an op's attribute stands: as its row says, or under its own name; None where the wire has no place."""
+    """How an op's attribute is stored: per its row, or under its own name; None if the message cannot hold it."""
     field = SPECIAL.get((opcode, attribute)) or ATTRIBUTES.get(attribute)
     if field is None:
         own = protobuf.HloInstructionProto.DESCRIPTOR.fields_by_name
@@ -365,7 +365,7 @@ def field_of(opcode: str, attribute: str) -> Field | None:
 
 
 def set_defaults(proto: Any, opcode: str) -> None:
-    """Put in the messages that XLA wants, and the values that HLO text does not say."""
+    """Add the submessages that XLA requires, and the values that HLO text omits."""
     for name in PRESENT.get(opcode, ()):
         getattr(proto, name).SetInParent()
     for name, value in UNSAID.get(opcode, {}).items():
@@ -377,11 +377,11 @@ CALLED: dict[str, tuple[str, ...]] = {
     "conditional": ("true_computation", "false_computation", "branch_computations"),
     "select-and-scatter": ("select", "scatter"),
 }
-"""The attributes that hold graphs, where they are several or stand in another order than in the text."""
+"""The attributes that hold graphs, if there are several or their order differs from the text's."""
 
 
 def write_called(opcode: str, attributes: Attributes) -> list[Graph]:
-    """The graphs in the wire's order."""
+    """The graphs in the message's order."""
     if opcode not in CALLED:
         return [referent for referent in attributes.referents() if referent.is_graph]
     names = [name for name in CALLED[opcode] if name in attributes]
@@ -395,7 +395,7 @@ def write_called(opcode: str, attributes: Attributes) -> list[Graph]:
 
 
 def read_called(op: Op, numbers: Sequence[int], graphs: Mapping[int, Graph], context: Context) -> dict[str, Any]:
-    """The attributes that hold the called graphs; HloomError where there is no such graph, or not the right number."""
+    """The attributes that hold the called graphs; HloomError for an unknown graph or a wrong number of them."""
     if not numbers:
         return {}
     missing = next((number for number in numbers if number not in graphs), None)

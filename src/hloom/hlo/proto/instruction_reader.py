@@ -1,7 +1,7 @@
-"""Nodes from HloInstructionProto.
+"""Builds nodes from HloInstructionProto.
 
-What instructions share is worked out once: the bytes of a shape, of metadata or of all attributes are its key. What
-depends on nothing else in a module is remembered for the next one too, where nothing had to be said about it.
+Whatever instructions share is decoded once, keyed by the bytes of the shape, the metadata or all attributes. Results
+that depend on nothing else in the module, and that caused no warning, are cached across modules.
 """
 
 from __future__ import annotations
@@ -49,24 +49,23 @@ from hloom.text import HloomError
 _BY_OPERANDS = frozenset(
     ("compare", "conditional", "convolution", "custom-call", "collective-permute", "collective-permute-start")
 )
-"""Opcodes whose attributes are read by the types around them."""
+"""Opcodes whose attributes depend on the types around them."""
 
 _LITERAL = 8
 """The number of HloInstructionProto's field `literal`."""
 _SHORT = 256
-"""Literals of at most so many bytes are looked for among those read before."""
+"""The maximum size in bytes of literals that are looked up among earlier ones."""
 
 
 _MOST, _LONGEST = 4096, 512
-"""How many shapes, metadata or attributes are remembered for the next module, and of at most how many bytes."""
+"""The number of shapes, metadata or attributes cached across modules, and their maximum size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What the bytes of an opcode and a shape say; the row is that of leaves for parameters and constants.
+    """The decoded opcode and shape; parameters and constants use the leaves' row.
 
-    `attributes` are those of the row's instructions by their bytes, but for ops whose attributes are read by the types
-    around them.
+    `attributes` caches decoded attributes by their bytes, except for ops whose attributes depend on types.
     """
 
     opcode: str
@@ -76,7 +75,7 @@ class _Start:
 
 
 class _Memory:
-    """What bytes say in every module without payloads."""
+    """Decoded values that are valid in every module without payloads."""
 
     def __init__(self) -> None:
         self.starts: dict[bytes, _Start] = {}
@@ -85,7 +84,7 @@ class _Memory:
         self.plain: dict[Op, dict[bytes, Attributes]] = {}
 
     def keep(self, table: dict[Any, Any], data: bytes, known_as: Any, value: Any) -> bool:
-        """Remember a value; whether that was done."""
+        """Cache a value; returns whether it was cached."""
         if len(data) > _LONGEST:
             return False
         if len(table) >= _MOST:
@@ -94,7 +93,7 @@ class _Memory:
         return True
 
     def keep_attributes(self, rest: bytes, known_as: tuple[Any, ...], value: Attributes) -> None:
-        """Remember attributes, which are also looked for by their bytes alone."""
+        """Cache attributes, which are also looked up by their bytes alone."""
         if len(self.attributes) >= _MOST:
             for row in list(self.plain.values()):
                 row.clear()
@@ -106,7 +105,8 @@ _memory = _Memory()
 
 
 class InstructionReader:
-    """Reads instructions of one module; `graphs` are its computations so far by id, `note` is told of what is lost."""
+    """Reads the instructions of one module; `graphs` are its computations so far by id, `note` collects what is lost.
+    """
 
     def __init__(self, graphs: Mapping[int, Graph], payloads: Sequence[bytes]) -> None:
         self.graphs = graphs
@@ -130,10 +130,10 @@ class InstructionReader:
         nodes: Mapping[bytes, Node],
         graph: Graph,
     ) -> Node:
-        """The node of an instruction whose operands are among `nodes`; raises HloomError.
+        """The node of an instruction whose operands are in `nodes`; raises HloomError.
 
-        It is given as it stands on the wire, and as one of its computation's messages, which is looked at only for
-        what was not met before.
+        The instruction is given both as bytes and as a message of its computation; the message is only read for parts
+        that are not cached.
         """
         _, start_bytes, metadata_bytes, literal_bytes, number, _, operands, control, called, rest = parts
         start = self._starts.get(start_bytes)
@@ -204,7 +204,7 @@ class InstructionReader:
         return read_shape(proto)
 
     def note_unknown(self, proto: Any) -> None:
-        """Remember the fields that the schema does not name."""
+        """Note the fields that the schema does not name."""
         for unknown in protobuf.unknown_fields(proto):
             self.losses[f"field number {unknown.number} of {unknown.message}"] = None
 
@@ -215,7 +215,7 @@ class InstructionReader:
         return self._unknown.setdefault(opcode, unknown_op(opcode))
 
     def _literal(self, encoded: bytes | None, messages: Sequence[Any], position: int, type_: Type) -> Literal:
-        """The constant's data; a message without any says that they were left out."""
+        """The constant's data; a message without data is elided."""
         if not isinstance(type_, TensorType | TupleType):
             raise HloomError(f"a constant cannot be of type {type_}")
         if any(isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims for leaf in type_.leaves()):
@@ -234,7 +234,7 @@ class InstructionReader:
         return literal
 
     def _metadata_text(self, encoded: bytes) -> str:
-        """The text of OpMetadata; its name is nearly always another, and the rest mostly one met before."""
+        """The text of OpMetadata; the op name usually differs while the rest is usually cached."""
         op_type, name, rest = _cut_metadata(encoded)
         text = name.decode("utf-8", "replace")
         if not name or not _PLAIN_TEXT.fullmatch(text):
@@ -273,7 +273,7 @@ class InstructionReader:
         control: bytes,
         nodes: Mapping[bytes, Node],
     ) -> Attributes:
-        """The attributes of an instruction; those that name nothing in the module are read once for all alike."""
+        """An instruction's attributes; those that refer to nothing in the module are decoded once."""
         around = (type_, *[node.type for node in inputs]) if op.name in _BY_OPERANDS else ()
         known_as = (op, rest, *around, "called") if called else (op, rest, *around)
         cached = self._attributes.get(known_as)
@@ -312,7 +312,7 @@ class InstructionReader:
         return arranged(op, values)
 
     def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
-        """The attributes of the op's row that the message fills; what it fills besides is noted."""
+        """The attributes of the op's row that the message sets; other set fields are noted."""
         self.note_unknown(proto)
         present = {field.name for field, _ in proto.ListFields()}
         values: dict[str, Any] = {}
@@ -346,7 +346,7 @@ class InstructionReader:
 
 @cache
 def _fields_of(op: Op) -> list[tuple[str, Field, tuple[str, ...], bool]]:
-    """The attributes of a row that have fields: name, field, choices, whether it says nothing where it is not there."""
+    """The attributes of a row that have fields: name, field, choices, and whether absence means the default."""
     empty = protobuf.HloInstructionProto()
     fields: list[tuple[str, Field, tuple[str, ...], bool]] = []
     for name, attribute in op.attributes.items():
@@ -358,7 +358,7 @@ def _fields_of(op: Op) -> list[tuple[str, Field, tuple[str, ...], bool]]:
 
 @cache
 def _only_graph_of(op: Op) -> str | None:
-    """The attribute that names the computation of an op that calls exactly one; None where `read_called` must look."""
+    """The attribute that names the computation of an op that calls exactly one; None sends it to `read_called`."""
     names = [name for name, attribute in op.attributes.items() if attribute.kind in GRAPHS]
     is_plain = op.is_known and op.name not in ("conditional", "custom-call")
     return names[0] if len(names) == 1 and is_plain and op.attributes[names[0]].kind is AttributeKind.GRAPH else None
@@ -376,11 +376,11 @@ def _check_complete(op: Op, values: Mapping[str, Any]) -> None:
 
 _OPCODE = re.compile(r"[a-z][a-z0-9-]*+")
 _PLAIN_TEXT = re.compile(r"[ !#-\[\]-~]++")
-"""Text that stands between quotes as it is."""
+"""Text that needs no escapes inside quotes."""
 
 
 def _cut_metadata(encoded: bytes) -> tuple[bytes, bytes, bytes]:
-    """OpMetadata's field `op_type`, the data of `op_name`, and the fields behind it."""
+    """OpMetadata's field `op_type`, the data of `op_name`, and the fields after it."""
     position = 0
     for number in (1, 2):
         if encoded[position : position + 1] != key(number, DELIMITED):
@@ -393,5 +393,5 @@ def _cut_metadata(encoded: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a field that is set says nothing: a message without fields."""
+    """Whether a field is set but empty: a message without fields."""
     return hasattr(value, "ListFields") and not value.ListFields()

@@ -1,11 +1,11 @@
-"""Nodes as the bytes of HloInstructionProto.
+"""Encodes nodes as the bytes of HloInstructionProto.
 
-What nodes share is encoded once: GPT-size modules have few different types and attributes. What depends on nothing else
-in a module is remembered for the next one too, where nothing was lost of it.
+Whatever nodes share is encoded once: GPT-size modules have few distinct types and attributes. Encodings that depend on
+nothing else in a module, and lost nothing, are cached across modules.
 """
 
 # pyright: reportPrivateUsage=false
-# nodes' metadata are read from the slot: a property for every instruction takes longer than what it gives
+# node metadata is read from its slot: a property call per instruction would cost more than the work itself
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "async-update": ("calls", "async_execution_thread"),
     "async-done": ("calls", "async_execution_thread"),
 }
-"""Attributes that async-start says for the whole chain."""
+"""Attributes that async-start sets for the whole chain."""
 
 _BACKEND = "backend_config"
 _NAMED = re.compile(r'(op_type="[^"\\]++" )?op_name="([^"\\]++)"(?: (.*+))?', re.DOTALL)
-"""Metadata with a name, as XLA prints them: the type before it, the name, and the rest."""
+"""Metadata with a name, in XLA's printed form: the type before it, the name, and the rest."""
 _FRAME = re.compile(r"stack_frame_id=([1-9][0-9]{0,8})")
-"""Metadata, or the rest of them, that name a row of the stack tables alone."""
+"""Metadata, or the rest of it, that only names a row of the stack tables."""
 _INEXACT = frozenset(("epsilon", "literal", "result_accuracy", "statistics"))
-"""Attributes whose equal values may be written otherwise: they hold floats, and 0 equals -0."""
+"""Attributes whose equal values may encode differently: they hold floats, and 0 equals -0."""
 
 
 _Fields = tuple[bytes, bytes, bytes, bool]
-"""Three parts of the fields of attributes, and whether nothing was lost of them."""
+"""Three parts of the fields of attributes, and whether nothing was lost."""
 
 
 class _Memo(dict[Any, Any]):
-    """What an encoder makes, by what it was given; made when first asked for."""
+    """Encodings by value, built on demand."""
 
     def __init__(self, encode: Callable[[Any], Any]) -> None:
         self._encode = encode
@@ -83,7 +83,7 @@ class _Memo(dict[Any, Any]):
 
 
 class _BoundedMemo(_Memo):
-    """The same, but only so much is remembered: it stays from one module to the next."""
+    """The same with a limited size, because it persists across modules."""
 
     MOST = 1024
 
@@ -101,7 +101,7 @@ def _starts_of(opcode: str) -> Mapping[Type | None, bytes]:
 
 
 class _Memory:
-    """The bytes of attributes that nothing was lost of, by their op and their own identity: they are kept with them."""
+    """Encoded attributes that lost nothing, keyed by op and identity; keeping a reference makes the identity valid."""
 
     MOST, LONGEST = 4096, 512
 
@@ -109,12 +109,12 @@ class _Memory:
         self._known: dict[tuple[Op, int], tuple[Attributes, tuple[bytes, bytes]]] = {}
 
     def get(self, op: Op, attributes: Attributes) -> tuple[bytes, bytes] | None:
-        """The bytes before and after the operands."""
+        """The encoded fields before and after the operands."""
         known = self._known.get((op, id(attributes)))
         return None if known is None else known[1]
 
     def keep(self, op: Op, attributes: Attributes, data: tuple[bytes, bytes]) -> None:
-        """Remember them, where they name nothing in a module and are short."""
+        """Cache them if they are short and refer to nothing in a module."""
         if attributes.refers or not op.is_known or len(data[0]) + len(data[1]) > self.LONGEST:
             return
         if len(self._known) >= self.MOST:
@@ -126,7 +126,9 @@ _memory = _Memory()
 
 
 class _Row:
-    """One opcode: its bytes with those of the shape by type, the attributes' bytes before and after the operands."""
+    """Caches for one opcode: its bytes with those of the shape by type, and the attributes before and after the
+    operands.
+    """
 
     __slots__ = ("attributes", "starts")
 
@@ -136,9 +138,9 @@ class _Row:
 
 
 class InstructionWriter:
-    """Writes nodes of one module; `graph_ids` number graphs, `losses` names what finds no place.
+    """Writes the nodes of one module; `graph_ids` numbers graphs, `losses` collects what cannot be stored.
 
-    `ids` are the nodes' numbers as they stand on the wire, `shapes` types behind the length of their message.
+    `ids` are the encoded numbers of nodes, `shapes` the encoded types with a length prefix.
     """
 
     def __init__(self, graph_ids: Mapping[Graph, int], frame_ids: Mapping[int, int]) -> None:
@@ -157,9 +159,9 @@ class InstructionWriter:
         self._shared: dict[tuple[Any, ...], _Fields] = {}
 
     def write(self, graph: Graph, names: Sequence[bytes], first: int) -> list[bytes]:
-        """The instructions of a graph, which have these names and the numbers from `first` on, each behind its key.
+        """The encoded instructions of a graph, with these names and numbered from `first`, each with its key.
 
-        Raises HloomError, naming the instruction, where one has no type or uses what stands behind it.
+        Raises HloomError, naming the instruction, if one has no type or uses a later one.
         """
         pieces: list[bytes] = []
         ids, metadata, rows = self.ids, self._metadata, self._rows
@@ -168,7 +170,7 @@ class InstructionWriter:
         numbers = consecutive_varints(first, len(nodes))
         own_ids = [_ID + number for number in numbers]
         if not first:
-            own_ids[:1] = [b""]  # a number that is 0 is not written
+            own_ids[:1] = [b""]  # protobuf omits a number that is 0
         node = None
         try:
             for node, name, number, own_id in zip(nodes, names, numbers, own_ids, strict=True):
@@ -219,7 +221,7 @@ class InstructionWriter:
         return _Row(function.name)
 
     def _literal(self, node: Node, type_: Type | None) -> bytes:
-        """The field of a constant's data; equal ones are mostly the same object."""
+        """The field of a constant's data; equal literals are mostly the same object."""
         if type_ is None or not isinstance(node, Constant) or not isinstance(node.value, Literal):
             raise HloomError("it holds a function as a value: HLO cannot say that")
         known_as = id(node.value), type_
@@ -231,7 +233,7 @@ class InstructionWriter:
     def _encode_attributes(self, node: Node, row: _Row) -> tuple[bytes, bytes]:
         """The fields of the node's attributes, those before the operands' numbers and those after them.
 
-        They are remembered for all nodes with the same attributes, but for those that are written by the node's type.
+        Cached for all nodes with the same attributes, unless the encoding depends on the node's type.
         """
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF_ROW
         attributes = node.attributes
@@ -264,10 +266,10 @@ class InstructionWriter:
         return before, after
 
     def _shared_fields(self, node: Node, op: Op, attributes: Mapping[str, Any], *, by_type: bool) -> _Fields:
-        """The fields of the attributes that refer to nothing in the module, and the op's defaults.
+        """The fields of attributes that refer to nothing in the module, with the op's defaults.
 
-        In three parts: before the operands' numbers, before the backend's configuration, and after it; and whether
-        nothing was lost.
+        In three parts: before the operands' numbers, before the backend config, and after it; and whether nothing was
+        lost.
         """
         types = (node.type, *node.operand_types()) if by_type else ()
         same = (op, *attributes.items(), *types)
@@ -328,7 +330,7 @@ class InstructionWriter:
         return delimited(_CALLED, b"".join(numbers)) if numbers else b""
 
     def _metadata_field(self, raw: str | None) -> bytes:
-        """The field of metadata, in which the name is nearly always another, and the rest mostly one met before."""
+        """The field of metadata; the op name usually differs while the rest is usually cached."""
         if raw is None:
             return b""
         match = _NAMED.fullmatch(raw)
@@ -345,7 +347,7 @@ class InstructionWriter:
         return delimited(_METADATA, data) if data else b""
 
     def _encode_metadata(self, text: str) -> bytes | None:
-        """The bytes of plain metadata; None where there are others among them."""
+        """The bytes of plain metadata; None if any field is not plain."""
         if not text:
             return b""
         frame = _FRAME.fullmatch(text)
@@ -361,7 +363,7 @@ class InstructionWriter:
         return encoded_metadata(fields)
 
     def _write_metadata(self, metadata: Metadata) -> Any:
-        """The message; a payload goes to the module, and its place there into the message."""
+        """The message; a payload is stored in the module, and its index in the message."""
         proto = write_metadata(metadata)
         proto.stack_frame_id = self.frame_ids.get(metadata.stack_frame_id, metadata.stack_frame_id)
         if proto.HasField("metadata_payload"):
@@ -389,14 +391,14 @@ _shapes: Mapping[Type | None, bytes] = _BoundedMemo(_sized_shape)
 
 
 def _static(type_: Type | None) -> Type | None:
-    """A constant's type, whose size is known: so does XLA read it."""
+    """A constant's type with its dimensions made static, as XLA reads it."""
     if isinstance(type_, TensorType) and not type_.is_static:
         return TensorType(type_.dtype, type_.dims, type_.layout)
     return type_
 
 
 def _fits(fields: Mapping[str, str | int]) -> bool:
-    """Whether numbers are such as the wire holds, and strings are text: protobuf says of others what is wrong."""
+    """Whether numbers are in range and strings are text; protobuf reports what is wrong with others."""
     return all(value and (value.isascii() if isinstance(value, str) else value < 2**31) for value in fields.values())
 
 
@@ -406,7 +408,7 @@ _NAME, _PARAMETER, _ID, _OPERANDS = key(1, DELIMITED), key(9, VARINT), key(_ID_N
 """The keys of its fields `name`, `parameter_number`, `id` and `operand_ids`."""
 _NAMED_SIZES = _BoundedMemo(lambda size: _NAME + VARINTS[size])
 _OPERAND_SIZES = _BoundedMemo(lambda size: _OPERANDS + VARINTS[size])
-"""What stands before a name and before operands, by how many bytes they have."""
+"""The prefix of a name and of operands, by their length in bytes."""
 _INSTRUCTION = key(2, DELIMITED)
 """The key of HloComputationProto's field of instructions."""
 _STACK_FRAME = field_numbers("OpMetadata")["stack_frame_id"]

@@ -1,7 +1,7 @@
-"""Literals as LiteralProto, both ways, bit for bit.
+"""Converts literals to and from LiteralProto, bit for bit.
 
-Elements stand in the order of the layout on the literal's own shape. Types of one and two bytes, and narrower ones,
-are bytes; wider ones are numbers.
+Elements are in the order of the layout of the literal's own shape. Types of up to two bytes are stored as bytes, wider
+ones as numbers.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from hloom.ir import (
 from hloom.text import HloomError
 
 LARGEST = 2**31 - 2**16
-"""How many bytes of elements a message holds at most: protobuf has no messages of 2 GiB."""
+"""The maximum size of the elements of a message, in bytes: protobuf messages are below 2 GiB."""
 
 _VARINTS = {"pred": "preds", "s32": "s32s", "s64": "s64s", "u32": "u32s", "u64": "u64s"}
 _FIXED = {"f32": "f32s", "f64": "f64s", "c64": "c64s", "c128": "c128s"}
 
 
 def write_literal(literal: Literal, type_: Type | None = None, depth: int = 0) -> Any:
-    """A literal as LiteralProto, laid out as this type says, or else as its own.
+    """A literal as LiteralProto, in the layout of this type, or else in its own.
 
-    Raises HloomError for data that were left out of a text: the wire has no mark for those.
+    Raises HloomError for elided data, which the message cannot express.
     """
     if depth > DEEPEST:
         raise HloomError(f"the literal's tuples nest deeper than {DEEPEST}: protobuf cannot hold that")
@@ -56,14 +56,14 @@ def write_literal(literal: Literal, type_: Type | None = None, depth: int = 0) -
 
 
 def _ordered_only(type_: Type) -> Type:
-    """An array's type with no more of its layout than the order of dimensions: XLA wants literals so."""
+    """An array's type with only the order of dimensions left of its layout, as XLA requires of literals."""
     if not isinstance(type_, TensorType) or type_.layout is None or type_.layout.is_plain:
         return type_
     return type_.with_layout(Layout(type_.layout.minor_to_major))
 
 
 def encoded_literal(literal: Literal, type_: Type) -> bytes:
-    """The bytes of `write_literal`'s message; those of an array are put together here."""
+    """The bytes of `write_literal`'s message; arrays are encoded here directly."""
     if literal.type is not type_ and not same_shape(type_, literal.type):
         type_ = literal.type
     if not isinstance(type_, TensorType):
@@ -106,7 +106,7 @@ def _encoded_elements(data: np.ndarray, array_type: TensorType) -> bytes:
 
 
 _FEW = 16
-"""How many numbers are encoded one by one faster than by a message of protobuf."""
+"""Up to this many numbers are encoded faster one by one than through a protobuf message."""
 
 
 def _packed_numbers(field: str, number: int, data: np.ndarray) -> bytes:
@@ -123,7 +123,7 @@ def _major_to_minor(array_type: TensorType) -> tuple[int, ...]:
 
 
 def read_literal(proto: Any, depth: int = 0) -> Literal:
-    """A LiteralProto as a literal; raises HloomError where there are not as many elements as its shape says."""
+    """A LiteralProto as a literal; raises HloomError if the number of elements does not match its shape."""
     if depth > DEEPEST:
         raise HloomError(f"the literal's tuples nest deeper than {DEEPEST}")
     type_ = read_shape(proto.shape, depth)
@@ -155,7 +155,7 @@ def _read_array(proto: Any, array_type: TensorType) -> Literal:
 
 
 def _read_elements(proto: Any, dtype: DType, count: int) -> np.ndarray:
-    """The elements in their order in memory, in an array of their own."""
+    """The elements in memory order, in a new array."""
     name = dtype.name
     if name in _VARINTS:
         return np.array(getattr(proto, _VARINTS[name]), dtype.numpy)
@@ -167,7 +167,7 @@ def _read_elements(proto: Any, dtype: DType, count: int) -> np.ndarray:
 
 
 def _packed(proto: Any, field: str) -> bytes:
-    """The bytes of a packed field: as Python's floats, NaNs would not keep their bits."""
+    """The raw bytes of a packed field: Python floats would not preserve the bits of NaNs."""
     alone = protobuf.LiteralProto()
     getattr(alone, field).MergeFrom(getattr(proto, field))
     data = alone.SerializeToString()

@@ -1,6 +1,6 @@
-"""Where an instruction comes from, as OpMetadata and StackFrameIndexProto, both ways; payloads are in the module.
+"""Converts instruction metadata to and from OpMetadata and StackFrameIndexProto; payloads are in the module.
 
-Rows of stack tables have no numbers in the proto but their positions, counted from 1.
+In the proto, rows of stack tables have no numbers other than their positions, counted from 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIMPLE = dict.fromkeys(name for name in METADATA_FIELDS if name not in ("profil
 
 
 def write_metadata(metadata: Metadata) -> Any:
-    """Metadata as OpMetadata, its payload in place."""
+    """Metadata as OpMetadata, with its payload inline."""
     proto = protobuf.OpMetadata(
         **{name: value for name in _SIMPLE if (value := getattr(metadata, name))}, profile_type=metadata.profile_type
     )
@@ -27,7 +27,7 @@ def write_metadata(metadata: Metadata) -> Any:
 
 
 def encoded_metadata(values: Mapping[str, str | int]) -> bytes:
-    """The bytes of OpMetadata with these fields, which are strings and numbers that fit, none of them empty or 0."""
+    """The bytes of OpMetadata with these fields: strings and numbers in range, none of them empty or 0."""
     numbers = field_numbers("OpMetadata")
     return in_order(
         (
@@ -41,7 +41,7 @@ def encoded_metadata(values: Mapping[str, str | int]) -> bytes:
 
 
 def read_metadata(proto: Any, payloads: Sequence[bytes] = ()) -> Metadata:
-    """OpMetadata as metadata, its payload looked up; HloomError where there is not one of that number."""
+    """OpMetadata as metadata with its payload looked up; HloomError if there is none with that number."""
     values = {field.name: value for field, value in proto.ListFields() if field.name in _SIMPLE}
     if proto.profile_type:
         values["profile_type"] = tuple(proto.profile_type)
@@ -51,7 +51,7 @@ def read_metadata(proto: Any, payloads: Sequence[bytes] = ()) -> Metadata:
 
 
 def read_payload(proto: Any, payloads: Sequence[bytes]) -> bytes:
-    """The bytes of a Payload, which stand in place or in the module."""
+    """The bytes of a Payload, inline or in the module."""
     if proto.WhichOneof("payload_source") != "id":
         return proto.value
     if not 0 <= proto.id < len(payloads):
@@ -60,7 +60,7 @@ def read_payload(proto: Any, payloads: Sequence[bytes]) -> bytes:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a text; those that were not UTF-8 come back as they were."""
+    """A text as bytes; surrogates become the original non-UTF-8 bytes again."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -70,7 +70,7 @@ def to_text(data: bytes) -> str:
 
 
 class _EncodedRows(LazyRows[Any]):
-    """Rows of a StackFrameIndexProto, which all of its tables keep."""
+    """Rows of a StackFrameIndexProto, which all of its tables keep alive."""
 
     __slots__ = ("proto",)
     proto: Any
@@ -81,7 +81,7 @@ class _EncodedRows(LazyRows[Any]):
 
 
 def write_tables(proto: Any, tables: StackTables) -> dict[int, int]:
-    """Fill a StackFrameIndexProto; the new number of each stack frame."""
+    """Fill a StackFrameIndexProto; returns the new number of each stack frame."""
     rows = (tables.file_names, tables.function_names, tables.file_locations, tables.stack_frames)
     read = [table.proto for table in rows if isinstance(table, _EncodedRows)]
     if len(read) == len(rows) and all(other is read[0] for other in read):
@@ -113,16 +113,16 @@ def _places(rows: Mapping[int, Any]) -> dict[int, int]:
 
 
 def _place(places: Mapping[int, int], number: int) -> int:
-    """The new number of a row; one that names no row stays as it is unless it would name one, and then is 0."""
+    """The new number of a row; a dangling number is kept unless it would become valid, and then is 0."""
     return places.get(number, number if number > len(places) or number < 0 else 0)
 
 
 def read_tables(proto: Any) -> StackTables | None:
-    """A StackFrameIndexProto as tables; None where there are no frames."""
+    """A StackFrameIndexProto as tables; None if there are no frames."""
     if not proto.stack_frames:
         return None
     kept = protobuf.StackFrameIndexProto()
-    kept.CopyFrom(proto)  # a part of a message keeps all of it in memory
+    kept.CopyFrom(proto)  # a submessage keeps the whole message in memory
     return StackTables(
         _EncodedRows(kept, lambda index: dict(enumerate(index.file_names, 1))),
         _EncodedRows(kept, lambda index: dict(enumerate(index.function_names, 1))),

@@ -1,4 +1,4 @@
-"""A module's header as fields of HloModuleProto, both ways; the schedule and the stack tables stand elsewhere."""
+"""Converts a module's header to and from fields of HloModuleProto; schedule and stack tables are handled elsewhere."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ELSEWHERE = frozenset(("is_scheduled", "origin_recovery_table"))
 _write_donors, _read_donors = rows_of(BufferDonor, "parameter_number", "parameter_shape_index")
 
 DEFAULTS: dict[str, Any] = {"replica_count": 1, "num_partitions": 1}
-"""What the absence of a header attribute means where it is not false or nothing; the wire has none of these."""
+"""The meaning of an absent header attribute if it is not false or empty; the message omits these values."""
 
 
 def write_header(proto: Any, module: Module, losses: dict[str, None]) -> None:
-    """Fill the header's fields; attributes that the wire has no field for are added to the losses."""
+    """Fill the header's fields; attributes without a field are added to the losses."""
     for name, value in module.attributes.items():
         if name in _WRITERS:
             _WRITERS[name](proto, value)
@@ -34,9 +34,9 @@ def write_header(proto: Any, module: Module, losses: dict[str, None]) -> None:
 def encoded_program_shape(
     parameters: Sequence[Type | None], result: Type | None, names: Iterable[bytes], shapes: Mapping[Type | None, bytes]
 ) -> bytes:
-    """The bytes of a ProgramShapeProto, of types whose messages `shapes` gives behind their lengths.
+    """The bytes of a ProgramShapeProto; `shapes` gives the encoded types with length prefixes.
 
-    Raises HloomError where a type is not known.
+    Raises HloomError if a type is unknown.
     """
     if result is None or None in parameters:
         raise HloomError("a parameter or the result of a computation has no type, and the wire needs one")
@@ -73,7 +73,7 @@ _WRITERS: dict[str, Callable[[Any, Any], None]] = {
 
 
 def read_header(proto: Any) -> dict[str, Any]:
-    """The header's attributes, in XLA's order; HloomError where they are malformed."""
+    """The header's attributes in XLA's order; HloomError if they are malformed."""
     attributes = {
         "is_scheduled": proto.HasField("schedule") or None,
         "input_output_alias": tuple(map(_read_alias, proto.input_output_alias.entries)),

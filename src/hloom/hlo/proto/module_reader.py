@@ -1,4 +1,4 @@
-"""A Module from HloModuleProto."""
+"""Builds a Module from HloModuleProto."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _HEADER = (
     "original_value_recovery_table",
     "payloads",
 )
-"""The fields that our modules have a place for."""
+"""The fields that a Module can represent."""
 
 
 def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
-    """A module from protobuf.HloModuleProto, which is not changed; `name` is what errors call it.
+    """Build a module from protobuf.HloModuleProto, which is not changed; `name` is what errors call it.
 
-    Scheduled computations stand in the order of their schedule. Fields that hloom does not know are left out with a
-    HloomWarning. Raises HloomError where ids, shapes or literals do not fit together.
+    Scheduled computations are in the order of their schedule. Unknown fields are dropped with a HloomWarning. Raises
+    HloomError if ids, shapes or literals are inconsistent.
     """
     with _without_collection():
         module = ProtoModuleReader(proto, name).read()
@@ -56,7 +56,7 @@ def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """A reader makes only objects that stay: looking for garbage among them takes time and finds none."""
+    """Pause garbage collection: a reader creates only objects that stay alive, so a collection would find nothing."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -67,7 +67,7 @@ def _without_collection() -> Iterator[None]:
 
 
 class ProtoModuleReader:
-    """What the reading of one message has found so far."""
+    """State of reading one message."""
 
     def __init__(self, proto: Any, name: str) -> None:
         self.proto = proto
@@ -138,12 +138,12 @@ class ProtoModuleReader:
         self.graphs[proto.id] = graph
 
     def _ordered(self, proto: Any, graph: Graph, nodes: Mapping[bytes, Node]) -> list[Node]:
-        """The nodes in the order of the schedule, where there is one."""
+        """The nodes in the order of the schedule, if there is one."""
         sequences = self.proto.schedule.sequences
         if proto.id not in sequences:
             return list(nodes.values())
         if sequences[proto.id].SerializeToString() == delimited(1, b"".join(nodes)):
-            return list(nodes.values())  # as nearly always: no number need be looked at
+            return list(nodes.values())  # the common case: the nodes are already in order
         numbers: Sequence[int] = sequences[proto.id].instruction_ids
         ids = [instruction.id for instruction in proto.instructions]
         if len(numbers) != len(ids) or set(numbers) != set(ids):
@@ -196,7 +196,7 @@ _PLAIN_LINES = re.compile(rf"(?:(?!__(?!xla_)|(?:{_OTHERS})\n){LEGAL_NAME.patter
 
 
 def _names(instructions: Sequence[Parts], messages: Sequence[Any]) -> list[str]:
-    """The names of a computation's instructions, made such as every text can hold."""
+    """The names of a computation's instructions, made valid for HLO text."""
     names = [parts[0].decode() for parts in instructions]
     text = "\n".join([*names, ""])
     if _PLAIN_LINES.fullmatch(text) and text.count("\n") == len(names):

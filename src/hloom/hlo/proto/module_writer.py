@@ -1,4 +1,4 @@
-"""A Module as HloModuleProto, its names plain and each but once in the module, as XLA wants them."""
+"""Encodes a Module as HloModuleProto, with names unique in the module, as XLA requires."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from hloom.ir import Graph, Module, legal_name
 from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
-"""The attachment with the fields of a module's message that our modules have no place for."""
+"""The attachment that holds the message fields a Module cannot represent."""
 
 
 def module_to_proto(module: Module) -> Any:
-    """A module as protobuf.HloModuleProto, such as XLA reads.
+    """A module as a protobuf.HloModuleProto that XLA can read.
 
-    Names are made unique in the whole module, as XLA wants them; layouts left out become the default ones. What the
-    wire has no field for is left out with a HloomWarning. Raises HloomError, naming the instruction, where it has no
-    type, elided data or names that nothing defines, and for closures, computed calls and recursion.
+    Names are made unique in the whole module, as XLA requires; absent layouts become default ones. Whatever has no
+    field is dropped with a HloomWarning. Raises HloomError, naming the instruction, if it has no type, elided data or
+    undefined names, and for closures, computed calls and recursion.
     """
     written = write_module(module)
     if written.losses:
@@ -53,7 +53,7 @@ def module_to_proto(module: Module) -> Any:
 
 
 def write_module(module: Module) -> ModuleWriter:
-    """The message's bytes, with what was lost and the ids that instructions got by their names on the wire."""
+    """The message's bytes, with what was lost and the ids of instructions by their written names."""
     if module.unresolved:
         raise HloomError(f"module {module.name} uses names that nothing defines: {module.unresolved[0]}")
     writer = ModuleWriter(module)
@@ -65,7 +65,7 @@ def write_module(module: Module) -> ModuleWriter:
 
 
 class ModuleWriter:
-    """What the writing of one module has made so far."""
+    """State of writing one module."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -85,7 +85,7 @@ class ModuleWriter:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The ids of instructions by their names on the wire."""
+        """The ids of instructions by their written names."""
         ids = chain.from_iterable(
             range(number << 32, (number << 32) + len(graph.nodes)) for graph, number in self.graph_ids.items()
         )
@@ -116,7 +116,7 @@ class ModuleWriter:
             raise HloomError(f"{module.name} cannot be written as protobuf: it has {len(self.data)} bytes")
 
     def _header(self, frames: dict[int, int]) -> Any:
-        """The message without its computations, their schedule and the entry's types; stack frames get new numbers."""
+        """The message without its computations, their schedule and the entry's types; stack frames are renumbered."""
         module, proto = self.module, protobuf.HloModuleProto()
         remainder = module.attachments.get(REMAINDER)
         if remainder is not None:
@@ -180,7 +180,7 @@ class ModuleWriter:
         )
 
     def _schedule(self) -> bytes:
-        """The instructions' ids in order, for every computation that no fusion calls."""
+        """The instruction ids in order, for every computation that is not fused."""
         entries: list[bytes] = []
         for graph, number in self.graph_ids.items():
             if graph not in self.fused:
@@ -190,7 +190,7 @@ class ModuleWriter:
 
 
 _ENTRY_NAME, _COMPUTATIONS, _HOST_SHAPE, _ENTRY_ID, _SCHEDULE = 2, 3, 4, 6, 7
-"""The numbers of HloModuleProto's fields that are written here."""
+"""The numbers of the HloModuleProto fields that are written here."""
 
 
 _MOST_DIGITS = 18
@@ -200,7 +200,7 @@ _KEPT = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_-]*+(?:\.(?!(?:-0[0-9]*+|0[0-9]++)\n
 
 
 def unique_names(names: Sequence[str]) -> list[bytes]:
-    """The names on the wire: as they are where that can be, else plain, and each but once."""
+    """The names to write: unchanged if possible, else made valid and unique."""
     text = "\n".join(names) + "\n"
     lines = text.replace(".0\n", "\n").split("\n") if ".0\n" in text else names
     if len({*lines, ""}) == len(names) + 1 == text.count("\n") + 1 and _KEPT.fullmatch(text):
@@ -210,7 +210,7 @@ def unique_names(names: Sequence[str]) -> list[bytes]:
 
 
 class UniqueNames:
-    """Gives names out, each once; the first to come keeps its own, later ones get a number behind a dot, as in XLA."""
+    """Makes names unique: the first user keeps its name, later ones get a dot and a number, as in XLA."""
 
     __slots__ = ("_next", "_used")
 

@@ -1,6 +1,6 @@
-"""Which array of the program before optimisation a value is, and how to recover it, both ways.
+"""Converts original values, which say what array of the unoptimised program a value is and how to recover it.
 
-The texts of `origin=` as OriginalValueProto, of the header's origin_recovery_table as OriginalValueRecoveryTableProto.
+The text of `origin=` is an OriginalValueProto, the header's origin_recovery_table an OriginalValueRecoveryTableProto.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hloom.text import Cursor, HloomError, Source, escape
 
 SYNTHETIC = "{[synthetic_call]}"
 DEEPEST = 200
-"""How deep tuples of arrays may nest."""
+"""The maximum nesting depth of tuples of arrays."""
 
 Path = tuple[int, ...]
 
@@ -63,7 +63,7 @@ def read_array(cursor: Cursor) -> Any:
 
 
 def read_origin(proto: Any) -> str | None:
-    """An OriginalValueProto as text; None where it says nothing. HloomError where its places make no tree."""
+    """An OriginalValueProto as text; None if it is empty. HloomError if its indices do not form a tree."""
     if proto.is_synthetic_call:
         return SYNTHETIC
     if not proto.elements:
@@ -85,7 +85,7 @@ def _tree_text(paths: Sequence[Path], elements: Iterable[Any]) -> str:
 
 
 def _step(previous: Path | None, path: Path) -> str:
-    """The brackets and the comma between two leaves; HloomError where the second does not follow the first."""
+    """The brackets and the comma between two leaves; HloomError if the second cannot follow the first."""
     if previous is None:
         if any(path):
             raise HloomError(f"the first place of an original value is {list(path)}")
@@ -108,7 +108,7 @@ INDENT = "    "
 
 
 def write_recovery(proto: Any, text: str, write: Callable[[Module], Any]) -> None:
-    """Fill the table from its text: `{ {"a" {0}} : {"b"}, "HloModule ..." ... }`; `write` gives modules' messages."""
+    """Fill the table from its text: `{ {"a" {0}} : {"b"}, "HloModule ..." ... }`; `write` encodes the modules in it."""
     cursor = Cursor(Source(text, "origin_recovery_table"))
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -127,7 +127,7 @@ def write_recovery(proto: Any, text: str, write: Callable[[Module], Any]) -> Non
 
 
 def read_recovery(proto: Any, read: Callable[[Any], Module]) -> str | None:
-    """The table as XLA prints it; None where it has no entries."""
+    """The table as XLA prints it; None if it has no entries."""
     if not proto.entries:
         return None
     lines = ["{"]

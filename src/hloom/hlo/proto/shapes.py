@@ -1,4 +1,4 @@
-"""Types and layouts as ShapeProto, both ways."""
+"""Converts types and layouts to and from ShapeProto."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ from hloom.ir import (
 from hloom.text import HloomError
 
 DEEPEST = 90
-"""How deep tuples may nest: protobuf itself reads no message deeper than 100, and a type is five deep in a module."""
+"""The maximum nesting depth of tuples: protobuf reads no message deeper than 100, and a type is five levels deep in a
+module.
+"""
 
 NO_SIZE = -(2**63)
-"""How the wire says `?` as a dimension and `*` in a tile."""
+"""The number that encodes a dimension `?` and a tile size `*`."""
 
 _LEVELS = {"D": "DIM_DENSE", "C": "DIM_COMPRESSED", "S": "DIM_SINGLETON", "H": "DIM_LOOSE_COMPRESSED"}
 _LEVEL = re.compile(r"([DCSH])(\+?)(~?)")
 
 
 def write_shape(type_: Type, depth: int = 0) -> Any:
-    """A type as ShapeProto; a layout that is left out becomes the default one, as XLA needs it."""
+    """A type as ShapeProto; an absent layout becomes the default one, which XLA requires."""
     if depth > DEEPEST:
         raise HloomError(f"the tuple type nests deeper than {DEEPEST}: protobuf cannot hold that")
     if isinstance(type_, TensorType):
@@ -54,7 +56,7 @@ def write_shape(type_: Type, depth: int = 0) -> Any:
 
 
 def encoded_shape(type_: Type) -> bytes:
-    """The bytes of `write_shape`'s message; those of arrays and tuples of them are put together here."""
+    """The bytes of `write_shape`'s message; arrays and tuples of arrays are encoded here directly."""
     if isinstance(type_, TensorType) and type_.rank <= _MOST_DIMENSIONS:
         return _encoded_array(type_)
     if isinstance(type_, TupleType) and all(map(_is_small, type_.elements)):
@@ -65,7 +67,7 @@ def encoded_shape(type_: Type) -> bytes:
 
 
 _MOST_DIMENSIONS = 64
-"""Types of more dimensions are not remembered: those that a file makes up could be of any size."""
+"""The maximum rank of cached types: an untrusted file could contain types of any size."""
 
 
 def _is_small(type_: Type) -> bool:
@@ -94,7 +96,7 @@ _ELEMENT, _DIMENSIONS, _TUPLE_SHAPES, _LAYOUT, _IS_DYNAMIC = b"\x10", b"\x1a", b
 
 
 def _encoded_layout(layout: Layout) -> bytes:
-    """The bytes of `_write_layout`'s message; those of a layout that says no more than the order are put together."""
+    """The bytes of `_write_layout`'s message; a layout that only has an order is encoded directly."""
     if not layout.is_plain:
         return _write_layout(layout).SerializeToString()
     order = layout.minor_to_major
@@ -139,7 +141,7 @@ def _write_layout(layout: Layout) -> Any:
 
 
 def _integer_type(name: str) -> int:
-    if name in ("", "invalid"):  # XLA prints the second where it was given a float
+    if name in ("", "invalid"):  # XLA prints the second form if it was given a float
         return 0
     if name.upper() not in _leaf_numbers():
         raise HloomError(f"no element type is called '{name}'")
@@ -147,7 +149,7 @@ def _integer_type(name: str) -> int:
 
 
 def decoded_shape(data: bytes) -> Type | None:
-    """The type that a ShapeProto's bytes say, where it is a static array or a tuple of such; None for all others."""
+    """The type encoded by a ShapeProto's bytes if it is a static array or a tuple of such, else None."""
     if not data.startswith(_TUPLE):
         return _decoded_array(data) if len(data) <= _LONGEST else None
     elements: list[Type] = []
@@ -165,15 +167,15 @@ def decoded_shape(data: bytes) -> Type | None:
 
 
 _LONGEST = 256
-"""Messages of more bytes are not remembered."""
+"""The maximum size in bytes of cached messages."""
 _TUPLE = _ELEMENT + b"\x0d"
-"""How the message of a tuple's type begins."""
+"""The first bytes of a tuple type's message."""
 
 
 @lru_cache(maxsize=1024)
 def _decoded_array(data: bytes) -> TensorType | None:
-    """The array that a message's bytes say; None where there is more in them than sizes and a plain layout."""
-    data += b"\0"  # no field's key: where nothing more is looked for
+    """The array encoded by a message; None if it has more than sizes and a plain layout."""
+    data += b"\0"  # not a field's key: ends the search
     name = _leaf_name(data[1]) if data[0] == _ELEMENT[0] else ""
     if name not in DTYPES:
         return None
@@ -201,7 +203,7 @@ def _decoded_array(data: bytes) -> TensorType | None:
 def read_shape(proto: Any, depth: int = 0) -> Type:
     """A ShapeProto as a type.
 
-    Raises HloomError for sizes, element types and layouts that no type has.
+    Raises HloomError for invalid sizes, element types and layouts.
     """
     if depth > DEEPEST:
         raise HloomError(f"the tuple type nests deeper than {DEEPEST}")
@@ -251,7 +253,7 @@ def _read_array(proto: Any, name: str) -> TensorType:
 
 
 def _known_layout(proto: Any, rank: int) -> Layout:
-    """The layout, read once for all messages that are alike: there are few."""
+    """The layout, decoded once per distinct message: there are few."""
     key = rank, proto.SerializeToString()
     layout = _layouts.get(key)
     if layout is None:
@@ -263,7 +265,7 @@ def _known_layout(proto: Any, rank: int) -> Layout:
 
 _layouts: dict[tuple[int, bytes], Layout] = {}
 _MOST_LAYOUTS = 1024
-"""How many layouts are remembered."""
+"""The maximum number of cached layouts."""
 
 
 def _read_layout(proto: Any, rank: int) -> Layout:
@@ -293,7 +295,7 @@ def _integer_name(number: int) -> str:
 
 
 def _read_levels(proto: Any) -> str:
-    """`D,S+~` from three lists; nothing where all dimensions are plainly dense, which XLA does not print."""
+    """`D,S+~` from three lists; empty if all dimensions are plainly dense, which XLA does not print."""
     letters = {protobuf.DimLevelType.Value(name): letter for letter, name in _LEVELS.items()}
     unique, ordered = tuple(proto.dim_unique), tuple(proto.dim_ordered)
     levels = [

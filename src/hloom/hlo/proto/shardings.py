@@ -1,4 +1,4 @@
-"""Shardings as OpSharding, both ways."""
+"""Converts shardings to and from OpSharding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hloom.ir import (
 from hloom.text import HloomError
 
 MOST_AXES = 64
-"""How many axes a mesh, or sizes a range of devices, may have: their product is an exact integer."""
+"""The maximum number of axes of a mesh, or of sizes of a device range: their product is an exact integer."""
 
 
 def write_mesh(mesh: HloMesh) -> Any:
@@ -47,7 +47,7 @@ def write_mesh(mesh: HloMesh) -> Any:
 
 
 def write_axes(mesh: HloMesh, axes: Iterable[AxisRef]) -> list[Any]:
-    """Axes and parts of axes as AxisRefProto, by their places in the mesh."""
+    """Axes and parts of axes as AxisRefProto, by their index in the mesh."""
     protos = []
     for axis in axes:
         proto = protobuf.AxisRefProto(mesh_axis_index=mesh.names.index(axis.name))
@@ -59,7 +59,7 @@ def write_axes(mesh: HloMesh, axes: Iterable[AxisRef]) -> list[Any]:
 
 
 def read_mesh(proto: Any) -> HloMesh:
-    """A MeshProto as a mesh; HloomError where sizes, names or devices do not fit."""
+    """A MeshProto as a mesh; HloomError if sizes, names or devices are inconsistent."""
     names = tuple(axis.name for axis in proto.axes)
     sizes = tuple(axis.size for axis in proto.axes)
     if len(names) > MOST_AXES or len(set(names)) != len(names) or any(size < 0 for size in sizes):
@@ -78,7 +78,9 @@ def read_mesh(proto: Any) -> HloMesh:
 def read_axes(
     mesh: HloMesh, protos: Iterable[Any], taken: list[AxisRef], *, is_sorted: bool = False
 ) -> tuple[AxisRef, ...]:
-    """AxisRefProtos as axes, added to those taken; HloomError for what the mesh lacks and what cannot stand there."""
+    """AxisRefProtos as axes, added to those taken; HloomError for axes that the mesh lacks or that are not allowed
+    there.
+    """
     axes: list[AxisRef] = []
     for proto in protos:
         axis_index = proto.mesh_axis_index
@@ -96,7 +98,7 @@ def read_axes(
 
 
 def read_iota(dims: Sequence[int], permutation: Sequence[int]) -> IotaDevices:
-    """A transposed range of devices; HloomError where sizes are negative or the permutation is none."""
+    """A transposed range of devices; HloomError if sizes are negative or the permutation is invalid."""
     if any(size < 0 for size in dims) or not 0 < len(dims) <= MOST_AXES:
         raise HloomError(f"a range of devices has {len(dims)} sizes: a negative one, none, or more than {MOST_AXES}")
     try:
@@ -112,12 +114,12 @@ def write_iota(proto: Any, devices: IotaDevices) -> None:
 
 
 def read_devices(listed: Sequence[int], dims: Sequence[int], permutation: Sequence[int]) -> Devices:
-    """Devices one by one, or where there are sizes, a range."""
+    """Devices one by one or, if there are sizes, a range."""
     return read_iota(dims, permutation) if dims else ExplicitDevices(tuple(listed))
 
 
 MOST_TILE_DIMENSIONS = 1024
-"""How many tile dimensions a sharding may have: their product is an exact integer."""
+"""The maximum number of tile dimensions of a sharding: their product is an exact integer."""
 
 _GROUPS = ("shard_as", "shard_like")
 _UNIFORM = ("REPLICATED", "MANUAL", "UNKNOWN", "UNREDUCED")
@@ -125,7 +127,7 @@ _SUBGROUPS = ("REPLICATED", "MAXIMAL", "MANUAL", "UNREDUCED")
 
 
 def write_sharding(sharding: Sharding, type_: Type | None = None) -> Any:
-    """A sharding as OpSharding; one alone on a tuple becomes one per leaf, as XLA itself reads it from text."""
+    """A sharding as OpSharding; a single one for a tuple becomes one per leaf, as when XLA reads it from text."""
     if isinstance(type_, TupleType) and not isinstance(sharding, TupleSharding):
         sharding = TupleSharding((sharding,) * max(1, sum(1 for _ in type_.leaves())))
     if isinstance(sharding, TupleSharding):
@@ -198,7 +200,7 @@ _WRITERS: dict[type, Callable[[Any, Any], None]] = {
 
 
 def read_sharding(proto: Any) -> Sharding:
-    """An OpSharding as a sharding, in the form that XLA's text has; HloomError where it is malformed."""
+    """An OpSharding as a sharding, in the form of XLA's text; HloomError if it is malformed."""
     if proto.type == protobuf.OpSharding.TUPLE and not proto.HasField("named_sharding"):
         return TupleSharding(tuple(map(_read_leaf, proto.tuple_shardings)))
     return _read_leaf(proto)

@@ -1,4 +1,4 @@
-"""Attribute values that are messages of their own: windows, dimension labels, paddings, slices, aliases and others."""
+"""Attribute values stored as messages: windows, dimension labels, paddings, slices, aliases and others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hloom.text import HloomError
 PRECISIONS = ("default", "high", "highest", "packed_nibble")
 _SPARSE_SIDE = re.compile(r"(lhs|rhs)=\{sparsity=(-?\d+)x(-?\d+) dimension=(-?\d+) stride=(-?\d+)\}")
 LARGEST_RANK = 10
-"""How many spatial dimensions the labels of a convolution can name, a digit each."""
+"""The maximum number of spatial dimensions in a convolution's labels, one digit each."""
 
 
 _write_dimensions, _read_dimensions = rows_of(
@@ -42,7 +42,7 @@ _LABELS = (
     ("rhs", "kernel", {"i": "input_feature", "o": "output_feature"}),
     ("output", "output", {"b": "batch", "f": "feature"}),
 )
-"""Which labels say which fields of ConvolutionDimensionNumbers: those of a side begin with its name."""
+"""The fields of ConvolutionDimensionNumbers for each label; the fields of a side begin with its name."""
 
 
 def write_window(proto: Any, window: Window) -> None:
@@ -51,12 +51,12 @@ def write_window(proto: Any, window: Window) -> None:
 
 
 def read_window(proto: Any) -> Window | None:
-    """A Window message as a window; None where it has no dimensions."""
+    """A Window message as a window; None if it has no dimensions."""
     return Window(_read_dimensions(proto.dimensions)) if proto.dimensions else None
 
 
 def write_labels(proto: Any, labels: ConvolutionDimensions) -> None:
-    """Say where each letter and digit stands."""
+    """Write the dimension of each label."""
     for side, prefix, letters in _LABELS:
         text = getattr(labels, side)
         for letter, name in letters.items():
@@ -65,7 +65,7 @@ def write_labels(proto: Any, labels: ConvolutionDimensions) -> None:
 
 
 def read_labels(proto: Any, types: Sequence[Type | None]) -> ConvolutionDimensions:
-    """The three strings of labels; `types` are those of the two operands and the result, for dimensions unused."""
+    """The three label strings; `types` are those of the two operands and the result, needed for unused dimensions."""
     sides = []
     for (_, prefix, letters), type_ in zip(_LABELS, (*types, None, None, None), strict=False):
         dims = {letter: getattr(proto, f"{prefix}_{name}_dimension") for letter, name in letters.items()}
@@ -105,7 +105,7 @@ def write_statistics(proto: Any, statistics: Statistics) -> None:
 
 
 def read_statistics(proto: Any) -> Statistics | None:
-    """A StatisticsViz as statistics; None where it has no numbers, as XLA always writes it."""
+    """A StatisticsViz as statistics; None if it has no numbers, which XLA always writes."""
     values = tuple((statistic.stat_name, statistic.stat_val) for statistic in proto.statistics)
     index = proto.stat_index_to_visualize
     if values and not 0 <= index < len(values):
@@ -123,7 +123,7 @@ def write_accuracy(proto: Any, accuracy: ResultAccuracy) -> None:
 
 
 def read_accuracy(proto: Any) -> ResultAccuracy | None:
-    """A ResultAccuracy message; None where it says nothing or the default."""
+    """A ResultAccuracy message; None if it is empty or the default."""
     if proto.WhichOneof("specs") == "tolerance":
         tolerance = proto.tolerance
         return ResultAccuracy("", tolerance.atol, tolerance.rtol, tolerance.ulps)
@@ -133,7 +133,7 @@ def read_accuracy(proto: Any) -> ResultAccuracy | None:
 
 
 def write_sparsity(proto: Any, sparsity: Sparsity) -> None:
-    """Fill a SparsityConfig; HloomError where the text is not what XLA prints."""
+    """Fill a SparsityConfig; HloomError if the text is not in XLA's printed form."""
     sides = _SPARSE_SIDE.findall(sparsity.text)
     rest = _SPARSE_SIDE.sub("", sparsity.text)
     if rest.strip("{}, ") or not sides:
@@ -144,7 +144,7 @@ def write_sparsity(proto: Any, sparsity: Sparsity) -> None:
 
 
 def read_sparsity(proto: Any) -> Sparsity | None:
-    """A SparsityConfig as HLO text has it; None where it says nothing, as XLA always writes it."""
+    """A SparsityConfig in HLO's text form; None if it is empty, which XLA always writes."""
     sides = []
     for side in ("lhs", "rhs"):
         if proto.HasField(side):
@@ -160,7 +160,7 @@ def write_precisions(proto: Any, precisions: Iterable[str]) -> None:
 
 
 def read_precisions(proto: Any) -> tuple[str, ...] | None:
-    """The precisions; None where all are the default."""
+    """The precisions; None if all are the default."""
     numbers = tuple(proto.operand_precision)
     if not any(numbers):
         return None
@@ -170,7 +170,7 @@ def read_precisions(proto: Any) -> tuple[str, ...] | None:
 
 
 def shortest_float(value: float) -> float:
-    """The number with the fewest digits that is the same float32, which is what people wrote.
+    """The shortest decimal number that rounds to the same float32, which is what people wrote.
 
     >>> shortest_float(0.0010000000474974513)
     0.001
