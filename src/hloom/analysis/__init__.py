@@ -1,11 +1,11 @@
-"""What a module contains and costs, as data: an analysis takes a module and returns a value, and changes nothing.
+"""Analyses of a module: what it contains and costs. An analysis takes a module and returns a value without changing it.
 
 To add a line to the summary of a module, edit `summary.py`. To teach all analyses an opcode that calls computations or
-forwards values, add a row to `control_flow.py`. To count an opcode, give it a rule in its family's file of `rules/`; to
-recognise a further form of loop, edit `scalar_evolution.py` (what counters are made with) or `trip_counts.py` (how
-conditions compare them); to add costs up by something else, `op_names.py`; which scope an instruction is in,
-`scopes.py`. Which results share an operand's buffer, `alias_info.py` says; what is fused, `fusion.py`; what collectives
-cost, `collective_cost.py`.
+forwards values, add a row to `control_flow.py`. To cost an opcode, add a rule to its family's file in `rules/`; to
+recognise another form of loop, edit `scalar_evolution.py` (how counters are computed) or `trip_counts.py` (how
+conditions compare them); to group costs by something else, `op_names.py`; which scope an instruction is in,
+`scopes.py`. `alias_info.py` says which results share an operand's buffer, `fusion.py` what is fused,
+`collective_cost.py` what collectives cost.
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE

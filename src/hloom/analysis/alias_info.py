@@ -1,8 +1,8 @@
-"""Which results an instruction writes over an operand: because it must, or because it may where the operand dies.
+"""Which results an instruction writes over an operand, either always or optionally when the operand dies there.
 
 The rules are XLA's (xla/hlo/analysis/alias_info.cc, AliasInfo::GetInPlaceInputOutputPairs and
 GetFusionInstructionInPlaceInputOutputPairs; xla/hlo/analysis/hlo_dataflow_analysis.cc,
-HloDataflowAnalysis::CanShareOperandBufferWithUser; jaxlib 0.10.2), without those of single GPU libraries.
+HloDataflowAnalysis::CanShareOperandBufferWithUser; jaxlib 0.10.2), without those of individual GPU libraries.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from hloom.ir import Apply, Graph, Node, Parameter, TensorType, Trait, TupleType
 from hloom.ops import with_trait
 
 Index = tuple[int, ...]
-"""Which element of a tuple, and which of that, and so on; of an array, nothing."""
+"""The path to an element of nested tuples; empty for an array."""
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 """Opcodes that read an element of each operand to compute the element at the same index."""
 OVERWRITTEN = {"dynamic-update-slice": 0, "scatter": 0, "triangular-solve": 1, "set-dimension-size": 0}
-"""The one operand that an opcode may write its result over."""
+"""For each opcode, the one operand that its result may be written over."""
 LIBRARY_FUSION = "__ynn_fusion"
-"""The name of these fusions in their backend's configuration."""
+"""The name of these fusions in their backend config."""
 DEEPEST = 1000
-"""How many instructions that only forward a value are followed inside a fusion; beyond, the result is taken to be new.
+"""The maximum number of forwarding instructions to follow inside a fusion; beyond it, the result is assumed to be new.
 """
 
 
@@ -37,7 +37,8 @@ class InPlacePair(NamedTuple):
 
 @dataclass(slots=True)
 class AliasInfo:
-    """What instructions of one module must or may write over; results for fused computations are cached."""
+    """Which operands the instructions of one module must or may overwrite; results for fused computations are cached.
+    """
 
     _users: dict[Graph, dict[Node, list[Node]]] = field(default_factory=dict)
     _pairs: dict[Graph, tuple[InPlacePair, ...]] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class AliasInfo:
         return _written(node)
 
     def may_overwrite(self, user: Apply, operand: Node, result: Type | None, result_index: Index = ()) -> bool:
-        """Whether an instruction can write this result over an array that it reads for the last time."""
+        """Whether an instruction can write this result over an array that it is the last to read."""
         if operand.opcode == "constant" or not isinstance(operand.type, TensorType):
             return False
         numbers = [number for number, used in enumerate(user.inputs) if used is operand]
@@ -84,7 +85,7 @@ class AliasInfo:
         return opcode in ELEMENTWISE
 
     def may_replace(self, old_type: Type | None, made: Apply) -> bool:
-        """Whether a fused elementwise result may be written over an array of a type that is read for it."""
+        """Whether a fused elementwise result may be written over an array of the old type that it reads."""
         return made.opcode in ELEMENTWISE and _same(old_type, made.type)
 
     def _fusion_pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
@@ -95,9 +96,10 @@ class AliasInfo:
         return self._pairs[graph] + _written(node)
 
     def _follow_fusions(self, graph: Graph) -> None:
-        """Work out the pairs of a fused computation, and first those of the fusions in it, however deep they nest.
+        """Compute the pairs of a fused computation after those of the fusions nested in it; iterative, so any depth
+        works.
 
-        Of fusions that lead back to themselves, which no program has, the innermost has no pairs.
+        If fusions form a cycle, which no valid program has, the innermost gets no pairs.
         """
         pending, opened = [graph], set[Graph]()
         while pending:
@@ -143,7 +145,7 @@ class AliasInfo:
         return fusion_kind == "kOutput" and self._is_added(graph, parameter)
 
     def _is_read_elementwise(self, graph: Graph, parameter: Node) -> bool:
-        """Whether all that is made of a fused parameter is made of it element by element."""
+        """Whether every use of a fused parameter is elementwise."""
         users = self._users_in(graph)
         seen, pending = {parameter}, [parameter]
         while pending:
@@ -180,23 +182,23 @@ def _each(count: int) -> tuple[InPlacePair, ...]:
 
 
 def _written(node: Apply) -> tuple[InPlacePair, ...]:
-    """What `output_to_operand_aliasing` says."""
+    """The pairs given by `output_to_operand_aliasing`."""
     listed = node.attributes.get("output_to_operand_aliasing")
-    if not isinstance(listed, tuple):  # absent, or kept as text, where the opcode does not take it
+    if not isinstance(listed, tuple):  # absent, or kept as text, if the opcode does not take it
         return ()
     return tuple(InPlacePair(alias.operand, alias.operand_index, alias.output_index) for alias in listed)
 
 
 def _is_library_fusion(fusion: Apply) -> bool:
-    """Whether XLA's CPU compiler gives a fusion to YNNPACK (xla/backends/cpu/transforms/library_rewriter.cc).
+    """Whether XLA's CPU compiler hands a fusion to YNNPACK (xla/backends/cpu/transforms/library_rewriter.cc).
 
-    That such a fusion writes over what it reads element by element is taken from executables of jaxlib 0.10.2.
+    That such a fusion overwrites operands it reads elementwise was observed in executables of jaxlib 0.10.2.
     """
     return LIBRARY_FUSION in str(fusion.attributes.get("backend_config") or "")
 
 
 def _followed(node: Node) -> Node:
-    """Where a value comes from, behind what only passes it on."""
+    """The node a value comes from, looking through instructions that only forward it."""
     for _ in range(DEEPEST):
         if node.opcode == "bitcast":
             node = node.inputs[0]
@@ -209,7 +211,7 @@ def _followed(node: Node) -> Node:
 
 @cache
 def _same(one: Type | None, other: Type | None) -> bool:
-    """Whether two arrays agree in element type, dimensions and layout, an absent layout being the default one."""
+    """Whether two arrays have the same element type, dimensions and layout; an absent layout is the default one."""
     if isinstance(one, TupleType) or not isinstance(one, TensorType) or not isinstance(other, TensorType):
         return False
     if one is other:

@@ -1,8 +1,8 @@
-"""Columns in Arrow's memory format, passed to other libraries by the Arrow PyCapsule interface.
+"""Exports columns in Arrow's memory format to other libraries through the Arrow PyCapsule interface.
 
 Source: Apache Arrow's documents "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow PyCapsule
-interface". The structures are made with ctypes: nothing need be installed to export a table, and polars, pyarrow and
-pandas 3 read it without copying. What a structure points to stays in `_alive` until its consumer calls `release`.
+interface". The structures are built with ctypes, so exporting a table needs no extra package, and polars, pyarrow and
+pandas 3 read it without copying. Whatever a structure points to stays in `_alive` until its consumer calls `release`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 STREAM_NAME = b"arrow_array_stream"
 SCHEMA_NAME = b"arrow_schema"
 NULLABLE = 2
-"""The flag of a schema whose values may be missing."""
+"""The schema flag for values that may be missing."""
 LEAST_INTEGER, GREATEST_INTEGER = -(2**63), 2**63 - 1
 INVALID = 22
-"""EINVAL, which a stream's functions return where they fail."""
+"""EINVAL, which a stream's functions return on failure."""
 
 
 class ArrowSchema(ctypes.Structure):
-    """What a column holds: `format` is its type, one letter for most."""
+    """The type of a column: `format` is a code, one letter for most types."""
 
 
 class ArrowArray(ctypes.Structure):
@@ -32,7 +32,7 @@ class ArrowArray(ctypes.Structure):
 
 
 class ArrowArrayStream(ctypes.Structure):
-    """Tables of one schema, one after the other; here one."""
+    """A stream of tables with the same schema; here a single table."""
 
 
 _ReleaseSchema = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))
@@ -75,9 +75,10 @@ ArrowArrayStream._fields_ = [
 ]
 
 _alive: dict[int, Any] = {}
-"""By the number in `private_data`, what a structure that somebody holds points to."""
+"""Keeps alive what a structure held by a consumer points to, by the number in `private_data`."""
 _in_capsules: dict[int, ctypes.Structure] = {}
-"""By its address, what a capsule points to: a consumer moves it elsewhere, and the capsule looks at it once more."""
+"""Keeps alive what a capsule points to, by address: a consumer moves it elsewhere, and the capsule reads it once more.
+"""
 _numbers = itertools.count(1)
 Columns = Mapping[str, Sequence[Any]]
 
@@ -85,8 +86,8 @@ Columns = Mapping[str, Sequence[Any]]
 def stream_capsule(columns: Columns) -> Any:
     """A PyCapsule of a stream of one table of these columns, all of the same length.
 
-    Integers are int64, numbers float64, truth values bool, and everything else text; None is a missing value. A column
-    with an integer that 64 bits do not hold is float64, one without any value has the null type.
+    Integers become int64, floats float64, booleans bool, and everything else text; None is a missing value. A column
+    with an integer beyond 64 bits becomes float64, one without any value gets the null type.
     """
     number = next(_numbers)
     stream = ArrowArrayStream(_get_schema, _get_next, _get_last_error, _release_stream, number)
@@ -95,7 +96,7 @@ def stream_capsule(columns: Columns) -> Any:
 
 
 def schema_capsule(columns: Columns) -> Any:
-    """A PyCapsule of the schema that the stream of these columns has."""
+    """A PyCapsule of the schema of a stream of these columns."""
     schema = ArrowSchema()
     _fill_schema(schema, _typed(columns))
     return _capsule(schema, SCHEMA_NAME)
@@ -110,7 +111,7 @@ def _typed(columns: Columns) -> list[TypedColumn]:
 
 
 def _format(values: Sequence[Any]) -> bytes:
-    """Arrow's letter for the type that all values have: b, l, g, U, or n where there is no value."""
+    """Arrow's letter for the common type of all values: b, l, g, U, or n if there is no value."""
     types = {value.__class__ for value in values} - {type(None)}
     if not types:
         return b"n"
@@ -123,7 +124,7 @@ def _format(values: Sequence[Any]) -> bytes:
 
 
 def _fill_schema(schema: ArrowSchema, columns: Sequence[TypedColumn]) -> None:
-    """Make the schema of a struct, as a table is one."""
+    """Fill in a struct schema, which represents a table."""
     children = [
         _new_schema(ArrowSchema(), letter, name.encode("utf-8", "replace"), NULLABLE, ()) for name, letter, _ in columns
     ]
@@ -143,7 +144,7 @@ def _new_schema(
 
 
 def _fill_array(array: ArrowArray, columns: Sequence[TypedColumn]) -> None:
-    """Make the array of a struct: its columns."""
+    """Fill in a struct array: its columns."""
     length = len(columns[0][2]) if columns else 0
     children = [_column_array(letter, values) for _, letter, values in columns]
     _new_array(array, length, 0, [None], children)
@@ -185,7 +186,7 @@ def _number_buffers(dtype: str) -> Callable[[Sequence[Any]], list[np.ndarray]]:
 
 
 def _text_buffers(values: Sequence[Any]) -> list[np.ndarray]:
-    """Where each text begins and the last ends, and the texts as UTF-8."""
+    """The offsets of the texts, and the texts as UTF-8."""
     texts = [b"" if value is None else str(value).encode("utf-8", "replace") for value in values]
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in texts], out=offsets[1:])
@@ -193,7 +194,7 @@ def _text_buffers(values: Sequence[Any]) -> list[np.ndarray]:
 
 
 def _not_empty(buffer: np.ndarray) -> np.ndarray:
-    """A buffer that has an address."""
+    """A buffer with a valid address."""
     return buffer if buffer.size else np.zeros(1, dtype=buffer.dtype)
 
 
@@ -203,10 +204,10 @@ _BUFFERS: dict[bytes, Callable[[Sequence[Any]], list[np.ndarray]]] = {
     b"l": _number_buffers("int64"),
     b"U": _text_buffers,
 }
-"""What makes a type's buffers but that of validity."""
+"""For each type, the function that makes its buffers except the validity buffer."""
 
 
-# Consumers call these. Defaults keep what they use while the interpreter ends and takes modules apart.
+# Consumers call these. Defaults keep their globals alive while the interpreter shuts down and clears modules.
 
 
 @_ReleaseSchema
@@ -252,7 +253,7 @@ def _get_schema(pointer: Any, schema: Any) -> int:
 
 @_GetNext
 def _get_next(pointer: Any, array: Any) -> int:
-    """Give the table the first time, and then the array that is released already, which ends a stream."""
+    """Return the table the first time, and then a released array, which ends a stream."""
     try:
         state = _alive[pointer.contents.private_data]
         if state[1]:
@@ -305,4 +306,4 @@ def _capsule(structure: Any, name: bytes) -> Any:
 
 
 for _callback in (_release_schema, _release_array, _release_stream, _release_unused):
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))  # consumers may call it after this module is gone
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))  # consumers may call it after this module is unloaded

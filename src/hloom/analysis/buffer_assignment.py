@@ -1,9 +1,9 @@
-"""Buffer assignment: which buffers share the allocation of an output or a donated parameter, and which are temporary.
+"""Buffer assignment: which buffers share the allocation of an output or donated parameter, and which are temporary.
 
-Parameters and outputs have memory of their own for the whole run; before an output is written, or after a donated
-parameter is last read, temporaries may use it. What is left is packed into one piece. The order of choices is XLA's
+Parameters and outputs have their own memory for the whole run; temporaries may use it before an output is written or
+after a donated parameter is last read. The rest is packed into one allocation. The order of choices is XLA's
 (xla/service/buffer_assignment.cc, BufferAssigner::AssignBuffersForComputations and MaybeAssignBuffer, jaxlib 0.10.2):
-the largest buffers choose first, and choose the smallest allocation that takes them.
+the largest buffers choose first, and pick the smallest allocation that fits.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from hloom.analysis.dataflow import ValueTable
 from hloom.analysis.schedule import post_order
 
 TRIES_PER_BUFFER = 20
-"""How many allocations are tried per buffer on average, which bounds the time; beyond, buffers (smaller ones) become
-temporaries."""
+"""The average number of allocations to try per buffer, which bounds the time; the remaining (smaller) buffers become
+temporaries.
+"""
 
 
 @dataclass(slots=True)
 class BufferAllocation:
-    """The memory of an output or a donated parameter: its bytes, and when it is in use for what."""
+    """The memory of an output or a donated parameter: its bytes, and when it is in use and by what."""
 
     size: int
     spans: list[Span]
@@ -31,9 +32,9 @@ class BufferAllocation:
 
 @dataclass(slots=True)
 class BufferAssignment:
-    """The temporaries that need memory of their own, elementwise reuse joined; and what uses the fixed allocations.
+    """The temporaries that need memory after elementwise reuse, and the buffers placed in fixed allocations.
 
-    `allocations` are by the fixed buffers' ids.
+    `allocations` is keyed by the ids of the fixed buffers.
     """
 
     allocations: dict[int, BufferAllocation] = field(default_factory=dict)
@@ -63,14 +64,14 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
             left.append(buffer)
             continue
         for span in buffer.spans:
-            insort(home.spans, span)  # near the end mostly, since buffers of one size come in order of time
+            insort(home.spans, span)  # usually inserts near the end, since buffers of equal size come in time order
         homes.update({span.value: home for span in buffer.spans})
     assignment.temporaries = _reused(values, left)
     return assignment
 
 
 def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], int]:
-    """Where the first of the instructions that write into a buffer stands in post-order, callees before callers."""
+    """The post-order position of the first instruction that writes into a buffer, callees before callers."""
     graphs = dict.fromkeys(node.graph for node in values.steps)
     ordered = (node for graph in graphs for node in post_order(graph))
     positions = {node: position for position, node in enumerate(ordered)}
@@ -79,7 +80,7 @@ def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], int]:
 
 
 def _takes(allocation: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:
-    """Whether a buffer is in use only while the allocation is not; an operand may be overwritten as it dies."""
+    """Whether a buffer is in use only while the allocation is not; a dying operand may be overwritten."""
     if buffer.size > allocation.size:
         return False
     spans = allocation.spans
@@ -99,11 +100,11 @@ def _follows(earlier: Span, later: Span, values: ValueTable) -> bool:
 
 
 def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
-    """Let elementwise results take over the buffers of operands that die there.
+    """Let elementwise results reuse the buffers of operands that die there.
 
         a = sine(x)     b = add(a, y), the last to read a     ->     a and b in one buffer
 
-    Only buffers of a single value take part, as in XLA (xla/service/heap_simulator).
+    Only buffers with a single value take part, as in XLA (xla/service/heap_simulator).
     """
     owners = {buffer.spans[0].value: buffer for buffer in buffers if len(buffer.spans) == 1}
     gone: set[int] = set()

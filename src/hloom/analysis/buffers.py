@@ -1,10 +1,10 @@
 """Which values share a buffer, and when each buffer is in use.
 
-Values are joined that share a buffer: a loop's state through all its iterations, a branch's result and the
-conditional's, an array and its update in place, a donated parameter and its output. Where the earlier one is still
-read after the later one is written, a compiler makes a copy, and the two stay apart. In a compiled module the copies
-are made already: there all of them share (xla/hlo/analysis/hlo_alias_analysis.cc), even an operand that a conditional
-holds until its end while a branch writes over it.
+Values that share a buffer are joined: a loop's state across iterations, a branch's result and the conditional's, an
+array and its in-place update, a donated parameter and its output. If the earlier value is still read after the later
+one is written, a compiler inserts a copy, and the two stay separate. A compiled module already contains its copies:
+there all of them share (xla/hlo/analysis/hlo_alias_analysis.cc), even an operand that a conditional holds until its end
+while a branch overwrites it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hloom.analysis.dataflow import BufferAlias, ValueTable
 
 
 class Span(NamedTuple):
-    """From and up to which time a value needs its buffer, both included."""
+    """The first and the last time at which a value needs its buffer."""
 
     start: int
     end: int
@@ -27,9 +27,9 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer:
-    """A piece of memory: its bytes, the values in it, and their spans in order of time.
+    """A piece of memory: its bytes, the values in it, and their spans in time order.
 
-    `reusing` are those of its values that were written over an operand which is read for the last time.
+    `reusing` are those of its values that overwrote an operand at its last read.
     """
 
     size: int
@@ -38,15 +38,15 @@ class Buffer:
 
     @property
     def values(self) -> list[int]:
-        """The numbers of the values in it, in order of time."""
+        """The numbers of the values in it, in time order."""
         return [span.value for span in self.spans]
 
 
 class Buffers:
     """The buffers of a program; `of(value)` is the one that holds a value.
 
-    `donations` are aliases of parameters and outputs, beside those of `values`. `is_final` says that all copies are
-    made.
+    `donations` are aliases of parameters and outputs in addition to those of `values`. `is_final` says that all copies
+    have been inserted.
     """
 
     def __init__(self, values: ValueTable, donations: Iterable[BufferAlias] = (), is_final: bool = False) -> None:
@@ -61,7 +61,7 @@ class Buffers:
         self._buffers: dict[int, Buffer] = {}
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Each buffer that has bytes once, in the order in which their first values are made."""
+        """Each non-empty buffer once, in the order in which their first values are defined."""
         seen: set[int] = set()
         for value, size in enumerate(self._values.sizes):
             root = self._root(value) if size else value
@@ -92,7 +92,7 @@ class Buffers:
         return [Span(self._values.starts[root], self._values.ends[root], root)] if spans is None else spans
 
     def _join(self, alias: BufferAlias, is_required: bool) -> None:
-        """Join the buffers of two values, unless one is in use while the other is and a copy can keep them apart."""
+        """Join the buffers of two values, unless their lifetimes overlap and a copy can separate them."""
         one, other = self._root(alias.earlier), self._root(alias.later)
         if one == other:
             return
@@ -111,7 +111,7 @@ class Buffers:
 
 
 def _meets(spans: list[Span], position: int, span: Span, may_touch: bool) -> bool:
-    """Whether a span that would be inserted at this position overlaps its neighbours."""
+    """Whether a span inserted at this position would overlap its neighbours."""
     less = 0 if may_touch else 1
     before = position > 0 and spans[position - 1].end > span.start - less
     after = position < len(spans) and spans[position].start < span.end + less
@@ -119,7 +119,7 @@ def _meets(spans: list[Span], position: int, span: Span, may_touch: bool) -> boo
 
 
 def _in_turn(spans: list[Span]) -> list[Span]:
-    """The spans of values in one buffer, the earlier of two that overlap ending where the later one begins."""
+    """The spans of values in one buffer, with the earlier of two overlapping ones cut off where the later begins."""
     made = spans[:1]
     for span in spans[1:]:
         last = made[-1]

@@ -1,7 +1,7 @@
 """The call graph of a module: the computations that run, callees first, each with its instructions counted by class.
 
-Instructions of equal op, types and attributes cost the same, and a large module has few such classes: this is what
-makes the cost of a module quick to find (XLA: xla/service/call_graph.cc).
+Instructions with equal op, types and attributes cost the same, and a large module has few such classes, which makes
+costing a module fast (XLA: xla/service/call_graph.cc).
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from hloom.ir import Apply, Graph, Module, Node, Op, Type, TypeProblem, infer_ty
 from hloom.text import HloomError
 
 CostClass = tuple
-"""What decides an instruction's cost: op, types of result and operands, attributes."""
+"""Everything that determines an instruction's cost: op, types of result and operands, attributes."""
 MALFORMED = (LookupError, AttributeError, TypeError, ValueError, ArithmeticError)
-"""What is raised where an instruction lacks operands, attributes or types that its opcode needs, or has others."""
+"""Exceptions raised when an instruction lacks operands, attributes or types that its opcode needs, or has wrong ones.
+"""
 DECIDING = frozenset(("dimensions", "replica_groups", "scatter", "select", "to_apply", "window"))
-"""The attributes, beside those that hold callees, that the rules of ops look at which call computations."""
+"""For ops that call computations, the attributes that cost rules read besides those that hold callees."""
 
 
 @dataclass(slots=True)
 class ComputationCounts:
-    """One computation: how many instructions of each class it has, and those that call computations, in order."""
+    """One computation: the number of instructions of each class, and those that call computations, in order."""
 
     classes: dict[CostClass, int]
     calls: list[Apply]
@@ -32,10 +33,11 @@ class ComputationCounts:
 
 @dataclass(slots=True)
 class CallGraph:
-    """Computations in the order in which they can be costed, an instruction of each class, callers, inferred types.
+    """Computations in the order in which they can be costed, with a representative instruction per class, callers and
+    inferred types.
 
-    `representative` gives for each computation the first of those that hold the same classes as often, and so cost the
-    same. `computed` are the calls of values, whose computations are not known.
+    `representative` maps each computation to the first one with the same classes and counts, and so the same cost.
+    `computed` are calls of values, whose computations are unknown.
     """
 
     entry: Graph
@@ -47,18 +49,18 @@ class CallGraph:
     computed: list[Apply] = field(default_factory=list)
 
     def instruction(self, node: Apply) -> Instruction:
-        """What a cost rule sees of a node."""
+        """The view of a node that cost rules receive."""
         if not self.inferred:
             return Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
         operands = tuple([self.type_of(operand) for operand in node.inputs])
         return Instruction(node.op, operands, self.type_of(node), node.attributes, node)
 
     def type_of(self, node: Node) -> Type | None:
-        """A node's type, written or inferred; None where neither is to be had."""
+        """A node's type, written or inferred; None if neither is available."""
         return node.type if node.type is not None else self.inferred.get(node)
 
     def cost_class(self, node: Apply) -> CostClass:
-        """What decides the cost of a node that calls no computation."""
+        """The cost class of a node that calls no computation."""
         if not self.inferred:
             return _cost_class(node)
         types = [self.type_of(operand) for operand in node.inputs]
@@ -66,12 +68,12 @@ class CallGraph:
 
 
 def build_call_graph(module: Module) -> CallGraph:
-    """Find the computations that the entry reaches; raises HloomError where they call each other in a circle."""
+    """Find the computations that the entry reaches; raises HloomError if they call each other in a cycle."""
     return call_graph_of(module.entry, [module.entry], {})
 
 
 def call_graph_of(entry: Graph, roots: Iterable[Graph], known: Container[Graph]) -> CallGraph:
-    """As `build_call_graph`, of the computations that some reach and that are not known."""
+    """As `build_call_graph`, for the computations reachable from `roots` that are not in `known`."""
     call_graph = CallGraph(entry)
     first_of: dict[frozenset, Graph] = {}
     for root in roots:
@@ -99,7 +101,7 @@ def _visit(root: Graph, known: Container[Graph], call_graph: CallGraph, first_of
 
 @dataclass(slots=True)
 class _Opened:
-    """A computation whose callees are being visited: its leaves, its calls, and the callees that are still to come."""
+    """A computation whose callees are being visited: its leaves, its calls, and the callees still to visit."""
 
     leaves: list[Apply]
     calls: dict[Apply, tuple[Graph, ...]]
@@ -125,7 +127,9 @@ def _open(graph: Graph, call_graph: CallGraph) -> _Opened:
 
 
 def _close(graph: Graph, opened: _Opened, call_graph: CallGraph, first_of: dict[frozenset, Graph]) -> None:
-    """Count a computation's instructions by class, now that its callees are known, and find the first one like it."""
+    """Count a computation's instructions by class once its callees are known, and find the first computation equal to
+    it.
+    """
     counts: dict[CostClass, int] = {}
     first = call_graph.classes
     for node in opened.leaves:
@@ -138,7 +142,7 @@ def _close(graph: Graph, opened: _Opened, call_graph: CallGraph, first_of: dict[
     for node in opened.calls:
         cost_class = _call_class(node, call_graph)
         counts[cost_class] = counts.get(cost_class, 0) + 1
-        first.setdefault(cost_class, node)  # the first of a class, whose callees are counted before any other's
+        first.setdefault(cost_class, node)  # callees of a class's first are counted first
     call_graph.computations[graph] = ComputationCounts(counts, list(opened.calls))
     call_graph.representative[graph] = first_of.setdefault(frozenset(counts.items()), graph)
 
@@ -148,10 +152,10 @@ def _cost_class(node: Apply) -> CostClass:
 
 
 def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
-    """What decides the cost of a node that calls computations.
+    """The cost class of a node that calls computations.
 
-    It is the node itself where more matters than what these cost: how a fused computation is built, or how often a
-    loop runs.
+    The node itself if its cost depends on more than the callees' costs: how a fused computation is built, or how often
+    a loop runs.
     """
     flow = flow_of(node)
     if flow is not None and (flow.is_embedded or flow.is_loop):
@@ -171,7 +175,7 @@ def _representative(value: object, call_graph: CallGraph) -> object:
 
 
 def _infer(nodes: list[Apply], call_graph: CallGraph) -> None:
-    """Infer the types that a computation's text leaves out, in order; those that cannot be had stay unknown."""
+    """Infer the types that a computation's text omits, in order; those that cannot be inferred stay unknown."""
     for node in nodes:
         types = [call_graph.type_of(operand) for operand in node.inputs]
         if node.type is not None or None in types:

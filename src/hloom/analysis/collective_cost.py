@@ -1,19 +1,20 @@
-"""What collectives cost: the bytes that each device sends, the steps that follow one another, and seconds.
+"""The cost of collectives: bytes that each device sends, sequential steps, and seconds.
 
 With n devices in a group and S bytes of data, all-gather, reduce-scatter and all-to-all send (n-1)/n S, all-reduce
 twice that; a ring takes n-1 steps for each half of an all-reduce, recursive halving and doubling log2 n (Thakur,
-Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005). The time is alpha-beta:
-the latency of each step, and the bytes at the bandwidth of the slowest link (Hockney, The communication challenge for
-MPP, 1994). Cost reports, the roofline model, the planner's tables and the accounts of partitioned modules all ask here.
+Rabenseifner and Gropp, Optimization of collective communication operations in MPICH, 2005). The time is alpha-beta: the
+latency of each step, plus the bytes at the bandwidth of the slowest link (Hockney, The communication challenge for MPP,
+1994). Cost reports, the roofline model, the planner's tables and the accounts of partitioned modules all use this
+module.
 
-Devices with neighbouring numbers are near: an interconnect that joins d devices joins 0 to d-1, d to 2d-1 and so on. A
-ring over n devices in b such blocks makes n-b of its n-1 steps on the near interconnect and b-1 on the next, as in NCCL
-(src/graph/tuning.cc, ncclTopoTuneModel). Rings run side by side, so that all of a block's devices send what leaves it
-together.
+Devices with adjacent numbers are near: an interconnect that joins d devices joins 0 to d-1, d to 2d-1 and so on. A ring
+over n devices in b such blocks makes n-b of its n-1 steps on the near interconnect and b-1 on the next, as in NCCL
+(src/graph/tuning.cc, ncclTopoTuneModel). Several rings run in parallel, so all devices of a block share the sending of
+what leaves it.
 
-Which devices take part together, what the numbers in replica_groups mean, follows from channel_id and
-use_global_device_ids (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode, jaxlib 0.10.2). Device
-r * partitions + p runs replica r and partition p.
+The meaning of the numbers in replica_groups follows from channel_id and use_global_device_ids
+(xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode, jaxlib 0.10.2). Device r * partitions + p runs replica r
+and partition p.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from hloom.text import HloomError
 
 
 def group_size(node: Apply, module: Module) -> int:
-    """How many devices are in the largest group of a collective."""
+    """The number of devices in a collective's largest group."""
     replicas, partitions = _device_counts(module)
     if "source_target_pairs" in node.attributes:
         return 2
@@ -48,9 +49,9 @@ def group_size(node: Apply, module: Module) -> int:
 
 
 def group_members(node: Apply, module: Module) -> tuple[int, ...]:
-    """The numbers of the devices in a collective's largest group; of a permutation the pair that is farthest apart.
+    """The device numbers of a collective's largest group; for a permutation, the pair farthest apart.
 
-    Raises HloomError where they are too many to be listed.
+    Raises HloomError if there are too many to list.
     """
     replicas, partitions = _device_counts(module)
     pairs = node.attributes.get("source_target_pairs")
@@ -86,24 +87,24 @@ def _largest(groups: object, count: int) -> tuple[int, ...]:
 
 
 HOST_MEMORY = 5
-"""The memory space that XLA numbers as the host's, in layouts: S(5)."""
+"""XLA's memory space number for host memory, written S(5) in layouts."""
 COPIES = frozenset(("copy", "copy-start"))
-"""Opcodes that are traffic only where they lead to or from the host."""
+"""Opcodes that are traffic only if they copy to or from the host."""
 ALGORITHMS = ("ring", "halving-doubling")
 ALL_TO_ALL = frozenset(("all-to-all", "ragged-all-to-all"))
-"""Collectives in which each device sends something of its own to each other."""
+"""Collectives in which each device sends different data to every other."""
 PAIRWISE = frozenset(("collective-permute", "collective-permute-start", "send", "recv"))
-"""Transfers from one device to another: one step, and all bytes."""
+"""Transfers from one device to another: one step, all bytes."""
 HOST = "host"
-"""The topology of the interconnect to the host."""
+"""The topology name of the interconnect to the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCost:
-    """One instruction's traffic in one run: bytes that a device sends to others and to or from the host.
+    """The traffic of one run of an instruction: bytes that a device sends to others and to or from the host.
 
-    `group_size` is of the largest group. `steps` follow one another, each waiting for the one before: the latency.
-    `times` is how often the instruction runs.
+    `group_size` is that of the largest group. `steps` are sequential, each waiting for the previous one, and determine
+    the latency. `times` is how often the instruction runs.
     """
 
     name: str
@@ -117,12 +118,12 @@ class CollectiveCost:
 
 
 def halves(opcode: str) -> int:
-    """How often data go around: twice for an all-reduce, which is a reduce-scatter and an all-gather."""
+    """How many passes the data makes: two for an all-reduce, which is a reduce-scatter and an all-gather."""
     return 2 if opcode.startswith("all-reduce") else 1
 
 
 def comm_factor(opcode: str, group_size: int) -> float:
-    """The bytes that a device sends in one run, as a multiple of the data's.
+    """The bytes that a device sends in one run, as a multiple of the size of the data.
 
     >>> comm_factor("all-gather", 4), comm_factor("all-reduce", 4), comm_factor("collective-permute", 4)
     (0.75, 1.5, 1.0)
@@ -140,7 +141,7 @@ def comm_bytes(data_bytes: int, group_size: int, opcode: str = "all-gather") -> 
 
 
 def step_count(opcode: str, group_size: int, algorithm: str = "ring") -> int:
-    """How many steps of one run wait for the one before.
+    """The number of sequential steps in one run.
 
     >>> step_count("all-reduce", 8), step_count("all-reduce", 8, "halving-doubling"), step_count("all-to-all", 8)
     (14, 6, 7)
@@ -152,21 +153,21 @@ def step_count(opcode: str, group_size: int, algorithm: str = "ring") -> int:
 
 
 def alpha_beta_seconds(steps: float, sent: float, latency: float, bandwidth: float) -> float:
-    """The time of so many steps and bytes, with seconds per step and bytes per second."""
+    """The time for this many steps and bytes, given seconds per step and bytes per second."""
     return steps * latency + sent / bandwidth
 
 
 class HasLinks(Protocol):
-    """What devices send to one another over: a `Device`, or several of them in a row; nearest first."""
+    """Anything with links between devices, nearest first: a `Device`, or several of them in a row."""
 
     @property
     def links(self) -> tuple[Interconnect, ...]: ...
 
 
 def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: HasLinks) -> float:
-    """Seconds of one run of a collective between devices of these numbers, or of a transfer to the host.
+    """Seconds of one run of a collective between these devices, or of a transfer to the host.
 
-    0 where the device states no interconnects.
+    0 if the device specifies no interconnects.
     """
     between = [link for link in device.links if link.topology != HOST]
     host = [link for link in device.links if link.topology == HOST]
@@ -192,7 +193,8 @@ def _spanned(members: Sequence[int], links: Sequence[Interconnect]) -> list[Inte
 
 
 def _ring_seconds(cost: CollectiveCost, members: Sequence[int], links: Sequence[Interconnect]) -> float:
-    """A ring's time, or an all-to-all's: the latency of all steps, and the bytes on the link that is busy longest."""
+    """The time of a ring or an all-to-all: the latency of all steps, plus the bytes on the link that is busy longest.
+    """
     size = len(members)
     rounds = cost.steps / (size - 1) if size > 1 else 1.0
     latency, longest, parts = 0.0, 0.0, size
@@ -208,7 +210,7 @@ def _ring_seconds(cost: CollectiveCost, members: Sequence[int], links: Sequence[
 
 
 def _busy(cost: CollectiveCost, link: Interconnect, size: int, inside: float, joined: float) -> float:
-    """Seconds for the bytes on one interconnect, which makes of blocks of `inside` members blocks of `joined`."""
+    """Seconds for the bytes on one interconnect, which joins blocks of `inside` members to blocks of `joined`."""
     rate = link.bandwidth * ((joined - 1) if link.topology == "mesh" else 1)
     if cost.opcode in ALL_TO_ALL:
         return cost.comm_bytes * (joined - inside) / (size - 1) / rate
@@ -218,10 +220,10 @@ def _busy(cost: CollectiveCost, link: Interconnect, size: int, inside: float, jo
 def traffic(
     module: Module, call_graph: CallGraph, runs: dict[Graph, Cost], algorithm: str = "ring"
 ) -> tuple[CollectiveCost, ...]:
-    """The traffic of every instruction that talks to other devices or to the host, in order of the computations.
+    """The traffic of every instruction that communicates with other devices or the host, in order of the computations.
 
-    Of a conditional's branches the one that accesses most bytes is taken to run. Raises ValueError for an algorithm
-    that is not one of ALGORITHMS.
+    For a conditional, the branch that accesses most bytes is assumed to run. Raises ValueError for an algorithm that is
+    not one of ALGORITHMS.
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm is called '{algorithm}': they are {', '.join(ALGORITHMS)}")
@@ -270,7 +272,7 @@ def _scatter(node: Apply, size: int) -> Traffic:
 
 
 def _ragged(node: Apply, size: int) -> Traffic:
-    """At most: how much goes where depends on the data."""
+    """An upper bound: the distribution depends on the data."""
     return comm_bytes(leaf_bytes(node.inputs[0].type), size), 0
 
 
@@ -286,7 +288,7 @@ def _permute(node: Apply, size: int) -> Traffic:
 
 
 def _transfer(node: Apply, size: int) -> Traffic:
-    """What a send gives away or a recv takes; between devices it is counted where it is sent."""
+    """The bytes that a send sends or a recv receives; between devices they are counted at the sender."""
     value_type: Type | None = node.inputs[0].type if node.opcode == "send" else node.type
     if node.opcode == "recv":
         value_type = value_type.elements[0] if isinstance(value_type, TupleType) else value_type

@@ -1,7 +1,7 @@
-"""Control flow: which computations an instruction calls, and how values pass between the two and through the others.
+"""Control flow: which computations an instruction calls, and how values pass between them.
 
-The row of each op says all of it (`Op.flow`). Liveness, cost, trip counts, sharding propagation and the planner's
-canonical form ask here: a new opcode that calls computations, or that only forwards values, needs a row and no more.
+Everything here comes from the rows of the ops (`Op.flow`). Liveness, cost, trip counts, sharding propagation and the
+planner's canonical form use it: a new opcode that calls computations, or only forwards values, needs nothing but a row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloom.ir import (
 
 
 class CallSite(NamedTuple):
-    """A computation that an instruction calls, how often, and the operands that its parameters take, in order."""
+    """A computation that an instruction calls, how often, and the operands bound to its parameters, in order."""
 
     computation: Graph
     runs: Runs
@@ -41,9 +41,9 @@ class Position(NamedTuple):
 
 
 class Phi(NamedTuple):
-    """One value under several names: the positions that are it, and the positions from which it comes.
+    """One value under several names: the positions that hold it, and the positions it comes from.
 
-    `back_edges` are those sources that a loop's body yields for the next iteration.
+    `back_edges` are the sources that a loop's body yields for the next iteration.
 
     ```
     call         parameter i <- operand i                the call <- what the computation yields
@@ -58,7 +58,7 @@ class Phi(NamedTuple):
 
 
 def flow_of(node: Node) -> OpFlow | None:
-    """How values pass through a node; None where it makes its result anew."""
+    """How values pass through a node; None if it computes a new result."""
     if isinstance(node, Apply):
         function = node.function
         if isinstance(function, Op):
@@ -73,7 +73,7 @@ def is_control_flow(node: Node) -> bool:
 
 
 def is_plain_call(node: Node) -> bool:
-    """Whether a node runs one computation once on all its operands, and yields what that does."""
+    """Whether a node runs one computation once on all its operands and yields its result."""
     flow = flow_of(node)
     return flow is not None and flow.is_plain_call
 
@@ -91,7 +91,7 @@ def is_branch(node: Node) -> bool:
 
 
 def callees(node: Node) -> list[tuple[Graph, Runs]]:
-    """The computations that a node runs, in its row's order, and how often; no functions of elements (reducers)."""
+    """The computations that a node runs, in its row's order, and how often; excludes scalar functions (reducers)."""
     flow = flow_of(node)
     if flow is None or not flow.callees:
         return []
@@ -112,7 +112,7 @@ def called_computations(node: Node) -> tuple[Graph, ...]:
 
 
 def callee_of(node: Node, runs: Runs) -> Graph | None:
-    """The first computation that a node runs so often: a loop's body, a call's computation; None where it has none."""
+    """The first computation that a node runs this often: a loop's body, a call's computation; None if it has none."""
     return next((computation for computation, often in callees(node) if often is runs), None)
 
 
@@ -129,7 +129,7 @@ def call_sites(node: Node) -> tuple[CallSite, ...]:
 
 
 def argument(node: Node, computation: Graph, number: int) -> Node | None:
-    """The operand that a parameter of a called computation takes; None where there is none."""
+    """The operand bound to a parameter of a called computation; None if there is none."""
     for site in call_sites(node):
         if site.computation is computation and number < len(site.operands):
             return site.operands[number]
@@ -137,13 +137,14 @@ def argument(node: Node, computation: Graph, number: int) -> Node | None:
 
 
 def initial_state(loop: Node) -> Node:
-    """The operand from which a loop starts; raises IndexError where there is none."""
+    """The initial state of a loop; raises IndexError if it has no operand."""
     flow = flow_of(loop)
     return loop.inputs[flow.first_operand if flow else 0]
 
 
 def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Graph | tuple[Graph, ...]]:
-    """The attributes of a node that hold its callees, changed to hold others, in the order of `called_computations`."""
+    """The attributes of a node that hold its callees, with the callees replaced, in the order of `called_computations`.
+    """
     flow, left = node.op.flow or OpFlow(), list(computations)
     changed: dict[str, Graph | tuple[Graph, ...]] = {}
     for callee in flow.callees:
@@ -159,8 +160,8 @@ def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Grap
 def phis(node: Node) -> list[Phi]:
     """The values that pass between an instruction and the computations that it calls.
 
-    None where a computation or an operand is missing. Parameters without an operand, and operands without a parameter,
-    are in none.
+    Empty if a computation or an operand is missing. Parameters without an operand, and operands without a parameter,
+    are in no phi.
     """
     flow, sites = flow_of(node), call_sites(node)
     if flow is None or not sites or any(site.computation.output is None for site in sites):
@@ -187,7 +188,8 @@ def _loop_phis(node: Node, sites: tuple[CallSite, ...]) -> list[Phi]:
 
 
 def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
-    """The elements of a result that operands determine: the result's position, the operand's, and what they share."""
+    """The elements of a result that are operands' elements: the result's position, the operand's, and what they share.
+    """
     flow = flow_of(node)
     if flow is None:
         return []
@@ -198,7 +200,7 @@ def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
 
 
 def forwarded_from(node: Node, index: Index) -> Position | None:
-    """The operand's element that an element of a node's value is forwarded from; None where the node makes it."""
+    """The operand element that an element of a node's value is forwarded from; None if the node computes it."""
     flow = flow_of(node)
     if flow is None or not flow.forwards:
         return None
@@ -217,7 +219,7 @@ def _positions(node: Node, forward: ForwardedElement) -> Iterator[tuple[Position
         value_type = element_type(node.type, forward.target)
         if value_type is not None and not isinstance(value_type, TupleType):
             if forward.forwarding is Forwarding.COPY and len(node.inputs) > 1:
-                return  # a permutation of slices: its result is the second operand, changed in places
+                return  # a permutation of slices: its result is the second operand, partly overwritten
             yield from ((Position(node, forward.target), Position(operand)) for operand in node.inputs[:1])
             return
         for number, operand in enumerate(node.inputs):
@@ -229,7 +231,7 @@ def _positions(node: Node, forward: ForwardedElement) -> Iterator[tuple[Position
 
 
 def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:
-    """A forward's source with the values of attributes in it; None where an attribute is not an index."""
+    """A forward's source with attribute values filled in; None if an attribute is not an index."""
     path: list[int] = []
     for part in source:
         index = node.attributes.get(part) if isinstance(part, str) else part
@@ -240,7 +242,7 @@ def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:
 
 
 def element_type(value_type: Type | None, index: Index) -> Type | None:
-    """The type of an element of a tuple; None where there is no such element."""
+    """The type of an element of a tuple; None if there is no such element."""
     for number in index:
         if not isinstance(value_type, TupleType) or not 0 <= number < len(value_type.elements):
             return None

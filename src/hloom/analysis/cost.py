@@ -1,4 +1,4 @@
-"""What a module costs: FLOPs, transcendental functions and bytes, per instruction and added up."""
+"""The cost of a module: FLOPs, transcendental functions and bytes, per instruction and in total."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from hloom.text import Display, Displayed, DisplayTable
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A while: how often its body runs (None where the data decide), how that is known, and what one run costs."""
+    """A while loop: its trip count (None if it depends on the data), how that is known, and the cost of one iteration.
+    """
 
     name: str
     computation: str
@@ -34,7 +35,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """A conditional and what each of its branches costs, in the order of its index; the true one first."""
+    """A conditional and the cost of each branch, in order of branch index; for a pred, the true branch comes first."""
 
     name: str
     computation: str
@@ -43,11 +44,11 @@ class Conditional:
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """One instruction that runs.
+    """The cost of one instruction that runs.
 
-    `once` is XLA's count of it, the graphs that it calls included, each loop's body once. `own` is what it costs in
-    one run beside the instructions of those graphs, and `times` how often it runs, for each property: the sum of
-    `total` over all instructions is the module's.
+    `once` is XLA's count, including the called graphs, with each loop's body once. `own` is the cost of one run without
+    the instructions of those graphs, and `times` how often it runs, for each property: the sum of `total` over all
+    instructions is the module's.
     """
 
     node: Apply
@@ -58,12 +59,12 @@ class NodeCost:
 
     @property
     def total(self) -> Cost:
-        """What the instruction itself costs in one run of the module."""
+        """The instruction's own cost over one run of the module."""
         return self.own.times(self.times)
 
 
 class CostReport(Displayed):
-    """What a module costs; made by `cost`. What is not asked for is not worked out."""
+    """The cost of a module; made by `cost`. Everything is computed on demand."""
 
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
         self.module = module
@@ -92,12 +93,12 @@ class CostReport(Displayed):
 
     @cached_property
     def sizes(self) -> SizeNote:
-        """What the figures leave out or assume where dimensions have no size; false where all have one."""
+        """What the figures omit or assume because dimensions have no size; false if all have one."""
         return size_note(self.module)
 
     @property
     def total(self) -> Cost:
-        """The module by XLA's rules, loops as often as they run, of branches the most expensive."""
+        """The module by XLA's rules, with loops repeated and the most expensive branches."""
         return self.analysis(LOOPED)(self.module.entry)
 
     @property
@@ -107,12 +108,12 @@ class CostReport(Displayed):
 
     @property
     def mathematical(self) -> Cost:
-        """The module by the mathematical counts, loops as often as they run."""
+        """The module by the mathematical counts, with loops repeated."""
         return self.analysis(MATHEMATICAL)(self.module.entry)
 
     @property
     def minimum(self) -> Cost:
-        """As `total`, of branches the cheapest."""
+        """As `total`, with the cheapest branches."""
         return self.analysis(LEAST)(self.module.entry)
 
     @cached_property
@@ -126,7 +127,7 @@ class CostReport(Displayed):
 
     @property
     def unknown_loops(self) -> tuple[Loop, ...]:
-        """The loops whose trip counts depend on the data: they count `unknown_trips` times."""
+        """The loops whose trip counts depend on the data: they are assumed to run `unknown_trips` times."""
         return tuple(loop for loop in self.loops if loop.trips is None)
 
     @cached_property
@@ -145,9 +146,9 @@ class CostReport(Displayed):
 
     @cached_property
     def uncounted(self) -> tuple[str, ...]:
-        """The instructions whose cost nobody knows: custom calls, unknown opcodes, calls of computed functions.
+        """The instructions whose cost is unknown: custom calls, unknown opcodes, calls of computed functions.
 
-        And those of a fragment that need the types of operands that are not there.
+        Also instructions of a fragment that need the types of missing operands.
         """
         unknown = [node for node in self._running() if self._is_uncounted(node)]
         return tuple(node.name for node in (*unknown, *self.call_graph.computed))
@@ -170,20 +171,20 @@ class CostReport(Displayed):
 
     @cached_property
     def collective_costs(self) -> tuple[CollectiveCost, ...]:
-        """What every collective, transfer and copy sends, by ring algorithms."""
+        """The traffic of every collective, transfer and copy, with ring algorithms."""
         return traffic(self.module, self.call_graph, self._runs)
 
     def traffic(self, algorithm: str = "ring") -> tuple[CollectiveCost, ...]:
-        """What every collective, transfer and copy sends, by a given algorithm."""
+        """The traffic of every collective, transfer and copy, with the given algorithm."""
         return traffic(self.module, self.call_graph, self._runs, algorithm)
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
-        """The total added up by opcode, computation, scope, layer or source line, from the most FLOPs to the least.
+        """The total grouped by opcode, computation, scope, layer or source line, by decreasing FLOPs.
 
-        `depth` says how many levels of a scope, a layer or the stack of a source line make a group; None takes all, and
-        of a source line the innermost. `count` are the instructions of
-        the group, `times` their runs together; `mathematical_flops` are the mathematical count. Where the module has
-        sizes that vary, `sizes` says of each group whether its figures are "at least", "at most" or "roughly" so.
+        `depth` is the number of levels of a scope, a layer or a source line's stack that form a group; None takes all
+        levels, but for a source line only the innermost. `count` is the number of instructions of the group, `times`
+        the sum of their runs; `mathematical_flops` is the mathematical count. If the module has sizes that vary,
+        `sizes` says whether a group's figures are "at least", "at most" or "roughly" right.
         """
         named = cost_groups(what, self.module, depth)
         looped, mathematical = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
@@ -236,7 +237,7 @@ class CostReport(Displayed):
         }
 
     def analysis(self, options: CostOptions) -> CostAnalysis:
-        """What graphs and instructions cost under given options."""
+        """The costs of graphs and instructions under the given options."""
         if options not in self._analyses:
             counts = {
                 loop: self.unknown_trips if trips.count is None else trips.count for loop, trips in self._trips.items()
@@ -260,7 +261,7 @@ class CostReport(Displayed):
         return ((node, 1) for node in self._nodes(graph))
 
     def _by_class(self, graph: Graph) -> Iterator[tuple[Apply, int]]:
-        """An instruction of each class that a computation holds, and how many it holds."""
+        """One instruction of each class in a computation, and the number of instructions of that class."""
         counts = self.call_graph.computations[graph].classes
         return ((self.call_graph.classes[cost_class], count) for cost_class, count in counts.items())
 
@@ -269,9 +270,10 @@ class CostReport(Displayed):
         return frozenset(self.call_graph.computed)
 
     def contexts(self, groups: CostGroups | None = None) -> Iterator[tuple[Graph, Hashable, Cost, Cost]]:
-        """Every graph that runs, in each context that groups tell apart, with how often it runs there, by both counts.
+        """Every graph that runs, in each context that the groups distinguish, with its number of runs there, by both
+        counts.
 
-        Without groups, or where contexts do not matter to them, once for each graph.
+        Each graph once if there are no groups or contexts do not matter to them.
         """
         looped, exact = self.analysis(LOOPED), self.analysis(MATHEMATICAL)
         outside = groups.outside if groups is not None else None
@@ -290,11 +292,11 @@ class CostReport(Displayed):
 
 
 def cost(module: ModuleLike, *, trip_counts: Mapping[str, int] | None = None, unknown_trips: int = 1) -> CostReport:
-    """Work out what a module costs.
+    """Compute the cost of a module.
 
-    `trip_counts` say how often loops run, by the names of their whiles (`while.6`, or `computation/while.6`), before
-    what the text says or what follows from it; loops whose counts depend on the data run `unknown_trips` times.
-    Raises HloomError where there is no entry, where graphs call each other in a circle, and for a name that no loop
+    `trip_counts` gives iterations by the names of while instructions (`while.6`, or `computation/while.6`) and
+    overrides what the text says or what can be derived; loops whose counts depend on the data run `unknown_trips`
+    times. Raises HloomError if there is no entry, if graphs call each other in a cycle, and for a name that no loop
     has.
     """
     module = as_module(module)
@@ -311,5 +313,5 @@ def _numbers(total: Cost) -> tuple[int, int, int]:
 
 
 def _without_unknown(cost: Cost) -> Cost:
-    """A cost without negative counts: XLA's analysis counts -1 for what it does not know."""
+    """A cost without negative counts: XLA's analysis uses -1 for unknown."""
     return Cost(max(cost.flops, 0), max(cost.transcendentals, 0), max(cost.bytes_accessed, 0))

@@ -1,6 +1,6 @@
-"""What every computation costs under given options: by whose rules, and how often loops and branches run.
+"""The cost of every computation under given options: which counting rules, and how often loops and branches run.
 
-Source: xla/service/hlo_cost_analysis.cc, HloCostAnalysis (jaxlib 0.10.2), whose counts `ONCE` gives.
+Source: xla/service/hlo_cost_analysis.cc, HloCostAnalysis (jaxlib 0.10.2), whose counts `ONCE` reproduces.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from hloom.ir import Apply, Graph, Runs, TypeProblem, infer_type
 from hloom.text import HloomError
 
 CalleeRuns = tuple[Graph, Cost]
-"""A called computation, and how often it runs (for each property) in one run of the caller."""
+"""A called computation, and how often it runs (per property) in one run of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """How costs are counted.
+    """Options for counting costs.
 
-    `is_mathematical`: by the mathematical counts, not XLA's. `repeats_loops`: as often as they run, not once.
-    `takes_least`: of branches the cheapest, not the most expensive.
+    `is_mathematical`: use the mathematical counts instead of XLA's. `repeats_loops`: count each iteration instead of
+    one.
+    `takes_least`: use the cheapest branch instead of the most expensive.
     """
 
     is_mathematical: bool = False
@@ -34,7 +35,7 @@ class CostOptions:
 
 
 ONCE = CostOptions(repeats_loops=False)
-"""As XLA counts."""
+"""XLA's way of counting."""
 LOOPED = CostOptions()
 MATHEMATICAL = CostOptions(is_mathematical=True)
 LEAST = CostOptions(takes_least=True)
@@ -42,10 +43,9 @@ LEAST = CostOptions(takes_least=True)
 
 @dataclass(slots=True)
 class CostAnalysis:
-    """The costs of computations and instructions under some options; `trip_counts` are those of each loop's body.
+    """The costs of computations and instructions under some options; `trip_counts` is keyed by loop body.
 
-    `untyped` are classes of instructions that count 0, because the types of operands that they would count are not
-    known.
+    `untyped` are the classes of instructions that count as 0 because the types of their operands are unknown.
     """
 
     call_graph: CallGraph
@@ -72,13 +72,13 @@ class CostAnalysis:
         return Cost(flops, transcendentals, accessed)
 
     def __call__(self, graph: Graph | None) -> Cost:
-        """What one run of a computation costs; nothing where it is not defined."""
+        """The cost of one run of a computation; zero if it is not defined."""
         return self.computations.get(graph, ZERO) if graph is not None else ZERO
 
     def control_flow(self, instruction: Instruction) -> Cost:
-        """What all runs of all callees of a control-flow instruction cost in one run of it.
+        """The cost of all runs of all callees in one run of a control-flow instruction.
 
-        Of branches, of each property the greatest, or the least.
+        For branches, the maximum (or minimum) of each property separately.
         """
         total, branches = ZERO, []
         for graph, runs in callees(instruction.node):
@@ -89,7 +89,7 @@ class CostAnalysis:
         return total + self._taken(branches) if branches else total
 
     def inclusive(self, node: Apply) -> Cost:
-        """What an instruction costs, the computations that it calls included."""
+        """The cost of an instruction including the computations it calls."""
         cost_class = self.call_graph.cost_class(node)
         known = self.classes.get(cost_class)
         if known is None:
@@ -97,7 +97,7 @@ class CostAnalysis:
         return known
 
     def own(self, node: Apply) -> Cost:
-        """What an instruction costs beside the instructions of the computations that run in its place."""
+        """The cost of an instruction without the instructions of computations that run in its place."""
         flow = flow_of(node)
         if flow is None or not flow.callees:
             return self.inclusive(node)
@@ -109,8 +109,8 @@ class CostAnalysis:
     def callee_runs(self, node: Apply) -> list[CalleeRuns]:
         """The computations that run in an instruction's place, and how often.
 
-        The instructions of a fusion move no bytes; of a conditional, each property is that of the branch that has most
-        (or least) of it, the first of equals.
+        The instructions of a fusion move no bytes; for a conditional, each property comes from the branch with the most
+        (or least) of it, the first one on a tie.
         """
         flow = flow_of(node)
         if flow is None or not flow.callees:
@@ -150,7 +150,7 @@ class CostAnalysis:
         try:
             cost = count(instruction, self)
             if cost.flops < 0 and self.options.repeats_loops and rule.mathematical:
-                return rule.mathematical(instruction, self)  # XLA's -1 says that it does not know
+                return rule.mathematical(instruction, self)  # XLA's -1 means unknown
             return cost
         except MALFORMED as problem:
             if None in instruction.operands:
@@ -160,14 +160,14 @@ class CostAnalysis:
             raise HloomError(f"{node!r} cannot be counted: {reason}", hint="verify the module") from problem
 
     def _times(self, node: Apply, runs: Runs) -> int:
-        """How often a callee runs that is not a branch; a loop's condition runs once more than its body."""
+        """How often a callee other than a branch runs; a loop's condition runs once more than its body."""
         if runs is Runs.ONCE or not self.options.repeats_loops:
             return 1
         return self.trip_counts.get(node, 1) + (runs is Runs.PER_TEST)
 
 
 def _refusal(instruction: Instruction) -> str | None:
-    """What is wrong with a malformed instruction; None where its op's row accepts it."""
+    """What is wrong with a malformed instruction; None if its op's row accepts it."""
     try:
         infer_type(instruction.op, instruction.operand_types, instruction.attributes, instruction.result)
     except TypeProblem as problem:
@@ -181,8 +181,8 @@ def run_counts(analysis: CostAnalysis) -> dict[Graph, Cost]:
     """How often each computation runs in one run of the module, for each property.
 
     The properties differ inside fusions, whose instructions move no bytes, and in conditionals, where one branch may
-    have the most arithmetic and another the most bytes. Functions that are applied to elements (reducers, comparators)
-    do not appear: they are part of the instruction that applies them.
+    have the most arithmetic and another the most bytes. Functions applied to elements (reducers, comparators) do not
+    appear: they are part of the instruction that applies them.
     """
     runs: dict[Graph, Cost] = {analysis.call_graph.entry: ONE}
     for graph in reversed(analysis.call_graph.computations):

@@ -1,4 +1,4 @@
-"""By what costs are added up: opcode, computation, scope, Python's layer, source line; as levels, outermost first."""
+"""Grouping keys for costs: opcode, computation, scope, Python layer, source line; as levels, outermost first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hloom.analysis.scopes import NO_SCOPE, ScopePath, ScopePaths, scopes
 from hloom.ir import Graph, Module, Node, StackTables
 
 STACK_SEPARATOR = " > "
-"""What stands between the lines of a stack."""
+"""The separator between the lines of a stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLevel:
-    """One level of a group: what it is called, and the file and line that it stands for, if any."""
+    """One level of a group: its name, and the file and line it stands for, if any."""
 
     name: str
     file: str = ""
@@ -29,38 +29,38 @@ ScopeContext = tuple[Graph, ScopePath] | None
 
 @dataclass(frozen=True, slots=True)
 class CostGroups:
-    """The group of an instruction: its levels, of which `depth` count; None takes all.
+    """Assigns instructions to groups by their levels, of which `depth` count; None takes all.
 
-    A computation that several instructions call belongs to the groups of each of them: `inside` gives the context that
+    A computation called by several instructions belongs to the groups of each of them: `inside` gives the context that
     the levels of its instructions depend on.
     """
 
     what: str
     depth: int | None
     separator: str
-    is_by_class: bool  # whether all instructions of a graph that are of one class are in one group
+    is_by_class: bool  # whether all instructions of one class in a graph are in one group
     levels_of: Callable[[Node, Any], tuple[GroupLevel, ...]]
     inside: Callable[[Node, Graph, Any], Hashable] = lambda call, called, context: None
     outside: Hashable = None
 
     def levels(self, node: Node, context: Hashable) -> tuple[GroupLevel, ...]:
-        """The levels of an instruction that runs in a context."""
+        """The levels of an instruction that runs in this context."""
         return self.levels_of(node, context)[: self.depth]
 
     def name(self, node: Node, context: Hashable) -> str:
-        """The group of an instruction that runs in a context, as text."""
+        """The group of an instruction that runs in this context, as text."""
         levels = self.levels(node, context)
         named = [
             level.name for level, inner in pairwise(levels) if level.line or not level.file or level.file != inner.file
         ]
-        return self.separator.join([*named, levels[-1].name])  # a file in front of its line says nothing
+        return self.separator.join([*named, levels[-1].name])  # a file without its line is not informative
 
 
 def cost_groups(what: str, module: Module, depth: int | None) -> CostGroups:
-    """What gives instructions their groups; raises ValueError for a name that is not one of BY.
+    """The grouping with this name; raises ValueError for a name that is not one of BY.
 
-    The levels of a scope are those of `scopes`; of a layer, what Python named; of a source line the stack that leads to
-    it, outermost first, where the module has stacks and `depth` asks for levels, and file and line otherwise.
+    The levels of a scope are those of `scopes`; of a layer, the names from Python; of a source line, the stack that
+    leads to it, outermost first, if the module has stacks and `depth` asks for levels, and file and line otherwise.
     """
     if what == "opcode":
         return CostGroups(what, None, "", True, lambda node, context: (GroupLevel(node.opcode),))
@@ -80,7 +80,7 @@ def cost_groups(what: str, module: Module, depth: int | None) -> CostGroups:
 
 
 def source_levels(node: Node, tables: StackTables | None) -> tuple[GroupLevel, ...]:
-    """The stack of source lines where the module has one, else the file and the line."""
+    """The stack of source lines if the module has one, else the file and the line."""
     source = source_of(node, tables)
     if source == UNKNOWN:
         return (GroupLevel(UNKNOWN),)
@@ -109,11 +109,11 @@ def _layer_levels(node: Node, outer: str) -> tuple[GroupLevel, ...]:
 
 @dataclass(slots=True)
 class _ContextScopes:
-    """Scopes of instructions where computations run in several.
+    """Scopes of instructions in computations that run in several contexts.
 
-    `scopes` gives an instruction of a shared computation one scope. Where that computation runs for one of its callers,
-    what this scope has in common with those of the callers gives way to the scope of the call. A context is a shared
-    computation and the scope of its call, or None where nothing around is shared.
+    `scopes` gives an instruction of a shared computation one scope. When that computation runs for one of its callers,
+    the part of this scope that all callers share is replaced by the scope of the call. A context is a shared
+    computation and the scope of its call, or None if no enclosing computation is shared.
     """
 
     module: Module
@@ -131,7 +131,7 @@ class _ContextScopes:
         return self._levels[path]
 
     def path(self, node: Node, context: ScopeContext) -> ScopePath:
-        """The scope of an instruction where it runs in a context."""
+        """The scope of an instruction that runs in this context."""
         own = self._paths[node]
         if context is None:
             return own
@@ -142,7 +142,7 @@ class _ContextScopes:
         return (*scope, *own[length:]) or own
 
     def inside(self, call: Node, called: Graph, context: ScopeContext) -> ScopeContext:
-        """The context of a computation that an instruction calls, which itself runs in one."""
+        """The context of a computation called by an instruction that itself runs in a context."""
         return context if called.is_called_once else (called, _known(self.path(call, context)))
 
     def _callers_of(self, graph: Graph) -> set[ScopePath]:

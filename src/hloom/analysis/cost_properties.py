@@ -1,4 +1,4 @@
-"""What an instruction costs (XLA: HloCostAnalysis::Properties), in integers, so that totals are exact."""
+"""The cost of an instruction (XLA: HloCostAnalysis::Properties), in integers so that totals are exact."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Cost:
         )
 
     def arithmetic(self, times: int = 1) -> Cost:
-        """So many times the cost without its bytes: what a function applied inside an instruction adds to it."""
+        """The cost without its bytes, times a number: what a function applied inside an instruction adds to it."""
         return Cost(self.flops * times, self.transcendentals * times)
 
     def to_json(self) -> dict[str, int]:
@@ -46,11 +46,11 @@ class Cost:
 
 ZERO = Cost()
 ONE = Cost(1, 1, 1)
-"""As a number of times, for each property."""
+"""A run count of one, for each property."""
 
 
 def greatest(costs: list[Cost]) -> Cost:
-    """The greatest of each property by itself."""
+    """The maximum of each property separately."""
     return Cost(
         max(cost.flops for cost in costs),
         max(cost.transcendentals for cost in costs),
@@ -59,7 +59,7 @@ def greatest(costs: list[Cost]) -> Cost:
 
 
 def least(costs: list[Cost]) -> Cost:
-    """The smallest of each property by itself."""
+    """The minimum of each property separately."""
     return Cost(
         min(cost.flops for cost in costs),
         min(cost.transcendentals for cost in costs),

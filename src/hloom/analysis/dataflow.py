@@ -1,12 +1,12 @@
-"""Dataflow analysis: the values of a program, where they are passed on, and from when until when each is needed.
+"""Dataflow analysis: the values of a program, where they are forwarded, and when each is live.
 
-A value is an array that an instruction makes. Computations are entered where they are called, so that there is one
-line of time for the whole program; the condition and the body of a loop run once on it. How values pass through calls,
-loops, branches and asynchronous pairs, the rows of `control_flow.py` say.
+A value is an array that an instruction makes. Computations are entered where they are called, so the whole program has
+one timeline, on which the condition and the body of a loop run once. The rows of `control_flow.py` describe how values
+pass through calls, loops, branches and asynchronous pairs.
 
 Source: xla/hlo/analysis/hlo_dataflow_analysis.cc; xla/hlo/utils/hlo_live_range.cc, HloLiveRange::FlattenSchedule and
-CalculateBufferStartEndMap (jaxlib 0.10.2). XLA lets a value of a loop be a phi with a buffer of its own; here they are
-values of their own, which aliases join into one buffer.
+CalculateBufferStartEndMap (jaxlib 0.10.2). XLA makes a loop's value a phi with one buffer; here they are separate
+values, which aliases join into one buffer.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ from hloom.ops import SAME_BYTES
 from hloom.text import HloomError
 
 MOST_VISITS = 8
-"""Computations that are called from several instructions are followed at each call: up to so many visits per
-instruction of the module (and 1000 more for small ones), so that calls of calls do not multiply without end."""
+"""The maximum number of visits per instruction of the module (plus 1000 for small ones): a computation is followed at
+each call, and nested calls would otherwise multiply without bound.
+"""
 
 SAME_TUPLE = SAME_BYTES | {"get-tuple-element"}
 """Opcodes that yield the tuple that they are given, or that is in it."""
 
 ValueTree = int | tuple
-"""The number of a value, or for a tuple the trees of its elements (XLA: InstructionValueSet)."""
+"""The number of a value or, for a tuple, the trees of its elements (XLA: InstructionValueSet)."""
 
 
 class BufferAlias(NamedTuple):
-    """Two values that are to share one buffer.
+    """Two values that should share one buffer.
 
-    `may_touch` says that the later may be written by the instruction that reads the earlier for the last time.
+    `may_touch` says that the instruction that reads the earlier value last may write the later one.
     """
 
     earlier: int
@@ -53,13 +54,13 @@ class BufferAlias(NamedTuple):
 
 @dataclass(slots=True)
 class ValueTable:
-    """The values by number, column by column, and what is known of how they share buffers.
+    """The values by number, as columns, and how they share buffers.
 
     `nodes` and `indices` say which element of which instruction a value is, `sizes` are bytes. A value is live from
-    time `starts` up to and with `ends`; times count instructions from 0, callees before their callers. `overwrites` are
-    the values that an instruction may write its result over if they die there, each with whether it is the operand
-    itself. `steps` is the instruction at each time. `tables` are the values that hold the pointers of tuples to their
-    elements, by the instructions that yield the tuples.
+    time `starts` through `ends`; times count instructions from 0, callees before their callers. `overwrites` are the
+    values that an instruction may write its result over if they die there, each with whether it is the operand itself.
+    `steps` is the instruction at each time. `tables` are the values that hold tuples' pointers to their elements, by
+    the instructions that yield the tuples.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -80,7 +81,7 @@ class ValueTable:
         return len(self.nodes)
 
     def add(self, node: Node, size: int, start: int, index: Index = ()) -> int:
-        """Add a value; its number."""
+        """Add a value and return its number."""
         number = len(self.nodes)
         self.nodes.append(node)
         self.indices.append(index)
@@ -104,7 +105,7 @@ def leaves(tree: ValueTree) -> list[int]:
 
 
 def subtree(tree: ValueTree | None, index: Index) -> ValueTree | None:
-    """The element of a tree at an index; None where there is none."""
+    """The element of a tree at an index; None if there is none."""
     for number in index:
         if not isinstance(tree, tuple) or number >= len(tree):
             return None
@@ -113,19 +114,19 @@ def subtree(tree: ValueTree | None, index: Index) -> ValueTree | None:
 
 
 def analyze_dataflow(module: Module, scheduler: Scheduler, space: int = DEVICE_MEMORY) -> ValueTable:
-    """Find the values of a module's entry and of all that it calls; those in other memory spaces have no bytes.
+    """Find the values of a module's entry and everything it calls; values in other memory spaces count no bytes.
 
-    Raises HloomError where computations call each other in a circle.
+    Raises HloomError if computations call each other in a cycle.
     """
     return _DataflowAnalysis(module, scheduler, space).run()
 
 
 _Visit = Generator[tuple[Graph, list[ValueTree]], ValueTree, ValueTree]
-"""A computation that is being visited: yields each computation that it calls with its arguments, is sent the result."""
+"""A computation being visited: yields each computation it calls with its arguments and is sent the result."""
 
 
 class _NodeValues(dict[Node, ValueTree]):
-    """The values of nodes; a name that a text uses and never defines gets one without bytes when it is first read."""
+    """The values of nodes; an undefined name gets one without bytes when it is first read."""
 
     def __init__(self, table: ValueTable) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class _NodeValues(dict[Node, ValueTree]):
 
 
 class _DataflowAnalysis:
-    """One pass through a program, in the order in which it would run."""
+    """One pass through a program in execution order."""
 
     def __init__(self, module: Module, scheduler: Scheduler, space: int) -> None:
         self.module = module
@@ -152,7 +153,7 @@ class _DataflowAnalysis:
         self.visits_left = MOST_VISITS * module.node_count + 1000
 
     def run(self) -> ValueTable:
-        """The values of the entry and all that it calls."""
+        """The values of the entry and everything it calls."""
         table, entry = self.table, self.module.entry
         for parameter in entry.parameters:
             table.parameters[parameter.number] = self._define(parameter, parameter.type, 0)
@@ -163,7 +164,7 @@ class _DataflowAnalysis:
         return table
 
     def _visit_all(self, entry: Graph, arguments: Mapping[int, ValueTree]) -> ValueTree:
-        """Visit a computation, each that it calls where it is called, without recursion."""
+        """Visit a computation and, at each call, its callee; without recursion."""
         open_computations = [entry]
         visits: list[_Visit] = [self._visit(entry, arguments)]
         result: ValueTree | None = None
@@ -186,7 +187,7 @@ class _DataflowAnalysis:
             result = None
 
     def _visit(self, computation: Graph, arguments: Mapping[int, ValueTree]) -> _Visit:
-        """The instructions of a computation in order; what it yields."""
+        """Visit the instructions of a computation in order; returns what it yields."""
         trees, steps = self.trees, self.table.steps
         schedule: ComputationSchedule = self.scheduler.schedule(computation)
         self.visits_left -= len(schedule.order)
@@ -226,7 +227,7 @@ class _DataflowAnalysis:
         return trees.get(output, ()) if output is not None else ()
 
     def _leaf(self, node: Node, arguments: Mapping[int, ValueTree], now: int) -> ValueTree:
-        """The value of a parameter, a constant or a name without a definition."""
+        """The value of a parameter, a constant or an undefined name."""
         if node.opcode == "parameter":
             number = getattr(node, "number", 0)
             return arguments[number] if number in arguments else self._define(node, node.type, now)
@@ -235,13 +236,13 @@ class _DataflowAnalysis:
         return made
 
     def _add_table(self, node: Node, now: int) -> int:
-        """The pointers of a tuple that an instruction yields."""
+        """Add the pointer table of a tuple that an instruction yields."""
         size = stored_bytes(node.type, self.space) if isinstance(node.type, TupleType) else 0
         number = self.table.tables[node] = self.table.add(node, size, now)
         return number
 
     def _operands_read(self, node: Apply, flow: OpFlow | None) -> Sequence[Node]:
-        """The operands that an instruction itself reads, beside what its callees read of them."""
+        """The operands that an instruction itself reads, in addition to what its callees read."""
         if flow is None or not flow.is_control_flow or flow.holds_operands:
             return node.inputs
         return node.inputs[: flow.first_operand]
@@ -275,7 +276,7 @@ class _DataflowAnalysis:
         return tuple([self._define(node, element, now, (*index, number)) for number, element in elements])
 
     def _define_around(self, node: Apply, known: dict[Index, ValueTree], now: int, index: Index = ()) -> ValueTree:
-        """The elements that are known, at their indices, and new values for all others."""
+        """The known elements at their indices, and new values for all others."""
         if index in known:
             return known[index]
         value_type = element_type(node.type, index)
@@ -285,14 +286,14 @@ class _DataflowAnalysis:
         return tuple([self._define_around(node, known, now, (*index, number)) for number in numbers])
 
     def _apply(self, node: Apply, now: int, late: Any = ()) -> ValueTree:
-        """What most instructions do: make new values, some of them in place of operands."""
+        """The common case: make new values, some of them in place of operands."""
         made = self._define(node, node.type, now)
         self._overwrite(node, made, late)
         self._alias_in_place(node, made)
         return made
 
     def _alias_in_place(self, node: Apply, made: ValueTree) -> None:
-        """Let results that must share an operand's buffer do so."""
+        """Alias results that must share an operand's buffer."""
         for pair in self.alias_info.pairs(node):
             operand = self.trees.get(node.inputs[pair.operand]) if pair.operand < len(node.inputs) else None
             old, new = subtree(operand, pair.operand_index), subtree(made, pair.result_index)
@@ -304,7 +305,7 @@ class _DataflowAnalysis:
         self.table.aliases += [BufferAlias(one, other, True) for one, other in rows]
 
     def _overwrite(self, node: Apply, made: ValueTree, late: Any) -> None:
-        """Note which operands the results may be written over."""
+        """Record which operands the results may overwrite."""
         value_type = node.type
         if node.opcode == "copy" or value_type is None:
             return
@@ -347,9 +348,9 @@ class _DataflowAnalysis:
         return made
 
     def _operand_part(self, node: Apply, source: tuple[int | str, ...], value_type: Type | None) -> ValueTree | None:
-        """The element of the operands that a forward names; None where there is none.
+        """The operand element that a forward names; None if there is none.
 
-        Raises IndexError for an operand that is not there.
+        Raises IndexError for a missing operand.
         """
         if not source:
             if value_type is not None and not isinstance(value_type, TupleType):
@@ -361,7 +362,7 @@ class _DataflowAnalysis:
         return subtree(self.trees[node.inputs[path[0]]], path[1:])
 
     def _call(self, node: Apply, flow: OpFlow, now: int) -> _Visit:
-        """An instruction that runs computations; one whose computations are not known is opaque."""
+        """An instruction that runs computations; treated as opaque if they are unknown."""
         sites = call_sites(node)
         is_complete = len(sites) == len(flow.callees) if flow.is_loop else bool(sites)
         size = sum(len(site.computation.nodes) for site in sites)
@@ -377,7 +378,7 @@ class _DataflowAnalysis:
         return (yield from self._enter(node, flow, sites))
 
     def _pass_tables(self, site: CallSite) -> None:
-        """Let parameters that are tuples have the tables of what they are given."""
+        """Give tuple parameters the pointer tables of their arguments."""
         tables = self.table.tables
         for parameter, operand in zip(site.computation.parameters, site.operands, strict=False):
             if operand in tables:
@@ -387,7 +388,7 @@ class _DataflowAnalysis:
         return [self.trees[operand] for operand in site.operands]
 
     def _enter(self, node: Apply, flow: OpFlow, sites: Sequence[CallSite]) -> _Visit:
-        """Computations that run once, one after the other: what the last yields is the result, or an element of it."""
+        """Computations that run once, in sequence: the last one's result, or an element of it, is the result."""
         result: ValueTree = ()
         for site in sites:
             result = yield site.computation, self._arguments(site)
@@ -404,7 +405,7 @@ class _DataflowAnalysis:
         return self._define_around(node, known, len(self.table.steps))
 
     def _branch(self, node: Apply, sites: Sequence[CallSite]) -> _Visit:
-        """Computations of which one runs: each yields into the buffer of the result."""
+        """Computations of which one runs: each yields into the result's buffer."""
         results: list[ValueTree] = []
         for site in sites:
             result = yield site.computation, self._arguments(site)
@@ -417,7 +418,7 @@ class _DataflowAnalysis:
         return made
 
     def _loop(self, node: Apply, sites: Sequence[CallSite]) -> _Visit:
-        """The condition and the body, once; what is carried shares one buffer, what stays as it is is not touched.
+        """Visit the condition and the body once; carried values share one buffer, unchanged ones are left alone.
 
         initial state -> the condition's parameter -> the body's parameter -> what the body yields -> the loop's result
         """
@@ -453,7 +454,7 @@ class _DataflowAnalysis:
         return result
 
     def _share_table(self, node: Apply, sites: Sequence[CallSite], start: int, end: int) -> None:
-        """Let the tuple that a loop or branch yields have the table of those that its computations yield."""
+        """Give the tuple that a loop or branch yields the pointer table of those its computations yield."""
         if not isinstance(node.type, TupleType):
             return
         tables = self.table.tables
@@ -470,7 +471,7 @@ class _DataflowAnalysis:
         return any(operand == old for operand, _ in self.table.overwrites.get(made, ()))
 
     def _carried(self, node: Apply, state: ValueTree, kept: frozenset[int], now: int) -> ValueTree:
-        """New values for a loop's state, but for the elements that the body yields as it takes them."""
+        """New values for a loop's state, except the elements that the body passes through unchanged."""
         value_type = node.type
         if type(state) is not tuple or not isinstance(value_type, TupleType) or len(value_type.elements) != len(state):
             return self._define(node, value_type, now)
@@ -481,7 +482,7 @@ class _DataflowAnalysis:
 
 
 def _unchanged(body: Graph) -> frozenset[int]:
-    """The elements of a loop's state that its body yields as it takes them."""
+    """The elements of a loop's state that its body passes through unchanged."""
     root = body.output
     if root is None or root.opcode != "tuple" or not body.parameters:
         return frozenset()

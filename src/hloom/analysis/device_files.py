@@ -1,4 +1,4 @@
-"""Reading a file of devices: TOML, checked field by field, with the line in what is said of an error."""
+"""Reads a TOML file of devices and checks it field by field; errors give the line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Table = dict[str, Any]
 """One device as its file has it."""
 
 DEVICE_BYTES = 1 << 18
-"""The most bytes of a file of devices: one has about 2,000 per device."""
+"""The maximum size of a device file in bytes; a device takes about 2,000."""
 MOST_DOTS = 200
-"""The most dots of a line: each part of a key, numbers and addresses have some."""
+"""The maximum number of dots in a line; keys, numbers and addresses contain some."""
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
     *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
@@ -28,7 +28,7 @@ RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
 FIELDS = ("title", "backend", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
 FORMER_LINK_FIELDS = {"kind": "technology"}
-"""Fields of links under the names that they had in earlier versions, which are still read."""
+"""Old names of link fields, which are still read."""
 LINK_FIELDS = ("name", "technology", "topology", "bandwidth", "latency", "devices", "sources")
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
 MAY_BE_ZERO = frozenset(
@@ -41,7 +41,7 @@ _HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
 
 
 def read_tables(path: Path) -> dict[str, Table]:
-    """The devices of a file, checked; raises HloomError with the location of what is wrong."""
+    """The checked devices of a file; raises HloomError at the location of the fault."""
     try:
         text = read_limited(path, DEVICE_BYTES).decode()
     except UnicodeDecodeError as problem:
@@ -50,11 +50,11 @@ def read_tables(path: Path) -> dict[str, Table]:
 
 
 def check_devices(text: str, name: str) -> dict[str, Table]:
-    """The devices of a text; `name` is what messages call it."""
+    """The devices of a text; `name` is its name in messages."""
     _check_dots(Source(text, name))
     try:
         tables = tomllib.loads(text)
-    except ValueError as problem:  # of tomllib, and of int() for numbers of thousands of digits
+    except ValueError as problem:  # raised by tomllib, and by int() for numbers of thousands of digits
         raise HloomError(f"{name}: this is not TOML: {problem}") from None
     except RecursionError:
         raise HloomError(f"{name}: its values nest too deep for a file of devices") from None
@@ -66,7 +66,7 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
 
 
 def _check_dots(source: Source) -> None:
-    """Raise HloomError where a key may have so many parts that tomllib, quadratic in them, takes long."""
+    """Raise HloomError if a key may have so many parts that tomllib, which is quadratic in them, takes long."""
     position = 0
     for line in source.text.split("\n"):
         if line.count(".") > MOST_DOTS and not line.lstrip().startswith("#"):
@@ -75,7 +75,7 @@ def _check_dots(source: Source) -> None:
 
 
 def _with_todays_fields(table: Any) -> Any:
-    """A device whose links have fields of today's names; what is not a device is left for the checker."""
+    """A device with old link fields renamed; anything that is not a device is left to the checker."""
     links = table.get("links") if isinstance(table, dict) else None
     if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
         return table
@@ -84,7 +84,7 @@ def _with_todays_fields(table: Any) -> Any:
 
 
 class _Checker:
-    """Says of one text what is wrong, with the line."""
+    """Checks one text and reports faults with their line."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -168,7 +168,7 @@ class _Checker:
         raise HloomError(message, self.source.location(self.offset(table, key)), hint)
 
     def offset(self, table: str, key: str) -> int:
-        """Where a key of a table stands in the text, else the table, else the beginning."""
+        """The position of a table's key in the text; else that of the table, else the beginning."""
         text = self.source.text
         headers = [header for header in _HEADER.finditer(text) if header["name"].replace('"', "") == table]
         start = headers[0].start() if headers else 0

@@ -1,4 +1,4 @@
-"""Devices by name: how fast they compute, how fast their memory and their links are; from `devices.toml` and users."""
+"""Devices by name: compute rates, memory and link speeds; from `devices.toml` and from users' files."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from hloom.ir import DType
 from hloom.text import HloomError
 
 DEFAULT_DEVICE = "h100"
-"""The device whose rates count where none is named."""
+"""The device to use if none is named."""
 OWN_FILE = Path(__file__).with_name("devices.toml")
 VARIABLE = "HLOOM_DEVICES"
-"""The environment variable that names a file of devices; several are separated as in PATH."""
+"""The environment variable that names device files, separated as in PATH."""
 FAST = "f32_fast"
-"""The matrix rate of f32 where the precision that is asked for is the default."""
+"""The key of the f32 matrix rate at default precision."""
 DEFAULT = "default"
-"""The rate of transcendental functions that have none of their own."""
+"""The key of the rate for transcendental functions that have no rate of their own."""
 FLOPS_EACH = 8
-"""How many vector operations a transcendental function is taken for where a device states no rate."""
+"""Vector operations assumed per transcendental function if a device gives no rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interconnect:
-    """How devices reach each other, or the host.
+    """A link between devices, or between a device and its host.
 
-    `technology` is what the link is called, as in NVLink or PCIe. `bandwidth` is in bytes per second that one device
-    sends: altogether through a `switch`, to each other device in a `mesh`, along one axis in a torus, to the host for
-    `host`. `latency` is in seconds for each step. `devices` is how many are joined: those with neighbouring numbers;
-    None for any number.
+    `technology` is the link's name, such as NVLink or PCIe. `bandwidth` is in bytes per second that one device sends:
+    in total through a `switch`, to each other device in a `mesh`, along one axis in a torus, to the host for `host`.
+    `latency` is in seconds per step. `devices` is how many devices are joined, those with adjacent numbers; None for
+    any number.
     """
 
     name: str
@@ -50,16 +50,16 @@ class Device:
     """One device: dense peak rates in operations, bytes and functions per second, sizes in bytes, times in seconds.
 
     `matrix` and `vector` hold FLOP/s by element type, `transcendental` functions per second by opcode (`default` for
-    the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is what each
-    instruction takes beside its work, `start_seconds` what a run of a program takes once.
+    the others), `opcodes` operations per second of opcodes that reach neither rate. `launch_seconds` is the overhead of
+    each instruction, `start_seconds` the one-time overhead of a program run.
 
-    `backend` is which of XLA's compiles for it: `cpu`, `gpu` or `tpu`. A GPU's thread has `thread_registers` (32 bits),
-    a block of threads `block_shared_bytes` of shared memory; 0 says that nothing limits either.
+    `backend` is the XLA backend for it: `cpu`, `gpu` or `tpu`. `thread_registers` is the number of 32-bit registers of
+    a GPU thread, `block_shared_bytes` the shared memory of a thread block; 0 means no limit.
 
-    Three things that CPUs have and accelerators have not: for a program's result of `fresh_bytes` and more the system
-    first has to give memory, at `fresh_bandwidth` beside the writing. What moves `spread_bytes` and more, element
-    by element, is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than
-    `small_loop_bytes` in a trip is compiled as one, and launches nothing.
+    Three properties of CPUs that accelerators lack: for a program result of `fresh_bytes` or more, the system first has
+    to allocate memory, at `fresh_bandwidth`, in addition to the writing. An elementwise operation that moves
+    `spread_bytes` or more is spread over the cores, which takes `spread_seconds`. A loop that touches fewer than
+    `small_loop_bytes` per iteration is compiled as a whole and launches nothing.
     """
 
     name: str
@@ -85,13 +85,13 @@ class Device:
     sources: Mapping[str, str] | None = None
 
     def matrix_rate(self, dtype: DType, is_fast: bool = True) -> float:
-        """FLOP/s of a dot or convolution; `is_fast` says that its precision is the default."""
+        """FLOP/s of a dot or convolution; `is_fast` means default precision."""
         if is_fast and dtype.name == "f32" and FAST in self.matrix:
             return self.matrix[FAST]
         return _rate(self.matrix, dtype)
 
     def vector_rate(self, dtype: DType) -> float:
-        """FLOP/s of what is done element by element."""
+        """FLOP/s of elementwise operations."""
         return _rate(self.vector, dtype)
 
     def transcendental_rate(self, opcode: str) -> float:
@@ -100,22 +100,22 @@ class Device:
         return known.get(opcode) or known.get(DEFAULT) or self.vector["f32"] / FLOPS_EACH
 
     def memory_seconds(self, moved: float) -> float:
-        """How long so many bytes take to move."""
+        """Seconds to move this many bytes."""
         return moved / self.memory_bandwidth
 
     def fresh_seconds(self, written: float) -> float:
-        """How long it takes to be given memory for a result of so many bytes."""
+        """Seconds to get fresh memory for a result of this many bytes."""
         return written / self.fresh_bandwidth if self.fresh_bytes and written >= self.fresh_bytes else 0.0
 
     def spreading_seconds(self, moved: float) -> float:
-        """How long it takes to spread over the cores what moves so many bytes."""
+        """Seconds to spread work that moves this many bytes over the cores."""
         return self.spread_seconds if self.spread_bytes and moved >= self.spread_bytes else 0.0
 
 
 def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
-    """The device of a name, from a file of one's own, the files that HLOOM_DEVICES names, or the package's.
+    """The device with this name, from the given file, the files in HLOOM_DEVICES, or the package.
 
-    Raises HloomError with near misses for a name that none has, and with the line for what a file says wrong.
+    Raises HloomError with similar names for an unknown name, and with the line for a fault in a file.
     """
     known = devices(file)
     if name.lower() in known:
@@ -126,7 +126,7 @@ def device(name: str, file: str | os.PathLike[str] | None = None) -> Device:
 
 
 def as_device(device_or_name: Device | str) -> Device:
-    """A device as it is, or the one of a name; raises HloomError for anything else."""
+    """A device, given itself or by name; raises HloomError for anything else."""
     if isinstance(device_or_name, Device):
         return device_or_name
     if isinstance(device_or_name, str):
@@ -161,7 +161,7 @@ def _device(name: str, table: Table) -> Device:
 
 
 def _rate(rates: Mapping[str, float], dtype: DType) -> float:
-    """The rate of a type, else of the nearest wider one that is known, else of the widest narrower one."""
+    """The rate of a type, else of the next wider known type, else of the widest narrower one."""
     if dtype.name in rates:
         return rates[dtype.name]
     bits = dtype.bits // 2 if dtype.is_complex else dtype.bits

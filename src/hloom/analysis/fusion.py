@@ -1,13 +1,13 @@
-"""Fusion: which instructions a backend computes as part of those that read them, so that they are never stored.
+"""Fusion: which instructions a backend computes inside their consumers, so that their results are never stored.
 
-A policy per purpose says which opcodes are fused into which; what all policies share stands here once. `MEMORY` says
-for a module that is not compiled yet which values take memory, `KERNELS` what runs as one kernel on an accelerator;
-XLA's CPU compiler is followed in detail by `hloom.xla_cpu.instruction_fusion`, with its own policy.
+Each purpose has a policy that says which opcodes are fused into which; the logic common to all policies is here.
+`MEMORY` says which values of an uncompiled module take memory, `KERNELS` what runs as one kernel on an accelerator;
+`hloom.xla_cpu.instruction_fusion` follows XLA's CPU compiler in detail, with its own policy.
 
 Source: xla/service/instruction_fusion.cc, InstructionFusion::ShouldFuse and IsExpensive;
 xla/backends/gpu/transforms/priority_fusion.cc (openxla/xla of early 2026). The two estimates are much simpler:
-compilers fuse more (producers into several consumers, siblings) and less (groups that are too large, bad access
-patterns).
+compilers fuse more in some cases (producers into several consumers, siblings) and less in others (groups that are too
+large, bad access patterns).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Trait, Type
 from hloom.ops import SAME_BYTES, with_trait
 
 SLICES = with_trait(Trait.READS_PART)
-"""Opcodes that read of their first operand only what they yield."""
+"""Opcodes that read only as much of their first operand as they yield."""
 VIEWS = with_trait(Trait.KEEPS_ORDER)
-"""Opcodes that only give another type to the same bytes."""
+"""Opcodes that only reinterpret the same bytes as another type."""
 BROADCASTS = with_trait(Trait.GENERATES) | {"broadcast"}
 """Opcodes whose values are so cheap that each consumer computes them itself."""
 DATA_MOVEMENT = BROADCASTS | (
@@ -67,9 +67,8 @@ InstructionFusion::IsExpensive)."""
 class FusionPolicy:
     """Which opcodes are fused into which.
 
-    `producers` are those that may be computed by their consumers, `consumers` those that compute what they read;
-    `folded` producers are also read as they are by `folding` consumers. Only `duplicated` producers are computed by
-    several consumers, each for itself.
+    `producers` may be computed inside their consumers, `consumers` compute their operands; `folded` producers are also
+    read unchanged by `folding` consumers. Only `duplicated` producers are recomputed in several consumers.
     """
 
     producers: frozenset[str]
@@ -86,7 +85,7 @@ class FusionPolicy:
         return consumer.opcode in self.consumers or is_folded
 
     def may_duplicate(self, producer: Node) -> bool:
-        """Whether several consumers may each compute a producer."""
+        """Whether several consumers may each recompute a producer."""
         return producer.opcode in self.duplicated
 
 
@@ -98,18 +97,19 @@ MEMORY = FusionPolicy(
     folded=frozenset(("transpose", "reshape", "broadcast")),
     folding=frozenset(("dot", "convolution")),
 )
-"""What takes no memory in a module that is not compiled yet: XLA's CPU and GPU compilers duplicate cheap producers."""
+"""Which values of an uncompiled module take no memory: XLA's CPU and GPU compilers duplicate cheap producers."""
 _JOINED = ELEMENTWISE | SLICES | DATA_MOVEMENT | VIEWS
 KERNELS = FusionPolicy(
     producers=_JOINED,
     consumers=_JOINED | {"reduce", "dynamic-update-slice", "map"} - {"gather"},
     duplicated=BROADCASTS,
 )
-"""What runs as one kernel, for estimates of time: a kernel computes its own producers, and broadcasts anew."""
+"""What runs as one kernel, for time estimates: a kernel computes its own producers and recomputes broadcasts."""
 
 
 def fused_nodes(graph: Graph, order: Sequence[Node], policy: FusionPolicy = MEMORY) -> dict[Node, int]:
-    """The nodes that all their readers compute, with the position of the last instruction that then reads for them.
+    """The nodes computed inside all their readers, each with the position of the last instruction that then reads its
+    operands.
 
     ```
     a = exponential(x); b = add(a, y); dot(b, z)     a is fused into b, and x is needed until b is made
@@ -134,22 +134,23 @@ def fused_nodes(graph: Graph, order: Sequence[Node], policy: FusionPolicy = MEMO
 
 @dataclass(slots=True, eq=False)
 class FusionGroup:
-    """Instructions that run as one kernel: the last of them, which alone is stored, and all, the last one first."""
+    """Instructions that run as one kernel: the last one, whose result alone is stored, and all of them, last first."""
 
     root: Apply
     members: list[Apply] = field(default_factory=list)
 
 
 def has_fusions(module: Module) -> bool:
-    """Whether a compiler has made fusions already."""
+    """Whether a compiler has already created fusions."""
     return any(node.opcode == "fusion" for node in module.nodes())
 
 
 class FusionModel:
-    """The kernels of a module's computations; `is_final` says that a compiler has fused, and each instruction is one.
+    """The kernels of a module's computations; `is_final` says that a compiler has fused, so each instruction is a
+    kernel.
 
-    An instruction that a kernel computes joins the kernel of its users where they all are in one; broadcasts are
-    computed by each kernel that reads them. Views cost nothing, nor do transposes that only dots read.
+    An instruction joins the kernel of its users if they are all in the same one; broadcasts are recomputed in each
+    kernel that reads them. Views are free, and so are transposes that only dots read.
     """
 
     def __init__(self, is_final: bool, policy: FusionPolicy = KERNELS) -> None:
@@ -158,7 +159,7 @@ class FusionModel:
         self._inlined: dict[Graph, bool] = {}
 
     def groups(self, graph: Graph) -> list[FusionGroup]:
-        """The kernels of a computation, the last one first; instructions that only forward values are in none."""
+        """The kernels of a computation, last first; instructions that only forward values are in none."""
         if self.is_final:
             return [FusionGroup(node, [node]) for node in _reversed_applies(graph) if node.opcode not in VIEWS]
         grouping = _Grouping(self)
@@ -167,20 +168,20 @@ class FusionModel:
         return [group for group in grouping.groups if not grouping.is_free(group)]
 
     def is_consumer(self, node: Node) -> bool:
-        """Whether an instruction's kernel computes the instruction's operands."""
+        """Whether an instruction's kernel also computes its operands."""
         return node.opcode in self.policy.consumers or self.is_inlined(node)
 
     def is_producer(self, node: Node) -> bool:
-        """Whether an instruction may be computed by its user's kernel."""
+        """Whether an instruction may be computed in its user's kernel."""
         return node.opcode in self.policy.producers or self.is_inlined(node)
 
     def is_inlined(self, node: Node) -> bool:
-        """Whether a call is of a computation that only works element by element, so that it is one operation here."""
+        """Whether a call's computation is purely elementwise, so that the call counts as one operation."""
         graph = _called_once(node)
         return graph is not None and self.is_pointwise(graph)
 
     def is_pointwise(self, graph: Graph) -> bool:
-        """Whether all of a computation would become part of a caller's kernel."""
+        """Whether a whole computation would become part of a caller's kernel."""
         if self.is_final or graph is graph.module.entry:
             return False
         pending, entered = [graph], set[Graph]()
@@ -189,7 +190,7 @@ class FusionModel:
             called = [] if current in entered else [_called_once(node) for node in current.nodes]
             entered.add(current)
             waiting = [callee for callee in called if callee and callee not in self._inlined and callee not in entered]
-            if waiting:  # callees first; a cycle of calls ends at what has been entered
+            if waiting:  # callees first; a cycle of calls ends at computations already entered
                 pending += waiting
                 continue
             pending.pop()
@@ -198,7 +199,7 @@ class FusionModel:
         return self._inlined[graph]
 
     def _is_pointwise_op(self, node: Node) -> bool:
-        """Whether an instruction would become part of a caller's kernel, once its callees are decided."""
+        """Whether an instruction would become part of a caller's kernel, given the decisions for its callees."""
         if not isinstance(node, Apply):
             return True
         callee = _called_once(node)
@@ -217,16 +218,16 @@ def _reversed_applies(graph: Graph) -> Iterator[Apply]:
 
 
 class _Grouping:
-    """The kernels that a computation's instructions are in, as they are entered from the last to the first."""
+    """Assigns a computation's instructions to kernels, entered from the last to the first."""
 
     def __init__(self, model: FusionModel) -> None:
         self.model = model
         self.groups: list[FusionGroup] = []
-        self._group_of_users: dict[Node, FusionGroup | None] = {}  # None where the users are in several
-        self._stored: set[Node] = set()  # read by what does not compute its operands
+        self._group_of_users: dict[Node, FusionGroup | None] = {}  # None if the users are in several kernels
+        self._stored: set[Node] = set()  # read by an instruction that does not compute its operands
 
     def enter(self, node: Apply, is_output: bool) -> None:
-        """Put an instruction into its user's kernel, or into one of its own; all its users are in theirs."""
+        """Put an instruction into its users' kernel or a new one; all its users have been entered."""
         is_consumer = self.model.is_consumer(node)
         group = None if is_output else self._group_of_users.get(node)
         is_fused = node not in self._stored and self.model.is_producer(node)
@@ -245,7 +246,7 @@ class _Grouping:
                 self._stored.add(operand)
 
     def is_free(self, group: FusionGroup) -> bool:
-        """Whether a kernel only reads memory in another way."""
+        """Whether a kernel only reinterprets memory."""
         if all(member.opcode in VIEWS for member in group.members):
             return True
         is_transpose = group.root.opcode == "transpose" and len(group.members) == 1
@@ -254,7 +255,7 @@ class _Grouping:
 
 
 def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> int:
-    """The bytes that a kernel reads and writes: what its instructions read from outside, once each, and the result."""
+    """The bytes that a kernel reads from outside, each operand once, plus those of its result."""
     inside = set(group.members)
     read = 0
     seen: set[Node] = set()
@@ -273,7 +274,7 @@ def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> 
 
 
 def _operand_bytes(operand: Node, type_of: Callable[[Node], Type | None]) -> int:
-    """The bytes that reading an operand takes; of a broadcast that is computed anew, those of its own operands."""
+    """The bytes read for an operand; for a recomputed broadcast, those of its own operands."""
     if isinstance(operand, Constant) and elements(operand.type) <= 1:
         return 0
     if operand.opcode in BROADCASTS:
@@ -282,5 +283,5 @@ def _operand_bytes(operand: Node, type_of: Callable[[Node], Type | None]) -> int
 
 
 def _written(root: Apply) -> Node:
-    """What is written of a kernel's last instruction: of an array that is updated in place, the update."""
+    """What a kernel's last instruction writes: for an in-place update, only the update."""
     return root.inputs[1] if root.opcode == "dynamic-update-slice" and len(root.inputs) > 1 else root

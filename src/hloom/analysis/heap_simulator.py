@@ -1,8 +1,9 @@
-"""The heap simulator: offsets of temporary buffers in one piece of memory, so that those live together do not overlap.
+"""The heap simulator: offsets of temporary buffers in one allocation so that buffers live at the same time do not
+overlap.
 
-The largest first, each in the smallest gap that it fits into; once more the longest-lived first; the lower of the two
-counts. That is XLA's choice too (xla/service/heap_simulator/heap_simulator.cc, GlobalDecreasingSizeBestFitHeap, jaxlib
-0.10.2).
+Buffers are placed by decreasing size, each in the smallest gap that fits, and once more by decreasing lifetime; the
+lower total wins. XLA does the same (xla/service/heap_simulator/heap_simulator.cc, GlobalDecreasingSizeBestFitHeap,
+jaxlib 0.10.2).
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ import numpy as np
 from hloom.analysis.buffers import Buffer
 
 ALIGNMENT = 64
-"""Each buffer begins at a multiple of so many bytes (the CPU client's)."""
+"""The alignment of buffer offsets, in bytes (the CPU client's)."""
 MOST_PACKED = 2000
-"""How many buffers, the largest, are packed, in time that is quadratic in them; the others are taken to fit into the
-gaps."""
+"""The maximum number of buffers to pack, largest first, because packing takes quadratic time; the others are assumed to
+fit into gaps.
+"""
 
 
 def height(buffers: Sequence[Buffer], length: int) -> int:
-    """The bytes that hold all these buffers, over so many times."""
+    """The bytes needed to hold all these buffers, over `length` time steps."""
     lowest = int(live_bytes(buffers, length).max(initial=0))
     largest = sorted(buffers, key=lambda buffer: -buffer.size)[:MOST_PACKED]
     if _lowest_possible(largest) <= lowest:
@@ -50,21 +52,20 @@ def live_bytes(buffers: Iterable[Buffer], length: int) -> np.ndarray:
 
 
 def aligned(size: int) -> int:
-    """The size, rounded up to whole units of alignment."""
+    """The size rounded up to a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _lowest_possible(buffers: Sequence[Buffer]) -> int:
-    """All of them side by side."""
+    """All buffers placed side by side."""
     return sum(aligned(buffer.size) for buffer in buffers)
 
 
 def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
-    """How long a buffer's first value and the whole buffer are in use, by id; the unit is a value's definition or last
-    use.
+    """The lifetimes of a buffer's first value and of the whole buffer, by id; measured in definitions and last uses.
 
-    XLA's heap simulator counts so; among buffers of one size, the longer-lived choose first. An operand whose buffer is
-    reused is freed right before the result is defined, others after (`HeapSimulator::RunComputation`).
+    XLA's heap simulator counts this way; among buffers of equal size, the longer-lived choose first. An operand whose
+    buffer is reused is freed just before the result is defined, others after (`HeapSimulator::RunComputation`).
     """
     events: list[tuple[int, int, int, int, int]] = []
     for buffer in buffers:
@@ -82,7 +83,7 @@ def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
 
 
 def _extents(buffer: Buffer) -> list[tuple[int, int]]:
-    """When a buffer is in use, spans that touch being one."""
+    """When a buffer is in use, with adjacent spans merged."""
     extents: list[tuple[int, int]] = []
     for start, end, _ in buffer.spans:
         if extents and start <= extents[-1][1] + 1:
@@ -111,7 +112,7 @@ def _packed(buffers: Sequence[Buffer]) -> int:
 
 
 def _gap(bottoms: np.ndarray, tops: np.ndarray, size: int) -> int:
-    """The offset of the smallest gap between those in use that is large enough, or behind them all."""
+    """The offset of the smallest sufficient gap between the buffers in use, or the end of them."""
     if not len(bottoms):
         return 0
     order = np.argsort(bottoms, kind="stable")

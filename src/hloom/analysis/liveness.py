@@ -1,4 +1,4 @@
-"""Which buffers are in use at each time of a run, and how much memory that makes."""
+"""Which buffers are in use at each time of a run, and the memory they need."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Index = tuple[int, ...]
 
 
 MOST_BYTES = 2**60
-"""Sums of sizes beyond this would not fit into the integers that they are worked out in."""
+"""The maximum sum of sizes in bytes; beyond it the integers used for sums would overflow."""
 Donations = dict[Index, tuple[int, Index]]
-"""By which element of the output: the number of the parameter whose memory it takes, and which element of that."""
+"""For each element of the output, the number of the parameter whose memory it takes, and which element of it."""
 
 
 @dataclass(slots=True)
 class Liveness:
-    """A run of a module, buffer by buffer.
+    """The lifetime of every buffer in a run of a module.
 
-    `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs are apart from
-    arguments unless aliased, and hold a table of pointers for each tuple. `donations` says which parameter an output
-    takes the place of; `last_reads` when each value of a parameter is read for the last time.
+    `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs are separate from
+    arguments unless aliased, and include a pointer table for each tuple. `donations` says which parameter an output
+    replaces; `last_reads` when each value of a parameter is last read.
     """
 
     module: Module
@@ -49,12 +49,12 @@ class Liveness:
 
     @property
     def peak(self) -> int:
-        """The most bytes at one time: arguments and outputs, what is aliased counted once, and the temporaries."""
+        """The maximum bytes in use at any time: arguments and outputs, with aliases counted once, and temporaries."""
         return self.arguments + self.outputs - self.aliases + self.temporaries
 
     @property
     def length(self) -> int:
-        """How many instructions run, one after the other, loops once."""
+        """The number of instructions that run in sequence, with loops counted once."""
         return len(self.values.steps)
 
     @property
@@ -63,7 +63,7 @@ class Liveness:
         return self.values.steps
 
     def timeline(self) -> np.ndarray:
-        """The bytes in use at each time: arguments and outputs at all times, and the temporaries of that time."""
+        """The bytes in use at each time: arguments, outputs and the temporaries live at that time."""
         fixed = self.arguments + self.outputs - self.aliases
         return fixed + live_bytes(self.allocation.temporaries, self.length)
 
@@ -75,13 +75,13 @@ def liveness(
     scheduler: Scheduler | None = None,
     space: int = DEVICE_MEMORY,
 ) -> Liveness:
-    """Find when each buffer in a memory space is in use; `given` are donations beside those that the module names.
+    """Find when each buffer in a memory space is in use; `given` are donations in addition to those in the module.
 
-    A scheduled module runs in its own order and fuses nothing more. Any other is taken to run in the order asked for
-    (one of SCHEDULES, "list" where none is), elementwise work fused; or as a scheduler says.
+    A scheduled module runs in its own order and nothing more is fused. Any other is assumed to run in the requested
+    order (one of SCHEDULES, "list" by default) with elementwise work fused; or as a given scheduler says.
     """
     collecting = gc.isenabled()
-    gc.disable()  # what is made here stays to the end: looking for garbage among it costs a third of the time
+    gc.disable()  # everything created here stays alive: collecting garbage would cost a third of the time
     try:
         scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
         return _liveness(module, scheduler, given, space)
@@ -146,9 +146,9 @@ def _account(
 
 
 def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> None:
-    """Let each table of pointers have memory of its own for the whole run.
+    """Give each pointer table its own memory for the whole run.
 
-    XLA reuses no buffer of a tuple (xla/service/buffer_assignment.cc, BufferAssigner::MaybeAssignBuffer).
+    XLA does not reuse tuple buffers (xla/service/buffer_assignment.cc, BufferAssigner::MaybeAssignBuffer).
     """
     tables = set(values.tables.values())
     for buffer in buffers:
@@ -161,7 +161,7 @@ def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:
 
 
 def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
-    """Which parameter's buffer each output takes; donors without an output get the first of their type."""
+    """Which parameter's buffer each output takes; donors without an assigned output get the first one of their type."""
     taken: set[Index] = set()
     for alias in module.attributes.get("input_output_alias") or ():
         taken.add(alias.output_index)
@@ -182,7 +182,7 @@ def _donations(module: Module) -> Iterator[tuple[Index, tuple[int, Index]]]:
 
 
 def indexed(value_type: Type) -> Iterator[tuple[Index, Type]]:
-    """The types that are not tuples, and where each stands."""
+    """The non-tuple types, each with its index."""
     pending: list[tuple[Index, Type]] = [((), value_type)]
     while pending:
         index, part = pending.pop()
@@ -207,13 +207,13 @@ def leaves_at(trees: Mapping[int, ValueTree], number: int, index: Index) -> list
 
 
 def leaves_below(tree: ValueTree, index: Index) -> list[int]:
-    """The values in an element of a tree; none where there is no such element."""
+    """The values in an element of a tree; empty if there is no such element."""
     part = subtree(tree, index)
     return [] if part is None else leaves(part)
 
 
 def _aliases(values: ValueTable, donations: Donations, is_final: bool) -> Iterator[BufferAlias]:
-    """Let donated parameters and their outputs share, where nothing reads the one after the other is written."""
+    """Alias donated parameters with their outputs if nothing reads the parameter after the output is written."""
     for index, (number, parameter_index) in donations.items():
         rows = zip(
             leaves_at(values.parameters, number, parameter_index), leaves_below(values.output, index), strict=False

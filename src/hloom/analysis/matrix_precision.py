@@ -1,4 +1,4 @@
-"""In which numbers a device multiplies matrices: what decides the rate of a dot or convolution."""
+"""The precision in which a device multiplies matrices, which determines the rate of a dot or convolution."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from hloom.ir import DType, Node, TensorType, TupleType, Type, dtype
 
 
 class MatrixPrecision(NamedTuple):
-    """The element type of a product's operands, and whether the device may multiply f32 in fewer bits, its default."""
+    """The element type of a product's operands, and whether the device may multiply f32 with fewer bits, its default.
+    """
 
     dtype: DType
     is_fast: bool
 
     def rate(self, device: Device) -> float:
-        """FLOP/s of such a product."""
+        """The FLOP/s of such a product on a device."""
         return device.matrix_rate(self.dtype, self.is_fast)
 
 
 def written_type(node: Node) -> Type | None:
-    """The type that a node has in the text."""
+    """A node's type as written in the text."""
     return node.type
 
 
 def matrix_precision(node: Node, type_of: Callable[[Node], Type | None] = written_type) -> MatrixPrecision:
-    """The precision of a dot or convolution; `type_of` gives the types that the text leaves out."""
+    """The precision of a dot or convolution; `type_of` gives types that the text omits."""
     return MatrixPrecision(widest_dtype(node, type_of), _is_fast(node))
 
 

@@ -1,4 +1,4 @@
-"""How much memory a run of a module takes, when most, for what, and what could be done about it."""
+"""Memory use of a run of a module: how much, when it peaks, what for, and what could reduce it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
 ATTACHMENT = "buffer_assignment"
-"""Under which name a module keeps the message."""
+"""The name under which a module keeps the message."""
 ROLES = ("argument", "output", "alias", "temporary", "constant", "thread")
 LARGEST = 20
-"""How many allocations are listed."""
+"""The maximum number of allocations to list."""
 
 
 @dataclass(frozen=True, slots=True)
 class XlaAllocation:
-    """One piece of memory: its bytes, what it is for, and the instructions whose values it holds, largest first."""
+    """One allocation: its bytes, its purpose, and the instructions whose values it holds, largest first."""
 
     index: int
     bytes: int
@@ -38,7 +38,7 @@ class XlaAllocation:
 
 @dataclass(frozen=True, slots=True)
 class XlaAccount:
-    """What XLA allocates, in bytes; constants and what each thread has for itself stand aside."""
+    """XLA's allocations in bytes; constants and thread-local memory are listed separately."""
 
     arguments: int
     outputs: int
@@ -49,12 +49,12 @@ class XlaAccount:
 
     @property
     def peak(self) -> int:
-        """Arguments and outputs, what is aliased counted once, and temporaries."""
+        """Arguments and outputs, with aliases counted once, and temporaries."""
         return self.arguments + self.outputs - self.aliases + self.temporaries
 
 
 def xla_account(module: Module) -> XlaAccount | None:
-    """XLA's account, from the buffer assignment that came with a module; None where none came."""
+    """XLA's account, from the buffer assignment that came with a module; None if there was none."""
     message: Any = module.attachments.get(ATTACHMENT)
     if message is None:
         return None
@@ -93,18 +93,18 @@ def _values(allocation: Any, names: dict[int, str]) -> tuple[str, ...]:
 
 
 MOST_POINTS = 2000
-"""A timeline of more points is thinned out, each point then being the highest of its neighbours."""
+"""The maximum number of points of a timeline; longer ones are thinned, each point being the maximum of its neighbours.
+"""
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBuffer:
-    """A buffer in use at the peak: what it holds then, and from and up to which time.
+    """A buffer in use at the peak: its contents at that time, and from when to when.
 
-    `role` is whose memory it is, "argument", "output" or "temporary"; that of arguments and outputs counts for the
-    whole run, and an output's memory may hold a temporary value for now. `index` says which element of a tuple
-    it holds, `last_user` the instruction that needs what it holds last; `sizes` is "at least", or "at most", where the
-    type has a dimension that varies.
+    `role` is "argument", "output" or "temporary"; arguments and outputs count for the whole run, and an output's memory
+    may currently hold a temporary value. `index` says which element of a tuple it holds, `last_user` the instruction
+    that needs its contents last; `sizes` is "at least" or "at most" if the type has a dimension that varies.
     """
 
     name: str
@@ -124,9 +124,9 @@ class LiveBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Donatable:
-    """An input whose memory an output of the same type could take, if the caller gave it away.
+    """An input whose memory an output of the same type could take if the caller donated it.
 
-    `is_free` says that nothing reads the input once the output is written; otherwise a copy would be made.
+    `is_free` says that nothing reads the input once the output is written; otherwise donation would need a copy.
     """
 
     parameter: int
@@ -140,7 +140,7 @@ class Donatable:
 
 @dataclass(frozen=True, slots=True)
 class SpacePeak:
-    """The most bytes in use at one time in a memory space other than the device's main memory, such as S(5)."""
+    """The peak in bytes of a memory space other than the device's main memory, such as S(5)."""
 
     space: int
     name: str
@@ -149,14 +149,13 @@ class SpacePeak:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport(Displayed):
-    """What a run takes, in bytes.
+    """The memory use of a run, in bytes.
 
-    `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the one piece of memory that
-    holds them all, `live` what of it is in use at the worst time, `peak_time`, when `peak_instruction` runs.
-    `donatable_bytes` is by how much giving away all inputs that can be without a copy would lower the peak.
-    All of these are bytes of the device's main memory; `other_spaces` has the peaks of the spaces that layouts name.
-    `timeline` are times and bytes, arguments and outputs included. `xla` is XLA's own account where the file holds
-    one.
+    `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the allocation that holds them
+    all, `live` how much of it is in use at the worst time, `peak_time`, when `peak_instruction` runs. `donatable_bytes`
+    is how much the peak would drop if all inputs that need no copy were donated. All of these are bytes of the device's
+    main memory; `other_spaces` has the peaks of other spaces that layouts name. `timeline` holds times and bytes,
+    arguments and outputs included. `xla` is XLA's own account if the file has one.
     """
 
     module: str
@@ -180,11 +179,11 @@ class MemoryReport(Displayed):
     other_spaces: tuple[SpacePeak, ...] = ()
 
     def fits(self, budget: int) -> bool:
-        """Whether a run takes no more than so many bytes."""
+        """Whether a run needs no more than this many bytes."""
         return self.peak <= budget
 
     def to_shrink(self, budget: int) -> tuple[LiveBuffer, ...]:
-        """The largest buffers at the peak that together hold as many bytes as are too many."""
+        """The largest buffers at the peak that together hold at least the bytes over the budget."""
         missing = self.peak - budget
         buffers: list[LiveBuffer] = []
         for buffer in self.at_peak:
@@ -229,18 +228,18 @@ def memory_report(
     origin: Callable[[Node], Node | None] = lambda node: node,
     in_space: Callable[[int], Liveness] | None = None,
 ) -> MemoryReport:
-    """Report the buffers of a run of a module, under the name of the schedule that they are of.
+    """Report the buffers of a run of a module; `schedule` names the order they were computed for.
 
-    `with_donations` works them out once more where further inputs are given away, `in_space` for another memory space:
-    without it, no other space is looked at. `origin` yields the instruction of
-    the module that a value is named after, where the run has others; None for what only the run has.
+    `with_donations` recomputes liveness with more donated inputs, `in_space` for another memory space; without it,
+    other spaces are not reported. `origin` yields the module's instruction that a value is named after, if the run has
+    other instructions; None for values that only exist in the run.
     """
     paths = scopes(module)
 
     def scope_of(node: Node) -> str:
         try:
             return paths.text(node)
-        except KeyError:  # a step of the compiler's own
+        except KeyError:  # a step inserted by the compiler
             return "/".join(scope_of_name(op_name_of(node))) or NO_SCOPE
 
 
@@ -277,15 +276,15 @@ def _space_peaks(module: Module, in_space: Callable[[int], Liveness]) -> tuple[S
 
 
 MOST_SERVED = 100
-"""Among how many instructions that read a step of the compiler's own one of the user's is looked for."""
+"""The maximum number of readers of a compiler-inserted step to search for one of the user's instructions."""
 LEAST_WITHOUT_UNIT = 1024
-"""Smaller numbers need a unit: whoever gives a device 16 of memory means GiB."""
+"""Smaller numbers need a unit: a user who gives a device 16 of memory means GiB."""
 LARGEST_SIZE = 2.0**63
-"""The greatest number of bytes that a text may name."""
+"""The maximum number of bytes that a text may specify."""
 
 
 def bytes_of(text: str) -> int:
-    """The bytes that a text names; raises ValueError where it names none, and for a small number without a unit.
+    """Parse a number of bytes; raises ValueError if the text is not one, and for a small number without a unit.
 
     >>> bytes_of("80GiB"), bytes_of("1.5 MB"), bytes_of("4096"), bytes_of("16B")
     (85899345920, 1500000, 4096, 16)
@@ -309,7 +308,7 @@ def bytes_of(text: str) -> int:
 def _at_peak(
     live: Liveness, time: int, origin: Callable[[Node], Node | None], scope_of: Callable[[Node], str]
 ) -> Iterator[LiveBuffer]:
-    """Every buffer that counts at a time; memory that an argument gives to an output counts as the argument's."""
+    """Every buffer in use at a time; memory that an argument donates to an output counts as the argument's."""
     for role, buffers in (("argument", live.parameter_buffers), ("output", live.output_buffers)):
         for buffer in buffers:
             if buffer.size:
@@ -354,7 +353,7 @@ def _live(
 
 
 def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
-    """The name of the user's instruction that a step stands for, or what the step is and for which one it is made."""
+    """The name of the user's instruction that a step stands for, or what the step is and what it is for."""
     named = origin(node)
     if named is not None:
         return named.name
@@ -365,7 +364,7 @@ def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
 
 
 def _copied(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
-    """The user's instruction that the compiler's own steps to a result begin with."""
+    """The user's instruction at the start of the compiler's own steps that lead to a result."""
     for _ in range(MOST_SERVED):
         if not node.inputs:
             return None
@@ -377,9 +376,9 @@ def _copied(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
 
 
 def _served(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
-    """The user's instruction that a step of the compiler's own is for: the first that reads what it makes.
+    """The user's instruction that a compiler-inserted step serves: the first one that reads its result.
 
-    What a computation yields its callers read.
+    A computation's result is read by its callers.
     """
     seen, pending = {node}, deque([node])
     while pending and len(seen) <= MOST_SERVED:
@@ -399,7 +398,7 @@ def _text(value_type: Type | None) -> str:
 
 
 def _donatable(live: Liveness) -> Iterator[Donatable]:
-    """Match inputs that stay the caller's with outputs of their type, in order."""
+    """Match inputs that are not donated with outputs of the same type, in order."""
     values, entry = live.values, live.module.entry
     root = entry.output
     if root is None or root.type is None:

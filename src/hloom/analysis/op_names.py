@@ -1,4 +1,4 @@
-"""What frameworks say of an instruction in its metadata: op_name, Python's layer, source line."""
+"""What frameworks record about an instruction in its metadata: op_name, Python layer, source line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hloom.ir import Node, StackTables
 from hloom.text import HloomError
 
 UNKNOWN = "(unknown)"
-"""The group of what the text says nothing of."""
+"""The group for missing metadata."""
 OUTSIDE = "(no layer)"
-"""The group of what stands in no scope that Python named."""
+"""The group for instructions outside all scopes named in Python."""
 BY = ("opcode", "computation", "scope", "layer", "source")
 _TRANSFORMATION = re.compile(r"^(jvp|transpose|vmap|checkpoint|remat|custom_jvp|custom_vjp)\((.*)\)$")
 _WRAPPER = re.compile(
@@ -19,14 +19,14 @@ _WRAPPER = re.compile(
     r"branch_[0-9]+_fun|closed_call|checkpoint|remat2?|custom_[jv][jv]p_call.*)$"
 )
 EINSUM = "->"
-"""What tells the scope that einsum makes, `bij,bjk->bik`, from those that Python names."""
+"""Identifies scopes made by einsum, `bij,bjk->bik`, as opposed to those named in Python."""
 _SEPARATOR = re.compile(r"/(?![^()]*\))")
-"""A slash that stands outside of parentheses."""
+"""A slash outside of parentheses."""
 
 
 @lru_cache(maxsize=1 << 16)
 def parts(op_name: str) -> tuple[str, ...]:
-    """The levels of an op_name; of several joined by semicolons, the first.
+    """The levels of an op_name; if several are joined by semicolons, those of the first.
 
     >>> parts("jit(step)/transpose(jvp(layer_0))/mlp/dot_general")
     ('jit(step)', 'transpose(jvp(layer_0))', 'mlp', 'dot_general')
@@ -37,9 +37,9 @@ def parts(op_name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def layer(op_name: str) -> str:
-    """The scopes that Python named, without what JAX wraps around them and without the operation itself.
+    """The scopes named in Python, without JAX's wrappers and without the operation itself.
 
-    Forward and backward computations of a layer so come together.
+    This groups a layer's forward and backward computations together.
 
     >>> layer("jit(step)/transpose(jvp(layer_0))/mlp/dot_general"), layer("jit(step)/jvp(layer_0)/mlp/add")
     ('layer_0/mlp', 'layer_0/mlp')
@@ -57,7 +57,7 @@ def _unwrapped(part: str) -> str:
 def joined(outer: str, op_name: str) -> str:
     """The full op_name of an instruction in a computation that is called from a scope.
 
-    XLA's names inside functions are full where they begin like the caller's, and go on from it where they do not.
+    XLA's names inside functions are complete if they begin like the caller's, and are relative to it otherwise.
 
     >>> joined("jit(f)/while/body/call", "add"), joined("jit(f)/call", "jit(f)/call/add")
     ('jit(f)/while/body/call/add', 'jit(f)/call/add')
@@ -68,7 +68,8 @@ def joined(outer: str, op_name: str) -> str:
 
 
 def named_within(caller: str, op_name: str) -> str:
-    """The full op_name of an instruction in a computation of an instruction, whose own operation is not a scope.
+    """The full op_name of an instruction in a computation called by another instruction, whose own operation is not a
+    scope.
 
     >>> named_within("jit(f)/layer_0/reduce_sum", "add"), named_within("jit(f)/div", "jit(f)/layer_0/mul")
     ('jit(f)/layer_0/add', 'jit(f)/layer_0/mul')
@@ -80,7 +81,7 @@ def named_within(caller: str, op_name: str) -> str:
 
 
 def op_name_of(node: Node) -> str:
-    """What the metadata call an instruction; nothing where there are none, or they are malformed."""
+    """An instruction's op_name; empty if there is no metadata or it is malformed."""
     try:
         metadata = node.metadata
     except HloomError:
@@ -89,7 +90,7 @@ def op_name_of(node: Node) -> str:
 
 
 def source_of(node: Node, tables: StackTables | None) -> str:
-    """The file and line that made an instruction: `model.py:12`."""
+    """The source file and line of an instruction: `model.py:12`."""
     try:
         metadata = node.metadata
     except HloomError:

@@ -1,11 +1,11 @@
-"""Whether a module is still the unpartitioned program, and not one device's part of it."""
+"""Whether a module is still the unpartitioned program rather than one device's part of it."""
 
 from __future__ import annotations
 
 from hloom.ir import Constant, Module, Node
 
 PARTITIONED_SUFFIX = "_spmd"
-"""What XLA's partitioner appends to the entry's name."""
+"""The suffix that XLA's partitioner appends to the entry's name."""
 MESHES = "xla.sdy.meshes"
 """The frontend attribute in which JAX passes Shardy's meshes."""
 BOUNDARIES = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
@@ -13,10 +13,10 @@ BOUNDARIES = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
 
 
 def awaits_partitioning(module: Module) -> bool:
-    """Whether shardings are written that no partitioner has applied yet: shapes are those of full arrays.
+    """Whether shardings are present that no partitioner has applied yet, so that shapes are those of full arrays.
 
-    XLA's partitioner leaves the shardings of parameters in place, so that a text which it has been through is known
-    by the name of its entry, and by its schedule.
+    XLA's partitioner leaves the shardings of parameters in place, so a partitioned module is recognised by its entry's
+    name and its schedule.
     """
     if module.is_scheduled or module.entry.name.endswith(PARTITIONED_SUFFIX):
         return False

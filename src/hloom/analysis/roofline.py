@@ -1,4 +1,4 @@
-"""How long a module takes on a device, by the roofline model; an estimate."""
+"""The estimated time of a module on a device, by the roofline model."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from hloom.ops import with_trait
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
-"""What may take an instruction's time."""
+"""The possible bottlenecks of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one instruction, or a group that runs as one, takes: seconds and costs of one run.
+    """Seconds and costs of one run of an instruction, or of a group that runs as one kernel.
 
-    `node` is the last of the group that does something, `instructions` how many there are, `times` how often it runs
-    in a run of the module. Computing and moving go on beside each other, and beside sending: the longest counts, and
-    the launch. `kinds` are those of sizes that vary (`varieties`).
+    `node` is the last instruction of the group that does work, `instructions` the size of the group, `times` how often
+    it runs in a run of the module. Computing, moving data and communicating overlap: the longest one counts, plus the
+    launch. `kinds` are the kinds of varying sizes involved (`varieties`).
     """
 
     node: Apply
@@ -61,12 +61,12 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """Of one run."""
+        """Seconds of one run."""
         return max(self.compute, self.memory, self.link) + self.launch
 
     @property
     def total(self) -> float:
-        """Of all runs."""
+        """Seconds of all runs."""
         return self.seconds * self.times
 
     @property
@@ -77,7 +77,7 @@ class Timing:
 
     @property
     def intensity(self) -> float:
-        """Operations for each byte that moves."""
+        """Operations per byte moved."""
         operations = self.cost.flops + self.cost.transcendentals
         return operations / self.cost.bytes_accessed if self.cost.bytes_accessed else 0.0
 
@@ -132,12 +132,12 @@ class Roofline(Displayed):
 
     @property
     def seconds(self) -> float:
-        """Of one run of the module, its start included; what runs beside each other counts one after the other."""
+        """Seconds of one run of the module, including its start; concurrent work is counted sequentially."""
         return self.device.start_seconds + sum(timing.total for timing in self.timings)
 
     @cached_property
     def timings(self) -> tuple[Timing, ...]:
-        """Everything that takes time, from the most to the least."""
+        """Everything that takes time, longest first."""
         timings = [
             timing if timing.times == times else _repeated(timing, times)
             for graph, _, times in self._running()
@@ -146,16 +146,16 @@ class Roofline(Displayed):
         return tuple(sorted(timings, key=lambda timing: -timing.total))
 
     def bounds(self) -> dict[str, float]:
-        """How many seconds each of BOUNDS is what limits the program."""
+        """Seconds for which each of BOUNDS is the bottleneck."""
         seconds: dict[str, float] = dict.fromkeys(BOUNDS, 0.0)
         for timing in self.timings:
             seconds[timing.bound] += timing.total
         return seconds
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
-        """The seconds added up by opcode, computation, scope, layer or source line, from the most to the least.
+        """The seconds grouped by opcode, computation, scope, layer or source line, longest first.
 
-        A group counts where its last instruction does.
+        A fused group is attributed to its last instruction.
         """
         named = cost_groups(what, self.report.module, depth)
         groups: dict[str, list[float]] = {}
@@ -176,7 +176,7 @@ class Roofline(Displayed):
         return Table(columns, tuple((key, *row) for key, row in ordered))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: the total, what limits it, and everything that takes time."""
+        """Plain values: the total, its bottlenecks, and everything that takes time."""
         return {
             "module": self.report.module.name,
             "device": self.device.name,
@@ -192,13 +192,13 @@ class Roofline(Displayed):
         }
 
     def _running(self, groups: CostGroups | None = None) -> Iterator[tuple[Graph, Hashable, int]]:
-        """The graphs whose instructions move bytes of their own, in each context, and how often they run."""
+        """The graphs whose instructions are timed separately, in each context, and how often they run."""
         for graph, context, runs, _ in self.report.contexts(groups):
             if runs.bytes_accessed and not self._fusion.is_pointwise(graph):
                 yield graph, context, runs.bytes_accessed
 
     def _graph(self, graph: Graph) -> list[Timing]:
-        """What takes time in one run of a graph."""
+        """The timings of one run of a graph."""
         if graph not in self._graphs:
             made = [self._timing(group) for group in self._fusion.groups(graph)]
             self._graphs[graph] = [timing for timing in made if timing is not None]
@@ -232,7 +232,7 @@ class Roofline(Displayed):
         return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch, kinds)
 
     def _link_seconds(self, node: Apply) -> float:
-        """How long one run of an instruction sends."""
+        """Seconds of communication in one run of an instruction."""
         transfer = self._traffic.get(node)
         if transfer is None:
             return 0.0
@@ -240,7 +240,7 @@ class Roofline(Displayed):
 
     @cached_property
     def _small_loops(self) -> frozenset[Graph]:
-        """The graphs of loops that are compiled as one."""
+        """The graphs of loops that are compiled as a whole."""
         once = self.report.analysis(ONCE)
         loops = (call for part in self.report.call_graph.computations.values() for call in part.calls if is_loop(call))
         small = [loop for loop in loops if once.inclusive(loop).bytes_accessed < self.device.small_loop_bytes]
@@ -248,7 +248,7 @@ class Roofline(Displayed):
 
     @cached_property
     def _results(self) -> frozenset[Node]:
-        """The instructions that make the module's results, behind what only passes them on."""
+        """The instructions that make the module's results, looking through those that only forward them."""
         results: set[Node] = set()
         pending = [self.report.module.entry.root]
         while pending:
@@ -281,10 +281,10 @@ def roofline(
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
 ) -> Roofline:
-    """Estimate how long a module takes on a device, which is given or named.
+    """Estimate how long a module takes on a device, given itself or by name.
 
-    A text before optimisation is taken to be fused by a simple model (`fusion.py`); after it, as it is. Loops count as
-    `cost` counts them. Raises HloomError for a device that nobody knows, and as `cost` does.
+    A module before optimisation is assumed to be fused by a simple model (`fusion.py`); an optimised one is taken as it
+    is. Loops count as in `cost`. Raises HloomError for an unknown device, and as `cost` does.
     """
     module = as_module(module)
     on_device = as_device(device)
@@ -302,7 +302,7 @@ SCANS = frozenset(("reduce-window",))
 
 
 class ComputeTime:
-    """Seconds of computing on one device, by a cost analysis."""
+    """Compute seconds on one device, from a cost analysis."""
 
     def __init__(self, device: Device, analysis: CostAnalysis) -> None:
         self.device = device
@@ -311,9 +311,9 @@ class ComputeTime:
         self._graphs: dict[Graph, tuple[float, Cost]] = {}
 
     def seconds(self, node: Apply) -> tuple[float, Cost]:
-        """How long an instruction computes, and what it costs, the functions that run inside it included.
+        """The compute seconds and the cost of an instruction, including functions applied inside it.
 
-        Inside fusions and calls the seconds of their instructions add up.
+        For fusions and calls, the seconds of their instructions are added up.
         """
         called = _entered(node)
         if called is not None:
@@ -359,7 +359,7 @@ class ComputeTime:
         return seconds
 
     def _work(self, node: Apply, cost: Cost) -> float:
-        """What an opcode's own rate counts: comparisons of a sort, elements gathered or scattered, else FLOPs."""
+        """The unit of an opcode's own rate: comparisons of a sort, elements gathered or scattered, else FLOPs."""
         kinds = [self._type_of(operand) for operand in node.inputs]
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
             dims = node.attributes.get("dimensions") or (0,)
@@ -373,7 +373,7 @@ class ComputeTime:
 
 
 def _entered(node: Apply) -> Graph | None:
-    """The computation whose instructions are timed one by one: of a fusion or a plain call."""
+    """The computation of a fusion or a plain call, whose instructions are timed one by one."""
     flow = flow_of(node)
     return callee_of(node, Runs.ONCE) if flow is not None and (flow.is_embedded or flow.is_plain_call) else None
 
@@ -385,7 +385,7 @@ def _leaves(value_type: Type | None) -> list[TensorType]:
 
 
 def _scanned(node: Apply, flops: float) -> float:
-    """The FLOPs of a window as long as its dimension: a running sum, which compilers make in log n steps of n."""
+    """The FLOPs of a window as long as its dimension: a cumulative sum, which compilers compute in log n steps of n."""
     window, value_type = node.attributes.get("window"), node.type
     if not isinstance(window, Window) or not isinstance(value_type, TensorType):
         return flops

@@ -1,7 +1,7 @@
-"""Scalar evolution: integers that a program computes, as linear expressions of unknown values, to follow loop counters.
+"""Scalar evolution: integers of a program as linear expressions of unknown values, to follow loop counters.
 
-A value is traced back through tuples, copies, fusions and calls, into the operands of the calls, and through loops
-that pass it on unchanged.
+A value is traced back through tuples, copies, fusions and calls, to the operands of the calls, and through loops that
+pass it on unchanged.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PRESERVING = with_trait(Trait.KEEPS_ORDER) | {"broadcast", "convert", "copy"}
 
 
 class Frame(NamedTuple):
-    """Where a graph was entered: the call, and the frame around it; a loop's own frame names the while."""
+    """How a graph was entered: the call, and the enclosing frame; a loop's own frame names the while."""
 
     call: Apply
     outer: Frame | None
 
 
 class Value(NamedTuple):
-    """A part of a node's value: which node, which element of its tuple, and in which call."""
+    """A part of a node's value: the node, the tuple element, and the call it is in."""
 
     node: Node
     index: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LinearExpression:
-    """A constant and unknown values, each so many times."""
+    """A constant plus multiples of unknown values."""
 
     constant: int = 0
     terms: Mapping[Value, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class LinearExpression:
 
 
 class ScalarEvolution:
-    """Follows values; remembers which loops pass which elements on."""
+    """Traces values and caches which loops pass which elements through unchanged."""
 
     def __init__(self, callers: Mapping[Graph, list[Apply]]) -> None:
         self._callers = callers
@@ -80,7 +80,7 @@ class ScalarEvolution:
         self._sums: dict[Value, LinearExpression] = {}
 
     def linear(self, value: Value, depth: int = 0) -> LinearExpression:
-        """A value as a sum; one that is not known is its own term."""
+        """A value as a linear expression; an unknown value is a term by itself."""
         source = self.source(value)
         expression = self._sums.get(source)
         if expression is None:
@@ -98,21 +98,21 @@ class ScalarEvolution:
         return rule([self.linear(Value(operand, (), source.frame), depth + 1) for operand in node.inputs])
 
     def step(self, loop: Apply, index: tuple[int, ...]) -> LinearExpression:
-        """What one run of a loop's body adds to an element of its state."""
+        """What one iteration adds to an element of a loop's state."""
         key = (loop, index)
         if key not in self._steps:
             body = callee_of(loop, Runs.PER_ITERATION)
             if body is None:
                 raise LookupError(f"{loop.name} has no body")
             before = Value(body.parameters[0], index, Frame(loop, None)) if body.parameters else None
-            self._steps[key] = LinearExpression(0, {Value(loop): 1})  # while it is being followed, it is not known
+            self._steps[key] = LinearExpression(0, {Value(loop): 1})  # treated as unknown while it is being traced
             if before is not None and body.output is not None:
                 after = self.linear(Value(body.output, index, Frame(loop, None)))
                 self._steps[key] = after - LinearExpression(0, {before: 1})
         return self._steps[key]
 
     def source(self, value: Value) -> Value:
-        """Where a value comes from: past everything that only passes it on."""
+        """Where a value comes from, looking through everything that only forwards it."""
         while True:
             further = self._before(value)
             if further is None:
@@ -165,7 +165,7 @@ def _is_integer(node: Node) -> bool:
 
 
 def _integer(node: Constant) -> int | None:
-    """The one integer that a constant holds; None for others."""
+    """The single integer that a constant holds; None for other nodes."""
     literal = node.value
     if not isinstance(literal, Literal) or not _is_integer(node) or literal.is_elided:
         return None
@@ -211,4 +211,4 @@ ARITHMETIC: dict[str, Callable[[list[LinearExpression]], LinearExpression | None
     "maximum": _of_constants(max),
     "minimum": _of_constants(min),
 }
-"""How the ops that counters are made with combine sums; None where the result is not a sum."""
+"""How arithmetic ops combine linear expressions; None if the result is not linear."""

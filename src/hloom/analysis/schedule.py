@@ -1,7 +1,7 @@
-"""In which order a graph's instructions run: as scheduled, as written, or so that little memory is in use.
+"""Instruction orders: as scheduled, as written, or chosen to keep memory low.
 
-The list schedule takes, of the instructions whose operands are made, the one that frees most bytes for those that it
-needs; of equals, the one written first.
+The list schedule picks, among the ready instructions, the one with the best balance of freed and allocated
+bytes; ties go to the one written first.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ PASSING = SAME_BYTES | with_trait(Trait.KEEPS_ORDER) | with_trait(Trait.TUPLE)
 
 @dataclass(frozen=True, slots=True)
 class ComputationSchedule:
-    """A computation's instructions in the order of running; for those fused, where they are last read.
+    """A computation's instructions in execution order, and the last reads of fused ones.
 
-    `overwritable` says which operands, through fused instructions, each other instruction may write its result over;
-    where it does not, the opcodes do.
+    `overwritable` says which operands, through fused instructions, each instruction may overwrite with its result; by
+    default this follows from the opcodes.
     """
 
     order: Sequence[Node]
@@ -35,7 +35,7 @@ class ComputationSchedule:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Makes a schedule for each computation, once; `is_final` says that order, fusions and copies stand as they are."""
+    """Makes and caches a schedule per computation; `is_final` says that order, fusions and copies are final."""
 
     is_final: bool
     order: Callable[[Graph], Sequence[Node]]
@@ -51,7 +51,8 @@ class Scheduler:
 
 
 def order_of(module: Module, schedule: str | None = None) -> Callable[[Graph], Sequence[Node]]:
-    """What orders a module's graphs: its own schedule where it has one, else ours; or as asked for.
+    """The function that orders a module's graphs: the module's schedule if it has one, else hloom's; or the requested
+    one.
 
     Raises ValueError for a name that is not one of SCHEDULES.
     """
@@ -89,12 +90,12 @@ def _has_effect(node: Node) -> bool:
 
 
 def list_schedule(graph: Graph) -> Sequence[Node]:
-    """An order that keeps little memory in use; operands and control predecessors come first."""
+    """An order that keeps memory use low; operands and control predecessors come first."""
     return _ListSchedule(graph).order()
 
 
 class _ListSchedule:
-    """State by position in the text; where one reader is left, `sums` is that reader's position."""
+    """State by position in the text; when one reader is left, `sums` holds that reader's position."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes = graph.nodes
@@ -120,13 +121,13 @@ class _ListSchedule:
         self._free_parameters()
 
     def _free_parameters(self) -> None:
-        """Parameters and constants are there all the time."""
+        """Parameters and constants are available from the start."""
         for position, node in enumerate(self.nodes):
             if node.opcode in ("parameter", "constant"):
                 self.sizes[position] = 0
 
     def order(self) -> list[Node]:
-        """The nodes in order; what waits for itself comes at the end, as written."""
+        """The nodes in order; nodes on a cycle come at the end, as written."""
         nodes, left = self.nodes, self.left
         gains = [-size for size in self.sizes]
         for operand, count in enumerate(left):

@@ -1,8 +1,8 @@
-"""The scope of every instruction: the path of groups, outermost first, that its part of the user's program has.
+"""The scope of every instruction: the path of groups, outermost first, that it belongs to in the user's program.
 
-Frameworks say it in `op_name`. JAX writes the name stack (jax/_src/source_info_util.py: NameStack), in which
-transformations stand around the names; TensorFlow the path of the op; PyTorch/XLA the scope of the module. Where an
-instruction says nothing, it is put where it is used, or where its operands come from.
+Frameworks record it in `op_name`. JAX writes the name stack (jax/_src/source_info_util.py: NameStack), with
+transformations wrapped around the names; TensorFlow the path of the op; PyTorch/XLA the scope of the module. An
+instruction without a name is placed where it is used, or where its operands come from.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hloom.analysis.op_names import joined, op_name_of, parts
 from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType
 
 ScopePath = tuple[str, ...]
-"""The groups that an instruction is in, outermost first."""
+"""The groups that an instruction belongs to, outermost first."""
 
 FORWARD, BACKWARD = "forward", "backward"
 INPUTS, OUTPUTS = "inputs", "outputs"
 NO_SCOPE = "(no scope)"
-"""The group of instructions that no scope names, by themselves or by what they serve."""
+"""The group of instructions without a scope, their own or inherited."""
 MOST_CHARACTERS = 4096
-"""How much of an op_name is looked at."""
+"""The maximum number of characters of an op_name to read."""
 MOST_LEVELS = 32
-"""How deep a scope is; what is nested further counts to its 32nd level."""
+"""The maximum depth of a scope; deeper nesting counts to the 32nd level."""
 LARGEST_PART = 400
-"""How many connected instructions without scope are named after a parameter that they read."""
+"""The maximum number of connected instructions without scope to name after a parameter that they read."""
 
 _TRANSFORMATION = re.compile(
     r"^(p?jit|pmap|xla_pmap|jvp|transpose|vmap|shard_map|checkpoint|remat2?|rematted_computation|custom_jvp|custom_vjp)"
@@ -37,7 +37,7 @@ _TRANSFORMATION = re.compile(
 _JIT = frozenset(("jit", "pjit", "pmap", "xla_pmap"))
 _REMAT = frozenset(("rematted_computation", "remat", "remat2"))
 _UNNAMED = re.compile(r"^(p?jit|xla_call|core_call|closed_call|checkpoint|custom_[jv][jv]p(_call.*)?)$")
-"""Levels that JAX makes for calls, and that name nothing."""
+"""Levels that JAX inserts for calls and that carry no name."""
 _BRANCH = re.compile(r"^(branch_[0-9]+)_fun$")
 _KEY = re.compile(r"\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|([^\]]*))\]|\.?([^.\[]+)")
 """A step of a pytree path, as jax.tree_util.keystr writes it: ['key'], [0], .attribute."""
@@ -45,7 +45,7 @@ _KEY = re.compile(r"\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|([^\]]*))\]|
 
 @lru_cache(maxsize=1 << 16)
 def scope_of_name(op_name: str) -> ScopePath:
-    """The scope that an op_name says: without the operation, its last level, and the outermost jit.
+    """The scope given by an op_name: without the operation, its last level, and without the outermost jit.
 
     >>> scope_of_name("jit(step)/transpose(jvp(layer_0))/mlp/dot_general")
     ('backward', 'layer_0', 'mlp')
@@ -100,7 +100,7 @@ def _levels(inner: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 14)
 def pytree_path(name: str) -> ScopePath:
-    """The keys of an argument's element, from the name that JAX gives its parameter.
+    """The keys of an argument's element, from JAX's name for its parameter.
 
     >>> pytree_path("state[0]['layers'][3].bias"), pytree_path("params['mlp/linear']['w']"), pytree_path("x")
     (('state', '0', 'layers', '3', 'bias'), ('params', 'mlp', 'linear', 'w'), ('x',))
@@ -119,7 +119,7 @@ class ScopePaths:
         self._by_node = by_node
 
     def __getitem__(self, node: Node) -> ScopePath:
-        """The scope of an instruction; raises KeyError for one that the module did not have."""
+        """The scope of an instruction; raises KeyError for one added later."""
         return self._by_node[node]
 
     def __len__(self) -> int:
@@ -133,13 +133,15 @@ class ScopePaths:
 def scopes(module: Module) -> ScopePaths:
     """Find the scope of every instruction of a module, in time linear in its size.
 
-    - One whose op_name says a scope, by itself or after the call that leads to it, is in that scope: `scope_of_name`.
-    - The entry's parameters are in `inputs` and the path of their argument; the entry's tuple of results in `outputs`.
-    - One that has no op_name is in the scope that its users have in common, else that of its operands.
-    - One whose op_name says that it is in no scope is in `(no scope)`; with the path of a parameter that it or what is
-      connected with it reads, where these are few. An optimizer's update of a weight so comes together.
+    - An instruction whose op_name gives a scope, by itself or after the call that leads to it, is in that scope:
+      `scope_of_name`.
+    - The entry's parameters are in `inputs` followed by the path of their argument; the entry's result tuple in
+      `outputs`.
+    - An instruction without op_name is in the scope that its users share, else that of its operands.
+    - An instruction whose op_name gives no scope is in `(no scope)`, followed by the path of a parameter that it or
+      instructions connected with it read, if these are few. This groups an optimizer's update of a weight together.
 
-    Instructions of a computation that several instructions call are in the scope that these have in common.
+    Instructions of a computation with several callers are in the scope that the callers share.
     """
     by_node: dict[Node, ScopePath] = {}
     contexts = _Contexts(module)
@@ -150,7 +152,7 @@ def scopes(module: Module) -> ScopePaths:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What op_names in a computation go on from, and the name of what says nothing; empty for the entry."""
+    """The prefix of op_names in a computation, and the name for instructions without one; empty for the entry."""
 
     function: str = ""
     default: str = ""
@@ -158,7 +160,7 @@ class _Context:
 
 @dataclass(slots=True)
 class _Contexts:
-    """The callers of each computation, with the names they give it; callers come before callees in `order`."""
+    """The callers of each computation with the names they give it; callers precede callees in `order`."""
 
     module: Module
     order: list[Graph] = field(init=False)
@@ -177,19 +179,20 @@ class _Contexts:
                 waiting[called] -= 1
                 if not waiting[called]:
                     self.order.append(called)
-        self.order += [graph for graph, count in waiting.items() if count]  # they call each other in a circle
+        self.order += [graph for graph, count in waiting.items() if count]  # they call each other in a cycle
 
     def context(self, graph: Graph) -> _Context:
-        """What the callers have in common."""
+        """The context that all callers share."""
         calls = self._calls.pop(graph, [])
         if len(calls) == 1:
             return calls[0]
         return _Context(_common_name(call.function for call in calls), _common_name(call.default for call in calls))
 
     def add_call(self, node: Node, name: str, context: _Context) -> None:
-        """Note an instruction of a full name that calls computations, in a context.
+        """Record a call from an instruction with this full name, in a context.
 
-        A called function's names go on from the call; those of a loop's body or a reduction from where the loop's do.
+        Names in a called function continue from the call; those in a loop's body or a reduction from where the loop's
+        do.
         """
         for called, role in _called(node):
             if node.opcode in ("call", "async-start"):
@@ -202,7 +205,7 @@ class _Contexts:
 
 
 def _called(node: Node) -> Iterator[tuple[Graph, str]]:
-    """The computations that an instruction calls, and what JAX calls their part in it."""
+    """The computations that an instruction calls, and JAX's names for their roles."""
     for attribute, value in node.attributes.items():
         if isinstance(value, Graph):
             yield value, {"body": "body", "condition": "cond"}.get(attribute, "")
@@ -214,7 +217,7 @@ def _called(node: Node) -> Iterator[tuple[Graph, str]]:
 
 
 def _common_name(names: Iterable[str]) -> str:
-    """The levels that names begin with together, and their last one where they share it.
+    """The common prefix of some names, plus their last level if they share it.
 
     >>> _common_name(["jit(f)/layer_0/jit(gelu)", "jit(f)/layer_1/jit(gelu)"])
     'jit(f)/jit(gelu)'
@@ -249,7 +252,7 @@ def _common(paths: Iterable[ScopePath]) -> ScopePath:
 
 @dataclass(slots=True)
 class _GraphScopes:
-    """Finds the scopes of one computation's instructions, in passes over them."""
+    """Computes the scopes of one computation's instructions, in several passes."""
 
     graph: Graph
     context: _Context
@@ -273,7 +276,7 @@ class _GraphScopes:
             self.by_node[node] = _common(path for path in operands if path[0] != INPUTS) or (NO_SCOPE,)
 
     def _read(self, node: Node) -> None:
-        """Give an instruction the scope that its op_name says, or note that it says none."""
+        """Set the scope that an instruction's op_name gives, or record that it gives none."""
         op_name = op_name_of(node)[:MOST_CHARACTERS]
         if isinstance(node, Parameter) and self.is_entry:
             self.by_node[node] = (INPUTS, *pytree_path(op_name)[:-1])
@@ -295,7 +298,7 @@ class _GraphScopes:
             self._silent.append(node)
 
     def _from_users(self, nodes: list[Node]) -> list[Node]:
-        """Put instructions where their users are, the last first; gives those whose users share no scope."""
+        """Put instructions where their users are, last first; returns those whose users share no scope."""
         left: list[Node] = []
         for node in reversed(nodes):
             users = (self.by_node[user] for user in node.users if user in self.by_node)
@@ -308,7 +311,7 @@ class _GraphScopes:
         return left
 
     def _name_connected(self) -> None:
-        """Put instructions without scope that are connected by what is not a scalar where a parameter of theirs is."""
+        """Put connected instructions without scope where a parameter they read is; scalars do not connect."""
         members = {node for node in (*self._silent, *self._outside) if not _is_shared(node)}
         entered: set[Node] = set()
         for first in members:
@@ -336,7 +339,7 @@ class _GraphScopes:
 
 
 def _is_shared(node: Node) -> bool:
-    """Whether many parts of a program may use one value without having to do with each other: scalars, constants."""
+    """Whether unrelated parts of a program may share a value: scalars and constants."""
     if node.opcode in ("constant", "iota", "after-all"):
         return True
     if isinstance(node.type, TensorType) and not node.type.dims:

@@ -1,6 +1,6 @@
-"""What figures of a module leave out or assume where dimensions have no size: nothing for one without a bound.
+"""What a module's figures omit or assume because of dimensions that vary; empty if all sizes are known.
 
-A dimension without a bound counts nothing (`sizes.py`), as in XLA; one with a bound counts as the bound.
+A dimension without a bound counts as 0 (`sizes.py`), as in XLA; one with a bound counts as the bound.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from hloom.ir import UNBOUNDED, Module, Node, TensorType, Type
 
 @dataclass(frozen=True, slots=True)
 class SizeNote:
-    """Of the instructions whose sizes vary: how many have a dimension without a bound, how many bounded ones alone.
+    """How many instructions have a dimension without a bound, and how many have only bounded ones.
 
-    `unbounded` and `bounded` are the first of each as a text.
+    `unbounded` and `bounded` are the texts of the first of each.
     """
 
     unbounded_count: int = 0
@@ -28,7 +28,7 @@ class SizeNote:
 
     @property
     def qualifier(self) -> str:
-        """What stands before a figure: "at least" where sizes count nothing, "at most" where they count as bounds."""
+        """The word before a figure: "at least" if sizes count as 0, "at most" if they count as bounds."""
         return _QUALIFIERS[bool(self.unbounded_count), bool(self.bounded_count)]
 
     def __str__(self) -> str:
@@ -48,13 +48,13 @@ class SizeNote:
 _QUALIFIERS = {
     (False, False): "", (True, False): "at least ", (False, True): "at most ", (True, True): "roughly ",
 }  # fmt: skip
-"""By whether sizes without a bound are left out, and whether bounds count as sizes."""
+"""The qualifier, by whether unbounded sizes are omitted and whether bounds count as sizes."""
 ALL_KNOWN = SizeNote()
-"""Of a module whose sizes are all known."""
+"""For a module whose sizes are all known."""
 
 
 def size_note(module: Module) -> SizeNote:
-    """What is left out or assumed in a module's figures; false where all sizes are known."""
+    """What a module's figures omit or assume; false if all sizes are known."""
     known: dict[Type | None, str] = {}
     first: dict[str, str] = {}
     counts = {"unbounded": 0, "bounded": 0}
@@ -69,18 +69,18 @@ def size_note(module: Module) -> SizeNote:
 
 
 def varieties(nodes: Iterable[Node]) -> frozenset[str]:
-    """Which kinds of sizes that vary some instructions read or make: "unbounded", "bounded"."""
+    """The kinds of varying sizes that some instructions read or write: "unbounded", "bounded"."""
     types = {value.type for node in nodes for value in (node, *node.inputs)}
     return frozenset(filter(None, map(_variety, types)))
 
 
 def qualifier(kinds: Container[str]) -> str:
-    """What stands before a figure of instructions that read or make sizes of these kinds."""
+    """The word before a figure for instructions with these kinds of sizes."""
     return _QUALIFIERS["unbounded" in kinds, "bounded" in kinds]
 
 
 def type_qualifier(value_type: Type | None) -> str:
-    """What stands before the bytes of a value."""
+    """The word before the bytes of a value."""
     return qualifier((_variety(value_type),))
 
 
@@ -91,7 +91,7 @@ def _nodes(module: Module) -> Iterator[Node]:
 
 
 def _variety(value_type: Type | None) -> str:
-    """Whether a type's arrays have a dimension without a bound, or with one; empty where all sizes are known."""
+    """Whether a type's arrays have a dimension without a bound, or with one; empty if all sizes are known."""
     variety = ""
     for leaf in value_type.leaves() if value_type is not None else ():
         if isinstance(leaf, TensorType) and UNBOUNDED in leaf.dims:

@@ -1,7 +1,7 @@
 """Bytes of values as XLA's cost analysis counts them.
 
-Source: xla/service/hlo_cost_analysis.cc and the CPU client's shape size, found by trying jaxlib 0.10.2. A dimension
-without a bound has no size there: it counts as 0.
+Source: xla/service/hlo_cost_analysis.cc and the CPU client's shape size, observed with jaxlib 0.10.2. A dimension
+without a bound has no size there and counts as 0.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from functools import lru_cache
 from hloom.ir import UNBOUNDED, BufferType, OpaqueType, TensorType, TupleType, Type
 
 POINTER_BYTES = 8
-"""What one entry of a tuple's table, and an opaque value, take."""
+"""Bytes of one entry of a tuple's pointer table, and of an opaque value."""
 DYNAMIC_BYTES = 4
-"""What is stored beside a dynamic array for each of its dimensions: its size."""
+"""Bytes stored with a dynamic array for each of its dimensions: its size."""
 
 
 @lru_cache(maxsize=1 << 16)
 def shape_bytes(value_type: Type | None) -> int:
-    """The bytes of a value as an operand: an array's elements, a tuple's table of pointers; tokens have none."""
+    """The bytes of a value as an operand: an array's elements or a tuple's pointer table; tokens take none."""
     if isinstance(value_type, TensorType):
         return _array_bytes(value_type)
     if isinstance(value_type, TupleType):
@@ -31,13 +31,13 @@ def shape_bytes(value_type: Type | None) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def leaf_bytes(value_type: Type | None) -> int:
-    """The bytes of all arrays in a value, tables of pointers aside: how a result is counted."""
+    """The bytes of all arrays in a value without pointer tables: how a result is counted."""
     return sum(map(shape_bytes, value_type.leaves())) if value_type is not None else 0
 
 
 @lru_cache(maxsize=1 << 16)
 def elements(value_type: Type | None) -> int:
-    """How many elements an array has, at most; none for what is not an array, or has a dimension without a bound."""
+    """The maximum number of elements of an array; 0 for other types, and for a dimension without a bound."""
     if not isinstance(value_type, TensorType) or UNBOUNDED in value_type.dims:
         return 0
     return math.prod(value_type.dims)
@@ -45,7 +45,7 @@ def elements(value_type: Type | None) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def leaf_elements(value_type: Type | None) -> int:
-    """How many elements all arrays in a value have together."""
+    """The total number of elements of all arrays in a value."""
     return sum(map(elements, value_type.leaves())) if value_type is not None else 0
 
 

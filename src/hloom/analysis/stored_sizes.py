@@ -1,4 +1,4 @@
-"""The bytes that values take in a device's memory: arrays in whole tiles of their layouts, tuples as pointer tables.
+"""The bytes of values in a device's memory: arrays in whole tiles of their layouts, tuples as pointer tables.
 
 A TPU stores whole tiles, so small dimensions are padded:
 
@@ -17,7 +17,7 @@ from hloom.analysis.sizes import shape_bytes
 from hloom.ir import COMBINED, Module, TensorType, TupleType, Type
 
 DEVICE_MEMORY = 0
-"""The memory space that a layout means when it names none: what runs out."""
+"""The memory space of a layout that names none: the device's main memory."""
 SPACE_NAMES = {1: "on-chip memory", 2: "synchronisation flags", 5: "host memory"}
 """What TPU and GPU compilers keep in the spaces S(1), S(2) and S(5) (Layout::kHostMemorySpace, xla/layout.h)."""
 
@@ -52,7 +52,7 @@ def memory_space(value_type: Type | None) -> int:
 
 
 def other_spaces(module: Module) -> list[int]:
-    """The memory spaces, beside the device's main memory, that layouts in a module name."""
+    """The memory spaces that layouts in a module name, except the device's main memory."""
     types = {node.type for node in module.nodes()}
     spaces = {memory_space(leaf) for value_type in types if value_type is not None for leaf in value_type.leaves()}
     return sorted(spaces - {DEVICE_MEMORY})
@@ -72,7 +72,7 @@ def _tiled_bytes(leaf: Type | None) -> int:
 
 
 def _tiled(dims: list[int], tile: tuple[int, ...]) -> list[int]:
-    """The dimensions, major to minor, with the most minor ones cut: numbers of tiles, then the tile's dimensions."""
+    """The dimensions, major to minor, with the most minor ones tiled: numbers of tiles, then the tile's dimensions."""
     dims = [1] * (len(tile) - len(dims)) + dims
     outer, inner = dims[: len(dims) - len(tile)], dims[len(dims) - len(tile) :]
     counts: list[int] = []

@@ -1,4 +1,4 @@
-"""The account of a module: what it holds, how large it is, and what in it is not understood."""
+"""The summary of a module: its contents, its size, and what hloom does not understand in it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LARGEST = 10
 """How many of the largest tensors are listed."""
 _MOVES_NOTHING = with_trait(Trait.DEVICE_ID)
 _FINISHES = "-done"
-"""Asynchronous pairs count at their start."""
+"""Asynchronous pairs are counted at their start; this suffix marks the other half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One instruction's result; `bytes` counts all elements unpacked, layouts and padding aside."""
+    """One instruction's result; `bytes` counts all elements unpacked, without layouts and padding."""
 
     name: str
     computation: str
@@ -45,10 +45,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One line of the tree of called computations, in preorder: who is called, how deep, how often, by which opcodes.
+    """One line of the call tree, in preorder: the callee, its depth, how often it is called, and by which opcodes.
 
-    `times` counts the caller's instructions that call it. A computation's own calls follow its first line only;
-    `is_repeated` marks the others.
+    `times` counts the caller's instructions that call it. A computation's own calls are only listed below its first
+    line; `is_repeated` marks the others.
     """
 
     computation: str
@@ -61,7 +61,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCount:
-    """All instructions of one kind that talk to other devices; `bytes` are those of their results on one device."""
+    """All collectives of one opcode; `bytes` is the size of their results on one device."""
 
     opcode: str
     count: int
@@ -70,11 +70,11 @@ class CollectiveCount:
 
 @dataclass(frozen=True, slots=True)
 class Summary(Displayed):
-    """The account of a module.
+    """The summary of a module.
 
-    Counts by opcode and by element type go from many to few; `dtypes` counts the arrays that instructions yield.
-    `calls` begins with the entry. `unreached` are computations that the entry does not call. Bytes that are not known
-    (dimensions without a bound) count as 0, and `sizes` says so.
+    Counts by opcode and by element type are in decreasing order; `dtypes` counts the arrays that instructions yield.
+    `calls` begins with the entry. `unreached` are computations that the entry does not reach. Unknown sizes (dimensions
+    without a bound) count as 0, and `sizes` says so.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Summary(Displayed):
 
 
 def summary(module: ModuleLike) -> Summary:
-    """Account for a module; raises HloomError where it has no entry."""
+    """Summarise a module; raises HloomError if it has no entry."""
     module = as_module(module)
     entry = module.entry
     nodes = list(module.nodes())
@@ -172,7 +172,7 @@ def summary(module: ModuleLike) -> Summary:
 
 
 def _bytes(value_type: Type | None, sizes: dict[Type | None, int]) -> int:
-    """The bytes of a type, worked out once for each type."""
+    """The bytes of a type, computed once per type."""
     size = sizes.get(value_type)
     if size is None:
         try:
@@ -193,7 +193,7 @@ def _dtypes(nodes: list[Node]) -> dict[str, int]:
 
 
 def _largest(nodes: list[Node], sizes: dict[Type | None, int]) -> tuple[Tensor, ...]:
-    """The largest results of instructions that make data: tuples only collect it."""
+    """The largest results, excluding tuples, which only collect data."""
     makers = (node for node in nodes if isinstance(node.type, TensorType) and not isinstance(node, Parameter))
     nodes = nlargest(LARGEST, makers, key=lambda node: _bytes(node.type, sizes))
     return tuple(

@@ -1,4 +1,4 @@
-"""Tables of plain values: for people, for JSON, for pandas and polars."""
+"""Tables of plain values: as text, and for JSON, pandas and polars."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hloom.analysis.arrow import schema_capsule, stream_capsule
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 MOST_LINES = 60
-"""How many rows of a table an interactive shell shows."""
+"""The maximum number of rows to show in an interactive shell."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Table(Displayed):
-    """Named columns and rows of plain values; `str` lays it out, numbers to the right.
+    """Named columns and rows of plain values; `str` lays it out with numbers right-aligned.
 
     >>> print(Table(("name", "flops"), (("dot", 12000), ("add", 7))))
     name   flops
@@ -34,11 +34,11 @@ class Table(Displayed):
         return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
 
     def top(self, count: int) -> Table:
-        """The first so many rows."""
+        """The first `count` rows."""
         return Table(self.columns, self.rows[:count])
 
     def sorted_by(self, column: str) -> Table:
-        """The rows from the greatest value of a column to the smallest; equal ones keep their order."""
+        """The rows sorted by decreasing value of a column; ties keep their order."""
         number = self.columns.index(column)
         return Table(self.columns, tuple(sorted(self.rows, key=lambda row: row[number], reverse=True)))
 
@@ -71,7 +71,7 @@ class Table(Displayed):
         return Display(repr(self), [self.as_display("rows")], text=str(self.top(MOST_LINES)))
 
     def as_display(self, heading: str) -> DisplayTable:
-        """The table under a heading of what a notebook shows."""
+        """The table under a heading, for notebooks."""
         return DisplayTable(heading, self.columns, self.rows, len(self.rows))
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ def _line(row: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) 
 
 
 def _valid(value: Any) -> Any:
-    """A value that pandas takes: text without lone surrogates, which are bytes of a dump that were no UTF-8."""
+    """A value that pandas accepts: text without lone surrogates, which stand for bytes that were not UTF-8."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 

@@ -1,7 +1,7 @@
-"""How often loops run: as the text says, or worked out from the loop's condition and body.
+"""Trip counts of loops: as written, or derived from the loop's condition and body.
 
-A loop counts when its condition compares sums of state elements that each run of the body changes by a constant; the
-difference of both sides then changes by a constant too, and the number of runs follows.
+A loop is countable if its condition compares linear expressions of state elements that each iteration changes by a
+constant; the difference of both sides then changes by a constant too, which gives the number of iterations.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from hloom.ir import Apply, DTypeKind, Module, Runs, TensorType
 from hloom.text import HloomError, resolve_name
 
 GIVEN, WRITTEN, DERIVED, UNKNOWN = "given", "known_trip_count", "derived", "unknown"
-"""How a trip count is known: the caller said it, the text says it, it was worked out; or it depends on the data."""
+"""How a trip count is known: given by the caller, written in the text, derived, or unknown because it depends on the
+data.
+"""
 _OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "EQ": "NE", "NE": "EQ"}
 
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """How often a loop's body runs, None where it depends on the data, and how that is known."""
+    """The number of iterations of a loop, None if it depends on the data, and how it is known."""
 
     count: int | None
     source: str
 
 
 def find_trip_counts(call_graph: CallGraph, given: Mapping[str, int]) -> dict[Apply, TripCount]:
-    """The trip count of every loop that runs; `given` are by the names of whiles, or `computation/name`.
+    """The trip count of every loop that runs; `given` is keyed by the name of the while, or `computation/name`.
 
     Raises HloomError for a name that no loop has, and for a negative count.
     """
@@ -41,7 +43,7 @@ def find_trip_counts(call_graph: CallGraph, given: Mapping[str, int]) -> dict[Ap
 
 
 def loop_names(module: Module, given: Mapping[str, int]) -> dict[str, int]:
-    """Trip counts by the whole names of the loops that are meant; raises HloomError for a name that no loop has."""
+    """The given trip counts by the full names of the loops; raises HloomError for a name that no loop has."""
     loops = [node for node in module.nodes() if isinstance(node, Apply) and is_loop(node)]
     return {loop.name: stated.count for loop, stated in _stated(loops, given).items() if stated.count is not None}
 
@@ -63,7 +65,7 @@ def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCou
 
 
 def _written(loop: Apply) -> TripCount | None:
-    """What the backend configuration says: {"known_trip_count":{"n":"12"}}."""
+    """The trip count in the backend config: {"known_trip_count":{"n":"12"}}."""
     config = loop.attributes.get("backend_config")
     if not isinstance(config, str) or "known_trip_count" not in config:
         return None
@@ -75,10 +77,10 @@ def _written(loop: Apply) -> TripCount | None:
 
 
 def derive_trip_count(loop: Apply, tracer: ScalarEvolution) -> TripCount:
-    """Work a loop's trip count out, whatever its text says of it."""
+    """Derive a loop's trip count, ignoring what the text says."""
     try:
         return _derived(loop, tracer)
-    except (LookupError, ValueError):  # a malformed text: an attribute, an operand or an element that is not there
+    except (LookupError, ValueError):  # a malformed text: a missing attribute, operand or element
         return TripCount(None, UNKNOWN)
 
 
@@ -114,7 +116,7 @@ def _compared(loop: Apply, asked: Value, direction: str, tracer: ScalarEvolution
 
 
 def _course(loop: Apply, side: LinearExpression, tracer: ScalarEvolution) -> tuple[LinearExpression, int] | None:
-    """What a side is before the first run, and by how much each run changes it; None where that is not known."""
+    """A side's initial value, and its change per iteration; None if unknown."""
     start, step = LinearExpression(side.constant), 0
     for value, times in side.terms.items():
         if value.frame is None or value.frame.call is not loop or not _is_state(loop, value):
@@ -132,7 +134,7 @@ def _is_state(loop: Apply, value: Value) -> bool:
 
 
 def _constant_step(loop: Apply, index: tuple[int, ...], tracer: ScalarEvolution) -> int | None:
-    """By how much each run changes an element; elements that stay as they are may be part of it."""
+    """The change of an element per iteration; it may depend on elements that do not change."""
     step = tracer.step(loop, index)
     total = LinearExpression(step.constant)
     for value, times in step.terms.items():
@@ -146,7 +148,8 @@ def _constant_step(loop: Apply, index: tuple[int, ...], tracer: ScalarEvolution)
 
 
 def runs(start: int, step: int, direction: str) -> int | None:
-    """For how many k from 0 on `start + k * step` compares so with 0, before it first does not; None: without end.
+    """For how many k from 0 on `start + k * step` compares this way with 0 before it first fails; None if it never
+    does.
 
     >>> runs(-10, 3, "LT"), runs(10, -3, "GE"), runs(-9, 3, "NE"), runs(1, 1, "GT")
     (4, 4, 3, None)
@@ -175,7 +178,7 @@ _HOLDS = {
 
 
 def _limits(value_type: object) -> tuple[int, int] | None:
-    """The least and the greatest number of an integer type."""
+    """The minimum and the maximum of an integer type."""
     if not isinstance(value_type, TensorType) or not value_type.dtype.is_integer:
         return None
     bits = value_type.dtype.bits
@@ -185,5 +188,5 @@ def _limits(value_type: object) -> tuple[int, int] | None:
 
 
 def _leaves(start: LinearExpression, step: int, count: int, limits: tuple[int, int]) -> bool:
-    """Whether a side leaves its type's range before the loop ends, so that it would have begun anew."""
+    """Whether a side leaves its type's range before the loop ends, and would wrap around."""
     return not all(limits[0] <= number <= limits[1] for number in (start.constant, start.constant + step * count))

@@ -1,6 +1,6 @@
-"""How each opcode is counted: XLA's count and, where it differs, the mathematical one.
+"""Cost rules: XLA's count for each opcode and, where it differs, the mathematical one.
 
-To count an opcode, give it a rule in the family's file.
+To cost an opcode, add a rule to the family's file.
 """
 
 from hloom.analysis.rules import collective, contraction, control_flow, data_movement, elementwise, reduction

@@ -1,4 +1,4 @@
-"""Collectives, transfers between devices, and copies that run beside the program."""
+"""Cost rules of collectives, transfers between devices, and asynchronous copies."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _exact_reduce_scatter(instruction: Instruction, callee_cost: CalleeCosts) ->
 
 
 def _scattered(instruction: Instruction) -> int:
-    """Into how many parts a reduce-scatter cuts."""
+    """The number of parts a reduce-scatter splits into."""
     operand, part = sum(map(elements, instruction.operands)), leaf_elements(instruction.result)
     return operand // part if part else 1
 
 
 def group_size(instruction: Instruction) -> int:
-    """How many devices take part in one group; 2, as XLA assumes, where the instruction does not say."""
+    """The number of devices in a group; 2, as XLA assumes, if the instruction does not say."""
     groups = instruction.attribute("replica_groups")
     return (groups.group_size if groups is not None else None) or 2
 

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, Fourier transforms, factorisations and solves."""
+"""Cost rules of matrix products, convolutions, Fourier transforms, factorisations and solves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hloom.analysis.sizes import elements, leaf_bytes, shape_bytes
 from hloom.ir import Apply, TensorType, Type, Window, WindowDimension
 
 FMA = 2
-"""A multiplication and the addition of its product."""
+"""FLOPs of a multiply and the addition of its product."""
 COMPLEX_FMA = 8
-"""The same of complex numbers, in real operations."""
+"""The same for complex numbers, in real operations."""
 
 
 def _dims(value_type: Type | None) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ def _fma(instruction: Instruction) -> int:
 
 
 def _width(instruction: Instruction) -> int:
-    """How many products are added up for one element of the result."""
+    """The number of products added up for one element of the result."""
     dims = _dims(instruction.operand(0))
     return math.prod(dims[dim] for dim in instruction.attribute("lhs_contracting_dims") or ())
 
@@ -68,12 +68,12 @@ def _exact_convolution(instruction: Instruction, callee_cost: CalleeCosts) -> Co
 
 
 def products(node: Apply) -> int:
-    """How many products a convolution adds up: padding and holes of dilation are left out."""
+    """The number of products in a convolution, without those on padding and dilation holes."""
     return _products(instruction_of(node))
 
 
 def _products(instruction: Instruction) -> int:
-    """The products of a convolution whose both factors are there: padding and holes of dilation are left out."""
+    """The products of a convolution for which both factors exist: padding and dilation holes are skipped."""
     labels = instruction.attribute("dim_labels")
     window = instruction.attribute("window") or Window()
     left, right, result = _dims(instruction.operand(0)), _dims(instruction.operand(1)), _dims(instruction.result)
@@ -87,17 +87,17 @@ def _products(instruction: Instruction) -> int:
 
 
 MOST_POSITIONS = 1 << 20
-"""How many positions of a window or of a result are looked at one by one."""
+"""The maximum number of positions of a window or of a result to enumerate."""
 
 
 @lru_cache(maxsize=4096)
 def positions(base: int, kernel: int, result: int, window: WindowDimension) -> int:
-    """How many pairs of a window position and a result position meet an element of the base.
+    """The number of pairs of a window position and a result position that hit an element of the base.
 
-    In one dimension, position `k` of the window at position `o` of the result meets the element
-    (o * stride - padding_low + k * window_dilation) / base_dilation, where that is one.
+    In one dimension, position `k` of the window at position `o` of the result hits element (o * stride - padding_low +
+    k * window_dilation) / base_dilation, if that is an index of the base.
 
-    Where both are more than MOST_POSITIONS, all pairs count.
+    If both exceed MOST_POSITIONS, all pairs are counted.
 
     >>> positions(4, 3, 4, WindowDimension(3, padding_low=1, padding_high=1))
     10

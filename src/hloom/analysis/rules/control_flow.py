@@ -1,4 +1,4 @@
-"""Control-flow ops and ops that forward values: calls, loops, branches, fusions, tuples, asynchronous pairs, order."""
+"""Cost rules of control flow and forwarding ops: calls, loops, branches, fusions, tuples, asynchronous pairs, order."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def _control_flow(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 CONTROL_FLOW = CostRule(_control_flow)
-"""The rule of all opcodes that run computations in their place: what these cost, as often as they run."""
+"""The rule of all opcodes that run computations in their place: the callees' costs, times their runs."""
 
 
 def cost_rule(op: Op) -> CostRule | None:
-    """The rule of an op: its own, or the one that its flow and traits imply; None for an unknown op."""
+    """The rule of an op: its own, or the one implied by its flow and traits; None for an unknown op."""
     rule = COST_RULES.get(op.name)
     if rule is not None:
         return rule
@@ -46,7 +46,7 @@ def _fusion(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def instruction_of(node: Apply) -> Instruction:
-    """What a rule sees of a node whose types are written."""
+    """The rule's view of a node whose types are written."""
     return Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
 
 

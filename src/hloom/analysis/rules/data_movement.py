@@ -1,4 +1,4 @@
-"""Ops that move, choose or make elements without arithmetic, and random numbers."""
+"""Cost rules of ops that move, choose or make elements without arithmetic, and of random numbers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _exact_dynamic_update_slice(instruction: Instruction, callee_cost: CalleeCos
 
 
 def gather(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    """What is gathered is read and written, and the indices are read."""
+    """The gathered elements are read and written, and the indices read."""
     return Cost(bytes_accessed=2 * shape_bytes(instruction.result) + shape_bytes(instruction.operand(1)))
 
 
 def scatter(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    """The updated elements are read and written, updates and indices read, the function applied to each element."""
+    """The updated elements are read and written, updates and indices read, and the function applied per element."""
     count = len(instruction.operands) // 2
     updates = instruction.operands[count + 1 :]
     accessed = 3 * sum(map(shape_bytes, updates)) + shape_bytes(instruction.operand(count))
@@ -48,7 +48,7 @@ def _transpose(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _keeps_memory(instruction: Instruction) -> bool:
-    """Whether a transpose and the change of layout cancel each other."""
+    """Whether a transpose and its change of layout cancel out, so that no memory moves."""
     operand, result = instruction.operand(0), instruction.result
     order = instruction.attribute("dimensions") or ()
     if not isinstance(operand, TensorType) or not isinstance(result, TensorType) or operand.rank != len(order):

@@ -1,4 +1,4 @@
-"""Ops that work element by element."""
+"""Cost rules of elementwise ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPLEX_FLOPS = {
     "sign": 5,
     "compare": 2,
 }
-"""Real operations of one complex operation: (a+bi)/(c+di) takes two products, a square sum and two divisions."""
+"""Real operations per complex operation: (a+bi)/(c+di) takes two products, a square sum and two divisions."""
 
 
 def _flops(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
@@ -24,7 +24,7 @@ def _flops(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def transcendental(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    """One transcendental function for each element of the result."""
+    """One transcendental function per element of the result."""
     return Cost(transcendentals=instruction.elements, bytes_accessed=instruction.accessed)
 
 
@@ -48,7 +48,7 @@ _TRANSCENDENTAL = CostRule(transcendental)
 
 
 def elementwise_rule(op: Op) -> CostRule | None:
-    """What its traits say of an op: one operation or one transcendental function per element, as XLA counts them."""
+    """The rule implied by an op's traits: one operation or one transcendental function per element, as XLA counts."""
     if Trait.ELEMENTWISE not in op.traits:
         return None
     return _TRANSCENDENTAL if Trait.TRANSCENDENTAL in op.traits else _ONE_FLOP

@@ -1,4 +1,4 @@
-"""The bytes of a fusion: what crosses its border, counted as XLA's HloCostAnalysis does.
+"""The bytes of a fusion: what crosses its boundary, counted as in XLA's HloCostAnalysis.
 
 Source: xla/service/hlo_cost_analysis.cc, FusionProcessOutputBytesAccessed, FusionParameterReadBytes and
 FusionCountConstantsMemoryAccess, with the default of one full use of each instruction.
@@ -10,7 +10,9 @@ from hloom.analysis.sizes import elements, shape_bytes
 from hloom.ir import Apply, Constant, Graph, Node, TensorType, TupleType, Type
 
 IMMEDIATE_ELEMENTS = 1
-"""Constants of so many elements are part of the code; larger ones are read. (XLA's GPU analysis takes 8.)"""
+"""The maximum number of elements of a constant that is part of the code; larger ones are read. (XLA's GPU analysis uses
+8.)
+"""
 SHARES_NO_READ = frozenset(("broadcast", "reshape"))
 """Users of a fused parameter that read it apart from the others (xla/service/hlo_cost_analysis.cc,
 HloCostAnalysis::FusionParameterReadBytes)."""
@@ -19,7 +21,7 @@ Users = dict[Node, list[Node]]
 
 
 def fused_gather_or_scatter(graph: Graph) -> Apply | None:
-    """The first gather or scatter in a graph: what XLA takes a custom fusion for."""
+    """The first gather or scatter in a graph, by which XLA classifies a custom fusion."""
     for node in graph.nodes:
         if isinstance(node, Apply) and node.opcode in ("gather", "scatter"):
             return node
@@ -34,7 +36,7 @@ def fused_bytes(graph: Graph, result: Type | None) -> int:
 
 
 def _users(graph: Graph) -> Users:
-    """The users of each node of a graph, each once; indexing the whole module would take longer."""
+    """The distinct users of each node of a graph; indexing the whole module would take longer."""
     users: Users = {node: [] for node in graph.nodes}
     for node in graph.nodes:
         for used in dict.fromkeys(node.inputs):
@@ -51,7 +53,7 @@ def _written(graph: Graph, result: Type | None) -> int:
 
 
 def _array_written(made: Node | None, value_type: Type | None) -> int:
-    """What is written for one result; an updated array is written where it changes only."""
+    """The bytes written for one result; for an in-place update, only the update."""
     if isinstance(value_type, TupleType):
         return sum(shape_bytes(leaf) for leaf in value_type.leaves() if isinstance(leaf, TensorType))
     if made is not None and made.opcode == "dynamic-update-slice" and len(made.inputs) > 1:
@@ -74,7 +76,7 @@ def _operand_bytes(parameter: Node, users: Users) -> int:
 
 
 def _indices(value_type: TupleType) -> list[tuple[int, ...]]:
-    """Where the leaves of a tuple stand."""
+    """The indices of a tuple's leaves."""
     indices: list[tuple[int, ...]] = []
     pending: list[tuple[Type, tuple[int, ...]]] = [(value_type, ())]
     while pending:
@@ -94,7 +96,7 @@ def _element(node: Node, index: tuple[int, ...], users: Users) -> Node:
 
 
 def _read_bytes(node: Node, users: Users) -> int:
-    """What the users of a fused parameter read of it; those that read all of it share one reading."""
+    """The bytes that the users of a fused parameter read of it; users that read all of it share one read."""
     total, is_read = 0, False
     full = shape_bytes(node.type)
     for user in users[node]:
@@ -116,7 +118,7 @@ def _read_bytes(node: Node, users: Users) -> int:
 
 
 def _nested_bytes(fusion: Node, number: int, users: Users) -> int:
-    """What a fusion inside a fusion reads of one operand: what its own users take of it, where it is simple."""
+    """The bytes that a nested fusion reads of one operand: what its own users read, if that is simple."""
     graph = fusion.attributes["calls"]
     if number >= len(graph.parameters) or graph.output is None:
         return 0

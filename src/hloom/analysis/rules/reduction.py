@@ -1,4 +1,4 @@
-"""Reductions, windows, sorting, scans, and batch normalisation."""
+"""Cost rules of reductions, windows, sorting, scans, and batch normalisation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _whole_span(instruction: Instruction) -> int:
-    """The size of the one dimension that a window covers from every position, as XLA recognises it; else 0."""
+    """The size of the one dimension that a window covers from every position, as XLA detects it; else 0."""
     window = _window(instruction).dimensions
     sized = [dim for dim, dimension in enumerate(window) if dimension.size != 1]
     padded = [dimension for dimension in window if dimension.padding_low or dimension.padding_high]
@@ -60,7 +60,7 @@ def _exact_reduce_window(instruction: Instruction, callee_cost: CalleeCosts) -> 
 
 
 def _met(instruction: Instruction, base: object, result: object) -> tuple[int, int]:
-    """How many elements all windows hold together, padding left out, and how many windows there are."""
+    """The total number of elements in all windows, without padding, and the number of windows."""
     if not isinstance(base, TensorType) or not isinstance(result, TensorType):
         return 0, 0
     window = _window(instruction).dimensions

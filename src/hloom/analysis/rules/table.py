@@ -1,4 +1,4 @@
-"""How a rule is written down: XLA's count of an opcode, and the mathematical one where they differ."""
+"""The form of a cost rule: XLA's count of an opcode, and the mathematical one where they differ."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hloom.ir import Apply, Attributes, Graph, Op, Type
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
-    """What a rule sees of an instruction: types (None where unknown) and attributes.
+    """A rule's view of an instruction: types (None if unknown) and attributes.
 
-    `node` is the instruction itself, where the counting must know which one it is.
+    `node` is the instruction itself, for rules that need its identity.
     """
 
     op: Op
@@ -32,7 +32,7 @@ class Instruction:
         return self.op.attributes[name].default
 
     def operand(self, number: int) -> Type | None:
-        """The type of an operand; None where there is no such operand."""
+        """The type of an operand; None if there is no such operand."""
         return self.operands[number] if -len(self.operands) <= number < len(self.operands) else None
 
     @property
@@ -42,24 +42,24 @@ class Instruction:
 
     @property
     def accessed(self) -> int:
-        """All operands and the result, once: XLA's count of bytes wherever an opcode has no other."""
+        """The bytes of all operands and the result, once each: XLA's default count of bytes."""
         return leaf_bytes(self.result) + sum(map(shape_bytes, self.operands))
 
     @property
     def elements(self) -> int:
-        """The elements of the result."""
+        """The number of elements of the result."""
         return elements(self.result)
 
 
 class CalleeCosts(Protocol):
-    """What the computations cost that an instruction calls."""
+    """The costs of the computations that an instruction calls."""
 
     def __call__(self, graph: Graph | None) -> Cost:
-        """What one run of a computation costs; nothing where there is none."""
+        """The cost of one run of a computation; zero if there is none."""
         ...
 
     def control_flow(self, instruction: Instruction) -> Cost:
-        """What all runs of all callees of a control-flow instruction cost in one run of it."""
+        """The cost of all runs of all callees in one run of a control-flow instruction."""
         ...
 
 
@@ -68,10 +68,10 @@ CostFunction = Callable[[Instruction, CalleeCosts], Cost]
 
 @dataclass(frozen=True, slots=True)
 class CostRule:
-    """How an opcode is counted.
+    """The cost rule of an opcode.
 
-    `xla` follows HloCostAnalysis. `mathematical` counts what the instruction's definition asks for; None says that
-    both agree, else `because` says where they part.
+    `xla` follows HloCostAnalysis. `mathematical` counts what the instruction's definition requires; None means that
+    both agree, otherwise `because` says where they differ.
     """
 
     xla: CostFunction
@@ -80,11 +80,11 @@ class CostRule:
 
 
 COST_RULES: dict[str, CostRule] = {}
-"""The rule of every opcode; the family files fill it."""
+"""The rule of every opcode; the family files fill this table."""
 
 
 def rules(opcodes: str, xla: CostFunction, mathematical: CostFunction | None = None, *, because: str = "") -> None:
-    """Set down the rule of some opcodes; a mathematical count needs its reason, and an opcode has one rule."""
+    """Register the rule of some opcodes; a mathematical count needs a reason, and an opcode has one rule."""
     if (mathematical is None) != (not because):
         raise ValueError(f"{opcodes}: a mathematical count and its reason go together")
     for opcode in opcodes.split():
@@ -94,7 +94,7 @@ def rules(opcodes: str, xla: CostFunction, mathematical: CostFunction | None = N
 
 
 def nothing(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    """No cost at all."""
+    """No cost."""
     return Cost()
 
 
