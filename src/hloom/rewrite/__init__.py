@@ -1,4 +1,4 @@
-"""Rewriting: rules, the driver that applies them, and what it reports.
+"""Rewriting: rules, the driver that applies them, and its reports.
 
 To add a native rule, make a `Family` in the package `passes` and decorate a function; to add a power to declared
 patterns, edit `pattern.py` (what it is), `declaration.py` (how it is written), `match_steps.py` (how it is matched),

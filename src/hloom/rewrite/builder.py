@@ -1,4 +1,4 @@
-"""Building the nodes that replace a matched node: types inferred, metadata and layouts kept."""
+"""Builds the nodes that replace a matched node, inferring types and keeping metadata and layouts."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hloom.rewrite.type_text import type_from
 
 
 class Builder:
-    """Makes nodes right before `root`, the node that a rule is looking at, and keeps count of them.
+    """Makes nodes right before `root`, the node that a rule is applied to, and tracks them.
 
     `reason` and `culprit` say why the rule did not fire, and at which node.
 
-    New nodes take the root's metadata, and a default layout where the root's type has one. What a rule makes and then
-    does not use is taken out again.
+    New nodes take the root's metadata, and a default layout if the root's type has one. Nodes that a rule makes but
+    does not use are erased again.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Builder:
         return self.root.graph
 
     def decline(self, reason: str) -> None:
-        """Say why the rule does not fire here; `return build.decline("...")` ends a rule."""
+        """Record why the rule does not fire here; `return build.decline("...")` ends a rule."""
         self.reason = reason
 
     def op(
@@ -83,10 +83,10 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> Apply:
-        """An application of an op, its type inferred; attributes by name, those with a dash in the mapping.
+        """Apply an op and infer its type; pass attributes by name, those with a dash in the mapping.
 
-        `type` is for ops whose operands and attributes do not say the result's (reshape, broadcast, iota, convert).
-        Raises TypeProblem where they do not go together, or where the inferred type is not the given one.
+        `type` is for ops whose operands and attributes do not determine the result (reshape, broadcast, iota, convert).
+        Raises TypeProblem if they are inconsistent, or if the inferred type differs from the given one.
         """
         row = self.row(opcode)
         values = {name: value for name, value in {**(attributes or {}), **named}.items() if value is not None}
@@ -95,7 +95,7 @@ class Builder:
         return self.apply(row, operands, result_type, Attributes(_without_defaults(row, values)))
 
     def apply(self, row: Op, operands: Sequence[Node], type: Type, attributes: Attributes = EMPTY) -> Apply:
-        """An application of an op whose operands, type and attributes are known to be right."""
+        """Apply an op whose operands, type and attributes are known to be consistent."""
         if self.has_layouts:
             type = self._laid_out(type)
         metadata = self.root.raw_metadata
@@ -104,21 +104,24 @@ class Builder:
         return node
 
     def row(self, opcode: str) -> Op:
-        """The row of an opcode; raises TypeProblem where no table has it."""
+        """The row of an opcode; raises TypeProblem if no table has it."""
         row = self.rows.get(opcode) or OPS.get(opcode)
         if row is None:
             raise TypeProblem(f"no op is called '{opcode}'")
         return row
 
     def like(self, node: Apply, *operands: Node, type: Type | None = None, **changed: Any) -> Apply:
-        """The same op with the same attributes on other operands; some attributes changed, None taking one away."""
+        """Apply the same op with the same attributes to other operands; some attributes may be changed, or removed by
+        None.
+        """
         attributes = {**node.attributes, **changed}
         return self.op(node.opcode, *operands, type=type, attributes=attributes)
 
     def constant(self, value: Any, type: Type | DType | str | None = None) -> Node:
-        """A constant: a Literal, or numbers of an element type, or one number in every element of an array type.
+        """A constant from a Literal, from numbers and an element type, or from one number for every element of an array
+        type.
 
-        An array type of rank above 0 takes the form that XLA's own passes give: a scalar and its broadcast.
+        For an array type of rank above 0, this makes a broadcast of a scalar, as XLA's own passes do.
         """
         if isinstance(value, Literal):
             return self._constant(value)
@@ -137,27 +140,27 @@ class Builder:
         return self.op("broadcast", scalar, type=type, dimensions=())
 
     def reshape(self, node: Node, type: TensorType) -> Node:
-        """The node itself where it has this shape, else a reshape of it."""
+        """The node itself if it has this shape, else a reshape of it."""
         return node if same_shape(node.type, type) else self.op("reshape", node, type=type)
 
     def transpose(self, node: Node, dimensions: Iterable[int]) -> Node:
-        """The node itself where nothing moves, else a transpose of it."""
+        """The node itself if the permutation is the identity, else a transpose of it."""
         order = tuple(dimensions)
         return node if order == tuple(range(len(order))) else self.op("transpose", node, dimensions=order)
 
     def convert(self, node: Node, element: DType) -> Node:
-        """The node itself where it has this element type, else a conversion of it."""
+        """The node itself if it has this element type, else a conversion of it."""
         assert isinstance(node.type, TensorType), f"{node!r} is not an array"
         return node if node.type.dtype is element else self.op("convert", node, type=node.type.with_dtype(element))
 
     def get(self, node: Node, index: int) -> Node:
-        """An element of a tuple; where the node is a tuple instruction, its operand."""
+        """An element of a tuple; for a tuple instruction, its operand."""
         if node.opcode == "tuple":
             return node.inputs[index]
         return self.op("get-tuple-element", node, index=index)
 
     def reducer(self, opcode: str, element: DType) -> Graph:
-        """A computation of two scalars that combines them by an op, newly made."""
+        """A new computation that combines two scalars with an op."""
         graph = self.new_graph(f"{opcode}_{element}")
         scalar = TensorType(element)
         left, right = graph.add_parameter(scalar, "lhs"), graph.add_parameter(scalar, "rhs")
@@ -165,7 +168,7 @@ class Builder:
         return graph
 
     def new_graph(self, name: str) -> Graph:
-        """An empty graph, before the one that the nodes are made in: a computation stands before those that call it."""
+        """A new empty graph, placed before the current one: computations precede their callers."""
         module = self.graph.module
         graph = module.add_graph(name)
         module.graphs.remove(graph)
@@ -174,9 +177,9 @@ class Builder:
         return graph
 
     def copy(self, graph: Graph, inputs: Sequence[Node]) -> Node:
-        """A copy of a graph's nodes, given its inputs, right before the root; the node that yields its output.
+        """Copy a graph's nodes right before the root, with these inputs; returns the copy of its output.
 
-        Nodes keep their own metadata. Raises TypeProblem for graphs that cannot be copied so.
+        Nodes keep their own metadata. Raises TypeProblem for graphs that cannot be copied.
         """
         if graph.output is None or graph.missing or graph.module.has_closures or len(graph.parameters) != len(inputs):
             raise TypeProblem(f"graph {graph.name} cannot be copied to where it is called")
@@ -185,9 +188,9 @@ class Builder:
         return mapping[graph.output]
 
     def copy_module(self, module: Module, name: str) -> Graph:
-        """Copies of another module's computations, before the graph that the nodes are made in; that of its entry.
+        """Copy another module's computations before the current graph; returns the copy of its entry.
 
-        It has the given name, or one like it, if that is taken, and the others' names begin with it.
+        The entry gets the given name, made unique, which also prefixes the names of the others.
         """
         mapping: dict[Any, Any] = {}
         for graph in module.graphs:
@@ -209,11 +212,11 @@ class Builder:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything was made or said since it was new."""
+        """Whether anything has been made or recorded since it was reset."""
         return bool(self.made or self.reason or self.made_graphs or self.consumed or self.moves)
 
     def discard(self) -> None:
-        """Take out all that was made and is not used, and be as new."""
+        """Erase all unused nodes made so far, and reset."""
         for node in reversed(self.made):
             if not node.is_used:
                 node.graph.erase(node)
@@ -258,20 +261,20 @@ class Builder:
 
     @property
     def has_layouts(self) -> bool:
-        """Whether the root, and so what is made, has layouts."""
+        """Whether the root, and therefore new nodes, have layouts."""
         root = self.root.type
         return isinstance(root, TensorType) and root.layout is not None
 
 
 def _with_layout(value_type: Type) -> Type:
-    """The type in the default layout; a scalar has none, as in texts."""
+    """The type with the default layout; a scalar has none, as in texts."""
     if isinstance(value_type, TensorType) and value_type.layout is None and value_type.rank:
         return value_type.with_layout(default_layout(value_type.rank))
     return value_type
 
 
 def _without_defaults(row: Op, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes in the row's order; those that equal their defaults are left out, but where a row writes them."""
+    """The attributes in the row's order, without those that equal their defaults unless the row writes them anyway."""
     known = {name: values[name] for name in row.attributes if name in values}
     known |= {name: value for name, value in values.items() if name not in known}
     return {name: value for name, value in known.items() if not _is_left_out(row.attributes.get(name), value)}

@@ -1,4 +1,4 @@
-"""Values inside saved rules: what JSON makes of them, and back.
+"""Codecs for values inside saved rules: to JSON and back.
 
 Numbers, strings, true, false and null stand for themselves and a list for a tuple; all else is an object with one key,
 the name of its codec. To let rules hold another kind of value, register a codec for its class here
@@ -27,16 +27,16 @@ from hloom.rewrite.type_text import type_from, type_text
 from hloom.text import HloomError
 
 MAX_DEPTH = 64
-"""How deep values and expressions may nest in a rule file."""
+"""The maximum nesting depth of values and expressions in a rule file."""
 MAX_INTEGER = 1 << 128
-"""The greatest absolute value of an integer in a rule file: twice the width of any element type."""
+"""The maximum absolute value of an integer in a rule file: twice the width of any element type."""
 MAX_LENGTH = 1 << 20
-"""How many elements a list, an array or a string may have."""
+"""The maximum number of elements of a list, an array or a string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of a class are saved: `encode` gives what JSON can hold, `decode` takes it back or raises."""
+    """How values of a class are saved: `encode` returns JSON data, `decode` restores the value or raises."""
 
     name: str
     value_class: type
@@ -51,9 +51,9 @@ _BY_CLASS: dict[type, Codec] = {}
 def register_codec(
     name: str, value_class: type, encode: Callable[[Any], Any], decode: Callable[[object, str], Any]
 ) -> None:
-    """Let rules hold values of a class: `decode` is given what `encode` gave, and the place in the file for errors.
+    """Allow values of a class in rules: `decode` gets what `encode` returned, and the place in the file for errors.
 
-    Raises RuleError where the name stands for another class.
+    Raises RuleError if the name is taken by another class.
     """
     known = _BY_NAME.get(name)
     if known is not None and known.value_class.__qualname__ != value_class.__qualname__:
@@ -62,12 +62,12 @@ def register_codec(
 
 
 def register_dataclass(name: str, value_class: type) -> None:
-    """Let rules hold values of a dataclass, field by field; a field must have the type that its annotation says."""
+    """Allow values of a dataclass in rules, field by field; a field's value must have the annotated type."""
     register_codec(name, value_class, _encode_fields, lambda data, path: _decode_fields(value_class, data, path))
 
 
 def register_enum(name: str, value_class: type[Enum]) -> None:
-    """Let rules hold the members of an enumeration, by their names."""
+    """Allow the members of an enumeration in rules, by name."""
 
     def decode(data: object, path: str) -> Any:
         if not isinstance(data, str) or data not in value_class.__members__:
@@ -78,7 +78,7 @@ def register_enum(name: str, value_class: type[Enum]) -> None:
 
 
 def encode_value(value: object) -> Any:
-    """What JSON makes of a value; raises RuleError for values without a codec."""
+    """A value as JSON data; raises RuleError for values without a codec."""
     if value is None or type(value) in (bool, str):
         return value
     if type(value) is int:
@@ -96,7 +96,7 @@ def encode_value(value: object) -> Any:
 
 
 def decode_value(data: object, path: str, depth: int = 0) -> Any:
-    """The value that a part of a rule file stands for; raises RuleError that names the part."""
+    """The value that a part of a rule file encodes; raises RuleError that names the part."""
     if depth > MAX_DEPTH:
         raise RuleError(f"{path}: it is nested deeper than {MAX_DEPTH}")
     if data is None or isinstance(data, bool):
@@ -147,7 +147,7 @@ def _shown(data: object) -> str:
 
 @lru_cache(None)
 def _hints(value_class: type) -> dict[str, Any]:
-    """The annotations of a dataclass's fields, resolved where it was written."""
+    """The annotations of a dataclass's fields, resolved in its module."""
     return typing.get_type_hints(value_class)
 
 
@@ -235,7 +235,7 @@ def _are_numbers(value: object, classes: tuple[type, ...]) -> TypeGuard[tuple[An
 
 
 def _number(value: Any) -> Any:
-    """A numpy scalar as Python's number; the narrow types have no `item` of their own."""
+    """A numpy scalar as a Python number; the narrow types have no `item` of their own."""
     number: Any = np.asarray(value).item()
     if isinstance(number, (bool, int, float, complex)):
         return number

@@ -1,9 +1,9 @@
-"""Cycle detection: rules that undo each other, or that never end, are found by the chain of rewrites behind a node.
+"""Cycle detection: finds rules that undo each other or never terminate, from the chain of rewrites behind a node.
 
-Every rewrite is a record that knows the one whose result it rewrote. Along such a chain the same rule must not meet the
-same expression again. Each record is compared with one ancestor only, which moves on whenever the chain's length is a
-power of two (Brent, An improved Monte Carlo factorization algorithm, BIT 20, 1980), so the check costs the same however
-long the chain.
+Every rewrite is a record that links to the rewrite whose result it changed. Along such a chain the same rule must not
+meet the same expression twice. Each record is compared with one ancestor only, which advances whenever the chain's
+length is a power of two (Brent, An improved Monte Carlo factorization algorithm, BIT 20, 1980), so the check takes
+constant time for any chain length.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hloom.rewrite.registry import RuleError
 from hloom.rewrite.rule import Rule
 
 _MAX_NAMED_RULES = 12
-"""How many rules of a cycle an error names."""
+"""The maximum number of rules of a cycle to name in an error."""
 
 
 @dataclass(slots=True, eq=False)
 class RewriteRecord:
     """One rewrite in a chain: the rule, the expression that it met, and the rewrite before it.
 
-    Only where a rule rewrites what a rule made is the expression noted: most chains end before, and a cycle comes by
-    again. Where a rule comes to an older node from below (as each transpose of a long chain meets the broadcast that it
-    has become), the same expression may stand as elsewhere.
+    The expression is only recorded if a rule rewrites another rule's result: most chains end earlier, and a cycle will
+    come around again. If a rule reaches an older node from below (as each transpose of a long chain meets the broadcast
+    that it has become), an equal expression may occur without a cycle.
     """
 
     rule: Rule
@@ -43,10 +43,10 @@ class CycleDetector:
         self._behind: dict[Node, RewriteRecord] = {}
 
     def enter(self, rule: Rule, root: Node, made: list[Node]) -> None:
-        """Note that a rule made these nodes from what it found at the root, which must still be as it was found.
+        """Record that a rule made these nodes from what it matched at the root, which must be unchanged still.
 
-        Raises RuleError where the rule met the same expression before in this chain, or the chain is longer than any
-        that comes to an end.
+        Raises RuleError if the rule met the same expression before in this chain, or if the chain exceeds the maximum
+        length.
         """
         before = self._last_behind(root)
         entry = RewriteRecord(rule) if before is None else self._after(before, rule, root)
@@ -57,7 +57,7 @@ class CycleDetector:
         length, landmark = before.length + 1, before.landmark or before
         if length > self.longest:
             raise _never_ends(RewriteRecord(rule, None, before, length), root)
-        if root not in self._behind:  # a rule comes to a node from below: an expression may stand there as elsewhere
+        if root not in self._behind:  # the rule reached this node from below: an equal expression does not mean a cycle
             return RewriteRecord(rule, None, before, length)
         entry = RewriteRecord(rule, _expression(root, rule.depth), before, length)
         if landmark.rule is rule and landmark.expression == entry.expression:
@@ -66,7 +66,7 @@ class CycleDetector:
         return entry
 
     def forget(self, node: Node) -> None:
-        """A node is gone."""
+        """Remove an erased node."""
         self._behind.pop(node, None)
 
     def _last_behind(self, root: Node) -> RewriteRecord | None:
@@ -81,7 +81,7 @@ class CycleDetector:
 
 
 def _expression(node: Node, depth: int) -> Hashable:
-    """What stands at a node down to some depth; below, the nodes themselves."""
+    """The expression at a node down to some depth; below that, the nodes themselves."""
     if isinstance(node, Constant):
         return node.type, node.value
     if depth < 0 or not isinstance(node, Apply):

@@ -1,4 +1,4 @@
-"""The declarative surface: a function that is given `p`, says what to look for, and what stands in its place.
+"""Declarative rules: a function of `p` describes what to match and what replaces it.
 
     @rule(benefit=2)
     def fold_transposes(p):
@@ -10,7 +10,7 @@
         with p.rewrite() as r:
             r.replace({outer: r.op("transpose", x, dimensions=p.call("compose", first, second))})
 
-The function runs once, when the rule is defined; what it says is kept as data (`pattern`).
+The function runs once, when the rule is defined; its description is kept as data (`pattern`).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from hloom.rewrite.type_text import check_type_or_element, element_names, type_f
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
 COMMUTATIVE = with_trait(Trait.COMMUTATIVE)
-"""The ops whose operands may stand in either order, unless a pattern says otherwise."""
+"""The ops whose operands match in either order, unless a pattern says otherwise."""
 
 
 class Handle:
-    """A value of the pattern, or of the replacement: an operand for further ops, and what can be asked of it.
+    """A value of the pattern or of the replacement: usable as an operand, and a source of expressions.
 
-    `x.shape`, `x.rank`, `x.dtype`, `x.type`, `x.value` (the number that a constant has in every element) and others are
-    expressions; any other name is an attribute of the operation; `x.attribute("shape")` where the names clash.
+    `x.shape`, `x.rank`, `x.dtype`, `x.type`, `x.value` (the number in every element of a constant) and others are
+    expressions; any other name is an attribute of the operation; use `x.attribute("shape")` if the names clash.
     """
 
     __slots__ = ("reference", "session")
@@ -84,7 +84,7 @@ class Handle:
         return Expression("node", self.reference.term, self.reference.result)
 
     def as_expression(self) -> Expression:
-        """What a native function made, as an attribute's value; raises RuleError for what is matched."""
+        """The result of a native function as an attribute's value; raises RuleError for matched values."""
         if not self.reference.made:
             raise RuleError("a value of the pattern stands where a number or an attribute is meant")
         if not isinstance(self.session.makes[self.reference.term], MakeNative):
@@ -92,7 +92,7 @@ class Handle:
         return _made_value(self.reference)
 
     def apply_op(self, opcode: str, operands: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        """What `hloom.ops` calls: an op of the pattern, or of the replacement once that has begun."""
+        """Called by `hloom.ops`: adds an op to the pattern, or to the replacement once that has begun."""
         return self.session.apply(opcode, operands, attributes)
 
     def _feature(self, name: str, *arguments: Any) -> Expression:
@@ -105,7 +105,7 @@ class Handle:
 
 
 class PatternBuilder:
-    """What a rule has said so far: `p` of the declarative surface."""
+    """Collects the description of a rule: `p` of the declarative API."""
 
     def __init__(self, rows: Mapping[str, Op] = OPS) -> None:
         self.rows = rows
@@ -120,7 +120,7 @@ class PatternBuilder:
         self.are_free = False
         self._depth = 0
 
-    # What to look for
+    # What to match
 
     def value(
         self,
@@ -131,7 +131,7 @@ class PatternBuilder:
         shape: Sequence[Any] | None = None,
         optional: bool = False,
     ) -> Handle:
-        """Any value: of these element types, this rank, or these dimensions (numbers, `p.dimension(...)`, or None)."""
+        """Any value with these element types, this rank, or these dimensions (numbers, `p.dimension(...)`, or None)."""
         dtypes = element_names(dtype)
         if rank is not None and (type(rank) is not int or rank < 0):
             raise RuleError(f"a rank is a number from 0 on, not {rank!r:.40}")
@@ -139,28 +139,28 @@ class PatternBuilder:
         return self._term(ValueTerm(name, dtypes, rank, sizes, optional=optional))
 
     def any(self) -> Handle:
-        """Any value that the rule does not care about."""
+        """Any value that the rule does not use."""
         return self._term(ValueTerm(""))
 
     def values(self, name: str) -> Handle:
-        """All operands of an operation that no other handle stands for, however many: between others, or at an end."""
+        """All operands of an operation that no other handle stands for, in the middle or at an end."""
         return self._term(ValueTerm(name, variadic=True))
 
     def constant(
         self, name: str = "", value: Any = None, *, dtype: str | Sequence[str] = (), splat: bool = True
     ) -> Handle:
-        """A constant with one number in every element, this one if given; with `splat=False`, any array constant."""
+        """A constant with one number in every element (this one if given); with `splat=False`, any array constant."""
         dtypes = element_names(dtype)
         return self._term(ValueTerm(name, dtypes, is_constant=True, is_splat=splat, number=value))
 
     def attribute(self, name: str) -> Expression:
-        """A name for an attribute's value; where it stands twice, both values must be the same."""
+        """A variable for an attribute's value; if it occurs twice, both values must be equal."""
         return self.variables.setdefault(name, Expression("variable", name))
 
     dimension = attribute
 
     def attributes(self, *names: str) -> dict[str, Any]:
-        """Names for several attributes, each after itself: `**p.attributes("strides", "groups")` on both sides."""
+        """Variables for several attributes, named like them: `**p.attributes("strides", "groups")` on both sides."""
         return {name: self.attribute(name) for name in names}
 
     def op(
@@ -178,11 +178,11 @@ class PatternBuilder:
         attributes: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> Any:
-        """An operation of one of these opcodes; several handles where it has several results.
+        """An operation with one of these opcodes; returns several handles if it has several results.
 
-        `scope` and `source_file` are regular expressions of which a part of the metadata's op_name and file must match.
-        Attributes are values, variables, `ANY`, None (not given), `one_of(...)`, `holding(...)`, or `p.graph(...)`;
-        those left out must have their defaults.
+        `scope` and `source_file` are regular expressions that must match a part of the metadata's op_name and file.
+        Attributes are values, variables, `ANY`, None (absent), `one_of(...)`, `holding(...)`, or `p.graph(...)`;
+        omitted ones must have their defaults.
         """
         opcodes = (opcode,) if isinstance(opcode, str) else tuple(opcode)
         given = {**(attributes or {}), **named}
@@ -201,7 +201,7 @@ class PatternBuilder:
         return tuple(Handle(self, Reference(handle.reference.term, result)) for result in range(results))
 
     def graph(self, function: Callable[..., Any]) -> Computes:
-        """A computation that an attribute holds: a function of its parameters that says what it yields."""
+        """A computation held by an attribute, described by a function of its parameters that returns its result."""
         count = function.__code__.co_argcount
         self._depth += 1
         parameters = [self.value(name) for name in function.__code__.co_varnames[:count]]
@@ -218,14 +218,14 @@ class PatternBuilder:
             self.conditions.append(Condition(test, text_of(test, self._name_of)))
 
     def where_same(self, *items: Any) -> None:
-        """Operations that must have the same values of these attributes: handles first, then names."""
+        """Operations that must agree in these attributes: handles first, then names."""
         handles = [item for item in items if isinstance(item, Handle)]
         for name in [item for item in items if isinstance(item, str)]:
             for other in handles[1:]:
                 self.where(handles[0].attribute(name) == other.attribute(name))
 
     def call(self, name: str, *arguments: Any) -> Expression:
-        """What a registered native function gives for nodes and values."""
+        """The result of a registered native function of nodes and values."""
         return call(name, *arguments)
 
     def choose(self, condition: Any, on_true: Any, on_false: Any) -> Expression:
@@ -233,11 +233,11 @@ class PatternBuilder:
         return choose(condition, on_true, on_false)
 
     def equivalence(self, *, reason: str, **domain: Any) -> None:
-        """Narrow what the rule's equivalence test tries, and say why; `domain.KEYS` lists what it takes."""
+        """Restrict the inputs of the rule's equivalence test, with a reason; `domain.KEYS` lists the options."""
         self.domain = {**domain, "reason": reason}
         check_domain(self.domain)
 
-    # What stands in its place
+    # What replaces it
 
     @contextmanager
     def rewrite(self) -> Generator[ReplacementBuilder, None, None]:
@@ -248,12 +248,12 @@ class PatternBuilder:
             raise RuleError("the rewrite replaces nothing: call r.replace({old: new})")
 
     def apply(self, opcode: str, operands: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """An op of what is being said now: the pattern, or the replacement."""
+        """Add an op to the part being described: the pattern, or the replacement."""
         side = self.replacement or self
         return side.op(opcode, *operands, **named)
 
     def pattern(self) -> Pattern:
-        """All that was said, checked."""
+        """The checked pattern."""
         pattern = Pattern(
             tuple(self.terms), tuple(self.conditions), tuple(self.makes), tuple(self.replaced), frozenset(self.inner)
         )
@@ -292,7 +292,7 @@ class PatternBuilder:
 
 
 class ReplacementBuilder:
-    """What a rule makes: `r` of the declarative surface."""
+    """Collects the nodes a rule makes: `r` of the declarative API."""
 
     def __init__(self, session: PatternBuilder) -> None:
         self._session = session
@@ -308,9 +308,9 @@ class ReplacementBuilder:
         attributes: Mapping[str, Any] | None = None,
         **named: Any,
     ) -> Any:
-        """An operation to make; its type is inferred unless `type` says it (another value's `.type`, an expression).
+        """An operation to make; its type is inferred unless `type` gives it (another value's `.type`, an expression).
 
-        `carry` names the matched operation whose metadata and carried attributes go over, but those in `drop`.
+        `carry` names the matched operation whose metadata and carried attributes are copied, except those in `drop`.
         """
         given = {key: value for key, value in {**(attributes or {}), **named}.items() if value is not None}
         values = tuple((key, expression(value)) for key, value in given.items())
@@ -322,7 +322,7 @@ class ReplacementBuilder:
         return self._made(made, results)
 
     def constant(self, value: Any, type: Any = None, *, like: Handle | None = None) -> Handle:
-        """A constant: a number in every element of a type, or of the type of another value."""
+        """A constant with one number in every element of a type, or of the type of another value."""
         if like is not None and like.reference.made:
             raise RuleError(
                 "like= names a value that the rule makes: its type is not known when the rule is defined",
@@ -334,19 +334,19 @@ class ReplacementBuilder:
         return self._made(MakeConstant(expression(value), None if wanted_type is None else expression(wanted_type)), 1)
 
     def native(self, function: str, *arguments: Any, results: int = 1) -> Any:
-        """What a registered function builds: it is given the Builder and the arguments, handles as nodes.
+        """The result of a registered builder function, which gets the Builder and the arguments, with handles as nodes.
 
-        As an attribute's value, `p.call` is what computes without building.
+        For an attribute's value, use `p.call`, which computes without building.
         """
         expressions = tuple(_native_argument(argument) for argument in arguments)
         return self._made(MakeNative(function, expressions, results), results)
 
     def call(self, function: Callable[..., Any], *operands: Any, results: int = 1, **keywords: Any) -> Any:
-        """A call of a function of arrays, as of jax's, traced for the types of the operands that are matched.
+        """A call of a function of arrays, such as jax's, traced for the types of the matched operands.
 
-        Keywords go to the function: values, or expressions of what is matched. It yields as many arrays as `results`
-        says, those of a tree in its order. Where their types are not those of what they replace, the rule does not
-        fire.
+        Keywords are passed to the function: values, or expressions of matched values. It must return as many arrays as
+        `results` says, in the order of its output tree. The rule does not fire if their types differ from those they
+        replace.
         """
         names = tuple(keywords)
         for name, value in keywords.items():
@@ -360,7 +360,7 @@ class ReplacementBuilder:
         return self.native(call_name(function), *arguments, results=results)
 
     def replace(self, replaced: Mapping[Any, Any]) -> None:
-        """Let results of the pattern give way to values of the replacement or of the pattern."""
+        """Replace results of the pattern by values of the replacement or of the pattern."""
         for old, fresh in replaced.items():
             if not isinstance(old, Handle) or old.reference.made:
                 raise RuleError("what is replaced must be a result of an operation of the pattern")
@@ -402,9 +402,9 @@ def rule(
     family: str = "",
     rows: Mapping[str, Op] = OPS,
 ) -> Any:
-    """Make a rule of a function that declares it; raises RuleError, with the place, where it cannot be one.
+    """Turn a function that declares a rule into a Rule; raises RuleError, with the place, if it is not valid.
 
-    With `cost` the rule fires only where what it makes costs less than what it makes unused, each node counted once.
+    With `cost` the rule fires only if the nodes it makes cost less than those it makes dead, each node counted once.
     """
     if function is None:
         return partial(rule, benefit=benefit, name=name, cost=cost, family=family, rows=rows)
@@ -427,7 +427,7 @@ def rule(
 
 
 def finish_rule(session: PatternBuilder, name: str, origin: Origin, **options: Any) -> Rule:
-    """The rule that a session has said; raises RuleError where it cannot be one."""
+    """The rule that a session has described; raises RuleError if it is not valid."""
     pattern = session.pattern()
     anchor = pattern.terms[pattern.roots[0]]
     assert isinstance(anchor, OperationTerm)
@@ -439,7 +439,7 @@ def finish_rule(session: PatternBuilder, name: str, origin: Origin, **options: A
 
 
 def depth_of(pattern: Pattern) -> int:
-    """How many operations stand one above the other in a pattern, those that several roots reach included."""
+    """The height of a pattern in operations, including those reached from several roots."""
     heights: dict[int, int] = {}
     for term_index, term in enumerate(pattern.terms):
         below = [heights.get(operand.term, 0) for operand in getattr(term, "operands", ())]
@@ -448,12 +448,12 @@ def depth_of(pattern: Pattern) -> int:
 
 
 def one_of(*values: Any) -> OneOf:
-    """As an attribute: one of these values."""
+    """For an attribute: one of these values."""
     return OneOf(values)
 
 
 def holding(predicate: str) -> Holds:
-    """As an attribute: a value of which a registered predicate holds."""
+    """For an attribute: a value that satisfies a registered predicate."""
     return Holds(predicate)
 
 

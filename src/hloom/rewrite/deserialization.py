@@ -1,4 +1,4 @@
-"""Deserialization: from JSON data to rules, with the checks that a definition goes through; nothing is executed."""
+"""Deserialization of rules from JSON data, with the checks of a definition; executes nothing."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from hloom.rewrite.type_guards import is_list, is_tuple
 from hloom.rewrite.verifier import check_made, check_operation, check_pattern
 
 MAX_OPERATORS = 20_000
-"""How many operators all expressions of one rule of a file may have."""
+"""The maximum number of operators in all expressions of one rule of a file."""
 MAX_TERMS = 1_000
-"""How many terms one rule of a file may have."""
+"""The maximum number of terms of one rule of a file."""
 MAX_RESULTS = 256
-"""How many results an operation of a rule file may have: more than any op of the tables."""
+"""The maximum number of results of an operation in a rule file: more than any op of the tables has."""
 
 
 class RuleDecoder:
-    """One rule being put together from data."""
+    """One rule being assembled from data."""
 
     def __init__(self, rows: Mapping[str, Op]) -> None:
         self.rows = rows
@@ -198,7 +198,7 @@ class RuleDecoder:
             raise part.error(f"it has {results} results" if results > 1 else "it has one result")
         return Reference(number, result, is_made)
 
-    # Conditions and what is made
+    # Conditions and operations to make
 
     def condition(self, part: JsonReader) -> Condition:
         test = self.expression(part)
@@ -237,7 +237,8 @@ class RuleDecoder:
             raise pattern.error(error.message) from None
 
     def attribute_value(self, part: JsonReader) -> Expression:
-        """What an attribute of a made operation is: of what was made, only what native functions gave is a value."""
+        """The value of an attribute of a made operation: of made things, only results of native functions are values.
+        """
         expression = self.expression(part, made=True)
         for leaf in expression.walk():
             if leaf.operator == "made" and not isinstance(self.makes[leaf.arguments[0]], MakeNative):
@@ -317,7 +318,7 @@ _LEAVES: dict[str, Callable[[RuleDecoder, list[JsonReader]], Expression]] = {
 
 
 def _at(part: JsonReader, check: Callable[..., None], *arguments: Any) -> None:
-    """Check, and say where in the data it is wrong."""
+    """Run a check, and report where in the data it fails."""
     try:
         check(*arguments)
     except RuleError as error:
@@ -339,7 +340,7 @@ def _number(part: JsonReader) -> Any:
 
 
 def _domain(part: JsonReader) -> dict[str, Any]:
-    """The narrowing of the equivalence test."""
+    """The domain of the equivalence test."""
     domain: dict[str, Any] = {}
     for name, item in part.named("domain"):
         if name in ("values", "attributes"):

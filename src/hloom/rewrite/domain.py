@@ -1,4 +1,4 @@
-"""Domains of equivalence tests: restrictions of a rule's random inputs, or a tolerance, each with a reason."""
+"""Domains of equivalence tests: restrictions on a rule's random inputs, or a tolerance, each with a reason."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ KEYS: Mapping[str, str] = {
     "positive": "whether inputs are above zero",
     "exact": "whether results must agree in every bit",
 }
-"""What `p.equivalence(...)` takes."""
+"""The options of `p.equivalence(...)`."""
 
 
 def check_domain(domain: Mapping[str, Any]) -> None:
-    """Raise RuleError where a domain says what nobody understands, or gives no reason."""
+    """Raise RuleError if a domain has unknown keys or gives no reason."""
     for name, value in domain.items():
         if name not in KEYS:
             raise RuleError(f"an equivalence test has no '{name}'", hint=f"it has {', '.join(KEYS)}")

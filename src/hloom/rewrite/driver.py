@@ -1,8 +1,8 @@
-"""The rewrite driver: applies rules until none fires, erases dead nodes, and keeps account.
+"""The rewrite driver: applies rules until none fires, erases dead nodes, and keeps statistics.
 
 A worklist holds the nodes at which rules may match, as in MLIR's greedy pattern rewrite driver
 (mlir/lib/Transforms/Utils/GreedyPatternRewriteDriver.cpp). After a rewrite, the new nodes and the transitive users of
-what was replaced are added, as many levels up as the deepest rule looks down.
+the replaced ones are added, as many levels up as the deepest rule looks down.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from hloom.rewrite.rule_compiler import attempt_at, replacement_of
 from hloom.text import HloomError
 
 Replacement = Mapping[Node, Node]
-"""What a rule asks for: nodes, and what everything that uses them shall use."""
+"""The replacement for each node that a rule replaces."""
 
 MAX_INDIRECT_USERS = 64
-"""How many users of a changed node are looked at again, beyond the direct ones."""
+"""The maximum number of indirect users of a changed node to revisit."""
 _MAX_REWRITES_PER_NODE = 64
-"""How many rewrites a run may take for each node that the module had: rules that grow without a cycle end there."""
+"""The maximum number of rewrites per node of the original module; stops rules that grow the module without a cycle."""
 _NO_MATCH = "it does not match"
 _TIMED: ContextVar[bool] = ContextVar("whether rules are timed", default=False)
 _MIN_MAX_REWRITES = 100_000
-"""How many rewrites any run may take, so that small modules may grow by unrolling and folding."""
+"""The maximum number of rewrites is at least this, so that small modules may grow by unrolling and folding."""
 
 
 def rewrite(
@@ -62,11 +62,11 @@ def rewrite(
     touched: Collection[Node] | None = None,
     watch: Callable[[Step], None] | None = None,
 ) -> Report:
-    """Apply rules all over a module, in place, until none fires; the report says what happened.
+    """Apply rules all over a module, in place, until none fires; returns a report.
 
-    `graphs` limits it to some graphs. `touched` are the nodes that were made, changed or left with one user since no
-    rule fired: rules are tried at these and what may look at them only. `watch` is called before each step. Raises
-    RuleError, which names the rules, where rules undo each other, never end, or fail.
+    `graphs` limits it to some graphs. `touched` are the nodes made, changed or left with a single user since the last
+    time no rule fired: rules are then only tried at these and at nodes that may look at them. `watch` is called before
+    each step. Raises RuleError, naming the rules, if rules undo each other, never terminate, or fail.
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     driver = _Driver(module, index, Report(name), watch)
@@ -76,7 +76,7 @@ def rewrite(
 
 @contextmanager
 def timed_rules() -> Generator[None]:
-    """Within this, reports say how many seconds rules took one by one: looking at the clock slows attempts down."""
+    """Make reports include seconds per rule within this block; reading the clock slows attempts down."""
     token = _TIMED.set(True)
     try:
         yield
@@ -85,14 +85,14 @@ def timed_rules() -> Generator[None]:
 
 
 def apply_at(module: Module, rule: Rule | RuleIndex, node: Node) -> bool:
-    """Apply one rule, or the first of an index that fires, at one node, in place; whether one fired."""
+    """Apply one rule, or the first of an index that fires, at one node, in place; returns whether one fired."""
     index = RuleIndex([rule]) if isinstance(rule, Rule) else rule
     driver = _Driver(module, index, Report(), None)
     return isinstance(node, Apply) and driver.attempt_any(driver.index.at(node), node)
 
 
 def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
-    """For each rule, why it does not fire at a node; empty where it does. The module stays as it is."""
+    """Why each rule does not fire at a node; an empty string if it does. The module is not changed."""
     reasons_by_rule: list[tuple[Rule, str]] = []
     for rule in rules:
         if node.opcode not in rule.roots:
@@ -105,9 +105,9 @@ def explain(rules: Iterable[Rule], node: Node) -> list[tuple[Rule, str]]:
 
 
 def replay(module: Module, rules: Iterable[Rule], steps: Iterable[Step]) -> Iterator[Step]:
-    """Take the steps in a module as it was before them, in place; each is given out after it was taken.
+    """Repeat steps in place on the module they were recorded on; yields each step after taking it.
 
-    Raises RuleError where a step's rule is not among the rules, or does not fire where it fired.
+    Raises RuleError if a step's rule is unknown, or does not fire where it fired before.
     """
     by_name = {rule.name: rule for rule in rules}
     for step in steps:
@@ -137,7 +137,7 @@ def _reason_at(candidate: Candidate, node: Apply) -> str:
 
 
 class _Driver:
-    """One run: the worklist and the accounts."""
+    """One run: the worklist and the statistics."""
 
     def __init__(self, module: Module, index: RuleIndex, report: Report, watch: Callable[[Step], None] | None) -> None:
         self.module = module
@@ -153,19 +153,20 @@ class _Driver:
         self.unsound: set[Node] = set()
         self.passed_over: dict[PassedOver, int] = {}
         self.checked: set[Node] | None = None
-        """What `check` need not look at any more, where that is done at the first visit; None where it was done."""
+        """Nodes that need no `check` any more, if checking happens at the first visit; None if all were checked."""
         self.fixed: dict[Graph, str] = {}
         self.inference = Inference()
         self.cycles = CycleDetector(module.node_count)
         self.most = _MAX_REWRITES_PER_NODE * module.node_count + _MIN_MAX_REWRITES
         self.sound: dict[tuple[Any, ...], Attributes] = {}
-        """What nodes that go together are made of; with the attributes, so that their ids stay their own."""
+        """Combinations of op, types and attributes that passed `check`; holding the attributes keeps their ids valid.
+        """
         self.attempt_any = self.attempt_timed if _TIMED.get() else self.attempt_first
         module.index_users()
 
     def run(self, graphs: Sequence[Graph], touched: Collection[Node] | None = None) -> None:
         started, collecting = perf_counter(), gc.isenabled()
-        gc.disable()  # nodes form reference cycles: collecting garbage among them again and again is expensive
+        gc.disable()  # nodes form reference cycles: repeatedly collecting garbage among them is expensive
         try:
             if touched is None:
                 self.fill_worklist(graphs)
@@ -188,7 +189,7 @@ class _Driver:
                     self.pending.append(node)
 
     def fill_worklist_around(self, graphs: Sequence[Graph], touched: Collection[Node]) -> None:
-        """Touched nodes, their transitive users, and what calls their graphs, in the order of `fill_worklist`."""
+        """Add touched nodes, their transitive users, and callers of their graphs, in the order of `fill_worklist`."""
         around = set(touched)
         for node in touched:
             around.update(self.users_within_depth(node))
@@ -213,7 +214,7 @@ class _Driver:
                 self.visit(node)
 
     def count_mismatches(self) -> None:
-        """Count what was ruled out untried; attempts that ended without a reason are those that are left."""
+        """Count the rules ruled out without an attempt; attempts that ended without a reason are the remainder."""
         for missed, count in self.passed_over.items():
             for rule, reason in missed.reasons:
                 self.accounts[rule].tried += count
@@ -225,7 +226,7 @@ class _Driver:
                     account.rejected[_NO_MATCH] += unexplained
 
     def check(self, node: Node) -> None:
-        """Note a node whose operands and attributes do not go together: rules count on that and pass it by."""
+        """Record a node with inconsistent operands and attributes: rules assume consistency and skip it."""
         key = (node.__class__, getattr(node, "function", None), id(node.attributes), node.type)
         key += tuple([operand.type for operand in node.inputs])
         if key in self.sound:
@@ -255,7 +256,7 @@ class _Driver:
         self.attempt_any(candidates, node)
 
     def attempt_first(self, candidates: Iterable[Candidate], node: Apply) -> bool:
-        """Try rules at a node, one after the other, until one fires; whether one did."""
+        """Try rules at a node in order until one fires; returns whether one did."""
         build, accounts = Builder(node), self.accounts
         for candidate in candidates:
             account = accounts[candidate.rule]
@@ -266,7 +267,7 @@ class _Driver:
         return False
 
     def attempt_timed(self, candidates: Iterable[Candidate], node: Apply) -> bool:
-        """The same, by the clock."""
+        """The same, with timing."""
         build, accounts = Builder(node), self.accounts
         for candidate in candidates:
             account = accounts[candidate.rule]
@@ -280,7 +281,7 @@ class _Driver:
         return False
 
     def attempt(self, candidate: Candidate, node: Apply, build: Builder, account: RuleReport) -> bool:
-        """Try a rule at a node and carry it out; whether it fired. Where it did not, the builder is as before."""
+        """Try a rule at a node and apply the result; returns whether it fired. If not, the builder is unchanged."""
         build.rows = candidate.rule.rows
         try:
             result = candidate.attempt(build, node)
@@ -332,7 +333,7 @@ class _Driver:
                 _carry_attributes(old, fresh, build)
             old.graph.replace_uses(old, fresh)
         self.consumed.update(build.consumed)
-        if rule.effects:  # the rule has said that what stands for these does the same
+        if rule.effects:  # the rule has declared that the replacement has the same effects
             self.consumed.update(replacement)
         self.erase_dead(list(replacement))
         self.erase_dead([node for node in reversed(build.made) if not node.is_used])
@@ -351,7 +352,7 @@ class _Driver:
             self.pending.append(node)
 
     def push_users(self, node: Node) -> None:
-        """The users of a node are tried again, and theirs, as far as rules look."""
+        """Push the users of a node, and theirs, as many levels up as rules look down."""
         roots, waiting, pending = self.index.roots, self.waiting, self.pending
         level: Sequence[Node] = node.users
         for below in range(self.index.depth, 0, -1):
@@ -371,12 +372,12 @@ class _Driver:
             level = _few_users(level) if below > 1 else ()
 
     def push_callers(self, graph: Graph) -> None:
-        """What calls a graph is tried again."""
+        """Push the callers of a graph."""
         for caller in graph.callers:
             self.push(caller)
 
     def erase_dead(self, pending: list[Node]) -> None:
-        """Erase nodes that nothing uses, and those that only they used; what has one user left may match now."""
+        """Erase unused nodes, and nodes only they used; push nodes left with one user, which may match now."""
         while pending:
             node = pending.pop()
             if node in self.erased:
@@ -384,9 +385,9 @@ class _Driver:
             if node.is_used or isinstance(node, Parameter):
                 if node.user_count == 1:
                     self.push_users(node)
-                if isinstance(node.type, TupleType):  # an element of it may be needed by nothing now
+                if isinstance(node.type, TupleType):  # one of its elements may be unused now
                     self.push(node)
-                if isinstance(node, Parameter):  # so may be what its graph is called with
+                if isinstance(node, Parameter):  # its callers' operand may be unused now
                     self.push_callers(node.graph)
                 continue
             if not (node in self.consumed or may_drop(node)):
@@ -402,7 +403,7 @@ class _Driver:
                 self.erase_uncalled(list(called))
 
     def erase_uncalled(self, graphs: list[Graph]) -> None:
-        """Erase graphs that nothing calls any more, and those that only they called."""
+        """Erase graphs without callers, and graphs that only they called."""
         pending = [] if self.module.has_closures else graphs
         while pending:
             graph = pending.pop()
@@ -417,7 +418,7 @@ class _Driver:
 
 
 def _malformed(node: Node) -> str:
-    """What is wrong with the number of a node's operands, or which attribute it lacks; empty where nothing is."""
+    """What is wrong with a node's number of operands, or which attribute it lacks; empty if it is well-formed."""
     if not isinstance(node, Apply) or not isinstance(node.function, Op):
         return ""
     op = node.function
@@ -428,7 +429,9 @@ def _malformed(node: Node) -> str:
 
 
 def _is_incomplete(node: Node, depth: int) -> bool:
-    """Whether an operand, so many levels down, is undefined or of unknown type: whether it fits was never checked."""
+    """Whether an operand, up to this many levels down, is undefined or of unknown type, so its consistency was not
+    checked.
+    """
     level = [node]
     for _ in range(depth):
         level = [operand for user in level for operand in user.inputs][:MAX_INDIRECT_USERS]
@@ -447,7 +450,7 @@ def _few_users(nodes: Iterable[Node]) -> Sequence[Node]:
 
 
 def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder, fixed: dict[Graph, str]) -> str:
-    """Why a replacement must not be carried out; empty where it may. `fixed` remembers what `fixed_form` says."""
+    """Why a replacement must not be applied; empty if it may. `fixed` caches the result of `fixed_form`."""
     if rule.native and not rule.effects and effect_of(root) is not None:
         return "the root has an effect besides its value"
     for old in (*replacement, *build.consumed):
@@ -474,7 +477,7 @@ def _obstacle(rule: Rule, root: Apply, replacement: Replacement, build: Builder,
 
 
 def _fusion_obstacle(graph: Graph, made: Sequence[Node], fixed: dict[Graph, str]) -> str:
-    """Why nothing may be replaced in a computation, or not by this, because of the fusion that calls it."""
+    """Why the fusion that calls a computation forbids replacements in it, or this one."""
     if not is_fused(graph):
         return ""
     if graph not in fixed:
@@ -484,14 +487,14 @@ def _fusion_obstacle(graph: Graph, made: Sequence[Node], fixed: dict[Graph, str]
 
 
 def _is_awaited(node: Node) -> bool:
-    """Whether others wait for a node by control dependencies, and so for all that it is made of."""
+    """Whether others depend on a node by control dependencies, and so on everything that it is replaced by."""
     return any(
         user.attributes.refers and node in (user.attributes.get(CONTROL_PREDECESSORS) or ()) for user in node.users
     )
 
 
 def _carry_attributes(old: Node, fresh: Node, build: Builder) -> None:
-    """Give a new node the layout and the carried attributes of what it replaces, where it has none of its own."""
+    """Copy the layout and the carried attributes of a replaced node to its replacement, unless that has its own."""
     if not same_shape(old.type, fresh.type):
         return
     if fresh.type is not old.type and old.type is not None:
@@ -509,13 +512,13 @@ def _carry_attributes(old: Node, fresh: Node, build: Builder) -> None:
 
 
 def is_profitable(cost: Callable[[Node], float], replacement: Mapping[Node, Node], made: Sequence[Node]) -> bool:
-    """Whether the nodes that a replacement needs cost less than those that nothing uses after it."""
+    """Whether the nodes that a replacement needs cost less than those that die because of it."""
     needed = _needed(replacement, set(made))
     return sum(map(cost, needed)) < sum(map(cost, _freed(replacement, needed, set(made))))
 
 
 def _needed(replacement: Mapping[Node, Node], made: set[Node]) -> set[Node]:
-    """The made nodes that the replacement stands on."""
+    """The made nodes that the replacement depends on."""
     needed: set[Node] = set()
     pending = [node for node in replacement.values() if node in made]
     while pending:
@@ -527,7 +530,7 @@ def _needed(replacement: Mapping[Node, Node], made: set[Node]) -> set[Node]:
 
 
 def _freed(replacement: Mapping[Node, Node], needed: set[Node], made: set[Node]) -> set[Node]:
-    """The nodes that die: what is replaced, and what only dead nodes use."""
+    """The nodes that die: the replaced ones, and those used only by dead nodes."""
     kept = set(replacement.values())
     dead = {node for node in replacement if node not in kept}
     pending = list(dead)

@@ -1,4 +1,4 @@
-"""Compiling expressions: from the data of `expressions` to functions of a match."""
+"""Compiles expressions from the data of `expressions` to functions of a match."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hloom.rewrite.registry import RuleError, registered
 from hloom.text import HloomError, compile_pattern
 
 MOST_PATTERNS = 256
-"""How many regular expressions are kept compiled."""
+"""The maximum number of compiled regular expressions to cache."""
 NO_VALUE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""What computing raises where an expression has no value for a match."""
+"""Exceptions raised if an expression has no value for a match."""
 
 
 class NativeFailure(Exception):
-    """A native function that raised: a mistake in it, and no reason not to match."""
+    """A native function raised: this is a bug in it, not a reason not to match."""
 
 
 Compute = Callable[[Match], Any]
@@ -50,7 +50,7 @@ def compiled(expression: Expression) -> Compute:
 
 
 def number(value: Any) -> Any:
-    """The number inside a value that has a type of its own, those inside a tuple's; other values as they are."""
+    """The number inside a wrapped value or the values of a tuple; other values unchanged."""
     inner = getattr(value, "value", value)
     return tuple(map(number, inner)) if inner.__class__ is tuple else inner
 
@@ -60,7 +60,7 @@ def _on_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of numbers only, and of no larger ones than programs have: rules come from files, and may ask for anything."""
+    """Restrict a function to numbers of moderate size: rules come from files and may ask for anything."""
 
     def compute(*values: Any) -> Any:
         plain = [getattr(value, "value", value) for value in values]
@@ -89,7 +89,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _product(values: Any) -> Any:
-    """The product of numbers, one by one, so that none gets too large."""
+    """The product of numbers, checked after each factor so that none gets too large."""
     total: Any = 1
     for value in values:
         total = FUNCTIONS["multiply"](total, value)
@@ -154,7 +154,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """What each operator of plain values computes."""
 
 MAX_BITS = 4096
-"""Whole numbers that take more bits have no product and no power."""
+"""The maximum bits of an integer that may be multiplied or raised to a power."""
 
 
 def _known(value: Any) -> Compute:
@@ -252,4 +252,4 @@ _FEATURES: dict[str, Callable[[Type | None, Node], Any]] = {
     "source_file": lambda value_type, node: source_file(node),
     "source_line": lambda value_type, node: source_line(node),
 }
-"""What can be asked of a value of the pattern, beside its attributes."""
+"""What can be asked about a value of the pattern, besides its attributes."""

@@ -1,8 +1,8 @@
-"""Expressions over what a pattern bound: conditions of a rule, and attributes of the operations that it makes.
+"""Expressions over what a pattern bound: a rule's conditions, and attributes of operations it makes.
 
 An expression is data: an operator's name and its arguments. It is written with Python's operators, saved as lists, and
-compiled into closures (`expression_compiler`). Values that wrap a number with a type of their own (`.value`) count as
-that number in arithmetic and comparisons.
+compiled to closures (`expression_compiler`). Values that wrap a number in a type of their own (`.value`) count as that
+number in arithmetic and comparisons.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBERS = frozenset(("rank", "element_count"))
 class Expression:
     """An operator applied to arguments: expressions, or known values inside `known`.
 
-    `&`, `|` and `~` stand for and, or, not; Python's own `and` would ask for a truth value that is not known yet.
+    `&`, `|` and `~` mean and, or, not; Python's own `and` would need a truth value that is not known yet.
     """
 
     __slots__ = ("arguments", "operator")
@@ -52,7 +52,7 @@ class Expression:
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
         return Expression("not-equal", self, self._comparable(other))
 
-    if TYPE_CHECKING:  # `_add_operators` makes them, from a table
+    if TYPE_CHECKING:  # created by `_add_operators` from a table
 
         def __add__(self, other: Any) -> Expression: ...
         def __radd__(self, other: Any) -> Expression: ...
@@ -98,7 +98,9 @@ class Expression:
         return Expression("in", self, Expression("tuple", *listed))
 
     def _comparable(self, other: Any) -> Expression:
-        """What this is compared with; a text that no value of this feature equals is refused, or would never match."""
+        """The other side of a comparison; a text that this feature can never equal is rejected, as it would never
+        match.
+        """
         feature = self.arguments[2] if self.operator == "feature" else None
         if feature == "dtype" and not isinstance(other, Expression) and not hasattr(other, "as_expression"):
             (other,) = element_names(other)
@@ -109,7 +111,7 @@ class Expression:
         return expression(other)
 
     def matches(self, pattern: str) -> Expression:
-        """Whether a regular expression matches a part of a text, in time linear in it (`hloom.text`)."""
+        """Whether a regular expression matches a part of a text, in time linear in the text (`hloom.text`)."""
         try:
             compile_pattern(pattern)
         except ParseError as error:
@@ -118,17 +120,17 @@ class Expression:
 
     @property
     def length(self) -> Expression:
-        """How many elements it has."""
+        """The number of its elements."""
         return Expression("length", self)
 
     def names(self) -> Iterator[str]:
-        """The attribute variables that occur in it."""
+        """The attribute variables it contains."""
         for leaf in self.walk():
             if leaf.operator == "variable":
                 yield leaf.arguments[0]
 
     def walk(self) -> Iterator[Expression]:
-        """It and all expressions inside it."""
+        """The expression and all its subexpressions."""
         pending: list[Expression] = [self]
         while pending:
             current = pending.pop()
@@ -160,7 +162,7 @@ _add_operators()
 
 
 def expression(value: Any) -> Expression:
-    """The value as an expression: itself, a known value, or a tuple of expressions."""
+    """The value as an expression: unchanged, as a known value, or as a tuple of expressions."""
     if isinstance(value, Expression):
         return value
     as_expression = getattr(value, "as_expression", None)
@@ -175,7 +177,7 @@ def expression(value: Any) -> Expression:
 
 
 def choose(condition: Any, on_true: Any, on_false: Any) -> Expression:
-    """One of two values; the other is not computed.
+    """One of two values; the other is not evaluated.
 
     >>> rate = Expression("variable", "rate")
     >>> choose(rate < 1, 1 / (1 - rate), 1.0)
@@ -185,7 +187,7 @@ def choose(condition: Any, on_true: Any, on_false: Any) -> Expression:
 
 
 def call(name: str, *arguments: Any) -> Expression:
-    """What a registered native function gives for these arguments; values of the pattern are passed as nodes."""
+    """The result of a registered native function; values of the pattern are passed as nodes."""
     return Expression("call", Expression("known", name), *map(_argument, arguments))
 
 
@@ -207,7 +209,7 @@ ARITIES: dict[str, tuple[int, int | None]] = {
     "tuple": (0, None),
     "call": (1, None),
 }
-"""How many arguments each operator takes."""
+"""The number of arguments of each operator."""
 
 
 FEATURES = frozenset(
@@ -217,9 +219,9 @@ FEATURES = frozenset(
         *("scope", "source_file", "source_line"),
     }
 )
-"""What can be asked of a value of the pattern, beside its attributes."""
+"""What can be asked about a value of the pattern, besides its attributes."""
 METADATA_FEATURES = frozenset({"scope", "source_file", "source_line"})
-"""Those that the framework said, and no type or value depends on."""
+"""Features from the framework's metadata, on which no type or value depends."""
 
 
 _SIGNS = {
@@ -230,7 +232,7 @@ _SIGNS = {
 
 
 def text_of(root: Expression, names: Callable[[int], str] = lambda term: f"#{term}") -> str:
-    """The expression as a person would write it; `names` gives the names of the pattern's terms."""
+    """The expression in readable form; `names` gives the names of the pattern's terms."""
     if root.operator == "known":
         value: object = root.arguments[0]
         return repr(value) if isinstance(value, str) or is_tuple(value) else str(value)

@@ -1,9 +1,9 @@
-"""Functions of arrays in replacements: `r.call(jax.nn.dot_product_attention, q, k, v)`.
+"""Calls of array functions in replacements: `r.call(jax.nn.dot_product_attention, q, k, v)`.
 
     softmax(q k) v   ->   call(q, k, v), to_apply=dot_product_attention
 
-A function is traced for the types that a rule matched, and its program becomes a computation of the module. The package
-that traces (`runtime`, for jax's functions) is above this one, and provides what does it.
+A function is traced for the types that a rule matched, and its program becomes a computation of the module. The tracer
+is in a package above this one (`runtime`, for jax functions), which registers it here.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from hloom.rewrite.registry import REGISTERED, RuleError, register
 from hloom.text import HloomError
 
 PREFIX = "call "
-"""What the registered names of builders of calls begin with; the function's own name follows."""
+"""The prefix of the registered names of call builders; the function's own name follows."""
 EXECUTED = "hloom_own_passes_"
-"""What the names of files begin with that are executed by path: their functions are named as if they were imported."""
+"""The module-name prefix of files executed by path: their functions are named as if they were imported."""
 COMPUTATION = "rule."
-"""What the names of computations that rules made begin with; that of the function follows.
+"""The name prefix of computations that rules made; the function's name follows.
 
-So they are known after the module was copied, or written and read: a rule does not match in what it made itself.
+The prefix survives copying, writing and reading, so that a rule does not match inside its own output.
 """
 
 
 class FunctionLowering(Protocol):
-    """Traces a function of arrays for types, with values of other arguments; what it yields is an array or a tuple.
+    """Traces a function of arrays for given types and other arguments; it returns an array or a tuple.
 
-    The module may be given again for the same demand, and is not changed. Raises HloomError where the function refuses.
+    May return the same module for the same request; do not change it. Raises HloomError if the function fails.
     """
 
     def __call__(
@@ -51,10 +51,10 @@ class FunctionLowering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GradientParts:
-    """A function's gradient as two modules.
+    """A function's gradient, as two modules.
 
-    `forward` yields `results` and, behind them, `residuals` further arrays; `backward` takes these, and a cotangent for
-    each result of floating point, and yields the cotangents of the `moving` operands, by number.
+    `forward` returns `results` arrays followed by `residuals` more; `backward` takes the latter, and a cotangent for
+    each floating-point result, and returns the cotangents of the operands numbered in `moving`.
     """
 
     forward: Module
@@ -65,10 +65,10 @@ class GradientParts:
 
 
 class FunctionGradients(Protocol):
-    """Derivatives of functions of arrays, for types and values of other arguments; raises HloomError for none."""
+    """Derivatives of functions of arrays, for given types and other arguments; raises HloomError if there is none."""
 
     def has_own(self, function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> bool:
-        """Whether a function brings a derivative of its own along."""
+        """Whether a function defines its own derivative."""
         ...
 
     def parts(
@@ -78,7 +78,7 @@ class FunctionGradients(Protocol):
         keywords: Mapping[str, Any],
         moving: Sequence[int] | None = None,
     ) -> GradientParts:
-        """Its gradient by the operands that move, by number; None: by all of floating point."""
+        """Its gradient with respect to the numbered operands; None means all floating-point ones."""
         ...
 
     def forward(
@@ -88,35 +88,37 @@ class FunctionGradients(Protocol):
         keywords: Mapping[str, Any],
         moving: Sequence[int] | None = None,
     ) -> Module:
-        """Of arrays, and tangents of those that move: the results, and the tangents of those of floating point."""
+        """A module from the operands and tangents of `moving` ones to the results and tangents of floating-point ones.
+        """
         ...
 
 
 MARK, KEYWORDS = "hloom_function", "hloom_keywords"
-"""The frontend attributes of a call of a function with a derivative of its own: its name, and the keywords as JSON."""
+"""The frontend attributes of a call of a function with its own derivative: its name, and its keywords as JSON."""
 _FUNCTIONS: dict[str, list[Callable[..., Any]]] = {}
-"""By name the functions that had it, in the order in which they were registered."""
+"""For each name, the functions registered under it, in order."""
 RULE = "rule."
-"""What the labels of functions begin with that have no name, only a number."""
+"""The label prefix of functions that have a number but no name."""
 _NUMBERS = count()
 _GRADIENTS: list[Callable[[], FunctionGradients]] = []
 _LOWERINGS: list[Callable[[], FunctionLowering]] = []
 _COMPUTATIONS: WeakKeyDictionary[Module, dict[Module, Graph]] = WeakKeyDictionary()
-"""By module and traced program, the computation that calls have in common."""
+"""For each module and traced program, the computation shared by its calls."""
 
 
 def provide_lowering(get: Callable[[], FunctionLowering]) -> None:
-    """Say what gives the lowering of functions, when one is first needed; the latest that was said counts."""
+    """Register how to get the function lowering when first needed; the last registration wins."""
     _LOWERINGS.append(get)
 
 
 def provide_gradients(get: Callable[[], FunctionGradients]) -> None:
-    """Say what gives the derivatives of functions, when one is first needed; the latest that was said counts."""
+    """Register how to get derivatives of functions when first needed; the last registration wins."""
     _GRADIENTS.append(get)
 
 
 def call_name(function: Callable[..., Any]) -> str:
-    """The name by which saved rules refer to calls of a function, registered with the first; RuleError for no function.
+    """The name under which saved rules refer to calls of a function, registered on first use; RuleError for
+    non-functions.
 
     >>> call_name(sorted)
     'call builtins.sorted'
@@ -142,16 +144,16 @@ def call_name(function: Callable[..., Any]) -> str:
 def build_call(
     build: Builder, function: Callable[..., Any], *operands: Node, results: int = 1, **keywords: Any
 ) -> Node | tuple[Node, ...] | None:
-    """`r.call` for native rules: the results of a call of a function, or None with the reason in the builder."""
+    """`r.call` for native rules: the results of a call, or None with the reason recorded in the builder."""
     return _build_call(function, call_name(function), build, results, tuple(keywords), *keywords.values(), *operands)
 
 
 def _build_call(
     function: Callable[..., Any], name: str, build: Builder, count: int, names: tuple[str, ...], *arguments: Any
 ) -> Node | tuple[Node, ...] | None:
-    """The results of a call: as many as the rule says, of the types that the function yields.
+    """The results of a call: as many as the rule says, of the types that the function returns.
 
-    `arguments` are the values of keywords of these names, and then the operands.
+    `arguments` are the values of the keywords in `names`, followed by the operands.
     """
     computation = _computation_name(name)
     if build.graph.name == computation or build.graph.name.startswith(f"{computation}."):
@@ -187,7 +189,7 @@ def _lowering() -> FunctionLowering:
 
 
 def _computation(build: Builder, program: Module, name: str) -> Graph:
-    """The computation of a traced program in the module: a new one with the first call."""
+    """The computation of a traced program in the module; made at the first call."""
     module = build.graph.module
     known = _COMPUTATIONS.setdefault(module, {})
     graph = known.get(program)
@@ -198,7 +200,7 @@ def _computation(build: Builder, program: Module, name: str) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class CalledFunction:
-    """The function with a derivative of its own that a call is of, the types and keywords that it was traced for."""
+    """The function with its own derivative behind a call, with the types and keywords it was traced for."""
 
     name: str
     function: Callable[..., Any]
@@ -207,16 +209,16 @@ class CalledFunction:
 
     @property
     def computation(self) -> str:
-        """What its computations are called."""
+        """The name of its computations."""
         return _computation_name(self.name)
 
     def parts(self, moving: Sequence[int] | None = None) -> GradientParts:
-        """Its gradient by the operands that move; None: by all of floating point."""
+        """Its gradient with respect to the moving operands; None means all floating-point ones."""
         return _GRADIENTS[-1]().parts(self.function, self.types, self.keywords, moving)
 
     @property
     def has_forward_mode(self) -> bool:
-        """Whether it has a derivative in forward mode; where it has none, `forward` raises."""
+        """Whether it has a forward-mode derivative; if not, `forward` raises."""
         try:
             self.forward()
         except HloomError:
@@ -224,7 +226,7 @@ class CalledFunction:
         return True
 
     def forward(self, moving: Sequence[int] | None = None) -> Module:
-        """Its derivative in forward mode along tangents of the operands that move; None: of all of floating point."""
+        """Its forward-mode derivative along tangents of the moving operands; None means all floating-point ones."""
         return _GRADIENTS[-1]().forward(self.function, self.types, self.keywords, moving)
 
 
@@ -234,15 +236,15 @@ def _computation_name(name: str) -> str:
 
 
 class _Label(str):
-    """A mark with its function."""
+    """A mark and its function."""
 
     function: Callable[..., Any]
 
 
 def mark_call(node: Apply, function: Callable[..., Any]) -> None:
-    """Mark a call as one of a function, of arrays, that computes it and brings a derivative along.
+    """Mark a call as computing this function of arrays, which has its own derivative.
 
-    The mark holds the function, and so is of use in this process only; `inline` leaves the call.
+    The mark refers to the function object, so it only works in this process; `inline` leaves such calls alone.
     """
     label = _Label(f"{RULE}{next(_NUMBERS)}")
     label.function = function
@@ -251,14 +253,14 @@ def mark_call(node: Apply, function: Callable[..., Any]) -> None:
 
 
 def has_own_derivative(node: Node) -> bool:
-    """Whether a call is marked as one of a function with a derivative of its own."""
+    """Whether a call is marked with a function that has its own derivative."""
     return any(name == MARK for name, _ in node.attributes.get("frontend_attributes") or ())
 
 
 def marked_calls(module: Module) -> Counter[str]:
-    """The names of the functions with derivatives of their own that rules put into a module, with the numbers of calls.
+    """The names of functions with their own derivatives that rules put into a module, with the number of calls.
 
-    Those of `mark_call` are not among them.
+    Calls marked by `mark_call` are not included.
     """
     calls = Counter[str]()
     for node in module.nodes():
@@ -270,9 +272,9 @@ def marked_calls(module: Module) -> Counter[str]:
 
 
 def called_function(node: Apply) -> CalledFunction | None:
-    """The function with a derivative of its own that a call is of; None where it is of none.
+    """The function with its own derivative behind a call; None if there is none.
 
-    Raises RuleError where the module was read from a file and nobody has defined the function.
+    Raises RuleError if the module was read from a file and the function has not been defined.
     """
     if not has_own_derivative(node):
         return None
@@ -293,13 +295,13 @@ def called_function(node: Apply) -> CalledFunction | None:
 
 
 def _mark(function: Callable[..., Any], name: str) -> str:
-    """A function's name, and which it is of those that had it."""
+    """A function's name, and its number among the functions with that name."""
     number = next(number for number, known in enumerate(_FUNCTIONS[name]) if known is function)
     return quote(f"{name}#{number}" if number else name)
 
 
 def _written(keywords: Mapping[str, Any]) -> str | None:
-    """Keywords as JSON that can stand in quotes; None for what JSON lacks."""
+    """Keywords as JSON that can be quoted; None if JSON cannot express them."""
     try:
         return quote(json.dumps({name: _plain(value) for name, value in keywords.items()}))
     except TypeError:

@@ -1,7 +1,7 @@
-"""The rule index: which rules may match at a node, by opcode, then by signature, then by a decision tree of questions.
+"""The rule index: finds the rules that may match at a node, by opcode, then by signature, then by a decision tree.
 
-The signature (`requirements.py`) is read once for all rules of an opcode. Which rules it leaves is worked out when it
-first comes up, and remembered.
+The signature (`requirements.py`) is read once for all rules of an opcode. The rules it leaves are computed when it
+first occurs, and cached.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from hloom.rewrite.rule import Rule
 from hloom.rewrite.rule_compiler import Attempt, compile_rule
 
 _LEAF_SIZE = 3
-"""So many rules are tried one after the other rather than told apart further."""
+"""Up to this many rules are tried one after the other instead of being split further."""
 MOST_SIGNATURES = 4096
-"""How many signatures of an opcode are remembered: programs have a few hundred."""
+"""The maximum number of cached signatures per opcode: programs have a few hundred."""
 _MAX_DEPTH = 6
-"""How many questions lead to a leaf of the decision tree: with two answers each they tell 64 groups of rules apart."""
+"""The maximum depth of the decision tree: with binary answers, it distinguishes 64 groups of rules."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A way for a rule to match: `answers` and `requires` are facts about a node without which it cannot."""
+    """One way for a rule to match; `answers` and `requires` are necessary conditions on a node."""
 
     rule: Rule
     attempt: Attempt
@@ -36,18 +36,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassedOver:
-    """The declared rules that a signature rules out, and why."""
+    """The declared rules that a signature rules out, with reasons."""
 
     reasons: tuple[tuple[Rule, str], ...]
 
 
 class RuleIndex:
-    """Rules, found by what a node and its operands are."""
+    """Looks up rules by the properties of a node and its operands."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(dict.fromkeys(rules))
         self.depth = max((rule.depth for rule in self.rules), default=1)
-        ordered = sorted(self.rules, key=lambda rule: -rule.benefit)  # sorted is stable: then by definition
+        ordered = sorted(self.rules, key=lambda rule: -rule.benefit)  # stable: ties by definition
         by_root: dict[str, list[Candidate]] = {}
         for rule in ordered:
             for root, attempt, answers in compile_rule(rule):
@@ -58,7 +58,7 @@ class RuleIndex:
         self.roots = frozenset(by_root)
 
     def at(self, node: Node, passed_over: dict[PassedOver, int] | None = None) -> tuple[Candidate, ...]:
-        """The candidates that may match at a node, the most beneficial first; counts what the signature rules out."""
+        """The candidates that may match at a node, by decreasing benefit; counts those that the signature rules out."""
         root = self._roots.get(node.opcode)
         if root is None:
             return ()
@@ -80,14 +80,14 @@ class RuleIndex:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Known:
-    """The candidates that a signature leaves, as a decision tree, and those that it rules out."""
+    """The candidates that a signature leaves, as a decision tree, and those it rules out."""
 
     tree: _Decision | tuple[Candidate, ...]
     missed: PassedOver
 
 
 class _Root:
-    """The candidates of one opcode, and what is left of them by signature."""
+    """The candidates of one opcode, and what each signature leaves of them."""
 
     __slots__ = ("candidates", "is_told_apart", "known", "whole")
 
@@ -98,7 +98,7 @@ class _Root:
         self.known: dict[Signature, _Known] = {}
 
     def learn(self, signature: Signature) -> _Known:
-        """What a signature leaves of the candidates."""
+        """Compute what a signature leaves of the candidates."""
         if len(self.known) >= MOST_SIGNATURES:
             self.known.clear()
         left: list[Candidate] = []
@@ -115,7 +115,7 @@ class _Root:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """A probe whose answer leaves fewer candidates."""
+    """A question whose answer leaves fewer candidates."""
 
     answer_to: Question
     answers: Mapping[Any, Any]
@@ -144,7 +144,7 @@ def _build_decision_tree(candidates: list[Candidate], asked: int) -> _Decision |
 
 
 def _without_question(question: Question, candidates: list[Candidate]) -> list[Candidate]:
-    """The candidates, without the probe whose answer is known by now."""
+    """The candidates without the question that has been answered."""
     return [
         Candidate(
             candidate.rule,

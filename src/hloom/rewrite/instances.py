@@ -1,7 +1,7 @@
 """Random programs that a pattern matches, generated from the pattern itself.
 
-Terms are generated operands first. The operands and attributes of an operation are redrawn until its type can be
-inferred and all conditions hold that depend on nothing later; where that fails, a new program is begun.
+Terms are generated operands first. An operation's operands and attributes are redrawn until its type can be inferred
+and all conditions on values known so far hold; if that fails, a new program is started.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ from hloom.rewrite.unified_types import UnifiedTypes
 from hloom.text import HloomError
 
 MAX_REDRAWS = 24
-"""How often what one operation is given is drawn again."""
+"""The maximum number of redraws of one operation's operands and attributes."""
 MAX_FAILURES = 400
-"""How many programs in a row may come to nothing before no more are tried."""
+"""The maximum number of failed programs in a row."""
 _NUMBERS = (2, -1, 3, 1, 0, 0.5, -0.25)
-"""What constants are drawn from; the first five, which are integers, are those of arrays with several values."""
+"""The pool of constants; the first five, which are integers, are used for arrays with several values."""
 _REDUCERS = ("add", "maximum", "minimum", "multiply")
 
 
 class NoInstance(Exception):
-    """Nothing that was drawn fits."""
+    """No draw satisfied the pattern."""
 
 
 def instances(rule: Rule, random: Random) -> Iterator[Module]:
-    """Random programs that a declared rule's pattern matches, or very nearly; it ends where none comes about."""
+    """Random programs that a declared rule's pattern matches, or nearly; stops when none can be generated."""
     failures = 0
     while failures < MAX_FAILURES:
         module = instance(rule, random)
@@ -81,7 +81,7 @@ def instances(rule: Rule, random: Random) -> Iterator[Module]:
 
 
 def instance(rule: Rule, random: Random, redraws: int = MAX_REDRAWS) -> Module | None:
-    """One random program that a declared rule's pattern matches, or very nearly; None where it came to nothing."""
+    """One random program that a declared rule's pattern matches, or nearly; None if generation failed."""
     try:
         return _Instance(rule, random, redraws).module()
     except NoInstance:
@@ -89,7 +89,7 @@ def instance(rule: Rule, random: Random, redraws: int = MAX_REDRAWS) -> Module |
 
 
 def anywhere(rule: Rule) -> Rule:
-    """A rule without its conditions on metadata, which no value depends on, and drawn programs do not have."""
+    """A rule without its conditions on metadata: no value depends on them, and generated programs have no metadata."""
     if rule.pattern is None:
         return rule
     conditions = tuple(one for one in rule.pattern.conditions if not _asks_for_metadata(one.test))
@@ -104,7 +104,7 @@ def _asks_for_metadata(test: Expression) -> bool:
 
 
 class _Instance:
-    """One program in the making: what the terms and variables of the pattern stand for so far."""
+    """One program being generated: the bindings of the pattern's terms and variables so far."""
 
     def __init__(self, rule: Rule, random: Random, redraws: int) -> None:
         assert rule.pattern is not None, f"rule {rule} has no pattern"
@@ -146,7 +146,7 @@ class _Instance:
         return self.made
 
     def used_results(self) -> list[Reference]:
-        """What is replaced; of an operation of several results at least one, for the others may be dead."""
+        """The results to replace; at least one of an operation with several, since the others may be dead."""
         replaced = [old for old, _ in self.pattern.replaced]
         kept = [old for old in replaced if old.result < 0 or self.sampler.likely(0.6)]
         missing = {old.term for old in replaced} - {old.term for old in kept}
@@ -221,7 +221,7 @@ class _Instance:
         nodes: list[Node] = []
         for number, (value, node) in enumerate(slots):
             if node is None and self.match.slots[value] is not None and not self.is_variadic(value):
-                node = self.match.slots[value]  # the same value twice
+                node = self.match.slots[value]  # the same value is used twice
             if node is None:
                 node = self.value(value, draw_operand(self.sampler, opcode, number, types, fixed), graph)
             types[number] = node.type
@@ -234,7 +234,7 @@ class _Instance:
         return nodes
 
     def standing(self, reference: Reference) -> list[Node | None]:
-        """The nodes that an operand stands for; None for each that is still to be drawn."""
+        """The nodes that an operand stands for; None for each not drawn yet."""
         while reference.term in self.missing:
             term = self.pattern.terms[reference.term]
             assert isinstance(term, OperationTerm)
@@ -251,13 +251,13 @@ class _Instance:
         return isinstance(term, ValueTerm) and term.variadic
 
     def leave_out(self, term: OperationTerm) -> None:
-        """What stands for a missing operation is drawn by what uses it; the operation's other values are not there."""
+        """Leave out an optional operation: its users draw the value that stands for it, its other values are absent."""
         for operand in term.operands[1:]:
             if isinstance(self.pattern.terms[operand.term], ValueTerm) and operand.term not in self.bound:
                 self.bound.add(operand.term)
 
     def node(self, reference: Reference) -> Node:
-        """The node of a term's value; the result of an operation of several is taken out."""
+        """The node of a term's value; a get-tuple-element for an operation with several results."""
         node = self.match.slots[reference.term]
         if reference.result < 0:
             return node
@@ -271,7 +271,7 @@ class _Instance:
     # Values
 
     def value(self, term_index: int, array_type: TensorType, graph: Graph) -> Node:
-        """A parameter or constant for a value, of a type like the one proposed."""
+        """A parameter or constant for a value, of a type similar to the proposed one."""
         term = self.pattern.terms[term_index]
         if not isinstance(term, ValueTerm):
             raise NoInstance("an operation stands where a value is drawn")
@@ -304,7 +304,7 @@ class _Instance:
         return TensorType(element, dims)
 
     def note_dimensions(self, term: ValueTerm, array_type: TensorType) -> None:
-        """Bind the names that a pattern gives to sizes of this value."""
+        """Bind the pattern's names for this value's sizes."""
         for name, size in zip(term.shape or (), array_type.dims, strict=False):
             if isinstance(name, str):
                 self.match.variables.setdefault(name, size)
@@ -337,7 +337,7 @@ class _Instance:
     # Attributes
 
     def settled(self, term: Any) -> Any:
-        """The value of an attribute that the pattern or an earlier operation settles; None where it is to be drawn."""
+        """An attribute's value if the pattern or an earlier operation determines it; None if it is to be drawn."""
         if isinstance(term, Same):
             return term.value
         if isinstance(term, OneOf):
@@ -397,7 +397,7 @@ class _Instance:
     # Called graphs
 
     def computed(self, opcode: str, types: list[Type], term: Computes) -> Graph:
-        """A graph that computes what the pattern says."""
+        """A graph that computes what the pattern describes."""
         graph = self.graph(opcode)
         wanted = _parameter_types(opcode, types, len(term.parameters))
         for term_index, array_type in zip(term.parameters, wanted, strict=True):
@@ -443,7 +443,7 @@ class _Instance:
         self.graphs.append(graph)
         return graph
 
-    # Keeping account
+    # Bookkeeping
 
     def add(self, node: Node) -> Any:
         self.nodes.append(node)
@@ -454,7 +454,7 @@ class _Instance:
         self.bound.add(term_index)
 
     def check_conditions(self) -> None:
-        """Raise NoInstance where a condition, all of whose parts are known, does not hold."""
+        """Raise NoInstance if a condition whose parts are all known does not hold."""
         for (terms, variables), test in self.conditions:
             if not (terms <= self.bound and variables <= self.match.variables.keys()):
                 continue
@@ -469,17 +469,17 @@ def _holds(test: Callable[[Match], Any], match: Match) -> bool:
     except NO_VALUE:
         return False
     except (NativeFailure, RuleError):
-        return True  # it asks for more than there is by now: whether it holds is seen when the whole is matched
+        return True  # it depends on values not drawn yet: it is checked when the whole program is matched
 
 
 def _needs(test: Any) -> tuple[set[int], set[str]]:
-    """The terms and variables that an expression speaks of."""
+    """The terms and variables that an expression mentions."""
     terms = {leaf.arguments[0] for leaf in test.walk() if leaf.operator in ("feature", "node")}
     return terms, set(test.names())
 
 
 def _check_elements(row: Op, types: list[Type]) -> None:
-    """Raise NoInstance where an elementwise op would stretch an operand: HLO lets it, but no backend runs it."""
+    """Raise NoInstance if an elementwise op would broadcast an operand: HLO allows it, but no backend runs it."""
     if elementwise.ROWS.get(row.name) is not row:
         return
     scalars_may_stand = row.name in ("select", "clamp")
@@ -502,7 +502,7 @@ def _known(value_type: Type | None) -> Type:
 
 
 def _parameter_types(opcode: str, operand_types: list[Type], count: int) -> list[Type]:
-    """What a graph called by an op is given; raises NoInstance where that is not known."""
+    """The parameter types of a graph called by an op; raises NoInstance if unknown."""
     arrays = [array_type for array_type in operand_types if isinstance(array_type, TensorType)]
     scalars = [TensorType(array_type.dtype) for array_type in arrays]
     types: list[Any] = list(operand_types)

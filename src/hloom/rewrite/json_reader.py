@@ -1,4 +1,4 @@
-"""JSON data with paths, so that every error names the part of the file that is wrong."""
+"""JSON data with paths, so that errors name the faulty part of the file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import is_list, is_object
 
 MAX_ITEMS = 1_000
-"""How many parts a list may have, unless told otherwise."""
+"""The maximum number of items of a list, unless specified otherwise."""
 
 
 class JsonReader:
-    """A part of the data and where it stands; asking for what is not there, or is something else, raises RuleError."""
+    """A part of the data and its path; asking for a missing or mistyped part raises RuleError."""
 
     __slots__ = ("data", "path")
 
@@ -42,7 +42,7 @@ class JsonReader:
         return JsonReader(self.data[name], f"{self.path}.{name}")
 
     def items(self, name: str, most: int = MAX_ITEMS) -> list[JsonReader]:
-        """The parts of a list; none where it is absent."""
+        """The items of a list; none if it is absent."""
         if not self.has(name):
             return []
         part = self[name]
@@ -53,7 +53,7 @@ class JsonReader:
         return [JsonReader(item, f"{part.path}[{index}]") for index, item in enumerate(part.data)]
 
     def named(self, name: str) -> list[tuple[str, JsonReader]]:
-        """The parts of an object; none where it is absent."""
+        """The members of an object; none if it is absent."""
         if not self.has(name):
             return []
         part = self[name]
@@ -72,7 +72,7 @@ class JsonReader:
         return self.data
 
     def flag(self, name: str) -> bool:
-        """A truth value; false where it is absent."""
+        """A boolean; false if it is absent."""
         value = self.data.get(name, False) if is_object(self.data) else False
         if not isinstance(value, bool):
             raise self[name].error("it must be true or false")

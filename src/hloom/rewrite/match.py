@@ -1,4 +1,4 @@
-"""A match: the nodes and values that a pattern's terms and variables are bound to."""
+"""A match: the nodes and values bound to a pattern's terms and variables."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hloom.ir import Node, TupleType, Type
 from hloom.rewrite.pattern import OperationTerm
 
 PROJECTION = "get-tuple-element"
-"""The op that takes one result out of an operation of several."""
+"""The op that takes one result out of an operation with several."""
 
 
 class Match:
-    """What a pattern's terms and variables are bound to so far.
+    """The bindings of a pattern's terms and variables so far.
 
-    `reason` is why the step that got furthest failed, and `reported` the node at which it did, where it was one;
-    `culprit` is that of the step that failed last.
+    `reason` is why the step that got furthest failed, and `reported` the node at which it did, if any; `culprit` is
+    that of the step that failed last.
     """
 
     __slots__ = ("culprit", "furthest", "made", "reason", "reported", "slots", "variables")
@@ -31,7 +31,7 @@ class Match:
         self.reported: Node | None = None
 
     def node(self, term: int, result: int = -1) -> Any:
-        """The node that yields a term's value; None where an optional one is missing or a result has no node."""
+        """The node of a term's value; None if an optional one is missing or a result has no node."""
         node = self.slots[term]
         if result < 0 or node is None:
             return node
@@ -48,12 +48,12 @@ class Match:
 
 
 def projections(node: Node, result: int) -> list[Node]:
-    """The nodes that take one result out of an operation of several."""
+    """The nodes that take one result out of an operation with several."""
     return [user for user in node.users if user.opcode == PROJECTION and user.attributes.get("index") == result]
 
 
 def matched_nodes(operations: Sequence[tuple[int, OperationTerm]], match: Match) -> dict[Node, None]:
-    """What a match covers of a pattern's operations, with the nodes that take out their results, in order."""
+    """The nodes that match a pattern's operations, with those that take out their results, in order."""
     nodes: dict[Node, None] = {}
     for number, term in operations:
         node = match.slots[number]

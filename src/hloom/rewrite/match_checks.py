@@ -1,4 +1,4 @@
-"""The checks of a match program: each looks at one thing and returns why there is no match, or an empty string."""
+"""The checks of a match program: each tests one property and returns why there is no match, or an empty string."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hloom.rewrite.pattern import (
 from hloom.rewrite.registry import registered
 
 Check = Callable[[Match], str]
-"""What looks at a match: the reason why it is none, or an empty text."""
+"""Tests a match; returns the reason for failure, or an empty string."""
 
 Fetch = Callable[[Match], Node]
 
@@ -56,7 +56,7 @@ def effect_check(term_index: int, name: str) -> Check:
 
 
 def same_check(fetch: Fetch, reference: Reference, name: str, path: str) -> Check:
-    """Whether an operand is the value that a term is bound to."""
+    """Checks that an operand is the value a term is bound to."""
     reason = f"{path} is another value than {name}"
     term, result = reference.term, reference.result
 
@@ -79,7 +79,7 @@ def _is_result(node: Node, result: int) -> bool:
 
 
 def operation_check(fetch: Fetch, reference: Reference, term: OperationTerm, path: str) -> Check:
-    """Whether an operand is an operation of a term's opcodes; binds the term."""
+    """Checks that an operand has one of a term's opcodes, and binds the term."""
     term_index, result, opcodes = reference.term, reference.result, frozenset(term.opcodes)
     wanted = "/".join(term.opcodes)
 
@@ -149,7 +149,7 @@ def _constant_problem(node: Node, term: ValueTerm, name: str) -> str:
 
 
 def rest_check(user: int, position: int, after: int, term_index: int, name: str) -> Check:
-    """Whether the operands from a position on, but those `after` them, may be what a variadic term stands for."""
+    """Checks the operands of a variadic term: from a position on, except those `after` them."""
 
     def check(match: Match) -> str:
         inputs = match.slots[user].inputs
@@ -205,7 +205,7 @@ def condition_check(condition: Condition) -> Check:
 
 
 def use_check(pattern: Pattern, variant: MatchVariant) -> Check:
-    """Whether all operations but the roots and the shared ones are used by the match alone, in one graph."""
+    """Checks that all operations except roots and shared ones are used only inside the match, in one graph."""
     terms = [(term_index, term) for term_index, term in pattern.operations() if term_index not in variant.missing]
     replaced = {(old.term, old.result) for old, _ in pattern.replaced}
     roots = set(pattern.roots)
@@ -239,12 +239,12 @@ def use_check(pattern: Pattern, variant: MatchVariant) -> Check:
 
 
 def _stays(term: OperationTerm | ValueTerm) -> bool:
-    """Whether a term stands for values that are given to the replacement: what stays, whatever yields it."""
+    """Whether a term stands for values passed to the replacement, which stay whatever yields them."""
     return isinstance(term, ValueTerm) and not term.is_constant
 
 
 def _behind(value: Node | tuple[Node, ...] | None) -> Iterator[Node]:
-    """The nodes that yield the values of a term: of a result of several, the operation."""
+    """The nodes that yield the values of a term; for a result of several, the operation."""
     for node in value if isinstance(value, tuple) else () if value is None else (value,):
         yield node.inputs[0] if node.opcode == PROJECTION else node
 
@@ -269,7 +269,7 @@ def _results_problem(
 
 
 def attribute_check(term_index: int, term: OperationTerm, title: str) -> Callable[[Match], str]:
-    """The check of all attributes of an operation: those named, and that no other changes its meaning."""
+    """Checks the attributes of an operation: the named ones, and that no other changes its meaning."""
     named = {name: attribute for name, attribute in term.attributes if not isinstance(attribute, Absent)}
     checks = [(name, _checks[type(wanted)](wanted)) for name, wanted in named.items() if type(wanted) in _checks]
 
@@ -287,7 +287,7 @@ def attribute_check(term_index: int, term: OperationTerm, title: str) -> Callabl
 
 
 def _is_default(node: Apply, name: str, value: Any) -> bool:
-    """Whether an attribute that the pattern leaves out is carried, or says what its absence says."""
+    """Whether an attribute that the pattern omits is carried or has its default value."""
     row = node.op.attributes.get(name)
     return row is not None and (row.carried or value == row.default or number(value) == row.default)
 

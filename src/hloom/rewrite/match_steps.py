@@ -1,4 +1,4 @@
-"""Match programs: a match variant as a sequence of steps, each of which checks one thing or binds one term."""
+"""Match programs: a match variant as a sequence of steps that each check one property or bind one term."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hloom.rewrite.registry import RuleError
 
 @dataclass(frozen=True, slots=True)
 class MatchStep:
-    """A check; or, where `choices` is given, candidates for a term, to be tried one after the other."""
+    """A check; or, if `choices` is given, candidates for a term to try in order."""
 
     take: Check
     choices: Callable[[Match], Iterator[Node]] | None = None
@@ -40,12 +40,13 @@ class MatchStep:
 
 
 def match_steps_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> list[MatchStep]:
-    """The steps of one way: down from the anchor, then from what is known to the other roots, then the conditions."""
+    """The steps of one variant: down from the anchor, then from bound values to the other roots, then the conditions.
+    """
     return _StepBuilder(pattern, variant, rows).all()
 
 
 class _StepBuilder:
-    """The steps so far, and the terms that they bind."""
+    """The steps so far, and the terms they bind."""
 
     def __init__(self, pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> None:
         self.pattern = pattern
@@ -70,7 +71,7 @@ class _StepBuilder:
         self.steps.append(MatchStep(check))
 
     def unreached(self) -> Iterator[int]:
-        """The other operations, one after the other, each sharing an operand with what is bound by then."""
+        """The remaining operations in an order in which each shares an operand with those bound before."""
         inner = self.pattern.inner
         while True:
             left = [
@@ -93,7 +94,7 @@ class _StepBuilder:
         return None
 
     def across(self, term_index: int) -> None:
-        """From a bound operand to an operation that uses it."""
+        """Step from a bound operand to an operation that uses it."""
         shared = self.shared_operand(term_index)
         assert shared is not None
         position, reference = shared
@@ -108,7 +109,7 @@ class _StepBuilder:
         self.down(term_index)
 
     def down(self, term_index: int) -> None:
-        """An operation's arity and attributes, and then its operands."""
+        """Check an operation's arity and attributes, and then its operands."""
         pending = [term_index]
         while pending:
             current = pending.pop()
@@ -129,7 +130,7 @@ class _StepBuilder:
                     pending.append(below)
 
     def operand(self, user: int, position: int, reference: Reference) -> int | None:
-        """The steps for one operand; the operation below that is still to be looked at."""
+        """Add the steps for one operand; returns the operation below that remains to be visited."""
         if self.is_variadic(reference):
             after = len(self.variant.operands[user]) - 1 - position
             self.add(rest_check(user, position, after, reference.term, self.name(reference.term)))
@@ -151,7 +152,7 @@ class _StepBuilder:
         return settled.term
 
     def computes(self, user: int, name: str, attribute: Computes) -> None:
-        """A graph that an operation calls: its parameters by number, and its output by the same steps."""
+        """Match a graph that an operation calls: its parameters by number, and its output by the same steps."""
         self.add(graph_check(user, name, attribute, self.name(user)))
         self.bound.update(attribute.parameters)
         output, _ = settle(self.pattern, self.variant, attribute.output)
@@ -170,11 +171,11 @@ class _StepBuilder:
         self.down(output.term)
 
     def stand_in(self, term_index: int) -> None:
-        """An optional operation that is missing: nothing stands for it, so that what is asked of it is None."""
+        """Bind a missing optional operation to nothing, so that expressions about it are None."""
         self.bound.add(term_index)
 
     def positions(self, term_index: int) -> Iterator[tuple[int, Reference]]:
-        """The operands of an operation with their numbers; those after a variadic one are counted from the end."""
+        """The operands of an operation with their positions; those after a variadic one are counted from the end."""
         operands = self.variant.operands[term_index]
         rest = next((number for number, operand in enumerate(operands) if self.is_variadic(operand)), len(operands))
         for number, operand in enumerate(operands):
@@ -188,6 +189,6 @@ class _StepBuilder:
         return self.pattern.name_of(term_index)
 
     def is_pure(self, term: OperationTerm) -> bool:
-        """Whether no node of these opcodes has an effect."""
+        """Whether nodes with these opcodes never have an effect."""
         rows = [self.rows.get(opcode) or OPS.get(opcode) for opcode in term.opcodes]
         return all(row is not None and row.is_known and row.effect is None for row in rows)

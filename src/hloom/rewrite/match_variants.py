@@ -13,12 +13,12 @@ from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import is_tuple
 
 MAX_VARIANTS = 256
-"""In how many ways commutative and optional operations of one pattern may be combined."""
+"""The maximum number of combinations of commutative and optional operations in one pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchVariant:
-    """One way to match a pattern: the order of operands and the missing parts of each operation settled."""
+    """One variant of a pattern: operand orders and missing parts are fixed."""
 
     anchor: int
     operands: Mapping[int, tuple[Reference, ...]]
@@ -27,7 +27,7 @@ class MatchVariant:
 
 
 def variants_of(pattern: Pattern) -> list[MatchVariant]:
-    """All ways to match a pattern; raises RuleError where there are too many."""
+    """All variants of a pattern; raises RuleError if there are too many."""
     options: list[list[tuple[int, tuple[Reference, ...] | None]]] = []
     for term_index, term in enumerate(pattern.terms):
         if isinstance(term, OperationTerm):
@@ -49,7 +49,7 @@ def variants_of(pattern: Pattern) -> list[MatchVariant]:
 
 
 def _orders(pattern: Pattern, term: OperationTerm) -> Iterator[tuple[Reference, ...] | None]:
-    """The operands in each order that may match; None stands for an optional operation that is missing."""
+    """The operands in each order that may match; None means that an optional operation is missing."""
     whole = term.operands
     yield whole
     last = pattern.terms[whole[-1].term] if whole else None
@@ -62,7 +62,7 @@ def _orders(pattern: Pattern, term: OperationTerm) -> Iterator[tuple[Reference, 
 
 
 def _are_interchangeable(pattern: Pattern, operands: tuple[Reference, ...]) -> bool:
-    """Whether two operands may change places unseen: they are the same, or unconstrained and used here alone."""
+    """Whether swapping two operands makes no difference: they are equal, or unconstrained and only used here."""
     if operands[0] == operands[1]:
         return True
     for operand in operands:
@@ -73,14 +73,14 @@ def _are_interchangeable(pattern: Pattern, operands: tuple[Reference, ...]) -> b
             for condition in pattern.conditions
             for leaf in condition.test.walk()
         )
-        given = operand.term in pattern.inner  # a parameter of a called graph: which one it is, is known already
+        given = operand.term in pattern.inner  # the parameters of a called graph are already identified
         if not isinstance(term, ValueTerm) or not term.is_plain or uses > 1 or named or given:
             return False
     return True
 
 
 def _answers_of_anchor(pattern: Pattern, variant: MatchVariant) -> Answers:
-    """What must be so of the anchor and of its operands, two levels down."""
+    """Necessary conditions on the anchor and its operands, two levels down."""
     answers: dict[Question, tuple[Any, ...]] = {}
     anchor = pattern.terms[variant.anchor]
     assert isinstance(anchor, OperationTerm)
@@ -123,7 +123,7 @@ def _is_plain(value: object) -> bool:
 
 
 def settle(pattern: Pattern, variant: MatchVariant, reference: Reference) -> tuple[Reference, bool]:
-    """What a reference means where missing operations are left out, and whether any was."""
+    """The reference after omitting missing operations, and whether any was omitted."""
     through = False
     while reference.term in variant.missing:
         term = pattern.terms[reference.term]

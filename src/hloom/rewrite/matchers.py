@@ -1,4 +1,4 @@
-"""Matchers that rules use on nodes: constants, splats, uses, static types (as MLIR's mlir/IR/Matchers.h)."""
+"""Matchers on nodes for use in rules: constants, splats, uses, static types (as MLIR's mlir/IR/Matchers.h)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait, TypeProb
 from hloom.ops import with_trait
 
 VALUE_PRESERVING = with_trait(Trait.REINDEXES)
-"""Ops that only place values: one number in every element stays so."""
+"""Ops that only rearrange values: a splat stays a splat."""
 _MAX_DEPTH = 16
-"""Through how many ops a splat is seen; chains of broadcasts and reshapes are mostly of two."""
+"""The maximum number of ops to look through for a splat; chains of broadcasts and reshapes usually have two."""
 
 
 def literal_value(node: Node) -> Literal | None:
-    """The literal of a constant whose data are there; None for all else."""
+    """The literal of a constant with data; None for anything else."""
     if isinstance(node, Constant) and isinstance(node.value, Literal) and not node.value.is_elided:
         return node.value
     return None
 
 
 def array_value(node: Node) -> np.ndarray | None:
-    """The elements of a constant array whose data are there; None for all else."""
+    """The elements of a constant array with data; None for anything else."""
     literal = literal_value(node)
     return None if literal is None or literal.is_tuple else literal.numpy()
 
@@ -44,9 +44,9 @@ def splat_of(node: Node) -> np.generic | None:
 
 
 def is_splat(node: Node, value: complex) -> bool:
-    """Whether a node is this a splat.
+    """Whether a node is a splat of this value.
 
-    Zero means an integer's or the positive zero; ask for -0.0 to have the negative one.
+    0 matches integer zeros and positive zero; use -0.0 for the negative one.
     """
     splat = splat_of(node)
     if splat is None or splat != value:
@@ -55,19 +55,19 @@ def is_splat(node: Node, value: complex) -> bool:
 
 
 def scalar_integer(node: Node) -> int | None:
-    """The value of an integer that is a constant in every element; None for all else."""
+    """The value of an integer splat; None for anything else."""
     splat = splat_of(node)
     return None if splat is None or not _is_integer(splat) else int(splat)
 
 
 def tensor_type(node: Node) -> TensorType | None:
-    """The node's type where it is an array's of static dimensions; None for all else."""
+    """The node's type if it is an array with static dimensions; None for anything else."""
     node_type = node.type
     return node_type if isinstance(node_type, TensorType) and node_type.dynamic is None else None
 
 
 def static_type(node: Node) -> TensorType:
-    """As `tensor_type`, without a layout; where that is None, raises TypeProblem: no rule fires then."""
+    """As `tensor_type`, without a layout; raises TypeProblem, so that no rule fires, where that is None."""
     array_type = tensor_type(node)
     if array_type is None:
         raise TypeProblem(f"{node.name} is not an array of static dimensions")
@@ -75,12 +75,12 @@ def static_type(node: Node) -> TensorType:
 
 
 def used_once(node: Node) -> bool:
-    """Whether exactly one operand of one node is this one, and it is not its graph's output."""
+    """Whether it is exactly one operand of one node, and not its graph's output."""
     return node.user_count == 1 and node.use_count == 1 and not node.is_output
 
 
 def attribute(node: Node, name: str) -> Any:
-    """An attribute's value or its default; None for nodes that have no such attribute."""
+    """An attribute's value or default; None for nodes without such an attribute."""
     return node.attribute(name) if isinstance(node, Apply) else node.attributes.get(name)
 
 

@@ -1,4 +1,4 @@
-"""What a framework says of an instruction, for conditions of rules: its scope and the line of source that made it."""
+"""The framework's metadata of an instruction, for conditions of rules: its scope and source line."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from hloom.text import HloomError
 
 
 def scope(node: Node) -> str:
-    """The name with its scopes, as `jit(step)/layer_3/attention/dot_general`; empty where nothing is said."""
+    """The scoped name, such as `jit(step)/layer_3/attention/dot_general`; empty if there is none."""
     metadata = _metadata(node)
     return "" if metadata is None else metadata.op_name
 
 
 def source_file(node: Node) -> str:
-    """The file that made it; empty where nothing is said."""
+    """The source file; empty if unknown."""
     return _source(node)[0]
 
 
 def source_line(node: Node) -> int:
-    """The line that made it; 0 where nothing is said."""
+    """The source line; 0 if unknown."""
     return _source(node)[1]
 
 
@@ -34,5 +34,5 @@ def _source(node: Node) -> tuple[str, int]:
 def _metadata(node: Node) -> Metadata | None:
     try:
         return node.metadata
-    except HloomError:  # malformed: it stays as it is, and says nothing
+    except HloomError:  # malformed metadata is left as it is and counts as empty
         return None

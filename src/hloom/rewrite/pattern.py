@@ -1,7 +1,7 @@
-"""Declared rules as data: terms to match, conditions, operations to make, and the results that they replace.
+"""Declared rules as data: terms to match, conditions, operations to make, and the results they replace.
 
 Terms are listed in topological order, operands first, and referred to by index; a `Reference` is a term and, for an
-operation with several results, the number of the result. Like MLIR's PDL
+operation with several results, the number of the result. Similar to MLIR's PDL
 (mlir/include/mlir/Dialect/PDL/IR/PDLOps.td), restricted to one graph.
 """
 
@@ -16,7 +16,7 @@ from hloom.rewrite.expressions import Expression
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A value: of a term of the pattern, or of something made; `result` is -1 for the only result."""
+    """A value of a term or of something made; `result` is -1 for the only result."""
 
     term: int
     result: int = -1
@@ -25,45 +25,45 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """An attribute that must have this value."""
+    """The attribute must have this value."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """An attribute whose value gets a name; a name that has a value already must have the same."""
+    """The attribute's value is bound to a variable; if that is bound already, the values must be equal."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """An attribute that may have any value, or none."""
+    """The attribute may have any value, or be absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """An attribute that must not be given, or equal its default."""
+    """The attribute must be absent or equal its default."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """An attribute that must have one of these values."""
+    """The attribute must have one of these values."""
 
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """An attribute of which a registered predicate must hold."""
+    """The attribute must satisfy a registered predicate."""
 
     predicate: str
 
 
 @dataclass(frozen=True, slots=True)
 class Computes:
-    """An attribute that is a graph: these parameters, in order, and what it yields of them."""
+    """The attribute is a graph with these parameters, in order, and this result."""
 
     parameters: tuple[int, ...]
     output: Reference
@@ -72,15 +72,15 @@ class Computes:
 AttributeTerm = Same | Bind | Anything | Absent | OneOf | Holds | Computes
 
 ANY = Anything()
-"""As an attribute: whatever it is."""
+"""For an attribute: any value."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueTerm:
-    """Any value: what is known of its type, and whether it must be a constant.
+    """Any value, with constraints on its type and on whether it is a constant.
 
-    `shape` has a number, a variable's name or None per dimension. `number` is the value that a constant has in every
-    place. A `variadic` one stands for all remaining operands; an `optional` one for an operand that may be missing.
+    `shape` has a number, a variable's name or None per dimension. `number` is the value in every element of a constant.
+    A `variadic` term stands for all remaining operands; an `optional` one for an operand that may be missing.
     """
 
     name: str
@@ -101,9 +101,10 @@ class ValueTerm:
 
 @dataclass(frozen=True, slots=True)
 class OperationTerm:
-    """An operation: its opcode (or several), operands, and attributes; those left out must have their defaults.
+    """An operation: its opcode (or several), operands, and attributes; omitted ones must have their defaults.
 
-    Used outside the match only if `shared`. An `optional` one may be missing: then its first operand stands for it.
+    Only a `shared` one may be used outside the match. An `optional` one may be missing: then its first operand stands
+    for it.
     """
 
     name: str
@@ -120,14 +121,14 @@ class OperationTerm:
 Term = ValueTerm | OperationTerm
 
 VALUE_FIELDS = ("dtypes", "rank", "shape", "is_constant", "is_splat", "number", "optional", "variadic")
-"""What a value term says beside its name."""
+"""The fields of a value term besides its name."""
 OPERATION_FLAGS = ("shared", "commutative", "optional", "effects")
-"""What an operation term says by true or false."""
+"""The boolean fields of an operation term."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeOperation:
-    """An operation to make. `carry` is the term whose carried attributes go over, but those in `drop`."""
+    """An operation to make. `carry` is the term whose carried attributes are copied, except those in `drop`."""
 
     opcode: str
     operands: tuple[Reference, ...]
@@ -149,7 +150,7 @@ class MakeConstant:
 
 @dataclass(frozen=True, slots=True)
 class MakeNative:
-    """What a registered function builds; it gets the builder and the arguments."""
+    """A node to make by a registered function, which gets the builder and the arguments."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -161,7 +162,7 @@ Make = MakeOperation | MakeConstant | MakeNative
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A clause that must hold, and how it reads."""
+    """A clause that must hold, and its text."""
 
     test: Expression
     text: str
@@ -169,7 +170,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A whole declared rule. `replaced` are results of operation terms, and what stands in their place."""
+    """A whole declared rule. `replaced` maps results of operation terms to their replacements."""
 
     terms: tuple[Term, ...]
     conditions: tuple[Condition, ...]
@@ -179,15 +180,15 @@ class Pattern:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The terms whose results are replaced, each once; the last one made is the anchor and comes first."""
+        """The terms whose results are replaced, each once; the last one declared is the anchor and comes first."""
         return tuple(sorted({old.term for old, _ in self.replaced}, reverse=True))
 
     def operations(self) -> Iterator[tuple[int, OperationTerm]]:
-        """The operation terms of the graph itself, with their numbers; those inside called graphs are left out."""
+        """The operation terms of the graph itself, with their indices; excludes those inside called graphs."""
         for number, term in enumerate(self.terms):
             if isinstance(term, OperationTerm) and number not in self.inner:
                 yield number, term
 
     def name_of(self, term: int) -> str:
-        """How messages call a term."""
+        """The name of a term in messages."""
         return self.terms[term].name or f"#{term}"

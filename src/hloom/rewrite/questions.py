@@ -1,4 +1,4 @@
-"""Questions about a node and its operands that are cheap to answer and tell rules apart.
+"""Cheap questions about a node and its operands that distinguish rules.
 
 They are the inner nodes of the index's decision tree, as the positional predicates of MLIR's PDL interpreter are
 (mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp).
@@ -13,13 +13,13 @@ from hloom.ir import Apply, Node, TensorType
 from hloom.rewrite.matchers import splat_of
 
 Question = tuple[str, tuple[int, ...], str]
-"""A fact to look up: its kind, the way to the node (operand numbers from the root), and an attribute's name."""
+"""A fact to look up: its kind, the path to the node (operand numbers from the root), and an attribute's name."""
 Answers = Mapping[Question, tuple[Any, ...]]
-"""Facts, and the answers with which a rule may match."""
+"""Facts, with the answers for which a rule may match."""
 
 
 def answer_to(question: Question, node: Node) -> Any:
-    """The answer to a probe; None where there is no such node."""
+    """The answer to a question; None if there is no such node."""
     subject, way, name = question
     for operand_index in way:
         if operand_index >= len(node.inputs):

@@ -1,6 +1,6 @@
-"""Random attributes and result types for the operations of the programs on which a pattern is tested.
+"""Draws random attributes and result types for operations of test programs.
 
-To let another op be drawn well, add a function of its operands' types to ATTRIBUTES.
+To draw another op well, add a function of its operands' types to ATTRIBUTES.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from hloom.rewrite.random_types import Sampler, Values, some_labels
 from hloom.rewrite.type_guards import is_tuple
 
 Drawn = tuple[dict[str, Any], Type | None]
-"""Attributes, and the result's type where operands and attributes do not say it."""
+"""Attributes, and the result's type if operands and attributes do not determine it."""
 
 Draw = Callable[[Sampler, Sequence[Any], Values], Drawn]
 
 
 def draw_attributes(sampler: Sampler, row: Op, types: Sequence[Type], fixed: Values) -> Drawn:
-    """Attributes that may suit an op on operands of these types; `fixed` are those that are settled."""
+    """Attributes likely to suit an op on operands of these types; `fixed` are already determined."""
     own = ATTRIBUTES.get(row.name)
     try:
         return own(sampler, types, fixed) if own is not None else ({}, None)
     except (AttributeError, IndexError, TypeError, ValueError, KeyError):
-        return {}, None  # operands or settled attributes that do not suit the op: inference refuses them
+        return {}, None  # operands or fixed attributes that do not suit the op: inference will reject them
 
 
 def draw_attribute(sampler: Sampler, attribute: Attribute, types: Sequence[Type]) -> Any:
-    """A value of an attribute of which only the row is known."""
+    """A value for an attribute about which only the row is known."""
     rank = next((array_type.rank for array_type in types if isinstance(array_type, TensorType)), 0)
     attribute_kind = attribute.kind
     if attribute_kind is AttributeKind.ANY:
@@ -97,7 +97,7 @@ def _broadcast(sampler: Sampler, types: Sequence[Any], fixed: Values) -> Drawn:
 
 
 def _embedded(inner: Sequence[int], outer: Sequence[int]) -> tuple[int, ...] | None:
-    """Where the sizes of one shape stand in another, in order; None where they do not."""
+    """The positions of one shape's sizes in another, in order; None if they do not occur."""
     dims: list[int] = []
     start = 0
     for size in inner:

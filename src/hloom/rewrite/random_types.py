@@ -1,6 +1,6 @@
-"""Random operand types for the programs on which a pattern is tested; types that fit together are likelier.
+"""Draws random operand types for test programs, preferring types that fit together.
 
-To let the operands of another op be drawn well, add a function to OPERANDS.
+To draw the operands of another op well, add a function to OPERANDS.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from hloom.rewrite.type_guards import as_tuple, is_tuple
 
 COMMON_DTYPES = ("f32",) * 6 + ("s32",) * 3 + ("pred", "f16", "bf16", "f64", "s8", "u32", "s64", "c64")
 _SIZES = ((2,), (2,), (3,), (3,), (2, 3), (2, 3), (1, 2, 3), (2, 3, 4), (1, 2), (0, 2, 3))
-"""Of one size alone, any two arrays of a rank fit together, whatever moves."""
+"""The pools of sizes; with a pool of a single size, any two arrays of equal rank fit together under any transposition.
+"""
 _RANKS = (0, 1, 2, 2, 3, 3, 3, 4)
-"""What ranks are drawn from: most rules are about matrices and arrays of rank 3."""
+"""The pool of ranks: most rules are about matrices and arrays of rank 3."""
 
 Values = Mapping[str, Any]
 
 
 class Sampler:
-    """The choices behind one program: which sizes occur, the shape and the element type that most values have."""
+    """The choices behind one program: which sizes occur, and the shape and element type of most values."""
 
     def __init__(self, random: Random, domain: Values) -> None:
         self.random = random
@@ -45,7 +46,7 @@ class Sampler:
         return self.random.random() < odds
 
     def some_type(self) -> TensorType:
-        """A type: mostly the common one."""
+        """A type, usually the common one."""
         if self.likely(0.7):
             return TensorType(self.element, self.dims)
         rank = len(self.dims) if self.likely(0.5) else self.random.choice(self.ranks)
@@ -67,7 +68,7 @@ Operand = Callable[[Sampler, int, Sequence[Type | None], Values], TensorType]
 def draw_operand(
     sampler: Sampler, opcode: str, operand_index: int, known: Sequence[Type | None], fixed: Values
 ) -> TensorType:
-    """A type for an operand of an op; `known` are the types of the others as far as they are known."""
+    """A type for an operand of an op; `known` are the types of the other operands as far as known."""
     own = OPERANDS.get(opcode)
     if own is not None:
         return own(sampler, operand_index, known, fixed)
@@ -78,7 +79,7 @@ def draw_operand(
 
 
 def _with_rank(sampler: Sampler, array_type: TensorType, fixed: Values) -> TensorType:
-    """A type of as many dimensions as fixed attributes speak of."""
+    """A type with as many dimensions as the fixed attributes refer to."""
     least = max([max(value) + 1 for value in fixed.values() if _are_dimensions(value)], default=0)
     return array_type if array_type.rank >= least else TensorType(array_type.dtype, sampler.some_dims(least))
 
@@ -208,6 +209,6 @@ OPERANDS: dict[str, Operand] = {
 
 
 def some_labels(rank: int) -> ConvolutionDimensions:
-    """Labels of a convolution of arrays of so many dimensions, the features last."""
+    """Convolution labels for arrays of this rank, features last."""
     spatial = "".join(map(str, range(rank - 2)))
     return ConvolutionDimensions(f"b{spatial}f", f"{spatial}io", f"b{spatial}f")

@@ -1,4 +1,4 @@
-"""Native functions by name: what rules, saved ones too, may call."""
+"""Native functions by name, which rules, including saved ones, may call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from hloom.text import HloomError
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
-"""Native functions by name: what a rule that was saved may call by. Nothing else can be called from a rule file."""
+"""Native functions by name. A rule file can call nothing else."""
 
 
 class RuleError(HloomError):
-    """A rule that cannot be defined, loaded or applied: what is wrong with it and where it was defined."""
+    """A rule that cannot be defined, loaded or applied; says what is wrong and where it was defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,9 @@ class Origin:
 
 
 def register(name: str, function: Callable[..., Any]) -> None:
-    """Give a native function a name by which rules, saved ones too, may call it; raises RuleError where it is taken."""
+    """Register a native function under a name that rules, including saved ones, may use; raises RuleError if it is
+    taken.
+    """
     known = REGISTERED.get(name)
     if known is not None and _location(known) != _location(function):
         raise RuleError(f"a native function named '{name}' is registered already: {_location(known)}")
@@ -36,7 +38,7 @@ def register(name: str, function: Callable[..., Any]) -> None:
 
 
 def registered(name: str) -> Callable[..., Any]:
-    """The native function of this name; raises RuleError where there is none."""
+    """The native function with this name; raises RuleError if there is none."""
     function = REGISTERED.get(name)
     if function is None:
         raise RuleError(f"no native function named '{name}' is registered", hint="import the module that registers it")

@@ -1,4 +1,4 @@
-"""Building a match's replacement, and finding the insertion point that dominates all its uses."""
+"""Builds a match's replacement, and finds an insertion point that dominates all its uses."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Produce = Callable[[Builder, Match], Any]
 
 
 class Declined(TypeProblem):
-    """A native builder gave nothing."""
+    """A native builder returned nothing."""
 
 
 def compile_replacement(pattern: Pattern) -> Callable[[Builder, Match], Mapping[Node, Node] | None]:
-    """A function that makes a pattern's replacement for a match: what each replaced node gives way to."""
+    """A function that makes a pattern's replacement for a match: the replacement of each replaced node."""
     resolve = _Resolver(pattern)
     produce = [_PRODUCERS[type(made)](made, resolve) for made in pattern.makes]
     carries = any(isinstance(make, MakeOperation) and make.carry is not None for make in pattern.makes)
@@ -49,7 +49,7 @@ def compile_replacement(pattern: Pattern) -> Callable[[Builder, Match], Mapping[
 
 
 class _Resolver:
-    """From references to nodes: matched ones, made ones, and the results of either."""
+    """Resolves references to nodes: matched ones, made ones, and the results of either."""
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
@@ -63,7 +63,7 @@ class _Resolver:
         return nodes[0]
 
     def is_one(self, reference: Reference) -> bool:
-        """Whether a reference always stands for one value."""
+        """Whether a reference always stands for exactly one value."""
         term = None if reference.made else self.pattern.terms[reference.term]
         return reference.result < 0 and not (isinstance(term, ValueTerm) and (term.optional or term.variadic))
 
@@ -78,7 +78,7 @@ class _Resolver:
         matched: Node | tuple[Node, ...] | None = match.slots[reference.term]
         if matched is None:
             term = self.pattern.terms[reference.term]
-            if isinstance(term, OperationTerm):  # an optional operation that is missing: its first operand
+            if isinstance(term, OperationTerm):  # a missing optional operation: use its first operand
                 return self.several(term.operands[0], build, match)
             return ()
         if isinstance(matched, tuple):
@@ -111,7 +111,7 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
 
 
 def _produce_plain(make: MakeOperation, resolve: _Resolver) -> Produce:
-    """The same for an operation without attributes: what its type is for which operand types is inferred once."""
+    """The same for an operation without attributes: its type is inferred once per combination of operand types."""
     types: dict[tuple[Type | None, ...], Type] = {}
 
     def produce(build: Builder, match: Match) -> Any:
@@ -162,7 +162,7 @@ _PRODUCERS: dict[type[Make], Callable[[Any, _Resolver], Produce]] = {
 
 
 def _value_of(compute: Compute, match: Match) -> Any:
-    """The value of an expression; raises TypeProblem where it has none for this match."""
+    """The value of an expression; raises TypeProblem if it has none for this match."""
     try:
         return compute(match)
     except NO_VALUE as error:
@@ -176,7 +176,7 @@ def _type(value: Any) -> Type | None:
 
 
 def _carried(node: Node | None, build: Builder, opcode: str, without: set[str]) -> dict[str, Any]:
-    """The carried attributes of a node that the made operation has too; a row made for an unknown op has all."""
+    """The carried attributes of a node that the made operation has too; a row for an unknown op has all of them."""
     if not isinstance(node, Apply):
         return {}
     row, own = build.row(opcode), node.op.attributes
@@ -188,7 +188,7 @@ def _carried(node: Node | None, build: Builder, opcode: str, without: set[str]) 
 
 
 def _compile_replaced(pattern: Pattern, resolve: _Resolver) -> Callable[[Builder, Match], dict[Node, Node] | None]:
-    """What each replaced node of a match gives way to; the builder is told what may go although it has an effect."""
+    """The replacement of each replaced node of a match; tells the builder which nodes with effects may go."""
     several = [term_index for term_index in pattern.roots if _result_count(pattern, term_index) > 1]
     consumed = [term_index for term_index, term in pattern.operations() if term.effects]
 
@@ -223,7 +223,7 @@ def _result_count(pattern: Pattern, term_index: int) -> int:
 def _tuple_of_results(
     pattern: Pattern, term_index: int, resolve: _Resolver, build: Builder, match: Match
 ) -> Node | None:
-    """A new tuple where an operation of several results is used as a whole, too."""
+    """A new tuple, if an operation with several results is also used as a whole."""
     node, term = match.slots[term_index], pattern.terms[term_index]
     assert isinstance(term, OperationTerm)
     if not (node.is_output or any(user.opcode != PROJECTION for user in node.users)):
@@ -235,9 +235,9 @@ def _tuple_of_results(
 
 
 def _insertion_point_finder(pattern: Pattern) -> Callable[[Builder, Match], bool]:
-    """A function that lets new nodes stand before the first root; what they need from further down is to be moved up.
+    """A function that makes new nodes go before the first root, moving up later nodes that they need.
 
-    It gives False where an operand of one root depends on another root.
+    It returns False if an operand of one root depends on another root.
     """
     anchors, operations = pattern.roots, tuple(pattern.operations())
     values = [

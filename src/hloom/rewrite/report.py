@@ -1,4 +1,4 @@
-"""Reports of a run of rules: per rule what was tried, what matched and why others did not; and every step."""
+"""Reports of a run of rules: per rule the attempts, matches and reasons for failure; and every step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloom.text import Display, Displayed, DisplayTable
 
 @dataclass(slots=True)
 class RuleReport:
-    """One rule's account: how often it was tried and matched, what rejected it, how many seconds it took."""
+    """The statistics of one rule: attempts, matches, reasons for failure, and seconds."""
 
     rule: Rule
     tried: int = 0
@@ -46,10 +46,10 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Report(Displayed):
-    """What one pass did to a module; `name` is the pass's.
+    """What one pass did to a module; `name` is the pass's name.
 
-    `touched` are the nodes that it made or changed, or left with one user, where it says so: rules that had nothing to
-    change before it are then tried at these and their users only. A pipeline drops them when it has used them.
+    `touched`, if recorded, are the nodes that it made, changed, or left with one user: rules that found nothing to
+    change before are then only tried at these and their users. A pipeline drops them after using them.
     """
 
     name: str = "rules"
@@ -64,16 +64,16 @@ class Report(Displayed):
 
     @property
     def changed(self) -> bool:
-        """Whether anything in the module is different from before."""
+        """Whether anything in the module changed."""
         return bool(self.steps or self.erased or self.changes) or any(part.changed for part in self.passes)
 
     @property
     def matched(self) -> int:
-        """How many times rules fired, the parts of a pipeline included."""
+        """The number of times that rules fired, including the parts of a pipeline."""
         return len(self.steps) + sum(part.matched for part in self.passes)
 
     def add(self, later: Report) -> None:
-        """Count in what another run of the same pass did after this one."""
+        """Add the results of a later run of the same pass."""
         self.rules += later.rules
         self.steps += later.steps
         self.notes += later.notes
@@ -98,14 +98,14 @@ class Report(Displayed):
         return Display(f"<{self.name}: {self.matched:,} rewrites>", tables)
 
     def __getitem__(self, rule: str) -> RuleReport:
-        """The account of a rule by name, the parts' accounts added up; raises KeyError where none has it."""
+        """The statistics of a rule by name, summed over the parts; raises KeyError if there are none."""
         accounts = [account for account in self.all_rules() if account.rule.name == rule]
         if not accounts:
             raise KeyError(rule)
         return merged(accounts)
 
     def all_rules(self) -> Iterable[RuleReport]:
-        """The accounts of all rules, those of the parts of a pipeline included."""
+        """The statistics of all rules, including the parts of a pipeline."""
         yield from self.rules
         for part in self.passes:
             yield from part.all_rules()
@@ -125,7 +125,7 @@ class Report(Displayed):
 
 
 def merged(accounts: Iterable[RuleReport]) -> RuleReport:
-    """One account from several of the same rule."""
+    """Merge several statistics of the same rule."""
     first, *others = accounts
     total = RuleReport(first.rule, first.tried, first.matched, first.seconds, Counter(first.rejected))
     for other in others:

@@ -1,9 +1,9 @@
-"""Requirements of rules: facts about a node and its operands without which a rule cannot match there.
+"""Requirements of rules: necessary conditions on a node and its operands.
 
-Native rules state theirs; those of declared rules follow from their patterns. A rule's index reads the facts of a node
-once, as its signature, and remembers for each signature which rules may match: so rules that share a root cost nearly
-nothing, as the shared predicates of MLIR's PDL interpreter do (mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp). A
-requirement says less than the rule, never more: where it does not hold, the rule would have given up.
+Native rules state theirs; those of declared rules follow from their patterns. The index reads the facts of a node once,
+as its signature, and caches which rules may match for each signature: so rules with a common root cost almost nothing,
+like the shared predicates of MLIR's PDL interpreter (mlir/lib/Conversion/PDLToPDLInterp/PredicateTree.cpp). A
+requirement must be weaker than the rule: if it does not hold, the rule would not have matched.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from hloom.rewrite.matchers import VALUE_PRESERVING
 from hloom.rewrite.questions import Answers
 
 Mark = str | tuple[str, Any]
-"""What an operand is: its opcode; with the number in every element for constants and broadcasts of constants."""
+"""What an operand is: its opcode, with the number for constants and broadcasts of constants."""
 Signature = tuple[DType | None, bool, tuple[Mark, ...] | None]
-"""A node's element type, whether it or an operand may be empty, and its operands' marks; None where those are many."""
+"""A node's element type, whether it or an operand may be empty, and its operands' marks; None if there are many."""
 
 MOST_OPERANDS = 8
-"""How many operands are told apart: of a node with more, nothing is said."""
+"""The maximum number of operands to describe; nodes with more have no marks."""
 _ARRAY, _OTHER, _UNKNOWN = "array", "other", "unknown"
-"""A constant of several numbers, a number without a name of its own, and what may be a number or not."""
+"""A constant with several numbers, a number not in `_NAMED`, and an operand that may or may not be a number."""
 _NAMED: dict[complex, int] = {0: 0, 1: 1, -1: -1}
-"""The numbers that are told apart; zeros of either sign are one, and true is 1."""
+"""The numbers that signatures distinguish; zeros of either sign are equal, and true is 1."""
 
 
 def signature_of(node: Node) -> Signature:
-    """What requirements ask of a node, read in one go."""
+    """The facts about a node that requirements ask for, read at once."""
     node_type = node.type
     if isinstance(node_type, TensorType):
         element, may_be_empty = node_type.dtype, 0 in node_type.dims
@@ -67,19 +67,19 @@ def _number_of(constant: Node) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A fact by its words, and whether a signature leaves it possible."""
+    """A condition in words, and a test whether a signature permits it."""
 
     words: str
     admits: Callable[[Signature], bool]
 
     operand: int = -1
-    """The number of the operand that it is about, where that is one."""
+    """The operand that it is about, if a single one."""
 
     def __str__(self) -> str:
         return self.words
 
     def reason(self, signature: Signature) -> str:
-        """Why it does not hold of a node with this signature."""
+        """Why it does not hold for a node with this signature."""
         marks = signature[2]
         is_known = marks is not None and 0 <= self.operand < len(marks)
         mark = marks[self.operand] if marks is not None and is_known else ""
@@ -88,90 +88,90 @@ class Requirement:
 
 
 def operand_is(at: int, *opcodes: str) -> Requirement:
-    """That the operand of this number has one of these opcodes."""
+    """The operand with this number has one of these opcodes."""
     return _of_operand(at, f"operand {at} is {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def some_operand(*opcodes: str) -> Requirement:
-    """That some operand has one of these opcodes."""
+    """Some operand has one of these opcodes."""
     return _of_some(f"an operand is {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def all_operands(*opcodes: str) -> Requirement:
-    """That every operand has one of these opcodes."""
+    """Every operand has one of these opcodes."""
     return _of_all(f"all operands are {' or '.join(opcodes)}", _has_opcode(opcodes))
 
 
 def number_at(at: int, *numbers: complex) -> Requirement:
-    """That the operand of this number is one of these numbers in every element; any number where none is given."""
+    """The operand with this number is a splat of one of these numbers, or of any number if none is given."""
     return _of_operand(at, f"operand {at} is {_listed(numbers)}", _is_number(numbers))
 
 
 def some_number(*numbers: complex) -> Requirement:
-    """That some operand is one of these numbers in every element; any number where none is given."""
+    """Some operand is a splat of one of these numbers, or of any number if none is given."""
     return _of_some(f"an operand is {_listed(numbers)}", _is_number(numbers))
 
 
 def all_numbers() -> Requirement:
-    """That every operand is one number in every element."""
+    """Every operand is a splat."""
     return _of_all("all operands are numbers", _is_number(()))
 
 
 def constant_at(at: int) -> Requirement:
-    """That the operand of this number is a constant or a broadcast of one."""
+    """The operand with this number is a constant or a broadcast of one."""
     return _of_operand(at, f"operand {at} is a constant", _is_constant)
 
 
 def some_constant() -> Requirement:
-    """That some operand is a constant or a broadcast of one."""
+    """Some operand is a constant or a broadcast of one."""
     return _of_some("an operand is a constant", _is_constant)
 
 
 def integers() -> Requirement:
-    """That it yields integers."""
+    """The result has an integer type."""
     return _of_element("it yields integers", lambda element: element.is_integer)
 
 
 def integers_or_predicates() -> Requirement:
-    """That it yields integers or pred."""
+    """The result has an integer type or pred."""
     return _of_element(
         "it yields integers or pred", lambda element: element.is_integer or element.kind is DTypeKind.BOOLEAN
     )
 
 
 def predicates() -> Requirement:
-    """That it yields pred."""
+    """The result is pred."""
     return _of_element("it yields pred", lambda element: element.kind is DTypeKind.BOOLEAN)
 
 
 def floats() -> Requirement:
-    """That it yields floats."""
+    """The result has a float type."""
     return _of_element("it yields floats", lambda element: element.is_float)
 
 
 def complex_numbers() -> Requirement:
-    """That it yields complex numbers."""
+    """The result has a complex type."""
     return _of_element("it yields complex numbers", lambda element: element.is_complex)
 
 
 def inexact_numbers() -> Requirement:
-    """That it yields floats or complex numbers."""
+    """The result has a float or complex type."""
     return _of_element("it yields floats or complex numbers", lambda element: element.is_float or element.is_complex)
 
 
 def emptiness() -> Requirement:
-    """That it, or an operand, has no elements or may have none."""
+    """The result or an operand has, or may have, no elements."""
     return Requirement("something has no elements", lambda signature: signature[1])
 
 
 def either(*requirements: Requirement) -> Requirement:
-    """That one of several holds."""
+    """At least one of these holds."""
     words = ", or ".join(requirement.words for requirement in requirements)
     return Requirement(words, lambda signature: any(part.admits(signature) for part in requirements))
 
 
 def requirements_of(answers: Answers) -> tuple[Requirement, ...]:
-    """What a pattern asks of the operands of its root: their opcodes, and the numbers in them."""
+    """A pattern's requirements on its root's operands: their opcodes, and splat values."""
     required: list[Requirement] = []
     for (subject, path, _), values in answers.items():
         if len(path) == 1 and subject == "opcode":
@@ -202,7 +202,7 @@ def _of_element(words: str, holds: Callable[[DType], bool]) -> Requirement:
 
 
 def _has_opcode(opcodes: tuple[str, ...]) -> Callable[[Mark], bool]:
-    """Whether a mark is of one of these opcodes."""
+    """Whether a mark has one of these opcodes."""
     wanted = frozenset(opcodes)
     return lambda mark: (mark if isinstance(mark, str) else mark[0]) in wanted
 

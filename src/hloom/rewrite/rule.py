@@ -18,20 +18,19 @@ from hloom.rewrite.registry import Origin, RuleError, origin_of, register, regis
 from hloom.rewrite.requirements import Requirement
 
 NativeRewrite = Callable[[Builder, Apply], Node | None]
-"""What a native rule does: look at a node, build what replaces it, or return None where it does not apply."""
+"""A native rule: inspects a node and builds its replacement, or returns None if it does not apply."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule:
-    """One rewriting rule.
+    """One rewrite rule.
 
-    `roots` are the opcodes of the nodes it is tried at. Either `pattern` says what matches and what replaces it, or
-    `native` names the registered function that does both. Of several rules that match at a node, the one of the
-    highest `benefit` wins, then the one that comes first. `depth` says how far below the root it looks: so far above
-    a changed node, rules are tried again. A rule with `effects` may replace a root that has an effect. `family` is
-    the subject that it belongs to; `statement` is its docstring. `domain` narrows its equivalence test. With `cost` it
-    fires only where what it makes costs less than what it makes unused. Where one of what a native rule `requires` does
-    not hold, it is not tried.
+    `roots` are the opcodes of nodes it is tried at. Either `pattern` describes the match and the replacement, or
+    `native` names the registered function that performs both. Among several matching rules, the one with the highest
+    `benefit` wins, then the first. `depth` is how far below the root it looks: rules are retried that many levels above
+    a changed node. A rule with `effects` may replace a root with an effect. `family` is the subject it belongs to;
+    `statement` is its docstring. `domain` restricts its equivalence test. With `cost` it fires only if what it makes
+    costs less than what it makes dead. A native rule is not tried unless everything in `requires` holds.
     """
 
     name: str
@@ -57,12 +56,12 @@ class Rule:
 
     @property
     def function(self) -> NativeRewrite:
-        """The native function; raises RuleError where nothing of that name is registered."""
+        """The native function; raises RuleError if nothing with that name is registered."""
         return registered(self.native or "")
 
 
 class Family:
-    """Native rules of one subject, in the order in which they are defined.
+    """Native rules on one subject, in order of definition.
 
         SHAPING = Family("shaping")
 
@@ -74,8 +73,8 @@ class Family:
                 return None
             return build.reshape(inner.inputs[0], node.type)
 
-    A rule is named after its function, with dashes, and registered as `family.name`; under the name that the family
-    had in earlier versions too, so that rules saved then still load.
+    A rule is named after its function, with dashes, and registered as `family.name`; also under the family's former
+    name, so that previously saved rules still load.
     """
 
     def __init__(self, name: str, *, formerly: str = "") -> None:
@@ -96,11 +95,11 @@ class Family:
         formerly: str = "",
         requires: Requirement | tuple[Requirement, ...] = (),
     ) -> Callable[[NativeRewrite], Rule]:
-        """Make a rule of a function that is given a Builder and a node of one of these opcodes.
+        """Turn a function of a Builder and a node with one of these opcodes into a rule.
 
-        It returns the node that replaces the given one (an existing one, or one made with the builder), or None.
-        `formerly` is the name that the rule had in earlier versions. `requires` says of what it looks at first what the
-        index can tell beforehand, so that it is not tried in vain.
+        The function returns the node that replaces the given one (an existing or a new one), or None. `formerly` is the
+        rule's former name. `requires` states the rule's first checks in a form the index can test, so that hopeless
+        attempts are skipped.
         """
 
         def define(function: NativeRewrite) -> Rule:
@@ -125,6 +124,6 @@ class Family:
         return define
 
     def add(self, rule: Rule) -> Rule:
-        """Take in a declared rule too."""
+        """Add a declared rule as well."""
         self.rules.append(rule)
         return rule

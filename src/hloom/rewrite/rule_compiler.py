@@ -1,7 +1,7 @@
-"""Compiling rules into attempts: functions of a node that return its replacement.
+"""Compiles rules into attempts: functions of a node that return its replacement.
 
-Each match variant of a pattern is a sequence of steps without choices, but for roots that are reached from shared
-operands: there the steps backtrack over users.
+Each match variant of a pattern is a sequence of steps without choices, except for roots reached from shared operands:
+there the steps backtrack over users.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hloom.rewrite.replacement import compile_replacement
 from hloom.rewrite.rule import Rule
 
 Attempt = Callable[[Builder, Apply], Mapping[Node, Node] | Node | None]
-"""Given a node: what replaces which nodes, or what replaces that one; None where the rule does not match."""
+"""Given a node, returns the replacements of several nodes, or of that node; None if the rule does not match."""
 
 
 def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
-    """The ways in which a rule may match: the root's opcode, what to try there, and what must be so before."""
+    """The ways in which a rule may match: the root's opcode, the attempt, and its necessary conditions."""
     if rule.native:
         for root in rule.roots:
             yield root, rule.function, {}
@@ -38,13 +38,13 @@ def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
 
 
 def attempt_at(attempt: Attempt, build: Builder, node: Apply) -> Mapping[Node, Node] | None:
-    """What an attempt at a node asks for; None where the rule does not match."""
+    """The replacements that an attempt at a node returns; None if the rule does not match."""
     result = attempt(build, node)
     return None if result is None else replacement_of(result, node)
 
 
 def replacement_of(result: Mapping[Node, Node] | Node, node: Apply) -> Mapping[Node, Node]:
-    """What an attempt at a node asks for, where the rule matches."""
+    """The replacements that a successful attempt at a node returns."""
     return result if isinstance(result, Mapping) else {node: result}
 
 
@@ -67,7 +67,7 @@ def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
 
 
 def _run(steps: list[MatchStep], match: Match) -> bool:
-    """Take all steps; where a step gives choices, try them one after the other."""
+    """Run all steps; backtrack over the choices of steps that have several."""
     for index, step in enumerate(steps):
         if step.choices is None:
             reason = step.take(match)

@@ -1,9 +1,9 @@
-"""Rules as JSON: saving them, and loading them again with the checks that a definition goes through.
+"""Saves rules as JSON and loads them with the checks of a definition.
 
-Loading makes data only. Native functions are named, and must be registered by the time that a file is loaded; nothing
-is looked up in any other way, and nothing runs. Expressions are lists, an operator and its arguments
-(`["less", ["variable", "rate"], 1]`); values are as in `codecs.py`; a reference to a term is its number, with a result
-`{"term": 2, "result": 1}`, and to something made `{"made": 0}`.
+Loading only creates data. Native functions are referred to by name and must be registered before the file is loaded;
+nothing else is looked up, and nothing runs. Expressions are lists of an operator and its arguments (`["less",
+["variable", "rate"], 1]`); values are as in `codecs.py`; a reference to a term is its number, with a result `{"term":
+2, "result": 1}`, and to something made `{"made": 0}`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from hloom.text import HloomError, read_limited, unwritable
 
 FORMAT = "hloom rules 1"
 RULES_BYTES = 1 << 24
-"""The most bytes of a file of rules: a rule has about 1,000."""
+"""The maximum size of a rule file in bytes: a rule takes about 1,000."""
 
 
 def to_json(rule: Rule | Family | Iterable[Rule]) -> dict[str, Any]:
     """One rule as JSON, or several as `{"format": ..., "rules": [...]}`.
 
-    Raises RuleError for what cannot be saved: a cost function that is not registered, values without a codec.
+    Raises RuleError for rules that cannot be saved: unregistered cost functions, values without a codec.
     """
     if isinstance(rule, Rule):
         return _rule_to_json(rule)
@@ -58,12 +58,12 @@ def to_json(rule: Rule | Family | Iterable[Rule]) -> dict[str, Any]:
 
 
 def rule_from_json(data: Any, rows: Mapping[str, Op] = OPS) -> Rule:
-    """The rule that `to_json` saved; raises RuleError, which names the part of the data that is wrong."""
+    """The rule that `to_json` saved; raises RuleError that names the faulty part of the data."""
     return _located(data, "rule", rows)
 
 
 def save_rules(rules: Family | Iterable[Rule], path: str | Path) -> None:
-    """Save rules to a file; raises HloomError where it cannot be written."""
+    """Save rules to a file; raises HloomError if it cannot be written."""
     text = json.dumps(to_json(tuple(rules)), indent=1) + "\n"
     try:
         Path(path).write_text(text)
@@ -72,7 +72,7 @@ def save_rules(rules: Family | Iterable[Rule], path: str | Path) -> None:
 
 
 def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
-    """The rules of a file, or of a text that begins with `{`; raises RuleError, which names the part that is wrong."""
+    """Load rules from a file, or from a text that begins with `{`; raises RuleError that names the faulty part."""
     is_text = isinstance(source, str) and source.lstrip()[:1] == "{"
     name = "rules" if is_text else str(source)
     try:
@@ -89,7 +89,7 @@ def load_rules(source: str | Path, rows: Mapping[str, Op] = OPS) -> list[Rule]:
 
 
 def same_rule(a: Rule, b: Rule) -> bool:
-    """Whether two rules say the same, wherever they were written."""
+    """Whether two rules are equal, wherever they were written."""
     left, right = to_json(a), to_json(b)
     return json.dumps({**left, "origin": None}, sort_keys=True) == json.dumps({**right, "origin": None}, sort_keys=True)
 

@@ -1,4 +1,4 @@
-"""The second surface: a pair of functions, one that computes the pattern and one that computes its replacement.
+"""Rules from a pair of functions: one computes the pattern, the other its replacement.
 
     def pattern(x, w, b):
         return ops.add(ops.dot(x, w, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,)), b)
@@ -8,8 +8,8 @@
 
     linear = rule_from(pattern, replace, x="f32[?,?]", w="f32[?,?]", b="f32[?,?]")
 
-Both are called once with stand-ins for values; what they call in `hloom.ops` is noted down. They compile to the same
-rules as the declarative surface.
+Both are called once with placeholder values; their calls of `hloom.ops` are recorded. They compile to the same rules as
+the declarative API.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def rule_from(
     rows: Mapping[str, Op] = OPS,
     **specifications: str,
 ) -> Rule:
-    """A rule from two functions of the same values, by keyword or place; raises RuleError where it cannot be one.
+    """A rule from two functions of the same values, by keyword or position; raises RuleError if it is not valid.
 
-    What `pattern` returns (a value, or several in a tuple) gives way to what `replace` returns. Each value may have a
-    specification: `f32[2,?]` (an element type or `*`, and sizes, `?` for any), `f32[*]` (any rank), or `*`. `where` is
-    given the same values and says what must hold of them; `attributes` are variables for both functions, by name.
+    What `pattern` returns (a value, or a tuple of several) is replaced by what `replace` returns. Each value may have a
+    specification: `f32[2,?]` (an element type or `*`, and sizes, `?` for any), `f32[*]` (any rank), or `*`. `where`
+    gets the same values and returns the conditions on them; `attributes` are variables for both functions, by name.
     """
     session, origin = PatternBuilder(rows), origin_of(pattern)
     title = name or pattern.__name__.strip("_").replace("_", "-")

@@ -1,7 +1,7 @@
-"""Type check of a rule when it is defined: does the replacement have the type of what it replaces?
+"""Checks when a rule is defined that the replacement has the type of what it replaces.
 
-It is tried on a few random programs. Where a type depends on more than the pattern says, agreement is a condition of
-matching; a rule whose types agree in no program that can be made for it is refused.
+It is tried on a few random programs. If a type depends on more than the pattern specifies, equal types become a
+condition of matching; a rule whose types agree in no generated program is rejected.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hloom.rewrite.rule import Rule
 from hloom.rewrite.rule_compiler import attempt_at, compile_rule
 
 _PROGRAM_COUNT = 4
-"""How many programs are made, and in how many types must differ before a rule is refused."""
+"""The number of programs to generate; a rule is rejected if types differ in all of them."""
 _MAX_REDRAWS = 6
-"""How often what one operation is given is drawn again: definitions of rules wait for this check."""
+"""The maximum number of redraws per operation; small because definitions of rules wait for this check."""
 
 
 def check_types(rule: Rule) -> None:
-    """Raise RuleError where the types of a declared rule's replacement are others in every program tried."""
+    """Raise RuleError if the types of a declared rule's replacement differ in every program tried."""
     assert rule.pattern is not None, "a declared rule"
     if any(isinstance(make, MakeNative) and make.function.startswith(PREFIX) for make in rule.pattern.makes):
-        return  # functions are traced when the rule matches
+        return  # functions are only traced when the rule matches
     rule = anywhere(rule)
     problem = ""
     for seed in range(_PROGRAM_COUNT):
         try:
             difference = _problem(rule, seed)
-        except Exception:  # a native part that is not registered yet, or that these programs do not suit
+        except Exception:  # a native part is not registered yet, or does not suit these programs
             return
         if not difference:
             return
@@ -43,7 +43,7 @@ def check_types(rule: Rule) -> None:
 
 
 def _problem(rule: Rule, seed: int) -> str:
-    """How types differ in one program; empty where they agree, or where nothing can be said."""
+    """How types differ in one program; empty if they agree, or if it is undecided."""
     module = instance(rule, Random(seed), _MAX_REDRAWS)
     if module is None:
         return ""

@@ -1,8 +1,8 @@
-"""What the types of an op's operands and result have to do with each other, as equations that are unified.
+"""How the types of an op's operands and result are related, as equations for unification.
 
     broadcast(g), dimensions={1}, of [a, b]     g: [b]
 
-To let the types of another op be found, add a function to RELATIONS.
+To infer the types of another op, add a function to RELATIONS.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ PREDICATE = frozenset(("pred",))
 
 
 class NoTypesFit(Exception):
-    """No types fit together."""
+    """No consistent types exist."""
 
 
 class _Variable:
-    """A union-find node; `representative` is the node that holds what is known."""
+    """A union-find node; the `representative` holds what is known."""
 
     __slots__ = ("parent",)
 
@@ -45,10 +45,10 @@ class Size(_Variable):
 
 
 class Shape(_Variable):
-    """`sizes` is None while the rank is unknown, which is at least `least`.
+    """`sizes` is None while the rank, which is at least `least`, is unknown.
 
-    `is_met` says that some op relates it; `is_open`, that an op of which no relation is known makes it: it is learnt
-    when that op has been drawn.
+    `is_met` says that some op constrains it; `is_open` that an op without a known relation makes it, so it is learnt
+    when that op is drawn.
     """
 
     __slots__ = ("is_met", "is_open", "least", "sizes")
@@ -78,11 +78,11 @@ class TypedValue:
 
 
 class Unifier:
-    """What is known of the types of a pattern's values."""
+    """Everything known about the types of a pattern's values."""
 
     def __init__(self) -> None:
         self.checks: list[Callable[[], bool]] = []
-        """What sizes must satisfy beyond being equal, asked when all are drawn."""
+        """Further conditions on sizes besides equality, checked when all are drawn."""
 
     def equal_sizes(self, one: Size, other: Size) -> None:
         one, other = one.representative(), other.representative()
@@ -130,7 +130,7 @@ class Unifier:
             element.allowed = both
 
     def set_sizes(self, value: TypedValue, sizes: Sequence[Size]) -> None:
-        """Give a value's shape these sizes, or unify those that it has with them."""
+        """Set a value's sizes, or unify its sizes with these."""
         shape = value.shape.representative()
         shape.is_met = True
         if shape.sizes is None:
@@ -154,15 +154,15 @@ class Unifier:
 
 
 Step = Callable[[], bool]
-"""Says what follows from the ranks that are known; true once all is said."""
+"""Derives what follows from the known ranks; returns true once nothing remains."""
 Relation = Callable[[Unifier, Sequence[TypedValue], TypedValue, Mapping[str, Any]], Step | None]
-"""What the types of an op's operands and result have to do with each other, given the attributes that are settled."""
+"""Relates the types of an op's operands and result, given the attributes known so far."""
 
 
 def _dimensions(
     fixed: Mapping[str, Any], name: str, default: tuple[int, ...] | None = None
 ) -> tuple[int, ...] | None:
-    """The dimensions that an attribute names; None while it is open."""
+    """The dimensions that an attribute names; None while it is undetermined."""
     value = fixed.get(name, default)
     return None if value is None else as_tuple(value)
 

@@ -1,4 +1,4 @@
-"""Types as HLO text inside rule files: arrays with plain layouts, tuples of them, tokens."""
+"""Types as HLO text in rule files: arrays with plain layouts, tuples of them, tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloom.rewrite.type_guards import as_tuple
 from hloom.text import HloomError
 
 MAX_DEPTH = 64
-"""How deep tuples may nest in a rule file."""
+"""The maximum nesting depth of tuples in a rule file."""
 _LARGEST = 1 << 62
 """The largest dimension of a type in a rule file, in elements: products with small numbers stay within 64 bits."""
 
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"\?|(<=)?(\d{1,20})")
 
 
 def type_from(text: str) -> Type:
-    """The type that a text says; raises RuleError.
+    """The type that a text denotes; raises RuleError.
 
     >>> type_from("(f32[2,<=3]{1,0}, token[])")
     (f32[2,<=3]{1,0}, token[])
@@ -37,9 +37,9 @@ def type_from(text: str) -> Type:
 
 
 def element_names(given: Any) -> tuple[str, ...]:
-    """The names of one or several element types: HLO's names, or whatever numpy takes for a dtype but a text.
+    """The names of one or several element types: HLO's names, or anything but a text that numpy accepts as a dtype.
 
-    Raises RuleError for anything else: a rule that asks for a type that does not exist would never match.
+    Raises RuleError for anything else: a rule that asks for a nonexistent type would never match.
 
     >>> element_names("f32"), element_names(("s8", "u8"))
     (('f32',), ('s8', 'u8'))
@@ -72,7 +72,7 @@ def check_type_or_element(text: str) -> None:
 
 
 def type_text(value_type: Type) -> str:
-    """The text of a type; raises RuleError where `type_from` would not read it back."""
+    """The text of a type; raises RuleError if `type_from` could not read it back."""
     try:
         if type_from(str(value_type)) is value_type:
             return str(value_type)

@@ -1,10 +1,10 @@
-"""Types for the values of a pattern that fit together, found by unification before a program is drawn.
+"""Finds consistent types for the values of a pattern by unification, before a program is drawn.
 
     multiply(x, broadcast(g), dimensions={1})     x: [a, b], the broadcast: [a, b], g: [b]
 
-Each value of the pattern has an element type and a shape, a list of sizes; all three are variables. What an op of the
-pattern says of its types unifies them (`type_relations.py`); what stays open is drawn at random. So the two sides of an
-addition have one shape however long the chains above them are, where drawing operation by operation would guess.
+Each value of the pattern has an element type and a shape, a list of sizes; all are variables. The ops of the pattern
+unify them (`type_relations.py`); whatever stays open is drawn at random. So both sides of an addition get one shape
+however long the chains above them are, which drawing operation by operation would have to guess.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hloom.rewrite.type_relations import RELATIONS, Element, NoTypesFit, Shape, 
 from hloom.rewrite.type_text import type_from
 
 MAX_SIZE_DRAWS = 200
-"""How often sizes are drawn until products and sums of sizes agree, as reshapes and concatenations need them."""
+"""The maximum number of draws of sizes until products and sums agree, as reshapes and concatenations require."""
 FACTOR_SIZES = (1, 2, 3, 4, 6)
-"""What sizes are drawn from where products of them must be equal."""
+"""The pool of sizes whose products must be equal."""
 NEEDS_DIMENSIONS = frozenset(("transpose", "reduce", "concatenate"))
-"""Ops whose result's type follows only once their dimensions are drawn."""
+"""Ops whose result type is known only once their dimensions are drawn."""
 
 
 class UnifiedTypes:
-    """Types, drawn at random, that fit together for the terms of a pattern that its ops relate.
+    """Random, consistent types for the terms that a pattern's ops relate.
 
-    `missing` are the optional operations left out, for which their first operands stand; `hints` are types by the names
-    of values. No term has a type where none were found that fit together.
+    `missing` are omitted optional operations, replaced by their first operands; `hints` are types by the names of
+    values. If no consistent types were found, no term has a type.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class UnifiedTypes:
             self.drawn_types, self.is_contradictory = {}, True
 
     def get(self, term: int) -> TensorType | None:
-        """The type of a term; None where the pattern leaves it open."""
+        """The type of a term; None if the pattern leaves it open."""
         return self.drawn_types.get(term)
 
     def learn(self, term: int, drawn: Any) -> None:
-        """Take in the type of an operation that was drawn without one, and what follows for the others."""
+        """Record the type of an operation that was drawn without one, and its consequences for the others."""
         value = self.values.get((term, -1))
         if self.is_contradictory or value is None or term in self.drawn_types or not isinstance(drawn, TensorType):
             return
@@ -131,7 +131,7 @@ class UnifiedTypes:
         return isinstance(term, ValueTerm) and (term.variadic or term.optional)
 
     def _settle_ranks(self) -> None:
-        """Follow what ranks say until nothing follows, then choose one, and so on; each choice settles a shape."""
+        """Propagate ranks until nothing follows, then choose one, and repeat; each choice determines a shape."""
         pending = self.steps
         shapes = [value.shape for value in self.values.values()]
         for _ in range(len(shapes) + len(pending) + 1):
@@ -148,7 +148,7 @@ class UnifiedTypes:
         self.steps = pending
 
     def _draw_sizes(self) -> None:
-        """Draw what sizes are open; raise NoTypesFit where products and sums agree in none of many draws."""
+        """Draw the open sizes; raise NoTypesFit if products and sums agree in none of many draws."""
         lists = [shape.sizes or () for value in self.values.values() if (shape := value.shape.representative()).is_met]
         drawn_sizes = dict.fromkeys(size.representative() for sizes in lists for size in sizes)
         open_sizes = [size for size in drawn_sizes if size.size is None]
@@ -177,7 +177,8 @@ def _is_to_draw(shape: Shape) -> bool:
 
 
 def _elements(opcodes: Sequence[str]) -> frozenset[str] | None:
-    """The element types of the last operand that elementwise ops all take; None where only more would say it."""
+    """The element types of the last operand that these elementwise ops all accept; None if that is not enough to tell.
+    """
     first, *others = (_elements_of(opcode) for opcode in opcodes)
     return first.intersection(*others) or None
 
@@ -203,7 +204,7 @@ def _takes(row: Op, opcode: str, element: DType, count: int) -> bool:
 
 
 def _settled(term: OperationTerm) -> dict[str, Any]:
-    """The attributes that the pattern settles; None stands for one that is still open."""
+    """The attributes that the pattern determines; None stands for one that is open."""
     return {
         name: attribute.value if isinstance(attribute, Same) else None
         for name, attribute in term.attributes

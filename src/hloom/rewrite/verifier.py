@@ -1,4 +1,4 @@
-"""Verification of declared rules when they are defined: names, arity, attributes, connectedness."""
+"""Verifies declared rules when they are defined: names, arity, attributes, connectedness."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hloom.rewrite.registry import RuleError
 
 
 def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[str, Op]) -> None:
-    """Raise RuleError where an operation of a pattern does not fit its op's row."""
+    """Raise RuleError if an operation of a pattern does not conform to its op's row."""
     rests = [operand for operand in term.operands if _is_variadic(terms[operand.term])]
     if len(rests) > 1:
         raise RuleError(f"two handles of '{term.name}' stand for any number of operands: where one ends is not known")
@@ -43,7 +43,7 @@ def check_operation(term: OperationTerm, terms: Sequence[Term], rows: Mapping[st
 
 
 def check_made(make: MakeOperation, makes: Sequence[Make], rows: Mapping[str, Op]) -> None:
-    """Raise RuleError where an operation that a rule makes does not fit its op's row."""
+    """Raise RuleError if an operation that a rule makes does not conform to its op's row."""
     row = _row(make.opcode, rows)
     for name, _ in make.attributes:
         _check_attribute(row, name)
@@ -56,9 +56,9 @@ def check_made(make: MakeOperation, makes: Sequence[Make], rows: Mapping[str, Op
 def check_pattern(
     pattern: Pattern, variables: set[str], rows: Mapping[str, Op], *, values_may_be_unused: bool = False
 ) -> None:
-    """Raise RuleError for names that are bound and never used or used and never bound, and for parts that are apart.
+    """Raise RuleError for names bound but never used or used but never bound, and for disconnected parts.
 
-    Of a pair of functions, the second need not use all values of the first: `values_may_be_unused`.
+    The second of a pair of functions need not use all values of the first: `values_may_be_unused`.
     """
     if not pattern.replaced:
         raise RuleError("it replaces nothing", hint="with p.rewrite() as r: r.replace({old: new})")
