@@ -1,4 +1,4 @@
-"""The standard rules and passes, one subject per file, and how passes are named and put together.
+"""The standard rules and passes, one subject per file, and how passes are named and combined.
 
 To add a rule to `simplify`, decorate a function in the file of its subject in `rules`; to add a pass, write
 `run(module) -> Report` in a file of its own, give it to `register_pass`, and import that file here.

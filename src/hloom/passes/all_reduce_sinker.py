@@ -1,14 +1,15 @@
-"""The pass `sink-all-reduces`: what each round of a loop reduces and adds up is reduced once, after the loop.
+"""The pass `sink-all-reduces`: all-reduces accumulated in a loop become one all-reduce after the loop.
 
     while(sum): sum + all-reduce(x)
       ->
     sum + all-reduce(while(0): sum' + x)
 
-Slices of the sums too are added to, and what is added may be selected or zero, where the devices agree on what is:
+Also handles accumulation into slices of the sums, and terms that are selected or zeroed by a condition on which the
+devices agree:
 
     while(sum): dynamic-update-slice(sum, dynamic-slice(sum, i) + all-reduce(x), i)
 
-Follows XLA's xla/hlo/transforms/collectives/while_loop_all_reduce_code_motion.cc (WhileLoopAllReduceCodeMotion), of
+Follows XLA's xla/hlo/transforms/collectives/while_loop_all_reduce_code_motion.cc (WhileLoopAllReduceCodeMotion), for
 sums that the loop carries.
 """
 
@@ -42,16 +43,17 @@ from hloom.text import HloomError
 
 _GET = "get-tuple-element"
 _MOST_STEPS = 64
-"""How many instructions there may be between an all-reduce and the sums that it goes into."""
+"""The maximum number of instructions between an all-reduce and the sums it flows into."""
 
 
 def sink_all_reduces(module: Module, scatters: int | str = 0) -> Report:
-    """Let loops sum up what each device has, where all that becomes of an all-reduce is added to elements of the state.
+    """Accumulate each device's own terms in a loop if everything that uses an all-reduce is added to elements of the
+    state.
 
-    Only where nothing else in the loop reads those sums, and together they have no more elements than what all rounds
-    reduce; where their number is not known, one round. The terms of sums are added in another order, and in the element
-    type of the sums. With `scatters=1`, reduce-scatters that are added to elements run after the loop too, which then
-    carries the whole arrays, and not parts of them. Raises HloomError where that is neither 0 nor 1.
+    Only if nothing else in the loop reads those sums, and together they have no more elements than all iterations
+    reduce (one iteration if the trip count is unknown). The terms of sums are added in another order, and in the
+    element type of the sums. With `scatters=1`, reduce-scatters that are added to elements also move behind the loop,
+    which then carries whole arrays instead of parts. Raises HloomError for a value other than 0 and 1.
     """
     if scatters not in (0, 1):
         raise HloomError(f"sink-all-reduces: scatters is 0 or 1, not '{scatters}'")
@@ -69,14 +71,14 @@ def sink_all_reduces(module: Module, scatters: int | str = 0) -> Report:
 
 @dataclass(slots=True)
 class _Sinking:
-    """An all-reduce or reduce-scatter of a body, and the elements of the state that it is added to, with the sums."""
+    """An all-reduce or reduce-scatter of a body, the state elements that it is added to, and the sums."""
 
     reduction: Apply
     elements: dict[int, Node]
 
 
 def _sink_from(loop: Apply, scatters: bool) -> int:
-    """How many reductions of a loop are moved behind it."""
+    """Move reductions of a loop behind it; returns how many."""
     if not _sinkings(loop, scatters) or has_control_dependencies(loop) or runs_at_most_once(loop):
         return 0
     if is_awaited(loop) or any("sharding" in node.attributes for node in (loop, loop.inputs[0])):
@@ -117,7 +119,7 @@ def _sinkings(loop: Apply, scatters: bool) -> list[_Sinking]:
 
 
 def _elements_read(condition: Graph) -> set[int] | None:
-    """The elements of the state that a condition reads; None where it uses the state whole."""
+    """The elements of the state that a condition reads; None if it uses the whole state."""
     if len(condition.parameters) != 1 or condition.output is condition.parameters[0]:
         return None
     users = condition.parameters[0].users
@@ -125,7 +127,7 @@ def _elements_read(condition: Graph) -> set[int] | None:
 
 
 class _Agreement:
-    """Which values of a loop's body the devices have in common whose terms an all-reduce adds up."""
+    """Which values of a loop's body are equal on all devices in the groups of an all-reduce."""
 
     def __init__(self, loop: Apply) -> None:
         self._loop = loop
@@ -145,9 +147,9 @@ class _Agreement:
 
 
 def _sums(body: Graph, read: set[int]) -> dict[Node, int]:
-    """The additions of a body that are an element of the state and a term, and do nothing else; the element's index.
+    """The additions of a body that only add a term to an element of the state, with the element's index.
 
-    So too those of a slice of an element, with which it is updated in the same place.
+    Includes additions to a slice of an element that is updated in the same place.
     """
     state, root = body.parameters[0], body.root
     if any(user.opcode != _GET for user in state.users):
@@ -168,12 +170,12 @@ def _sums(body: Graph, read: set[int]) -> dict[Node, int]:
 
 
 def _is_plain_once(node: Node) -> bool:
-    """Whether a node is used once, and nothing is said of it."""
+    """Whether a node has one use and no attributes that constrain it."""
     return node.user_count == 1 and node.use_count == 1 and not node.is_output and not node.attributes
 
 
 def _slice_summed(update: Node, carried: Node) -> bool:
-    """Whether an update is of an element of the state by the sum of what stood there and something else."""
+    """Whether an update writes to a slice of a state element the sum of its old value and something else."""
     added, starts = update.inputs[1], start_operands(update)
     if update.inputs[0] is not carried or carried.use_count != 2 or starts is None:
         return False
@@ -186,7 +188,7 @@ def _slice_summed(update: Node, carried: Node) -> bool:
 
 
 def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agreement) -> dict[int, Node] | None:
-    """The elements that all which becomes of an all-reduce is added to; None where something else becomes of it."""
+    """The elements that all uses of an all-reduce are added to; None if there is another use."""
     if combiner_of(all_reduce.attributes["to_apply"]) != "add":
         return None
     elements: dict[int, Node] = {}
@@ -220,7 +222,7 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agree
 
 
 def _element_scattered(scatter: Apply, sums: dict[Node, int]) -> dict[int, Node] | None:
-    """The element that a reduce-scatter is added to; None where something else becomes of it."""
+    """The element that a reduce-scatter is added to; None if there is another use."""
     whole, users = tensor_type(scatter.inputs[0]), scatter.users
     if combiner_of(scatter.attributes["to_apply"]) != "add" or restraint_of_scatter(scatter) or scatter.is_output:
         return None
@@ -237,7 +239,7 @@ def _element_scattered(scatter: Apply, sums: dict[Node, int]) -> dict[int, Node]
 
 
 def _widen_state(loop: Apply, scattered: Sequence[_Sinking]) -> None:
-    """Let a loop carry the arrays that are to be reduced, where it carried a device's parts."""
+    """Make a loop carry the whole arrays that are to be reduced instead of one device's parts."""
     if not scattered:
         return
     body, types = loop.attributes["body"], list(elements_of(loop.type) or ())
@@ -256,13 +258,13 @@ def _widen_state(loop: Apply, scattered: Sequence[_Sinking]) -> None:
 
 
 def _starts_of_update(added: Node) -> tuple[Node, ...]:
-    """Where a sum goes in an element of the state; nothing where it is the element."""
+    """Where a sum is written in an element of the state; empty if it is the whole element."""
     (user,) = added.users
     return (start_operands(user) or ()) if user.opcode == "dynamic-update-slice" else ()
 
 
 def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node], rounds: int) -> bool:
-    """Whether no more is reduced after the loop than in so many rounds."""
+    """Whether reducing after the loop reduces no more elements than all these iterations do."""
     types, own = elements_of(loop.type) or (), tensor_type(all_reduce)
     if own is None:
         return False
@@ -272,9 +274,9 @@ def _is_worth(loop: Apply, all_reduce: Apply, elements: dict[int, Node], rounds:
 
 
 def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) -> None:
-    """Begin the sums with zeros, reduce them after the loop, and add what they began with.
+    """Initialise the sums with zeros, reduce them after the loop, and add their initial values.
 
-    `types` are those of the elements before.
+    `types` are the types of the elements before the change.
     """
     graph, carried = loop.graph, elements_of(loop.type) or ()
     moved = {index: sinking.reduction for sinking in sinkings for index in sinking.elements}
@@ -320,7 +322,7 @@ def _zeros(build: Builder, element_type: object) -> Node:
 
 
 def _total(graph: Graph, reduction: Apply, summed: Node, before: Node, following: Node | None) -> Node:
-    """The sum of a loop, reduced, and what it began with."""
+    """The reduced sum of a loop, plus its initial value."""
     attributes = {name: value for name, value in reduction.attributes.items() if name != "origin"}
     attributes["to_apply"] = reducer_for(Builder(summed), reduction, summed)
     metadata, made = reduction.raw_metadata, before.type

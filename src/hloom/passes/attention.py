@@ -1,11 +1,11 @@
-"""Attention as models write it, in one form: for rules that put a kernel of one's own in its place.
+"""Recognises attention in the many forms that models write, for rules that replace it by a kernel.
 
     softmax(steps(q k^T)) v   ->   AttentionForm(q, k, v, terms, steps)
 
-Models differ in the order of batches and heads, in dimensions of size 1, in where the scale, masks and biases stand, in
-types between, in which shift the softmax subtracts, and in whether they divide before or after the second dot. So each
-dimension of the scores is followed from the second dot back to the first, as a tuple of axes, through reshapes and
-transposes; a reshape splits an axis where it must.
+Models differ in the order of batches and heads, in dimensions of size 1, in where the scale, masks and biases are
+applied, in intermediate types, in the shift that the softmax subtracts, and in whether they divide before or after the
+second dot. So each dimension of the scores is followed from the second dot back to the first, as a tuple of axes,
+through reshapes and transposes; a reshape splits an axis where it must.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from hloom.passes.softmax import Softmax, SoftmaxSearch, WeightMask
 from hloom.rewrite import Builder, splat_of, used_once
 
 MOST_VISITED = 64
-"""How many nodes are looked at between the softmax and the first dot."""
+"""The maximum number of nodes to visit between the softmax and the first dot."""
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-"""What may combine scores with a number or a term."""
+"""Ops that may combine scores with a number or a term."""
 
 NO_SOFTMAX = "no operand is a softmax of what is contracted"
 
 Step = tuple[ScoreStep, tuple[Value, ...]]
-"""What is done to scores, and the terms that it takes."""
+"""A step applied to scores, and the terms it uses."""
 
 
 def attention_at(build: Builder, node: Node) -> AttentionForm | None:
-    """The attention that a dot is, or a dot divided or times a reciprocal; None, with the reason in the builder."""
+    """Match attention whose result is a dot, a divided dot, or a dot times a reciprocal; None, with the reason in the
+    builder.
+    """
     search = _Search(build)
     match = search.attention(node)
     if match is None:
@@ -54,7 +56,7 @@ class _Search:
         self.reasons.append(reason)
 
     def attention(self, node: Node) -> AttentionForm | None:
-        """Both forms: the weights are divided by their sums, or the result is."""
+        """Match either form: the weights are divided by their sums, or the result is."""
         if node.opcode == "dot":
             return self._of_dot(node, None, None, None)
         labels = tuple(self.axes.fresh(size) for size in dims_of(node))
@@ -176,9 +178,10 @@ class _Search:
         return labels, result
 
     def _masked_steps(self, softmax: Softmax, steps: list[Step]) -> bool:
-        """Whether all masks of a softmax are one, which then is the scores' last step, as the least of their numbers.
+        """Whether all masks of a softmax are the same one, which is then the last step, with the smallest value of
+        their type.
 
-        Rows that keep no key are zeros divided by zero, unless the quotients are masked: so -inf or a finite number.
+        A row that keeps no key gives 0/0 unless the quotients are masked, so the mask's value may be -inf or finite.
         """
         masks = [mask for mask in (softmax.summed, softmax.exponentials, softmax.quotients) if mask is not None]
         if not masks:
@@ -211,7 +214,9 @@ class _Search:
         return self.build.op("not", node) if mask.is_inverse else node
 
     def _scores(self, value: Value, steps: list[Step]) -> tuple[Value, Value] | None:
-        """The queries and keys of scores, what is done to their dot, first to last; no more than so many nodes deep."""
+        """The queries and keys of scores, and the steps applied to their dot in order; visits a limited number of
+        nodes.
+        """
         node, labels = self.axes.stripped(value)
         self.left -= 1
         if self.left < 0:
@@ -248,7 +253,8 @@ class _Search:
         return None
 
     def _is_shift(self, node: Node, position: int, given: tuple[Value, ...]) -> bool:
-        """Whether it is what a softmax subtracts, which cancels out: the last step, of what does not vary over keys."""
+        """Whether it is the shift of a softmax, which cancels: the last step, with a value that is constant over keys.
+        """
         is_last = node is self.last
         return (
             is_last and node.opcode == "subtract" and position == 0 and bool(given)

@@ -1,4 +1,4 @@
-"""Attention in one form: queries, keys, values, and what is done to their scores."""
+"""Attention in a normal form: queries, keys, values, and the steps applied to their scores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hloom.passes.axis_labels import dims_of
 from hloom.rewrite import Builder
 
 UNARY = ("tanh", "negate")
-"""What may be done to scores besides combining them with a number or a term."""
+"""Unary ops that may be applied to scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreStep:
-    """What is done to scores: an opcode, and the number or (None) the next term that is the other operand.
+    """A step applied to scores: an opcode, and the other operand, a number or (None) the next term.
 
     `is_second` says that the scores are the second operand. The first operand of a `select` is always a term, the mask;
     scores are what it chooses where it is true, or, if they are second, where it is false.
@@ -54,7 +54,7 @@ class AttentionForm:
     kept: Node | None = None
 
     def finish(self, build: Builder, result: Node, like: Node) -> Node:
-        """The result, [batch, rows, e], with the dimensions and the type of the node that it takes the place of."""
+        """The result, [batch, rows, e], given the dimensions and type of the node it replaces."""
         assert isinstance(result.type, TensorType) and isinstance(like.type, TensorType), "they are arrays"
         whole = build.reshape(result, TensorType(result.type.dtype, self.dims))
         turned = build.transpose(whole if self.kept is None else self._zeroed(build, whole, self.kept), self.order)
@@ -72,7 +72,7 @@ class AttentionForm:
 
 
 def repeated(build: Builder, node: Node, dims: tuple[int, ...]) -> Node:
-    """A value of these dimensions, of one that has size 1 in some of them."""
+    """A value broadcast to these dimensions; it has size 1 in some of them."""
     if dims == dims_of(node):
         return node
     assert isinstance(node.type, TensorType), "it is an array"

@@ -1,4 +1,4 @@
-"""The dimensions of values as tuples of axes, through reshapes, transposes and broadcasts; a reshape splits an axis."""
+"""Dimensions as tuples of axes, tracked through reshapes, transposes and broadcasts; a reshape splits an axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloom.ir import Apply, DType, Node, TensorType
 from hloom.rewrite import splat_of
 
 Label = tuple[int, ...]
-"""The axes of one dimension, major to minor; none for a dimension of size 1."""
+"""The axes of one dimension, major to minor; empty for a dimension of size 1."""
 Value = tuple[Node, tuple[Label, ...]]
 
 
@@ -42,7 +42,7 @@ class AxisLabels:
         return tuple(result)
 
     def reshaped(self, labels: Sequence[Label], dims: Sequence[int]) -> tuple[Label, ...] | None:
-        """The labels of dimensions of these sizes that hold the same elements in the same order; None where none do."""
+        """The labels of these dimensions, which hold the same elements in the same order; None if no labels fit."""
         pending, result = list(reversed(self.whole(labels))), list[Label]()
         for size in dims:
             label, left = list[int](), size
@@ -72,7 +72,7 @@ class AxisLabels:
         )
 
     def stripped(self, value: Value, *, through_broadcasts: bool = False, converts: bool = True) -> Value:
-        """What a value is before reshapes, transposes and changes of its type."""
+        """A value with reshapes, transposes and conversions stripped."""
         node, labels = value
         while True:
             if node.opcode == "reshape":
@@ -94,7 +94,7 @@ class AxisLabels:
         return left[0] is right[0] and self.same_labels(left[1], right[1])
 
     def number(self, node: Node, labels: tuple[Label, ...]) -> float | None:
-        """The number that all elements are; None where they are not."""
+        """The number in every element; None if they differ."""
         splat = splat_of(self.stripped((node, labels), through_broadcasts=True)[0])
         return float(splat) if splat is not None and splat.ndim == 0 else None
 

@@ -1,8 +1,9 @@
-"""The canonical form: no calls, loops and branches with graphs of their own, tuples written out.
+"""The canonical form: no calls, each loop and branch with its own graphs, and tuples written out.
 
-What a loop or a branch is given, takes, yields and results in is then a `tuple` of arrays on the one side and
-`get-tuple-element`s on the other, so that every array that passes between computations has a name of its own; no state
-of a loop holds a tuple. Names of the entry stay; instructions of other graphs have names that no other graph has.
+The operands, parameters, results and outputs of a loop or branch are then a `tuple` of arrays on one side and
+`get-tuple-element`s on the other, so that every array passed between computations has a name of its own; no loop state
+contains a nested tuple. Names of the entry are kept; instructions of other graphs get names that are unique in the
+module.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from hloom.passes.rules.while_state import nested_state
 from hloom.text import HloomError
 
 FLATTEN_STATES = rules_pass("flatten-states", (nested_state, element_of_tuple), "states of loops hold no tuples")
-"""A sharding is of an array: arrays in a tuple inside a loop's state would have no name of their own."""
+"""A sharding belongs to an array: arrays in a nested tuple inside a loop's state would have no name of their own."""
 
 
 def canonicalize(module: Module) -> Module:
-    """A copy in canonical form; raises HloomError where graphs of its own for every loop would be too many."""
+    """A copy in canonical form; raises HloomError if giving every loop its own graphs would make too many."""
     copy = module.clone()
     canonicalize_in_place(copy)
     return copy
 
 
 def canonicalize_in_place(module: Module) -> None:
-    """As `canonicalize`, of the module itself."""
+    """As `canonicalize`, in place."""
     if not any(isinstance(node, Apply) and called_computations(node) for node in module.entry.nodes):
         return
     inline(module)
@@ -47,7 +48,7 @@ def canonicalize_in_place(module: Module) -> None:
 
 
 def is_loop_or_branch(node: Node) -> bool:
-    """Whether a node runs graphs of its own, as a loop or a branch."""
+    """Whether a node runs graphs of its own, as a loop or a branch does."""
     return isinstance(node, Apply) and (is_loop(node) or is_branch(node)) and bool(called_computations(node))
 
 

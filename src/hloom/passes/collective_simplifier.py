@@ -1,4 +1,4 @@
-"""The pass `simplify-collectives` and its parts: less is sent, and fewer times.
+"""The pass `simplify-collectives` and its parts: send less data, and less often.
 
 Follows XLA's xla/hlo/transforms/collectives/all_reduce_simplifier.cc (AllReduceSimplifier), with the part of
 xla/hlo/analysis/hlo_replication_analysis.cc that knows which values all replicas share; the rest is in
@@ -34,10 +34,10 @@ A bit generator is given its state, and replicas of one partition share its numb
 
 
 def simplify_all_reduces(module: Module) -> Report:
-    """Replace all-reduces of what all replicas share: sums by a multiple, maxima and the like by the operand.
+    """Replace all-reduces of replicated values: sums by a multiple, maxima and the like by the operand.
 
-    Shared are constants, parameters whose `parameter_replication` says so, what an all-reduce among all replicas
-    yields, and what is computed of these.
+    Replicated are constants, parameters whose `parameter_replication` says so, results of all-reduces among all
+    replicas, and whatever is computed from these.
     """
     report = Report("simplify-all-reduces")
     if module.has_closures:
@@ -62,7 +62,7 @@ def simplify_all_reduces(module: Module) -> Report:
 
 
 def _differing_graphs(module: Module) -> set[Graph]:
-    """The graphs in which, or in what they call, something may differ from replica to replica."""
+    """The graphs in which, or in whose callees, a value may differ between replicas."""
     differing: set[Graph] = set()
     pending = [
         graph for graph in module.graphs
@@ -92,7 +92,7 @@ def _is_shared(node: Node, shared: set[Node], differing: set[Graph]) -> bool:
 
 
 def _is_all_reduce(node: Node) -> bool:
-    """Whether it is an all-reduce of one array among replicas that nothing else binds."""
+    """Whether it is an all-reduce of one array among replicas, without other constraints."""
     if not isinstance(node, Apply) or node.opcode != "all-reduce" or len(node.inputs) != 1:
         return False
     is_free = not has_control_dependencies(node) and "sharding" not in node.attributes
@@ -105,7 +105,7 @@ def _is_among_all(node: Apply) -> bool:
 
 
 def _without_sending(node: Apply) -> Node | None:
-    """What an all-reduce of a value that all its devices have yields."""
+    """The result of an all-reduce of a value that all its devices share."""
     operand, array_type, groups = node.inputs[0], tensor_type(node), participants(node)
     combiner = combiner_of(node.attributes["to_apply"])
     if array_type is None or groups is None:

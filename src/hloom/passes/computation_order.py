@@ -1,4 +1,4 @@
-"""Order: graphs callees first, nodes operands first; control dependencies, and private copies of callees.
+"""Orders: graphs callees first, nodes operands first; also control dependencies, and private copies of callees.
 
 Post-order as in XLA's xla/hlo/ir/hlo_module.cc (MakeComputationPostOrder).
 """
@@ -13,7 +13,7 @@ from hloom.text import HloomError
 
 
 def callees_first(module: Module) -> list[Graph]:
-    """The graphs, each after all that it calls; of graphs that call each other, in the order of the module."""
+    """The graphs, each after everything it calls; graphs that call each other keep the module's order."""
     ordered: dict[Graph, None] = {}
     opened: dict[Graph, Iterator[Graph]] = {}
     for start in module.graphs:
@@ -34,9 +34,9 @@ def _called(graph: Graph) -> dict[Graph, None]:
 
 
 def own_copy(graph: Graph, caller: Node) -> Graph:
-    """The graph itself where only this node calls it, once; else a copy that stands before the caller's graph.
+    """The graph itself if this node is its only caller, once; else a copy placed before the caller's graph.
 
-    The caller is given the copy; where it calls the graph several times, in all places.
+    The caller is changed to call the copy in all places where it called the graph.
     """
     if graph.is_called_once:
         return graph
@@ -65,7 +65,7 @@ def control_predecessors(graph: Graph) -> set[Node]:
 
 
 def tracer() -> ScalarEvolution:
-    """What follows the values of loop counters, through the module as it is now."""
+    """An analysis of loop counters in the module's current state."""
     return ScalarEvolution(_Callers())
 
 
@@ -84,7 +84,7 @@ class _Callers(Mapping[Graph, "list[Apply]"]):
 
 
 def sort_topologically(graph: Graph) -> None:
-    """Put the nodes in an order in which operands come first; where that allows, the order stays."""
+    """Sort nodes so that operands come first, and otherwise keep their order."""
     ordered: dict[Node, None] = {}
     entered: set[Node] = set()
     for start in graph.nodes:

@@ -1,7 +1,7 @@
-"""Whether instructions at the border of a conditional are better off inside or outside: what reads what across it.
+"""Estimates whether instructions at the boundary of a conditional should be inside or outside it.
 
-A value and what reads it belong together, so that they become one kernel and the value is not stored. Each read weighs
-less the more readers the value has, and the more values the reader reads. Follows ReusesCarriedBy and
+A value and its reader should be on the same side, so that they become one kernel and the value is not stored. A read
+weighs less the more readers the value has, and the more values the reader reads. Follows ReusesCarriedBy and
 BenefitForMovingBoundaries of XLA's xla/service/conditional_code_motion.cc.
 """
 
@@ -15,19 +15,19 @@ from hloom.passes.rules.conditional_motion import Ends
 from hloom.passes.rules.tuple_elements import elements_of
 
 REUSE = 10.0
-"""What the only read of a value by an instruction that reads nothing else weighs."""
+"""The weight of a value's only read by an instruction that reads nothing else."""
 PRODUCTS = frozenset(("convolution", "dot"))
 """Opcodes whose results are converted in other kernels anyway (xla/service/conditional_code_motion.cc,
 ReusesCarriedBy)."""
 _NO_REUSE = frozenset(("constant", "get-tuple-element", "parameter"))
 """Opcodes whose values need not be kept for another read (xla/service/conditional_code_motion.cc, ReusesCarriedBy)."""
 WIDE = 16
-"""An instruction of more operands counts as if it read each once, and no two alike."""
+"""The number of operands from which an instruction is assumed to read each operand once and all distinct."""
 _GET = "get-tuple-element"
 
 
 def ends_benefit(node: Apply, ends: Ends) -> float | None:
-    """How much more is read within the border once what branches end with is outside; None where nothing reads it.
+    """The gain in weight of reads within one side if the ends of branches move out; None if nothing reads them.
 
     The mean over the branches.
     """
@@ -44,7 +44,7 @@ def ends_benefit(node: Apply, ends: Ends) -> float | None:
 
 
 def users_benefit(node: Apply, results: Sequence[Node], moved: Sequence[Node]) -> float:
-    """How much more is read within the border once what uses a conditional's results is in its branches.
+    """The gain in weight of reads within one side if users of a conditional's results move into its branches.
 
     A copy that undoes one at the end of a branch goes with it.
     """
@@ -70,7 +70,7 @@ def users_benefit(node: Apply, results: Sequence[Node], moved: Sequence[Node]) -
 
 
 class _Border:
-    """A branch of a conditional, and what reads its results outside."""
+    """A branch of a conditional, and the readers of its results outside."""
 
     def __init__(self, node: Apply, graph: Graph) -> None:
         self.node = node

@@ -1,8 +1,8 @@
-"""The passes on what stands at the borders of conditionals: into branches, out of them, and where it is better off.
+"""Passes that move instructions into conditional branches, out of them, or whichever is better.
 
-`move-into-branches` and `move-out-of-branches` move all that can be moved, and each undoes what the other does;
-`move-across-branches` does of both what `conditional_benefit.py` says. Follows XLA's
-xla/service/conditional_code_motion.cc (ConditionalCodeMotion).
+`move-into-branches` and `move-out-of-branches` move everything that can be moved, and undo each other;
+`move-across-branches` decides with `conditional_benefit.py`. Follows XLA's xla/service/conditional_code_motion.cc
+(ConditionalCodeMotion).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from hloom.rewrite import Builder, Report, apply_at, tensor_type
 
 _GET = "get-tuple-element"
 _USERS = MOVABLE | {"copy", "reduce"}
-"""What branches may do themselves with their results."""
+"""Opcodes that may move into branches."""
 
 
 def move_users(module: Module) -> Report:
-    """Compute in the branches what is computed of their results only, where they do not yield more bytes so.
+    """Move computations that only use a conditional's results into its branches, unless these would yield more bytes.
 
     power(c, c), c = conditional(i, x, y)  ->  conditional(i, x, y), whose branches yield power(r, r) of their result r
     """
@@ -55,11 +55,11 @@ def move_users(module: Module) -> Report:
 
 
 def move_across(module: Module) -> Report:
-    """Move what stands at the borders of conditionals in or out, whichever lets more be computed beside what reads it.
+    """Move instructions at the boundary of conditionals in or out, whichever puts more of them next to their readers.
 
-    What one branch alone needs goes in. For the results of a conditional it is one direction or the other: in where
-    that is strictly better, out where it is no worse. Out of a conditional that yields an array, nothing comes, and an
-    instruction that reads several results goes in only with others that read one of them.
+    Instructions needed by one branch only move in. For the results of a conditional one direction is chosen: in if that
+    is strictly better, out if it is no worse. Nothing moves out of a conditional that yields an array, and an
+    instruction that reads several results only moves in with others that read one of them.
     """
     report = Report("what stands at borders")
     if module.has_closures:
@@ -74,7 +74,7 @@ def move_across(module: Module) -> Report:
 
 
 def _move_results(node: Apply) -> int:
-    """Move what a conditional's branches end with out, or what uses its results in; how many instructions."""
+    """Move the ends of a conditional's branches out, or the users of its results in; returns how many."""
     ends, _ = ends_of(node) if isinstance(node.type, TupleType) else (None, "")
     users = _users_of(node, _with_own_users(node))
     outward = None if ends is None else ends_benefit(node, ends)
@@ -89,7 +89,7 @@ def _move_results(node: Apply) -> int:
 
 
 def _move_users(node: Apply) -> int:
-    """Move into the branches what uses a conditional's results only; how many instructions."""
+    """Move instructions that only use a conditional's results into its branches; returns how many."""
     users = _users_of(node, _results_of(node))
     if users is None:
         return 0
@@ -99,7 +99,7 @@ def _move_users(node: Apply) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Users:
-    """What uses a conditional's results only: its results, what is computed of them, and what of both others use."""
+    """Computations on a conditional's results alone: the results, the instructions, and which of both others use."""
 
     branches: Sequence[Graph]
     results: Sequence[Node]
@@ -108,7 +108,7 @@ class _Users:
 
 
 def _users_of(node: Apply, given: Sequence[Node]) -> _Users | None:
-    """What branches can compute of some results; None for nothing, or where they yield more bytes so."""
+    """What branches could compute from some results; None for nothing, or if they would yield more bytes."""
     branches, results = branches_of(node), _results_of(node)
     if not branches or node.is_output or any(graph.output is None or graph.missing for graph in branches):
         return None

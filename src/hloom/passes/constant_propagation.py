@@ -1,11 +1,11 @@
-"""The pass `propagate-constants`: constants that all calls of a computation give it are in it.
+"""The pass `propagate-constants`: a constant argument shared by all calls moves into the computation.
 
     f(x, y) = x * y, called as f(a, 2) and f(b, 2)
       ->
     f(x, y) = x * 2
 
-What is then computed of constants alone is for `fold`, and operands that nothing reads for `dce`. Follows the part of
-XLA's xla/hlo/transforms/simplifiers/hlo_constant_folding.cc (HloConstantFolding) that looks at call sites.
+`fold` then evaluates what depends on constants alone, and `dce` removes unused operands. Follows the part of XLA's
+xla/hlo/transforms/simplifiers/hlo_constant_folding.cc (HloConstantFolding) that looks at call sites.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from hloom.rewrite import Report
 
 
 def propagate_constants(module: Module) -> Report:
-    """Use, in place of a parameter, the constant that every call gives for it; callers first, so that calls pass on.
+    """Replace parameters by the constant that every call passes; callers first, so that constants propagate down.
 
-    Constants of more than 1,024 elements stay where they are, unless they are one number, or the computation is called
-    once.
+    Constants of more than 1,024 elements are not copied unless they are splats or the computation has one caller.
     """
     report = Report("propagate-constants")
     if module.has_closures:
@@ -42,7 +41,7 @@ def propagate_constants(module: Module) -> Report:
 
 
 def _propagate(graph: Graph, parameter: Parameter, number: int, before: Node | None) -> bool:
-    """Whether a parameter that something reads is now a constant, which stands before all that is computed."""
+    """Replace a parameter by a constant at the start of the graph; returns whether anything read the parameter."""
     callers = list(graph.callers)
     if not parameter.is_used or parameter.is_output or any(len(caller.inputs) <= number for caller in callers):
         return False

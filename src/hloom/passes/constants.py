@@ -1,4 +1,4 @@
-"""Constants in canonical form: splats as broadcasts, progressions as iotas, tuples as tuples of constants.
+"""The canonical form of constants: splats as broadcasts, progressions as iotas, tuples as tuples of constants.
 
 Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleConstant).
 """
@@ -15,9 +15,9 @@ from hloom.rewrite import Report, array_value, literal_value
 
 
 def canonicalize_constants(module: Module) -> Report:
-    """Make a broadcast of each constant array that holds one number, and an iota of each that counts from zero.
+    """Turn constant arrays with one value into broadcasts, and arrays that count up from zero into iotas.
 
-    Where integers are counted in steps, the iota is multiplied; a constant tuple becomes a tuple of constants.
+    For integers in steps other than 1 the iota is multiplied; a constant tuple becomes a tuple of constants.
     """
     report = Report("constants")
     touched = report.touched = set[Node]()
@@ -35,7 +35,7 @@ def canonicalize_constants(module: Module) -> Report:
 
 
 def _canonicalize(graph: Graph, node: Constant) -> Node | None:
-    """What now stands for a constant; None where it stays."""
+    """The replacement of a constant; None if it stays."""
     literal = literal_value(node)
     if literal is None:
         return None
@@ -64,7 +64,7 @@ def _canonicalize(graph: Graph, node: Constant) -> Node | None:
 
 
 def _step(node: Constant, array_type: TensorType) -> int | None:
-    """The step of an arithmetic progression from zero; None for all else."""
+    """The step of an arithmetic progression from zero; None if the constant is not one."""
     numbers = array_value(node)
     if numbers is None or array_type.rank != 1 or not (array_type.dtype.is_integer or array_type.dtype.is_float):
         return None

@@ -1,4 +1,4 @@
-"""The pass `move-converts`: data are moved in the narrower of two element types.
+"""The pass `move-converts`: data movement happens in the narrower of two element types.
 
     concatenate(convert(x), convert(y)), from f16 to f32   ->   convert(concatenate(x, y))
     convert(transpose(x)), from f32 to f16                 ->   transpose(convert(x))
@@ -20,15 +20,15 @@ from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
 
 MOVERS = frozenset(("concatenate", "pad", "reshape", "slice", "transpose"))
-"""What moves elements and looks at none."""
+"""Opcodes that move elements without looking at them."""
 
 
 @until_settled
 def move_converts(module: Module) -> Report:
-    """Widen after data are moved, narrow before.
+    """Widen after data movement, narrow before it.
 
-    A conversion moves where nothing but the move uses it, and past constants only where the narrow type has their
-    values. Every bit is kept.
+    A conversion only moves if the data movement is its only user, and past constants only if the narrow type represents
+    their values. Results are bit-identical.
     """
     report = Report("move-converts")
     if module.has_closures:
@@ -49,7 +49,7 @@ class _Mover:
         self.awaited = control_predecessors(graph)
 
     def widen_late(self) -> int:
-        """Let what moves data take the values that are converted, and convert what it yields; how often."""
+        """Apply data movement before widening conversions; returns how often."""
         count = 0
         for node in self.graph.nodes:
             if isinstance(node, Apply) and self.is_mover(node):
@@ -61,7 +61,7 @@ class _Mover:
         return count
 
     def narrow_type(self, node: Apply) -> DType | None:
-        """The one narrower type from which the operands that are not constants are converted."""
+        """The narrower type from which all non-constant operands are converted, if there is exactly one."""
         converted = [operand for operand in node.inputs if not isinstance(operand, Constant)]
         types = {_element(operand.inputs[0]) for operand in converted if self.is_convert(operand)}
         if len(types) != 1 or not all(self.is_convert(operand) and used_once(operand) for operand in converted):
@@ -71,7 +71,7 @@ class _Mover:
         return narrow if narrow is not None and wide is not None and _is_narrower(narrow, wide) else None
 
     def narrow_operands(self, node: Apply, narrow: DType) -> list[Node]:
-        """What a node would be given in a narrower type; nothing where a constant has no such value."""
+        """A node's operands in a narrower type; empty if a constant cannot be represented in it."""
         literals = [_narrowed(operand, narrow) for operand in node.inputs if isinstance(operand, Constant)]
         if None in literals:
             return []
@@ -87,7 +87,7 @@ class _Mover:
         return build.apply(build.row("convert"), [moved], _type(node))
 
     def narrow_early(self) -> int:
-        """Convert to narrower types what is given to what moves data; how often."""
+        """Narrow the operands of data movement instead of its result; returns how often."""
         count = 0
         pending: list[Node] = list(self.graph.nodes)
         while pending:
@@ -114,7 +114,7 @@ class _Mover:
         return node.opcode == "convert" and self.is_free(node) and tensor_type(node.inputs[0]) is not None
 
     def is_free(self, node: Node) -> bool:
-        """Whether nothing says where an array is computed, or when, or how its elements are packed."""
+        """Whether nothing constrains where or when an array is computed or how its elements are packed."""
         array_type = tensor_type(node)
         if array_type is None or "sharding" in node.attributes or node in self.awaited:
             return False
@@ -128,12 +128,12 @@ class _Mover:
 
 
 def _is_narrower(narrow: DType, wide: DType) -> bool:
-    """Whether a type takes fewer bits, and whole bytes, which is what most ops can be given."""
+    """Whether a type has fewer bits, in whole bytes, which most ops accept."""
     return narrow.bits < wide.bits and (narrow.bits >= 8 or narrow.name == "pred")
 
 
 def _narrowed(constant: Constant, narrow: DType) -> Literal | None:
-    """A constant in a narrower type; None where that has not all of its values."""
+    """A constant in a narrower type; None if a value cannot be represented in it."""
     literal, array_type = literal_value(constant), tensor_type(constant)
     if literal is None or array_type is None or (array_type.dtype.is_complex and not narrow.is_complex):
         return None

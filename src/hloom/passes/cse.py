@@ -33,9 +33,9 @@ from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 
 COMMUTATIVE_FOR_INTEGERS = frozenset(("maximum", "minimum"))
-"""Ops whose operands may be exchanged if they are integers: of -0.0 and 0.0 the first may be kept."""
+"""Ops that are commutative for integers only: for floats, -0.0 and 0.0 compare equal and the first may be kept."""
 COMMUTATIVE = with_trait(Trait.COMMUTATIVE) - COMMUTATIVE_FOR_INTEGERS
-"""Ops whose operands may be exchanged."""
+"""Ops whose operands may be swapped."""
 PAIRED = ("-start", "-update", "-done")
 """How the opcodes end that belong together, one of each."""
 
@@ -43,8 +43,7 @@ PAIRED = ("-start", "-update", "-done")
 def cse(module: Module) -> Report:
     """Merge equal computations, constants and called graphs; the first of each stays, with its metadata.
 
-    Nothing is merged that has an effect or waits for others by control dependencies, nor values in different layouts
-    or with different shardings.
+    Nodes with effects or control dependencies are not merged, nor values with different layouts or shardings.
     """
     report, numbering, effects = Report("cse"), ValueNumbering(), SideEffects()
     module.index_users()
@@ -63,7 +62,7 @@ def cse(module: Module) -> Report:
 
 
 def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
-    """Let the callers of equal graphs all call the first one; how many graphs are gone."""
+    """Make the callers of equal graphs call the first one; returns how many graphs were removed."""
     first: dict[int, Graph] = {}
     gone: list[Graph] = []
     for graph in module.graphs:
@@ -80,7 +79,7 @@ def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
 
 
 def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
-    """Erase those of these graphs that only merged nodes called; how many are gone."""
+    """Erase those of these graphs that only merged nodes called; returns how many."""
     gone = [graph for graph in reversed(graphs) if not graph.callers and graph is not module._entry]
     for graph in gone:
         module.erase_graph(graph)
@@ -88,7 +87,7 @@ def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
 
 
 def _merge_nodes(graph: Graph, numbering: ValueNumbering, effects: SideEffects) -> int:
-    """Merge the equal nodes of a graph; how many are gone."""
+    """Merge the equal nodes of a graph; returns how many were removed."""
     numbers: dict[Node, int] = {}
     first: dict[Hashable, Node] = {}
     merged: dict[Node, Node] = {}
@@ -119,7 +118,7 @@ def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
 
 
 def merge_key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering, effects: SideEffects) -> Hashable | None:
-    """What tells a node from all others; None where it must stay by itself."""
+    """A key that is equal for nodes that may be merged; None if the node must not be merged."""
     if node.type is None:
         return None
     attributes = node.attributes
@@ -154,15 +153,17 @@ register_pass("cse", "merge equal computations, constants and called computation
 
 
 NOTES = frozenset(("origin", "statistics"))
-"""Attributes that say where a value comes from, as metadata do."""
+"""Attributes that record where a value came from, like metadata."""
 _SMALL = 64
-"""Up to how many elements literals are compared by their bytes, which a table keeps; larger ones by value."""
+"""The maximum number of elements of literals compared through their bytes, kept in a table; larger ones are compared by
+value.
+"""
 
 
 class ValueNumbering:
-    """Gives equal things equal numbers.
+    """Assigns equal numbers to equal things.
 
-    Graphs in `class_of_graph` are equal where their numbers are; any other graph equals itself only.
+    Graphs in `class_of_graph` are equal if their numbers are; any other graph only equals itself.
     """
 
     def __init__(self, class_of_graph: dict[Graph, int] | None = None) -> None:
@@ -172,19 +173,19 @@ class ValueNumbering:
         self.class_of_graph: dict[Graph, int] = {} if class_of_graph is None else class_of_graph
 
     def number(self, key: Hashable) -> int:
-        """The number of a key; a key that cannot be hashed gets one of its own."""
+        """The number of a key; an unhashable key gets a new number."""
         try:
             return self._numbers.setdefault(key, len(self._numbers))
         except TypeError:
             return self._numbers.setdefault(object(), len(self._numbers))
 
     def attributes(self, attributes: Attributes) -> int:
-        """The number of attributes that name no nodes; graphs in them count by their class."""
+        """The number of attributes that refer to no nodes; graphs in them are compared by class."""
         known = self._attributes.get(id(attributes))
         if known is None:
             items = frozenset([(name, self._value(value)) for name, value in attributes.items() if name not in NOTES])
             known = self._attributes[id(attributes)] = self.number(items)
-            self._kept.append(attributes)  # so that its id stays its own
+            self._kept.append(attributes)  # keeps the object alive so that its id is not reused
         return known
 
     def constant(self, node: Constant) -> Hashable:
@@ -204,14 +205,14 @@ class ValueNumbering:
             self.class_of_graph[graph] = self.number(graph if contents is None else contents)
 
     def callees(self, graph: Graph) -> None:
-        """Number the graphs that a graph calls, as far as they have no number; their own callees must have one."""
+        """Number the callees of a graph that have no number yet; their own callees must have one."""
         for callee in graph.callees():
             if callee not in self.class_of_graph:
                 contents = self.contents(callee)
                 self.class_of_graph[callee] = self.number(callee) if contents is None else contents
 
     def contents(self, graph: Graph) -> int | None:
-        """The number of all that a graph is, names left out; None where it uses what is outside.
+        """The number of a graph's contents, ignoring names; None if it uses outside nodes.
 
         Its callees must have numbers (`callees`).
         """

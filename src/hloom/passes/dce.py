@@ -1,4 +1,4 @@
-"""The pass `dce`: dead code elimination of nodes, graphs, and unused operands and results of calls.
+"""The pass `dce`: eliminates dead nodes, graphs, and unused operands and results of calls.
 
 Follows XLA's xla/hlo/transforms/simplifiers/hlo_dce.cc (HloDCE::RunOnComputation) and
 xla/hlo/transforms/simplifiers/call_parameter_cleanup.cc.
@@ -40,19 +40,18 @@ from hloom.rewrite import Report, has_own_derivative
 from hloom.text import HloomError
 
 _TRANSFERS = with_trait(Trait.POINT_TO_POINT)
-"""Communication of which one side alone may be dead."""
+"""Communication of which only one side may be dead."""
 _PROPAGATION = "allow_spmd_sharding_propagation_to_parameters"
 
 
 def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -> Report:
     """Erase nodes without users and side effects, and graphs that the entry does not reach.
 
-    A node that waits for others by control dependencies, or that others wait for, stays.
-    Calls and fusions lose unused results, and operands that their graphs do not use, if no other call shares the
-    graph; asynchronous calls lose such operands. With `collectives=1`, unused collectives are erased as well, except
-    those with `constrain_layout`, and so are unused calls whose only effect is collectives. With `parameters=1`,
-    unused parameters of the entry are erased unless a result is aliased with them; the module then takes fewer
-    arguments.
+    Nodes with control predecessors or successors stay. Calls and fusions lose unused results, and operands that their
+    graphs do not use, if no other call shares the graph; asynchronous calls lose such operands. With `collectives=1`,
+    unused collectives are erased as well, except those with `constrain_layout`, and so are unused calls whose only
+    effect is collectives. With `parameters=1`, unused parameters of the entry are erased unless a result is aliased
+    with them; the module then takes fewer arguments.
     """
     for option, value in (("collectives", collectives), ("parameters", parameters)):
         if value not in (0, 1):
@@ -62,7 +61,7 @@ def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -
     touched = set[Node]()
     module.index_users()
     gone = 0
-    while True:  # a call that lost an operand or a caller may leave more dead in other graphs
+    while True:  # trimming a call may make more dead in other graphs
         trimmed = _sweep(module, report, touched, may_go)
         graphs = _erase_unreached(module, touched)
         report.changes += trimmed + graphs
@@ -82,7 +81,7 @@ def dce(module: Module, collectives: int | str = 0, parameters: int | str = 0) -
 
 
 def erase_dead(nodes: Iterable[Node]) -> None:
-    """Erase those of some nodes that nothing uses and that do nothing else, then likewise what they were given."""
+    """Erase those of some nodes that are unused and have no effect, then their operands likewise."""
     pending = list(nodes)
     gone: set[Node] = set()
     while pending:
@@ -94,9 +93,9 @@ def erase_dead(nodes: Iterable[Node]) -> None:
 
 
 def erase_unused(module: Module) -> None:
-    """Erase what `dce` erases, but for operands and results of calls: without an index of users, which is left behind.
+    """Erase what `dce` erases except operands and results of calls; drops the index of users.
 
-    For modules of which most has just been made, and that have no closures.
+    Meant for modules that have mostly just been built, and that have no closures.
     """
     module.forget_users()
     reached: dict[Graph, None] = {}
@@ -110,7 +109,7 @@ def erase_unused(module: Module) -> None:
 
 
 def _keep_used(graph: Graph) -> list[Graph]:
-    """Erase the nodes of a graph that neither its result nor an effect needs; the graphs that the others call."""
+    """Erase the nodes of a graph that neither its result nor an effect needs; returns the graphs still called."""
     used: set[Node] = {graph.root}
     called: list[Graph] = []
     for node in reversed(graph.nodes):
@@ -129,7 +128,7 @@ def _keep_used(graph: Graph) -> list[Graph]:
 
 
 def _sweep(module: Module, report: Report, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
-    """Erase what is dead and trim calls, callers first; how many operands and results calls lost."""
+    """Erase dead nodes and trim calls, callers first; returns how many operands and results calls lost."""
     total = 0
     for graph in reversed(callees_first(module)):
         report.erased += _erase_dead(graph, touched, may_go)
@@ -144,9 +143,9 @@ def _sweep(module: Module, report: Report, touched: set[Node], may_go: Callable[
 
 
 def _erase_dead(graph: Graph, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
-    """Erase the dead nodes of a graph, last first, so that those which only they used are seen dead after them.
+    """Erase the dead nodes of a graph, last first, so that their operands are seen to be dead afterwards.
 
-    Their operands, and what else calls the graphs that they call, are touched.
+    Their operands, and other callers of the graphs they called, are marked as touched.
     """
     erased = 0
     for node in reversed(graph.nodes):
@@ -162,9 +161,9 @@ def _erase_dead(graph: Graph, touched: set[Node], may_go: Callable[[Node], bool]
 
 
 def _may_go(node: Node) -> bool:
-    """Whether a node that nothing uses does nothing else, or says that it is not needed for what it does.
+    """Whether an unused node has no effect, or is marked as removable.
 
-    A marker of a sharding goes where nothing else uses what it marks.
+    A sharding marker may go if nothing else uses the value it marks.
     """
     if not isinstance(node, Apply):
         return may_drop(node)
@@ -179,7 +178,7 @@ def _may_go(node: Node) -> bool:
 
 
 def _may_go_with_collectives(node: Node) -> bool:
-    """As `_may_go`, or whether all that a node does beside yielding its value is to take part in collectives."""
+    """As `_may_go`, or whether a node's only effect is to take part in collectives."""
     if _may_go(node):
         return True
     if not isinstance(node, Apply):
@@ -244,7 +243,7 @@ def _is_trimmable(call: Apply) -> bool:
 
 
 def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Node], bool]) -> int:
-    """Take results and operands away from a call that nothing needs; how many."""
+    """Remove unneeded results and operands of a call; returns how many."""
     inner = next(iter(call.called_graphs))
     types, used, root = elements_of(call.type), only_elements(call), inner.root
     count = 0
@@ -261,7 +260,7 @@ def _trim(call: Apply, report: Report, touched: set[Node], may_go: Callable[[Nod
 
 
 def _drop_unused_operands(call: Apply, inner: Graph) -> int:
-    """Take operands away from a call whose graph does not use them; how many."""
+    """Remove operands of a call that its graph does not use; returns how many."""
     unused = {number for number, parameter in enumerate(inner.parameters) if _is_unused(parameter)}
     if unused:
         call.graph.set_inputs(call, [operand for number, operand in enumerate(call.inputs) if number not in unused])
@@ -275,7 +274,7 @@ def _is_unused(parameter: Parameter) -> bool:
 
 
 def _trim_start(start: Node) -> int:
-    """Take operands away from an asynchronous call whose graph does not use them; how many."""
+    """Remove operands of an asynchronous call that its graph does not use; returns how many."""
     inner = next(iter(start.called_graphs), None)
     chain, ends = _async_chain(start)
     if not isinstance(start, Apply) or inner is None or inner.is_declared or inner.output is None or not chain:
@@ -315,7 +314,7 @@ def _says_more(node: Node) -> bool:
 
 
 def _take_apart(inner: Graph, types: Sequence[Type]) -> None:
-    """Let a graph that yields a tuple as it is made, by a loop or a call, yield a tuple of its elements."""
+    """Make a graph that yields the tuple of a loop or a call yield a new tuple of its elements instead."""
     root = inner.root
     get = OPS["get-tuple-element"]
     parts = [inner.add_apply(get, [root], part, {"index": number}) for number, part in enumerate(types)]
@@ -323,7 +322,7 @@ def _take_apart(inner: Graph, types: Sequence[Type]) -> None:
 
 
 def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
-    """Let a call yield some elements of its tuple only."""
+    """Make a call yield only some elements of its tuple."""
     graph, root = call.graph, inner.root
     parts = [root.inputs[index] for index in kept]
     result_type = TupleType([part.type for part in parts if part.type is not None])
@@ -348,12 +347,12 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
 
 
 def _yield_one(fusion: Apply, inner: Graph) -> None:
-    """Let a fusion that yields a tuple of one element yield that element."""
+    """Make a fusion that yields a one-element tuple yield that element."""
     graph, (part,) = fusion.graph, inner.root.inputs
     if not isinstance(part, Apply) or not isinstance(part.type, TensorType):
         return
     if any(user.attributes.get(CONTROL_PREDECESSORS) for user in fusion.users):
-        return  # what takes the element waits for others, which the fusion need not
+        return  # the get-tuple-element has control predecessors that the fusion need not wait for
     element = next(iter(elements_of(fusion.type) or ()))
     root = inner.root
     inner.set_output(part)
@@ -376,7 +375,7 @@ def _may_yield_nothing(node: object, graph: Graph) -> bool:
 
 
 def _erase_unreached(module: Module, touched: set[Node]) -> int:
-    """Erase the graphs that no call leads to from the entry; how many are gone. What else calls theirs is touched."""
+    """Erase the graphs that the entry does not reach; returns how many. Other callers of their callees are touched."""
     if module._entry is None:
         return 0
     callees: dict[Graph, list[Graph]] = {}
@@ -408,7 +407,7 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
 
 
 def _erase_parameters(module: Module) -> int:
-    """Erase the parameters of the entry that nothing uses and no result shares a buffer with; how many."""
+    """Erase unused entry parameters that share no buffer with a result; returns how many."""
     entry, header = module.entry, module.attributes
     aliases = header.get("input_output_alias") or ()
     shared = {alias.parameter for alias in aliases}

@@ -1,12 +1,12 @@
-"""The pass `eliminate-dead-updates`: updates of slices that nothing reads go.
+"""The pass `eliminate-dead-updates`: removes updates that no slice reads.
 
     u = dynamic-update-slice(x, y, 4)
     s = slice(u), slice={[0:4]}
       ->
     s = slice(x), slice={[0:4]}
 
-Only where no user is left that reads the update: else the array and the updated one would both be alive, and what XLA
-does in place would copy the array. Follows XLA's
+Only if no user of the update is left: otherwise the original and the updated array would both be live, and XLA would
+copy the array instead of updating it in place. Follows XLA's
 xla/hlo/transforms/simplifiers/dead_dynamic_update_slice_elimination.cc (ProcessDynamicUpdateSlice).
 """
 
@@ -28,7 +28,7 @@ from hloom.rewrite import Report, tensor_type
 
 
 def eliminate_dead_updates(module: Module) -> Report:
-    """Let slices read the array before a dynamic-update-slice beside them, where nothing else uses the update."""
+    """Make slices that miss a dynamic-update-slice read the array before it, if nothing else uses the update."""
     report = Report("eliminate-dead-updates")
     report.touched = set()
     if module.has_closures:
@@ -52,9 +52,9 @@ class _Slices:
 
 
 def _eliminate(graph: Graph, touched: set[Node]) -> int:
-    """Erase the dead updates of a graph, last first, so that what reads one of several comes to the first of them."""
+    """Erase the dead updates of a graph, last first, so that a reader of several reaches the first of them."""
     dead: dict[Node, None] = {}
-    waiting: dict[Node, _Slices] = {}  # what is to read a value instead of a dead update of it
+    waiting: dict[Node, _Slices] = {}  # readers that will use a value instead of a dead update of it
     kept: dict[Node, _Slices] = {}
     for node in reversed(graph.nodes):
         if not isinstance(node, Apply) or node.opcode != "dynamic-update-slice":
@@ -82,7 +82,7 @@ def _eliminate(graph: Graph, touched: set[Node]) -> int:
 
 
 def _slices_of(update: Apply, dead: Collection[Node]) -> _Slices | None:
-    """The slices that use an update; None where something else does, dead updates aside."""
+    """The slices that use an update; None if anything else does, other than dead updates."""
     array_type = tensor_type(update)
     users = [user for user in update.users if user not in dead]
     if update.is_output or array_type is None or has_control_dependencies(update):
@@ -94,7 +94,7 @@ def _slices_of(update: Apply, dead: Collection[Node]) -> _Slices | None:
 
 
 def _is_beside(update: Apply, bounds: np.ndarray) -> bool:
-    """Whether none of these slices takes a part of what is updated, and nothing but the update is lost with it."""
+    """Whether none of these slices overlaps the update, and nothing but the update is lost with it."""
     whole, part = tensor_type(update), tensor_type(update.inputs[1])
     offsets = constant_starts(update, whole, part)
     if part is None or offsets is None or lost_in_replacement(update, update.inputs[0]):

@@ -1,10 +1,11 @@
-"""The pass `merge-dots`: products that share an operand become one product, and slices of it.
+"""The pass `merge-dots`: dots that share an operand become one dot and slices of its result.
 
     dot(x, a), dot(x, b)   ->   both = dot(x, concatenate(a, b)), slice(both), slice(both)
 
-So the projections to queries, keys and values are one product. Operands are shared through transposes and reshapes; the
-products need not write their dimensions in the same order, nor have the shared operand on the same side. Of what a
-reshape splits, all is to be free dimensions of the product. Follows XLA's xla/hlo/transforms/simplifiers/dot_merger.cc.
+For example, the projections to queries, keys and values become one dot. Operands are recognised as shared through
+transposes and reshapes; the dots may order their dimensions differently and have the shared operand on different sides.
+All parts of a dimension that a reshape splits must be free dimensions of the dot. Follows XLA's
+xla/hlo/transforms/simplifiers/dot_merger.cc.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ from hloom.rewrite import Builder, Report, RuleIndex, rewrite
 from hloom.text import HloomError
 
 MOST_BYTES = 32 << 20
-"""How many bytes what is merged with the largest product may take, as in XLA's pipeline for GPUs: all are in memory
-until the last is used."""
+"""The maximum bytes of what is merged with the largest dot, as in XLA's GPU pipeline: all of it stays live until the
+last use.
+"""
 _CANCELLING = RuleIndex(
     [transpose_that_moves_nothing, transpose_of_transpose, reshape_to_same_shape, reshape_of_reshape]
 )
-"""What becomes of transposes and reshapes of the results, as of those of the products before."""
+"""Cleans up the transposes and reshapes around merged dots."""
 MOST_STEPS = 50
-"""How many instructions are looked at for dependences, for each one of a graph."""
+"""The maximum number of instructions to visit for dependences, per instruction of a graph."""
 
 
 @until_settled
 def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
-    """Merge products that share an operand, and of which none needs another.
+    """Merge dots that share an operand and do not depend on each other.
 
-    Results and operands that are not shared take no more than `bytes`, those of the largest product not counted. Raises
-    HloomError for what is not a number.
+    Results and operands that are not shared take no more than `bytes`, excluding those of the largest dot. Raises
+    HloomError if it is not a number.
     """
     limit = _limit(bytes)
     report = Report("merge-dots")
@@ -75,7 +77,7 @@ def _limit(given: int | str) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Product:
-    """A dot, seen from one of its operands: the value that this is a view of, and what its dimensions are for.
+    """A dot seen from one of its operands: the value this is a view of, and the roles of its dimensions.
 
     `given` is the other operand, or what that is transposed from. Both are reshaped, to `dims` and `given_dims`, that
     each dimension of the shared operand stands for one of the value. `shared` are the labels of its dimensions, `other`
@@ -106,7 +108,7 @@ class _Product:
 
     @property
     def key(self) -> object:
-        """What products that can be merged have in common."""
+        """Equal for dots that can be merged."""
         labels = [frozenset(self.shared[dim] for dim in dims) - {None} for dims in (self.batch, self.contracted)]
         kept = tuple((name, value) for name, value in self.dot.attributes.items() if not name.endswith("_dims"))
         return self.source, *labels, _dtype(self.partner), _dtype(self.dot), kept
@@ -133,7 +135,8 @@ class _Merger:
         self.results: list[Node] = []
 
     def run(self, report: Report) -> None:
-        """Merge what shares an operand as it is written; then what shares it through reshapes that split and join."""
+        """Merge dots that share an operand directly, then those that share it through splitting and joining reshapes.
+        """
         waited = control_predecessors(self.graph)
         for split in (False, True):
             groups: dict[object, list[_Product]] = {}
@@ -151,7 +154,7 @@ class _Merger:
             erase_dead([dot])
 
     def merge(self, groups: Iterable[Sequence[_Product]], report: Report) -> None:
-        """Merge the products of each group that need none of the others."""
+        """Merge the dots of each group that do not depend on the others."""
         for products in groups:
             for members in self.independent([product for product in products if product.dot not in self.merged]):
                 for node in self.needed(members):
@@ -163,9 +166,9 @@ class _Merger:
                 report.notes.append(f"{names} of {self.graph.name}: one product")
 
     def independent(self, products: Sequence[_Product]) -> Iterator[list[_Product]]:
-        """Sets of products of which none needs another: those that need as many of them, one after another.
+        """Sets of independent dots: those with an equal depth of dependences.
 
-        What is merged of one set changes no such number of another's products.
+        Merging one set does not change the depth of other sets' dots.
         """
         if len(products) < 2:
             return
@@ -192,7 +195,7 @@ class _Merger:
                 yield list(chosen.values())
 
     def depths(self, products: Sequence[_Product]) -> dict[Node, int]:
-        """Of products in order, how many of them it needs at most, one after another."""
+        """For dots in order, the length of the longest chain of dots that each depends on."""
         dots = {product.dot for product in products}
         first = products[0].dot
         depths: dict[Node, int] = {first: 0}
@@ -239,7 +242,7 @@ class _Position:
 
 
 def _is_plain(node: Apply) -> bool:
-    """Whether a node is a product of two arrays that nothing ties to where and how it is computed."""
+    """Whether a node is a dot of two arrays without constraints on where and how it is computed."""
     if node.opcode != "dot" or len(node.inputs) != 2 or "sharding" in node.attributes or has_control_dependencies(node):
         return False
     arrays = (node, *node.inputs)
@@ -247,7 +250,7 @@ def _is_plain(node: Apply) -> bool:
 
 
 def _is_unpacked(node: Node) -> bool:
-    """Whether it is converted from a type of less than a byte, which products read as it is: it is not written out."""
+    """Whether it is converted from a sub-byte type, which dots read directly, so that it is never stored."""
     source = node.inputs[0].type if node.opcode == "convert" else None
     return isinstance(source, TensorType) and source.dtype.bits < 8
 
@@ -295,9 +298,9 @@ def _numbers(dot: Apply, side: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _merge(members: Sequence[_Product]) -> list[Node]:
-    """Put one product in place of several, before the first; their users get slices of it, which are returned.
+    """Replace several dots by one, placed before the first; returns the slices that their users get.
 
-    Those come first whose sizes are multiples of greater powers of two, so that more slices are aligned.
+    Sizes that are multiples of larger powers of two come first, so that more slices are aligned.
     """
     first = members[0]
     build = Builder(first.dot)

@@ -59,15 +59,15 @@ def hoist(
     growth: float | int | str | None = None,
     only: str = "",
 ) -> Report:
-    """Compute before a loop what its body computes the same in every round.
+    """Compute loop-invariant values before the loop.
 
-    It becomes a further element of the loop's state, which the body passes on; results of `cheap` opcodes do only as
-    operands of others, and constants only where `constants` is 1. Inner loops come first, so that what leaves them may
-    leave the outer ones too. Effects stay where they are, and so does all in loops that run at most once. With
-    `needs_unchanged`, loops are left alone whose state has no element that the body passes on. With `inflation`, what
-    has more than so many times the bytes of its operands is computed in the loop; with `growth`, what has more than so
-    many times the bytes of all elements of the state that it is computed of. With `only`, opcodes joined by +, nothing
-    else becomes an element. Raises HloomError for options that are no such numbers or opcodes.
+    Each becomes an element of the loop's state, which the body passes on; results of `cheap` opcodes are only hoisted
+    as operands of others, and constants only if `constants` is 1. Inner loops come first, so that values hoisted from
+    them may leave the outer ones too. Effects stay, and so does everything in loops that run at most once. With
+    `needs_unchanged`, loops whose state has no invariant element are left alone. With `inflation`, values with more
+    than this many times the bytes of their operands stay in the loop; with `growth`, those with more than this many
+    times the bytes of all state elements they are computed from. With `only`, opcodes joined by +, nothing else becomes
+    an element. Raises HloomError for invalid options.
     """
     if constants not in (0, 1):
         raise HloomError(f"hoist: constants is 0 or 1, not '{constants}'")
@@ -90,7 +90,7 @@ def hoist(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What is not hoisted: results of cheap opcodes by themselves, constants, and what grows too much."""
+    """What not to hoist: results of cheap opcodes by themselves, constants, and values that grow too much."""
 
     cheap: Collection[str]
     takes_constants: bool
@@ -120,7 +120,8 @@ def _opcodes(given: str) -> frozenset[str]:
 
 
 def runs_at_most_once(loop: Apply) -> bool:
-    """Whether a loop's condition is false for the constants that its body yields, or it is known to run once.
+    """Whether a loop's condition is false after one iteration because the body yields constants, or its trip count is
+    1.
 
     Follows ComputeWhileLoopTripCountUpperBound of XLA's xla/service/while_loop_analysis.cc.
     """
@@ -150,14 +151,14 @@ def _has_unchanged(loop: Apply) -> bool:
 
 @dataclass(slots=True)
 class _Found:
-    """The nodes of a body that can be computed before the loop, in order, and those whose values go in."""
+    """The nodes of a body that can be computed before the loop, in order, and those whose values are passed in."""
 
     invariant: list[Node]
     passed: list[Node]
 
 
 def _hoist_from(loop: Apply, limits: _Limits) -> int:
-    """Hoist out of one loop; how many values go in as new elements."""
+    """Hoist out of one loop; returns how many new elements its state gets."""
     body, condition = loop.attributes["body"], loop.attributes["condition"]
     plan = _find(body, elements_of(loop.type), limits)
     if plan is None or not plan.passed or len(condition.parameters) != 1:
@@ -193,7 +194,7 @@ def _find(body: Graph, types: Sequence[Any] | None, limits: _Limits) -> _Found |
 
 
 def _elements_read(state: Node, invariant: dict[Node, None]) -> dict[Node, int]:
-    """The elements of the state that each value is computed of, one bit for each."""
+    """The state elements that each value depends on, as a bit set."""
     read: dict[Node, int] = {}
     for node in invariant:
         if node.opcode == _GET and node.inputs[0] is state:
@@ -213,7 +214,7 @@ def _has_grown(node: Node, mask: int, sizes: Sequence[int], growth: float | None
 
 
 def _is_inflated(node: Node, inflation: float | None) -> bool:
-    """Whether a node has more bytes than so many times those of its operands."""
+    """Whether a node has more bytes than `inflation` times those of its operands."""
     if inflation is None or node.type is None:
         return False
     given = sum(operand.type.byte_count for operand in node.inputs if operand.type is not None)
@@ -221,7 +222,7 @@ def _is_inflated(node: Node, inflation: float | None) -> bool:
 
 
 def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
-    """Whether a node may be computed before the loop: all that goes in is there, and it has no effect."""
+    """Whether a node may be computed before the loop: its operands are available there, and it has no effect."""
     if not isinstance(node, Apply) or not node.has_row or any(operand not in invariant for operand in node.inputs):
         return False
     if node.type is None or _may_never_end(node) or not may_merge(node):
@@ -235,7 +236,7 @@ def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
 
 
 def _may_never_end(node: Node) -> bool:
-    """Whether a node, or what it calls, is of the opcodes that stay, or is a call that nothing is known of."""
+    """Whether a node or a callee has a staying opcode, or is a call about which nothing is known."""
     pending, seen = [node], set[Graph]()
     while pending:
         current = pending.pop()
@@ -253,7 +254,7 @@ def _may_never_end(node: Node) -> bool:
 def _values_that_go_in(
     state: Node, invariant: dict[Node, None], limits: _Limits, large: Collection[Node]
 ) -> list[Node]:
-    """Those worth an element of their own that what stays in the body uses, directly or through cheap ops."""
+    """The values worth a state element that the rest of the body uses, directly or through cheap ops."""
     passed: list[Node] = []
     stays: set[Node] = set()
     for node in reversed(list(invariant)):
@@ -289,7 +290,7 @@ def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
 
 
 def _closure(plan: _Found) -> list[Node]:
-    """The invariant nodes that the values need, in order."""
+    """The invariant nodes that the values depend on, in order."""
     wanted: set[Node] = set()
     pending: list[Node] = list(plan.passed)
     while pending:
@@ -301,7 +302,7 @@ def _closure(plan: _Found) -> list[Node]:
 
 
 def _use_elements(body: Graph, plan: _Found, elements: list[Node]) -> None:
-    """Let the body take the values from its state; what only computed them goes."""
+    """Make the body read the values from its state, and remove what only computed them."""
     for node, element in zip(plan.passed, elements, strict=True):
         body.set_metadata(element, node.raw_metadata)
         body.replace_uses(node, element)
@@ -318,7 +319,7 @@ SUNK = (
     element_that_a_loop_passes_on,
     unused_operands,
 )
-"""The rules by which constants and what is cheap go into loops and branches."""
+"""The rules that sink constants and cheap values into loops and branches."""
 
 register_pass(
     "hoist",

@@ -1,4 +1,4 @@
-"""The passes `inline` and `inline-fusions`: callees inlined into their callers.
+"""The passes `inline` and `inline-fusions`: inline callees into their callers.
 
 Follows XLA's xla/service/call_inliner.cc (CallInliner::Inline).
 """
@@ -19,26 +19,26 @@ from hloom.rewrite import Report
 from hloom.text import HloomError
 
 MAX_NODES = 4_000_000
-"""How many instructions are copied at most: calls of calls may multiply without end."""
+"""The maximum number of instructions to copy: nested calls may multiply without bound."""
 MAX_CALLEE_NODES = 50_000
-"""How many instructions a graph that is called several times may have, those inlined into it included.
+"""The maximum number of instructions of a graph with several callers, including those inlined into it.
 
-The bound is on each graph, not on all copies together: what stays then is larger than the bound, so that a second run
-leaves it too.
+The bound applies to each graph rather than to all copies: a graph that stays exceeds it, so a second run leaves it too.
 """
 MANUAL_BODY = "xla.sdy.manual_computation_body"
-"""What the names of bodies of manual computations begin with (`kManualComputationBodyFuncName`,
-xla/service/spmd/shardy/constants.h)."""
+"""The name prefix of bodies of manual computations (`kManualComputationBodyFuncName`,
+xla/service/spmd/shardy/constants.h).
+"""
 
 
 def inline(module: Module, limit: int | str = MAX_CALLEE_NODES, once: int | str = 0) -> Report:
-    """Put a copy of the called graph in place of every call, and erase the graphs that nothing calls any more.
+    """Replace every call by a copy of the called graph, and erase graphs without callers.
 
-    Calls stay that control dependencies name, that say `inlineable` with another value than "true" among their frontend
-    attributes ("false", or "xla_late": once the compiler has simplified), that run a manual computation of Shardy's,
-    that have a backend configuration, that run asynchronously, or whose graphs are not defined or call themselves; and
-    those of graphs that are called several times and have more than `limit` instructions, counting what is inlined into
-    them. With `once=1`, graphs stay that are called more than once: no instruction is copied.
+    A call stays if a control dependency names it, if its frontend attribute `inlineable` has a value other than "true"
+    ("false", or "xla_late": after the compiler has simplified), if it runs a manual computation of Shardy's, has a
+    backend config, or runs asynchronously, if its graph is undefined or recursive, or if its graph has several callers
+    and more than `limit` instructions, counting those inlined into it. With `once=1`, only graphs with one caller are
+    inlined, so no instruction is copied.
     """
     if once not in (0, 1):
         raise HloomError(f"inline: once is 0 or 1, not '{once}'")
@@ -46,12 +46,12 @@ def inline(module: Module, limit: int | str = MAX_CALLEE_NODES, once: int | str 
 
 
 def inline_fusions(module: Module, limit: int | str = MAX_CALLEE_NODES) -> Report:
-    """Put the fused instructions in place of every fusion whose inside is not a backend's own, to the same limit."""
+    """Replace every fusion by its instructions, up to the same limit, unless a backend determined its contents."""
     return _inline(module, "inline-fusions", _is_open_fusion, limit)
 
 
 def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: int | str) -> Report:
-    """Inline from the entry down, so that every instruction is copied only to where it stays."""
+    """Inline from the entry down, so that every instruction is copied directly to its final place."""
     if isinstance(limit, str) or limit < 0:
         raise HloomError(
             f"{name}: limit is a number of instructions, not '{limit}'", hint=f"as in -p '{name}(limit=1000)'"
@@ -86,7 +86,7 @@ def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: i
 def _planned(
     order: Sequence[Graph], wanted: Callable[[Apply], bool], limit: int, left: Counter[str]
 ) -> dict[Graph, dict[Apply, Graph]]:
-    """The calls of each graph that are inlined, with what they call; reasons of those that stay are counted."""
+    """The calls of each graph to inline, with their callees; counts the reasons for those that stay."""
     planned: dict[Graph, dict[Apply, Graph]] = {}
     sizes: dict[Graph, int] = {}
     for graph in order:
@@ -110,7 +110,7 @@ def _planned(
 
 
 def _obstacle(call: Apply, inner: Graph | None, done: Container[Graph], awaited: set[Node]) -> str:
-    """Why a call stays; empty where it goes."""
+    """Why a call stays; empty if it is inlined."""
     if inner is None or inner.is_declared or inner.output is None:
         return "the computation is not defined"
     if inner not in done:
@@ -123,7 +123,7 @@ def _obstacle(call: Apply, inner: Graph | None, done: Container[Graph], awaited:
 
 
 def _yields_missing(call: Apply, inner: Graph) -> bool:
-    """Whether inlining a call would make a name that nothing defines the output of its graph."""
+    """Whether inlining a call would make an undefined name the output of its graph."""
     if not call.is_output or not isinstance(inner.root, Parameter):
         return False
     return isinstance(call.inputs[inner.parameters.index(inner.root)], Missing)
@@ -148,9 +148,9 @@ def _is_kept(node: Node) -> bool:
 
 
 def _is_manual(called: Graph, call: Node) -> bool:
-    """Whether a call runs the body of a manual computation, which Shardy takes for what a shard computes.
+    """Whether a call runs the body of a manual computation, in which Shardy's shapes are those of shards.
 
-    As `InlineUnderShardy` (xla/service/call_inliner.cc); GSPMD's bodies stand between instructions that say so.
+    As `InlineUnderShardy` (xla/service/call_inliner.cc); GSPMD marks its bodies by surrounding instructions.
     """
     if MANUAL_BODY in called.name or "xla.sdy.manual_axes" in _frontend(call.attributes):
         return True
@@ -162,7 +162,7 @@ def _frontend(attributes: Attributes) -> dict[str, str]:
 
 
 def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any, Any]:
-    """Inline one call; what the call says of its value's placement stays with the value. Gives copies by original."""
+    """Inline one call; the call's placement attributes move to the value. Returns the copies by original."""
     graph, call_type, attributes = call.graph, call.type, call.attributes
     is_fresh = isinstance(inner.root, Apply)
     copies: dict[Any, Any] = dict(zip(inner.parameters, call.inputs, strict=True))

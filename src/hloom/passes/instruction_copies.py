@@ -1,4 +1,4 @@
-"""What copies of instructions need of their own: channels of collectives, and computations that run asynchronously."""
+"""What copies of instructions must not share: channels of collectives, and computations that run asynchronously."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TRANSFER_ENDS = with_trait(Trait.POINT_TO_POINT) & with_trait(Trait.ASYNC_DONE)
 
 
 class ChannelNumbers:
-    """Numbers of channels that no collective of a module has yet: a copy must not talk on the original's channel."""
+    """Unused channel numbers: a copy must not communicate on the original's channel."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._next_channel = 0
 
     def renumber(self, copies: Sequence[Node]) -> None:
-        """Give the collectives among copies that stand beside each other own channels; those that shared one do."""
+        """Give the collectives of one set of copies new channels; those that shared one still do."""
         talking = [node for node in copies if node.attributes.get("channel_id") is not None]
         if _ends_elsewhere(talking):
             talking = [node for node in talking if not node.has_trait(Trait.POINT_TO_POINT)]
@@ -35,9 +35,9 @@ class ChannelNumbers:
 
 
 def separate_computations(copies: Iterable[Node]) -> None:
-    """Give each asynchronous operation among copies, in their order, a computation of its own.
+    """Give each asynchronous operation among copies, in order, its own computation.
 
-    What follows a start runs what the start does, which may be of another round of a loop.
+    Updates and dones use the computation of their start, which may be in another iteration of a loop.
     """
     for node in copies:
         called = node.attributes.get("calls") if node.opcode in ASYNC_PARTS else None
@@ -50,7 +50,7 @@ def separate_computations(copies: Iterable[Node]) -> None:
 
 
 def _ends_elsewhere(nodes: Iterable[Node]) -> bool:
-    """Whether a transfer starts in one round of a loop and ends in another: all its rounds then use one channel."""
+    """Whether a transfer starts in one iteration of a loop and ends in another: all iterations then share a channel."""
     return any(node.opcode in TRANSFER_ENDS and _starts_elsewhere(node, set(nodes)) for node in nodes)
 
 

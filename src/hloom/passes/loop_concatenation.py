@@ -1,9 +1,9 @@
-"""The pass `carry-concatenations`: arrays that each round of a loop concatenates are carried as one array.
+"""The pass `carry-concatenations`: arrays that each iteration of a loop concatenates are carried as one array.
 
     body(x, y) = ... concatenate(x, y) ...; add(x, u), add(y, v)   ->   body(xy) = ... xy ...; add(xy, uv)
 
-Follows XLA's xla/service/while_loop_concat_code_motion.cc (WhileLoopConcatCodeMotion): what the body yields for the
-arrays must be computed for all of them at once, without another concatenation.
+Follows XLA's xla/service/while_loop_concat_code_motion.cc (WhileLoopConcatCodeMotion): the body must be able to compute
+the new values of all the arrays at once, without another concatenation.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from hloom.rewrite import Builder, Report, literal_value, tensor_type
 _GET = "get-tuple-element"
 _POINTWISE = frozenset(POINTWISE)
 FEWEST = 2
-"""How many arrays a concatenation must have at least."""
+"""The minimum number of operands of a concatenation."""
 MOST_STEPS = 20
-"""How many values are looked at, for each instruction of a loop's body."""
+"""The maximum number of values to visit, per instruction of a loop's body."""
 
 
 def carry_concatenations(module: Module) -> Report:
-    """Carry concatenations of what loops carry, where what a round makes of the arrays can be made of all at once.
+    """Carry concatenations of carried arrays if an iteration can compute all the arrays at once.
 
-    Other uses take slices. Every bit is kept.
+    Other uses take slices. Results are bit-identical.
     """
     report = Report("carry-concatenations")
     if module.has_closures:
@@ -56,7 +56,7 @@ def carry_concatenations(module: Module) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class _Joined:
-    """Values of one type that are to be one array: joined along a dimension, a further one if `is_inserted`."""
+    """Values of one type to join into one array along a dimension, which is new if `is_inserted`."""
 
     values: tuple[Node, ...]
     dim: int
@@ -78,7 +78,7 @@ class _Joined:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Elements of a loop's state that are carried as one array."""
+    """Elements of a loop's state to carry as one array."""
 
     elements: tuple[int, ...]
     dim: int
@@ -87,7 +87,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Plan:
-    """What the body of a loop computes of joined values: by those, how, and of which others."""
+    """How a loop's body computes joined values: for each, the rule, and the joined values it needs."""
 
     loop: Apply
     body: Graph
@@ -98,11 +98,11 @@ class _Plan:
     steps: dict[_Joined, tuple[str, list[_Joined]]] = field(default_factory=dict[_Joined, "tuple[str, list[_Joined]]"])
     operands: dict[_Joined, list[_Joined]] = field(default_factory=dict[_Joined, "list[_Joined]"])
     fuel: int = 0
-    """How many more values are looked at."""
+    """The number of values that may still be visited."""
 
     @classmethod
     def of(cls, loop: Apply) -> _Plan | None:
-        """A plan for a loop whose state is a tuple that the body puts together; None for others."""
+        """A plan for a loop whose state is a tuple built by the body; None for others."""
         condition, body = loop.attributes["condition"], loop.attributes["body"]
         root = body.output
         if root is None or root.opcode != "tuple" or condition.output is None or body.missing or condition.missing:
@@ -144,7 +144,7 @@ class _Plan:
         return all(source.opcode == _GET and source.inputs[0] is self.state for source in sources)
 
     def add(self, wanted: _Joined, planned: list[_Joined]) -> bool:
-        """Plan how joined values are computed, and what that needs; whether they can be."""
+        """Plan how joined values are computed, and what that needs; returns whether that is possible."""
         pending = [wanted]
         while pending:
             joined = pending.pop()
@@ -169,7 +169,7 @@ class _Plan:
         return _Joined(tuple(root.inputs[index] for index in group.elements), group.dim, group.is_inserted)
 
     def is_only_joined(self, joined: _Joined, inside: set[Node]) -> bool:
-        """Whether all that is computed for joined values is used for joined ones: nothing is computed twice."""
+        """Whether everything computed for joined values is only used in joined form, so nothing is computed twice."""
         if self.steps[joined][0] not in ("pointwise", "reduce"):
             return True
         return all(user in inside for value in joined.values for user in value.users)
@@ -178,7 +178,7 @@ class _Plan:
         return _Joined(node.inputs, node.attributes["dimensions"][0], False) in self.steps
 
     def step(self, joined: _Joined) -> tuple[str, list[_Joined]] | None:
-        """How joined values can be had: the rule, and the joined values that it needs; None where they cannot be."""
+        """The rule that computes joined values, and the joined values it needs; None if there is none."""
         values, first = joined.values, joined.values[0]
         types = {value.type for value in values}
         array_type = tensor_type(first)
@@ -296,7 +296,7 @@ _STEPS = {"broadcast": _broadcast_step, "reshape": _reshape_step, "reduce": _red
 
 
 def _carry(loop: Apply, plan: _Plan, groups: list[_Group]) -> None:
-    """Put a loop in place that carries one array for each group."""
+    """Replace a loop by one that carries one array per group."""
     types = elements_of(loop.type) or ()
     gone = {index for group in groups for index in group.elements[1:]}
     kept = [index for index in range(len(types)) if index not in gone]

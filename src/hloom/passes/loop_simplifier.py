@@ -1,7 +1,7 @@
-"""The pass `simplify-loops`: what loops carry becomes less, and loops that run once or never go.
+"""The pass `simplify-loops`: reduce what loops carry, and remove loops that run once or never.
 
-Follows XLA's xla/service/while_loop_simplifier.cc (WhileLoopSimplifier). All of it but the rules that change what a
-loop carries without making it less are part of `simplify` too.
+Follows XLA's xla/service/while_loop_simplifier.cc (WhileLoopSimplifier). Everything except the rules that change a
+loop's state without making it smaller is part of `simplify` too.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SIMPLIFY_LOOPS_OF_ARRAYS = fixpoint(
 
 
 def simplify_loops(module: Module, arrays: int | str = 1) -> Report:
-    """Make loops carry less; with `arrays=0` constant arrays that the body leaves as they are stay in the state.
+    """Reduce what loops carry; with `arrays=0`, constant arrays that the body does not change stay in the state.
 
-    Raises HloomError for what is neither 0 nor 1.
+    Raises HloomError for a value other than 0 and 1.
     """
     if arrays not in (0, 1):
         raise HloomError(f"arrays is 0 or 1, not '{arrays}'", hint="as in -p 'simplify-loops(arrays=0)'")

@@ -1,4 +1,4 @@
-"""While loops with further elements of their state, or with fewer."""
+"""Adds elements to the state of while loops and removes them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DROP_ELEMENTS = rules_pass("drop-elements", (dead_elements, element_of_tuple), "
 
 
 def initial_element(loop: Apply, index: int) -> Node:
-    """What an element of a loop's state is before the loop."""
+    """The initial value of an element of a loop's state."""
     start = loop.inputs[0]
     return start.inputs[index] if start.opcode == "tuple" else _element(loop.graph, start, index, loop)
 
 
 def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
-    """Give a loop further elements of its state, which the body passes on; the new loop, and the elements in the body.
+    """Add elements to a loop's state that the body passes on; returns the new loop, and the elements in the body.
 
-    `added` are what they are before the loop. The loop goes; its body and condition, which no other may call, and which
-    take one state of the tuple type that the body yields, are changed.
+    `added` are their initial values. The old loop is replaced; its body and condition are changed, so no other loop may
+    call them, and they must take a single tuple state.
     """
     graph, start, state_type, body = loop.graph, loop.inputs[0], loop.type, loop.attributes["body"]
     assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
@@ -65,7 +65,7 @@ def _next(graph: Graph, state: Node) -> Node | None:
 
 
 def _use_narrow_state(graph: Graph, width: int) -> None:
-    """Let what uses a loop's state whole use a tuple of its first elements."""
+    """Make users of a loop's whole state use a tuple of its first elements."""
     state = graph.parameters[0]
     whole = [
         user for user in state.users if user.opcode != _GET or not is_element(user, state, user.attributes["index"])

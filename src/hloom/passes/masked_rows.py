@@ -1,10 +1,10 @@
-"""Rows of scores that all are -inf, whose softmax is NaN, where a program makes zeros of it.
+"""Rows of scores that are all -inf, whose softmax is NaN, in programs that replace such rows by zeros.
 
     scores + term                  ->   scores + maximum(term, least / 2),  finite where term > -inf
     select(mask, scores, -inf)     ->   select(mask, scores, least),        finite where mask
 
-So scores are finite, the softmax of such a row is a number, and no gradient is NaN. The result is made zero again in
-rows where no score was finite. Other infinite numbers than these are not looked for: the dot is assumed to be finite.
+The scores are made finite, so the softmax of such a row is a number and no gradient is NaN. The result is set to zero
+in rows without finite scores. Other infinities are not handled: the dot is assumed to be finite.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hloom.passes.axis_labels import dims_of, is_float, least_of
 from hloom.rewrite import Builder, array_value
 
 LEAST_MASKED = -1e30
-"""What is no less is not taken for -inf when it is scaled after."""
+"""A mask value not below this does not count as -inf if it is scaled afterwards."""
 LEAST_SCALE = 2**-10
-"""The least factor of scores that are masked before."""
+"""The smallest scale factor allowed for scores that are masked before."""
 
 Finite = tuple[tuple[ScoreStep, ...], tuple[Node, ...], Node | None]
 
@@ -31,9 +31,9 @@ Finite = tuple[tuple[ScoreStep, ...], tuple[Node, ...], Node | None]
 def with_finite_scores(
     build: Builder, steps: Sequence[ScoreStep], terms: Sequence[Node], least: float
 ) -> Finite | None:
-    """Steps and terms that make finite scores instead of -inf, and where they were finite: None for everywhere.
+    """Steps and terms that make finite scores instead of -inf, and a mask of finite ones: None for everywhere.
 
-    None where that is not known: terms multiply or bound scores, or masked ones become small.
+    None if that cannot be determined: terms multiply or bound scores, or masked ones become small.
     """
     remaining, own_terms, own_steps = iter(terms), list[Node](), list[ScoreStep]()
     kept: Node | None = None

@@ -1,6 +1,6 @@
-"""Views: the value that an operand is transposed and reshaped from, and which of its dimensions are where.
+"""Views: the value that an operand is transposed and reshaped from, and how their dimensions correspond.
 
-So `dot_merger.py` finds operands that several products share.
+`dot_merger.py` uses them to find operands that several dots share.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from math import prod
 from hloom.ir import Node, TensorType
 
 MOST_VIEWS = 8
-"""How many transposes and reshapes one above the other a shared operand is looked for under."""
+"""The maximum number of stacked transposes and reshapes to look through."""
 Label = int | None
-"""The dimension of the shared value that a dimension stands for; None for those of size 1, which mean nothing."""
+"""The dimension of the shared value that a dimension corresponds to; None for size 1."""
 Places = dict[int, tuple[int, ...]]
-"""By dimension of an operand, the dimensions that it is split into."""
+"""For each dimension of an operand, the dimensions it is split into."""
 
 
 def view_of(node: Node) -> tuple[Node, tuple[Label, ...], Places]:
-    """The value that a node is a view of, and by dimension of the node the value's dimension."""
+    """The value that a node is a view of, and the value's dimension for each dimension of the node."""
     labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(dims_of(node))]
     order: list[Label] = list(labels)
     for _ in range(MOST_VIEWS):
@@ -49,9 +49,9 @@ class _Block:
 
 
 def split_view_of(node: Node, fixed: Collection[int]) -> tuple[Node, tuple[Label, ...], Places] | None:
-    """As `view_of`, the node reshaped so that no dimension is joined of several; None where no value is viewed so.
+    """As `view_of`, with the node reshaped so that no dimension joins several; None if it is not such a view.
 
-    The fixed dimensions are whole dimensions of the value, or several: what is split and joined otherwise is not.
+    The fixed dimensions must be one or several whole dimensions of the value.
     """
     chain: list[Node] = []
     while len(chain) < MOST_VIEWS and node.opcode in ("reshape", "transpose") and "sharding" not in node.attributes:
@@ -74,7 +74,7 @@ def split_view_of(node: Node, fixed: Collection[int]) -> tuple[Node, tuple[Label
 
 
 def _blocks(source: Node, chain: Sequence[Node]) -> list[_Block] | None:
-    """What becomes of the dimensions of a value in transposes and reshapes; None where a part of one goes elsewhere."""
+    """How transposes and reshapes map a value's dimensions; None if a part of one is moved separately."""
     sizes = dims_of(source)
     if 0 in sizes:
         return None

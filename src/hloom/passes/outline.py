@@ -1,6 +1,6 @@
-"""The pass `outline`: instruction sequences that occur several times become one called computation.
+"""The pass `outline`: repeated instruction sequences become one called computation.
 
-As LLVM's MachineOutliner: instructions in program order are mapped to symbols, repeated substrings are found with a
+As in LLVM's MachineOutliner: instructions in program order are mapped to symbols, repeated substrings are found with a
 suffix array, and those whose occurrences are isomorphic become calls. Any contiguous sequence of a program in order can
 become a call: no value leaves it and comes back.
 
@@ -29,13 +29,15 @@ from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Report
 
 MIN_LENGTH = 8
-"""How many instructions an outlined computation has at least: below that the call and its header cost as many lines."""
+"""The minimum length of an outlined computation, in instructions: below that, the call and its header cost as many
+lines.
+"""
 MAX_ROUNDS = 6
-"""How many times the module is searched again: later rounds find repeats among calls made by earlier ones."""
+"""The maximum number of rounds: later rounds find repeats among calls made by earlier ones."""
 LEAST_SAVED = 0.02
-"""Which part of its instructions a round must save for another one to follow."""
+"""The minimum fraction of instructions a round must save for another one to follow."""
 MAX_CANDIDATES = 200
-"""How many repeated substrings of a round are checked for isomorphic dataflow; bounds the time of a round."""
+"""The maximum number of repeated substrings per round to check for isomorphic dataflow; bounds the time."""
 MAX_CONSTANT_ELEMENTS = 16
 """How many elements a constant may have to be copied into every outlined computation."""
 _GET = "get-tuple-element"
@@ -43,7 +45,7 @@ _GET = "get-tuple-element"
 
 @until_settled
 def outline(module: Module) -> Report:
-    """Replace each larger instruction sequence that occurs several times by calls of one computation."""
+    """Replace each longer instruction sequence that occurs several times by calls of one computation."""
     report = Report("outline")
     if module.has_closures:
         return report
@@ -63,7 +65,7 @@ def outline(module: Module) -> Report:
 
 
 def _round(module: Module, symbols: _Symbols, report: Report) -> float:
-    """Outline the best repeats that do not overlap; returns how many lines that saved."""
+    """Outline the best non-overlapping repeats; returns how many lines that saved."""
     sequence = _InstructionSequence(module, symbols)
     taken = bytearray(len(sequence.nodes))
     saved = 0.0
@@ -85,9 +87,9 @@ def _round(module: Module, symbols: _Symbols, report: Report) -> float:
 
 
 class _InstructionSequence:
-    """All instructions that may be outlined, in program order, with the symbol and the position of each.
+    """All instructions that may be outlined, in program order, with their symbols and positions.
 
-    Small constants, and what is made of them alone, are not part of it: they go wherever they are used.
+    Small constants, and what depends on them alone, are excluded: they are copied wherever they are used.
     """
 
     def __init__(self, module: Module, known: _Symbols) -> None:
@@ -153,7 +155,7 @@ class _Symbols:
 class _Connections:
     """The operands of all instructions in one array, and the position of each instruction's last user.
 
-    Of an operand: its position, the constant that it is, and the operand before it that is the same value.
+    For each operand: its position, the constant it is, and the previous operand with the same value.
     """
 
     def __init__(self, nodes: list[Node | None], positions: dict[Node, int], constants: dict[Node, int]) -> None:
@@ -182,7 +184,7 @@ class _Connections:
         self.last = np.array(last, np.int64)
 
     def isomorphic(self, positions: Sequence[int], length: int) -> list[list[int]]:
-        """Those of some stretches together that are connected alike: in themselves, with constants and outside.
+        """Groups of stretches with isomorphic dataflow: internally, to constants and to the outside.
 
         All have the same symbols, and so as many operands.
         """
@@ -202,7 +204,7 @@ class _Connections:
         return list(groups.values())
 
     def results(self, positions: Sequence[int], length: int) -> list[int]:
-        """Which instructions of a stretch something outside it uses, at any of its positions."""
+        """The instructions of a stretch that are used outside it, at any of its positions."""
         first = np.array(positions, np.int64)[:, None]
         return np.flatnonzero((self.last[first + np.arange(length)] >= first + length).any(axis=0)).tolist()
 
@@ -244,10 +246,10 @@ def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int
 
 
 def _best(sequence: _InstructionSequence, taken: bytearray) -> Iterator[_RepeatedSequence]:
-    """Repeated sequences whose occurrences are isomorphic, those first that save the most.
+    """Repeated sequences with isomorphic occurrences, by decreasing saving.
 
-    Sequences of which at most one occurrence is left of what is `taken` by then are passed over. A repeat is looked at
-    when its turn comes: no part of it saves more than its letters.
+    Skips sequences with at most one occurrence not yet `taken`. A repeat is examined when its turn comes: no part of it
+    saves more than its letters.
     """
     waiting: list[tuple[float, int, Repeat | _RepeatedSequence]] = []
     for number, repeat in enumerate(repeats(sequence.symbols, MIN_LENGTH, MAX_CANDIDATES)):
@@ -282,7 +284,7 @@ def _isomorphic(sequence: _InstructionSequence, repeat: Repeat) -> Iterator[_Rep
 class _RepeatedSequence:
     """A sequence of instructions that occurs at several positions, with isomorphic dataflow at all of them.
 
-    `gain` is how many lines of usual length go: a call takes a line, and more for its operands and results.
+    `gain` is the number of lines of usual length saved: a call takes a line, and more for its operands and results.
     """
 
     def __init__(self, sequence: _InstructionSequence, length: int, positions: Sequence[int]) -> None:
@@ -376,7 +378,7 @@ register_pass("outline", "make one computation of instructions that are written 
 
 
 _OVERSAMPLING = 8
-"""How many candidates are looked at for each one that is wanted."""
+"""Candidates to examine per wanted one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,15 +390,14 @@ class Repeat:
 
     @property
     def saved(self) -> int:
-        """How many letters need not be written if the word is written once."""
+        """The number of letters saved if the word is written once."""
         return self.length * (len(self.positions) - 1)
 
 
 def repeats(text: Sequence[int], shortest: int, most: int) -> list[Repeat]:
-    """The repeated words that save the most letters, at most so many, each as long as its occurrences allow.
+    """At most `most` repeated words that save the most letters, each as long as its occurrences allow.
 
-    Where occurrences overlap, as they do when a word follows upon itself again and again, the word ends where the
-    next one begins.
+    If occurrences overlap, as for a word that directly follows itself, the word ends where the next one begins.
 
     >>> repeats([1, 2, 3, 9, 1, 2, 3, 8, 1, 2], 3, 1)
     [Repeat(length=3, positions=(0, 4))]

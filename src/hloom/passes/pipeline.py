@@ -1,4 +1,4 @@
-"""Passes by name, and pipelines of passes: what `hloom.apply`, `hloom.jit` and `hloom opt` run."""
+"""Passes by name, and pipelines of passes, as run by `hloom.apply`, `hloom.jit` and `hloom opt`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from hloom.text import Cursor, HloomError, ParseError, Source, tracked
 Options = ParamSpec("Options")
 
 FIXPOINT = "fixpoint"
-"""`fixpoint(a,b)` runs a and b again and again until neither changes anything."""
+"""`fixpoint(a,b)` repeats a and b until neither changes anything."""
 RULE_FILE = ".json"
-"""How the name of a file of rules ends."""
+"""The suffix of rule files."""
 
 _DEEPEST = 20
-"""How deep fixpoints may nest: reading is recursive, and nobody writes more than two."""
+"""The maximum nesting depth of fixpoints: the reader is recursive, and nobody writes more than two."""
 _NAME = re.compile(r"[^\s,()]+")
 _OPTION = re.compile(r"([A-Za-z_][\w-]*)\s*=")
 _VALUE = re.compile(r"[^,()]+")
 
 MAX_ROUNDS = 20
-"""How often a fixpoint goes through its passes at most; it nearly always ends after two or three."""
+"""The maximum rounds of a fixpoint; it nearly always ends after two or three."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A change of a module, in place: its name, what it does, and one sentence on it.
+    """An in-place change of a module: its name, what to run, and a one-sentence summary.
 
-    `options` are the names of what `run` takes by keyword, beside the module.
+    `options` are the keyword arguments that `run` takes in addition to the module.
     """
 
     name: str
@@ -47,30 +47,30 @@ class Pass:
 
     @property
     def parts(self) -> tuple[Pass, ...]:
-        """The passes that it is made of; none where it is one by itself."""
+        """The passes it consists of; empty for a single pass."""
         return self.run.parts if isinstance(self.run, _Composite) else ()
 
     @property
     def reaches_fixpoint(self) -> bool:
-        """Whether it has nothing more to change right after it ran: rules are applied until none fires."""
+        """Whether a second run right after the first has nothing to change: rules are applied until none fires."""
         return bool(self.rules) and not self.parts
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules that it applies, those of its parts included; none where it is not a pass of rules."""
+        """The rules it applies, including those of its parts; empty if it is not a pass of rules."""
         run = self.run.func if isinstance(self.run, partial) else self.run
         if isinstance(run, _RuleApplication):
             return run.rules
         return tuple(dict.fromkeys(rule for part in self.parts for rule in part.rules))
 
     def run_again(self, module: Module, touched: Collection[Node]) -> Report:
-        """What `run` does to a module that it had nothing more to change in before these nodes were touched."""
+        """Run again on a module in which it had nothing left to change before these nodes were touched."""
         keywords: dict[str, Any] = self.run.keywords if isinstance(self.run, partial) else {}
         run = self.run.func if isinstance(self.run, partial) else self.run
         return run(module, touched, **keywords) if isinstance(run, _RuleApplication) else self.run(module)
 
     def with_options(self, **options: Any) -> Pass:
-        """The same pass with options set; raises HloomError for one that it does not take."""
+        """The same pass with options set; raises HloomError for an unknown option."""
         unknown = [name for name in options if name not in self.options]
         if unknown:
             known = f"it takes {', '.join(self.options)}" if self.options else "it takes none"
@@ -80,9 +80,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of each pass: before it starts, and after it ended with its report.
+    """Callbacks for each pass: before it starts, and after it ends, with its report.
 
-    Of a fixpoint or a sequence that is not among PASSES, the parts are watched, one by one.
+    The parts of a fixpoint or a sequence that is not in PASSES are watched individually.
     """
 
     before: Callable[[str, Module], None] = lambda name, module: None
@@ -90,17 +90,18 @@ class Watch:
 
 
 PassLike = Pass | Rule | Family | Sequence[Rule] | str | Callable[[Module], Any]
-"""What can be given as a pass: one, a rule or several, a function that changes a module in place, or a text.
+"""Anything that can be used as a pass: a Pass, one or several rules, a function that changes a module in place, or a
+text.
 
-A text names passes as the command line does: `simplify,cse`, `fixpoint(fold,cse)`, `microbatch(n=4)`, `my_rules.json`.
+A text names passes as on the command line: `simplify,cse`, `fixpoint(fold,cse)`, `microbatch(n=4)`, `my_rules.json`.
 """
 
 PASSES: dict[str, Pass] = {}
-"""The passes that can be named."""
+"""The passes that can be used by name."""
 
 
 def register_pass(name: str, summary: str, run: Callable[..., Report], options: Sequence[str] = ()) -> Pass:
-    """Put a pass among those that can be named; `options` are what `run` takes by keyword."""
+    """Register a pass by name; `options` are the keyword arguments that `run` takes."""
     if name in PASSES:
         raise HloomError(f"there is a pass named '{name}' already")
     PASSES[name] = Pass(name, run, summary, tuple(options))
@@ -113,17 +114,17 @@ def rules_pass(
     summary: str = "",
     options: Sequence[str] = (),
 ) -> Pass:
-    """A pass of rules, applied until none fires; where it has options, a function of them makes the rules."""
+    """A pass that applies rules until none fires; if it has options, a function of them returns the rules."""
     return Pass(name, _RuleApplication(name, rules), summary, tuple(options))
 
 
 def until_settled(
     change: Callable[Concatenate[Module, Options], Report],
 ) -> Callable[Concatenate[Module, Options], Report]:
-    """The same change of a module, made again until it changes nothing.
+    """Repeat a change of a module until it changes nothing.
 
-    For a pass whose result can hold something that it would change again. A second run of the pass then changes
-    nothing, unless the report notes that the first one stopped early.
+    For a pass that may change its own result. A second run of the repeated pass changes nothing, unless the report
+    notes that the first one stopped early.
     """
 
     @wraps(change)
@@ -141,20 +142,20 @@ def until_settled(
 
 
 def fixpoint(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
-    """Several passes, one after the other, again and again until none changes anything.
+    """A pass that repeats several passes in order until none changes anything.
 
-    Raises HloomError where that does not come about in 20 rounds.
+    Raises HloomError if that takes more than 20 rounds.
     """
     return Pass(name, _Composite(name, parts, MAX_ROUNDS), summary)
 
 
 def sequence(name: str, parts: Sequence[PassLike], summary: str = "") -> Pass:
-    """Several passes, one after the other."""
+    """A pass that runs several passes in order."""
     return Pass(name, _Composite(name, parts), summary)
 
 
 def leaf_passes(ran: Pass, report: Report) -> Iterator[tuple[Pass, Report]]:
-    """The passes that ran, in order, each with its own report: parts in place of what they make up, rounds in full."""
+    """The passes that ran, in order, with their reports: parts instead of composites, and every round."""
     parts = ran.parts
     if not parts:
         yield ran, report
@@ -164,7 +165,7 @@ def leaf_passes(ran: Pass, report: Report) -> Iterator[tuple[Pass, Report]]:
 
 
 def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
-    """The passes that were meant, a list of rules alone being one; raises HloomError for names that nothing has."""
+    """The passes that these values denote, with a list of rules as one pass; raises HloomError for unknown names."""
     listed = _as_list(passes)
     if len(listed) > 1 and all(isinstance(listed_pass, Rule) for listed_pass in listed):
         return [_as_pass(listed)]
@@ -172,7 +173,7 @@ def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
 
 
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
-    """A changed copy of a module, and the report; options are those of `apply_in_place`.
+    """Run passes on a copy of a module; returns the copy and the report. Options are those of `apply_in_place`.
 
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) a = f32[2] negate(x) ROOT b = f32[2] negate(a) }")
@@ -192,10 +193,10 @@ def apply_in_place(
     verify_each: bool = False,
     watch: Watch | None = None,
 ) -> Report:
-    """Run passes over a module, one after the other.
+    """Run passes on a module in order.
 
-    With `verify_each` the module is verified after each pass, and the error names the pass that broke it. Raises
-    HloomError where an instruction lacks an attribute that its opcode must have.
+    With `verify_each` the module is verified after each pass, and an error names the pass that broke it. Raises
+    HloomError if an instruction lacks a required attribute.
     """
     _check_attributes(module)
     watch = watch or Watch()
@@ -203,7 +204,7 @@ def apply_in_place(
 
 
 def _check_attributes(module: Module) -> None:
-    """Raise HloomError where a node lacks an attribute that its op requires: passes rely on it."""
+    """Raise HloomError if a node lacks an attribute that its op requires: passes rely on it."""
     for graph in module.graphs:
         for node in graph.nodes:
             if isinstance(node, Apply) and isinstance(op := node.function, Op) and op.required:
@@ -248,8 +249,8 @@ class _Composite:
 
     def __call__(self, module: Module, watch: Watch | None = None) -> Report:
         total, parts, started = Report(self.name), self.parts, perf_counter()
-        settled = 0  # so many passes in a row, the last one included, have nothing to change as the module is now
-        touched: list[set[Node] | None] = [None] * len(parts)  # since each part ran; None where that is not known
+        settled = 0  # the number of consecutive passes, ending with the last one, that have nothing to change
+        touched: list[set[Node] | None] = [None] * len(parts)  # nodes touched since each part ran; None if unknown
         runs = range(len(parts) * (self.rounds or 1))
         for index in runs if self.rounds else tracked(runs):
             at = index % len(parts)
@@ -269,7 +270,7 @@ class _Composite:
 
 
 def _note_touched(touched: list[set[Node] | None], report: Report) -> None:
-    """Add what a pass touched to what was touched since others ran, and let its report drop it."""
+    """Add the nodes a pass touched to those touched since others ran, and remove them from its report."""
     if report.changed:
         for at, before in enumerate(touched):
             touched[at] = None if before is None or report.touched is None else before | report.touched
@@ -333,8 +334,8 @@ def _no_pass(item: Any) -> HloomError:
 class PipelineReader:
     """Reads texts such as `simplify,cse`, `fixpoint(fold,cse)`, `my_rules.json`, `microbatch(n=4)`.
 
-    `own` are passes that are known beside PASSES, `options` go to the passes that take them, and are then `taken`;
-    errors call the text `source`.
+    `own` are passes known in addition to PASSES; `options` are passed to the passes that accept them, and recorded in
+    `taken`; errors call the text `source`.
     """
 
     def __init__(
@@ -351,7 +352,7 @@ class PipelineReader:
         return {**PASSES, **self.own}
 
     def read(self, text: str) -> list[Pass]:
-        """The passes of a text; raises ParseError with its place, and RuleError for a file of rules that is wrong."""
+        """The passes of a text; raises ParseError with its place, and RuleError for an invalid rule file."""
         cursor = Cursor(Source(text, self.source))
         passes = self._list(cursor, 0)
         if cursor.peek():
@@ -423,7 +424,8 @@ class PipelineReader:
 
 @dataclass(frozen=True, slots=True)
 class FurtherPasses:
-    """What packages above have: `load` lets them register their passes, `rows` are the ops that files of rules name."""
+    """Passes of packages above: `load` makes them register their passes, `rows` are the ops that rule files may name.
+    """
 
     load: Callable[[], None]
     rows: Callable[[], Mapping[str, Op]]
@@ -433,20 +435,20 @@ _FURTHER: list[FurtherPasses] = []
 
 
 def provide_further_passes(further: FurtherPasses) -> None:
-    """Say where further passes are, which are loaded when a name is not known; the latest that was said counts."""
+    """Register where further passes come from, loaded when a name is unknown; the last registration wins."""
     _FURTHER.append(further)
 
 
 def load_further_passes() -> None:
-    """Let the passes of packages above be named."""
+    """Make the passes of packages above available by name."""
     if _FURTHER:
         _FURTHER[-1].load()
 
 
 def read_options(named: Pass, cursor: Cursor) -> Pass:
-    """A pass with the options that come next: `(4)` gives the first, `(n=4, other=text)` gives them by name.
+    """Read a pass's options: `(4)` sets the first, `(n=4, other=text)` sets them by name.
 
-    Raises ParseError for options that it does not take, and HloomError where it takes none.
+    Raises ParseError for unknown options, and HloomError if it takes none.
     """
     if not named.options:
         raise cursor.error(f"'{named.name}' takes no options")

@@ -1,11 +1,11 @@
-"""The pass `merge-reduces`: reductions of one array over the same dimensions become one reduction of several values.
+"""The pass `merge-reduces`: reductions of one array over the same dimensions become one variadic reduction.
 
     sum = reduce(x, 0), most = reduce(x, -inf)
       ->
     both = reduce(x, x, 0, -inf), sum = get-tuple-element(both, 0), most = get-tuple-element(both, 1)
 
-The array is read once, and one kernel is launched. A CPU's compiler takes the elements of such a reduction one by one,
-where it takes those of a plain one as vectors: there it is several times as slow, and nothing is merged.
+The array is read once, and one kernel is launched. CPU compilers vectorise plain reductions but process variadic ones
+element by element, several times slower, so nothing is merged for CPUs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Builder, Report, tensor_type
 
 MOST_REDUCTIONS = 8
-"""How many reductions become one at most, as in kernels of several results (xla/service/gpu/gpu_fusible.h)."""
+"""The maximum number of reductions to merge into one, as for XLA's multi-output kernels
+(xla/service/gpu/gpu_fusible.h).
+"""
 _GET = "get-tuple-element"
 
 
 def merge_reduces(module: Module, target: Device | str = "cpu") -> Report:
-    """Merge reductions that read one array, where that is no slower on a device, which is given or named.
+    """Merge reductions of one array if that is no slower on a device, given itself or by name.
 
-    Sums of floats may be taken in another order by a compiler. Raises HloomError for a device that nobody knows.
+    A compiler may then add up floats in another order. Raises HloomError for an unknown device.
     """
     on = as_device(target)
     report = Report("merge-reduces")

@@ -1,4 +1,4 @@
-"""Which values of a loop's body are the same on all devices of each group of a collective, in every round.
+"""Which values of a loop's body are equal on all devices of each group of a collective, in every iteration.
 
 After XLA's xla/service/hlo_replication_analysis.cc (HloReplicationAnalysis), of what follows from constants and from
 the devices' numbers.
@@ -15,14 +15,14 @@ from hloom.passes.rules.participants import values_on_devices
 from hloom.passes.rules.tuple_elements import elements_of
 
 MOST_ROUNDS = 8
-"""How often the elements of a state are looked at, each time without those that turned out to differ."""
+"""The maximum number of passes over the elements of a state, each without those found to differ."""
 _GET = "get-tuple-element"
 _OWN = with_trait(Trait.DEVICE_ID) | with_trait(Trait.TUPLE) | {"custom-call"}
 """What may yield something else on each device, or is not an array."""
 
 
 class Replication:
-    """What is the same on the devices of each group; `counts` are the replicas and partitions."""
+    """Values equal on the devices of each group; `counts` are the numbers of replicas and partitions."""
 
     def __init__(self, loop: Apply, groups: Sequence[Sequence[int]], counts: tuple[int, int]) -> None:
         self._groups = groups
@@ -47,21 +47,21 @@ class Replication:
         return self._known[node]
 
     def _follows(self, node: Node) -> bool:
-        """Whether it is the same because all that it is computed of is."""
+        """Whether it is equal because all its operands are."""
         if node.opcode == _GET and node.inputs[0] is self._state:
             assert isinstance(node, Apply)
             return node.attributes["index"] in self._elements
         return isinstance(node, Constant) or (_is_plain(node) and all(self._known[operand] for operand in node.inputs))
 
     def _is_computed(self, node: Node) -> bool:
-        """Whether it is the same because the devices compute the same of their numbers."""
+        """Whether it is equal because all devices compute the same from their ids."""
         values = values_on_devices(node, *self._counts)
         if values is None:
             return False
         return all((values[group] == values[group[0]]).all() for group in map(list, self._groups))
 
     def _same_elements(self, loop: Apply) -> set[int]:
-        """The elements of the state that begin the same and become the same in each round."""
+        """The elements of the state that are equal initially and stay equal in each iteration."""
         body = loop.attributes["body"]
         root = body.output
         self._elements = set[int]()
