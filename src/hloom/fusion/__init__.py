@@ -1,10 +1,10 @@
-"""Kernels chosen by cost: which instructions run as one, written as HLO fusions, and what the fusions of a module hold.
+"""Cost-based fusion: chooses which instructions run as one kernel, writes them as HLO fusions, and reports on fusions.
 
     fused, report = hloom.apply(module, "cluster(target=h100)")
 
-To let kernels hold an opcode, edit the tables of `kernel_model.py`, and say there at which indices it reads its
-operands; to add a backend or a limit of its kernels, edit `target.py`. What is stored is decided in
-`frontier_search.py`, which kernels become one in `kernel_merger.py`.
+To allow an opcode inside kernels, edit the tables of `kernel_model.py`, including the indices at which it reads its
+operands; to add a backend or a kernel limit, edit `target.py`. `frontier_search.py` decides what is stored,
+`kernel_merger.py` which kernels are merged.
 """
 
 from hloom.fusion.cluster import Clustering as Clustering

@@ -1,7 +1,7 @@
-"""The pass `cluster`: which instructions run as one kernel, chosen by the time that the kernels take.
+"""The pass `cluster`: groups instructions into kernels, by the estimated time of the kernels.
 
-What is stored of each component of instructions that kernels may hold, `frontier_search.py` decides; which of the
-kernels become one, `kernel_merger.py`. Neither takes a step that costs time by `kernel_model.py`.
+For each component of fusible instructions, `frontier_search.py` decides what is stored and `kernel_merger.py` which of
+the resulting kernels are merged. Neither takes a step that increases the time of `kernel_model.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Clustering:
 
     @property
     def seconds(self) -> float:
-        """How long the kernels take; what no kernel holds is not counted."""
+        """The time of all kernels; instructions outside kernels are not counted."""
         return sum(kernel_cost.seconds for _, kernel_cost in self.kernels)
 
 
@@ -41,13 +41,13 @@ class Clustering:
 def cluster(
     module: Module, target: Device | str = "cpu", least: int | str = LEAST_MEMBERS, horizontal: int | str = 1
 ) -> Report:
-    """Make fusions of instructions, for as long as that saves time on a device, which is given or named.
+    """Fuse instructions for as long as that saves time on a device, given itself or by name.
 
-    A fusion has at least so many instructions, reshapes and bitcasts aside; with 1 each kernel is one, as XLA's own
-    pipeline for CPUs leaves it. With `horizontal=0`, kernels become one only where that moves fewer bytes, and never
-    for the launch alone. Computations that loops, branches and calls run are clustered too; fusions that are
-    there stay. What has effects, control dependences, a sharding or a backend's configuration is in no kernel. Raises
-    HloomError for a device that nobody knows, for a number that is none, and for a module without an entry.
+    A fusion has at least `least` instructions, not counting reshapes and bitcasts; with 1 each kernel is a fusion, as
+    in XLA's own CPU pipeline. With `horizontal=0`, kernels are only merged if that moves fewer bytes, and never to save
+    a launch alone. Computations of loops, branches and calls are clustered too; existing fusions stay. Instructions
+    with effects, control dependences, a sharding or a backend config are left out of kernels. Raises HloomError for an
+    unknown device, for an invalid number, and for a module without an entry.
     """
     if not isinstance(least, int) or least < 1:
         raise HloomError(f"least is a number of instructions, not '{least}'", hint="as in -p 'cluster(least=1)'")
@@ -132,7 +132,7 @@ def _sort(graph: Graph) -> None:
 
 
 def _alone(model: KernelModel) -> dict[int, KernelCost]:
-    """What instructions take that kernels may hold, if each is a kernel."""
+    """The cost of each fusible instruction as a kernel by itself."""
     costs: dict[int, KernelCost] = {}
     for number, is_fusible in enumerate(model.is_fusible):
         if is_fusible:
@@ -169,7 +169,7 @@ def _components(model: KernelModel) -> list[list[int]]:
 
 
 def _costed(model: KernelModel, values: MaterializedValues) -> list[tuple[Kernel, KernelCost]]:
-    """The kernels that follow from what is stored; those beyond a limit are cut in two, again and again."""
+    """The kernels that follow from what is stored; those beyond a limit are split in two repeatedly."""
     kept = set(values.roots)
     pending = kernels_of(model, values)
     costed: list[tuple[Kernel, KernelCost]] = []

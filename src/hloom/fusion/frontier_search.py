@@ -1,11 +1,11 @@
-"""Which values of a component are stored: dynamic programming over the frontier of what is decided.
+"""Chooses which values of a component are stored, by dynamic programming over the frontier of decided instructions.
 
-Instructions are decided from the last to the first, so that all users of one are decided before it. It is stored, and
-a kernel of its own computes it; or every kernel that needs it computes it. What is to come depends on what is decided
-by the frontier alone: which instructions are needed, by which kernels, at which indices. Of states with the same
-frontier those stay that no other beats in every kernel; where there are more than the width, the cheapest stay, and the
-result is no longer exact. That values are chosen, and kernels follow, is as in Boehm et al. 2018, On Optimizing
-Operator Fusion Plans for Large-Scale Machine Learning in SystemML; the kernels can have no cycle, since each has one
+Instructions are decided from the last to the first, so all users of an instruction are decided before it. Either it is
+stored, and computed by a kernel of its own, or every kernel that needs it computes it. Remaining decisions depend on
+earlier ones only through the frontier: which instructions are needed, by which kernels, at which indices. Among states
+with equal frontiers, those dominated in every kernel are dropped; if more than the width remain, only the cheapest are
+kept, and the result is no longer exact. As in Boehm et al. 2018, On Optimizing Operator Fusion Plans for Large-Scale
+Machine Learning in SystemML, values are chosen and kernels follow; the kernels cannot form a cycle, since each has one
 result.
 
     y = exp(x); a = y + 1; b = y * 2      y stored: 3 kernels; y computed twice: 2 kernels, which read x
@@ -21,14 +21,15 @@ from hloom.fusion.kernel_model import READ, Kernel, KernelModel, joined
 from hloom.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS
 
 WIDTH = 200
-"""How many states are kept at most."""
+"""The maximum number of states to keep."""
 STEPS = 40
-"""How many parts of frontiers are looked at for each instruction of a component; a part is what a kernel needs of an
-instruction."""
+"""The maximum number of frontier parts to process per instruction of a component; a part is one kernel's need of one
+instruction.
+"""
 SPARE_STEPS = 150_000
-"""How many more are looked at in all components of a computation."""
+"""The number of additional frontier parts allowed for all components of a computation together."""
 AHEAD = 4
-"""How many times the steps of an average instruction one may take."""
+"""The maximum steps for one instruction, as a multiple of the average."""
 
 Choices = tuple[int, bool, "Choices"] | None
 """The instructions decided, last first: the number, whether kernels that read it compute it, and those before."""
@@ -36,9 +37,9 @@ Choices = tuple[int, bool, "Choices"] | None
 
 @dataclass(slots=True)
 class MaterializedValues:
-    """What was chosen: the roots of kernels, and what of them other kernels compute all the same.
+    """The chosen values: the roots of kernels, and those among them that other kernels recompute.
 
-    `is_exact` says that no other choice takes less.
+    `is_exact` says that no other choice is cheaper.
     """
 
     roots: list[int]
@@ -63,7 +64,7 @@ class _OpenKernel:
 
 @dataclass(slots=True)
 class _Demand:
-    """What a kernel needs of an instruction: at which indices, and the bytes if it is read; None for the whole."""
+    """A kernel's need of an instruction: the indices, and the bytes if it is read; None for the whole."""
 
     keys: dict[int, float]
     sliced: int | None
@@ -89,7 +90,7 @@ class _State:
 
 
 class FrontierSearch:
-    """Decides what is stored of one component of a computation after the other."""
+    """Decides which values to store, one component of a computation at a time."""
 
     def __init__(self, model: KernelModel) -> None:
         self.model = model
@@ -99,7 +100,8 @@ class FrontierSearch:
     def stored_values(self, component: Sequence[int]) -> MaterializedValues:
         """The best values to store of a component, given in order.
 
-        Where not all states could be kept, the best that is left, or what the cheaper choice at each instruction gives.
+        If not all states could be kept, the best remaining one, or that of greedily taking the cheaper option per
+        instruction.
         """
         best, is_exact = self._searched(component, STEPS * len(component) + self.spare_steps)
         if not is_exact:
@@ -114,7 +116,7 @@ class FrontierSearch:
         return MaterializedValues(sorted(roots), computed, is_exact)
 
     def _searched(self, component: Sequence[int], steps: int) -> tuple[_State, bool]:
-        """The cheapest state after so many steps, and whether none was left out that might be cheaper."""
+        """The cheapest state within this many steps, and whether none was dropped that might be cheaper."""
         inside = set(component)
         states, is_exact = [_State()], True
         remaining = len(component)
@@ -134,7 +136,7 @@ class FrontierSearch:
         return min(states, key=lambda state: state.closed), is_exact
 
     def _order(self, component: Sequence[int], inside: set[int]) -> list[int]:
-        """Instructions users first, and what comes from outside right after the last that reads it."""
+        """Instructions, users first, and outside values right after their last reader."""
         last: dict[int, int] = {}
         for number in component:
             for edge in self.model.edges[number]:
@@ -169,7 +171,7 @@ class FrontierSearch:
         return kept, is_exact
 
     def _options(self, state: _State, number: int) -> list[tuple[bool, bool]]:
-        """Whether to store an instruction, and whether kernels compute it: what is worth trying."""
+        """The options worth trying for an instruction: (store it, compute it in kernels)."""
         model = self.model
         needed = state.demands.get(number, {})
         may_compute = bool(needed) and not self._is_beyond_limits(state, number)
@@ -195,7 +197,7 @@ class FrontierSearch:
         return [(True, False), (False, True)]
 
     def _is_beyond_limits(self, state: _State, number: int) -> bool:
-        """Whether a kernel that needs an instruction has as many others, or operands, as it may have."""
+        """Whether a kernel that needs an instruction has reached its limit of instructions or operands."""
         kernels = [state.kernels[root] for root in state.demands.get(number, ())]
         operands = len(self.model.edges[number])
         return any(
@@ -211,7 +213,7 @@ class FrontierSearch:
         return sum(demand.keys.values()) <= self.model.elements[number] and len(demand.keys) == 1
 
     def _cheaper(self, state: _State, number: int, options: Sequence[tuple[bool, bool]]) -> tuple[bool, bool]:
-        """The cheaper of two options, reading and computing, by what both add at once."""
+        """The cheaper of two options, reading and computing, by their immediate costs."""
         model, target = self.model, self.target
         operands = sum(model.bytes[edge.operand] for edge in model.edges[number])
         own, seconds = model.bytes[number], model.seconds[number]
@@ -244,7 +246,7 @@ class FrontierSearch:
             self._close(state, number, kernel)
 
     def _compute(self, state: _State, root: int, number: int, keys: dict[int, float], is_root: bool = False) -> None:
-        """Let a kernel compute an instruction, which it then needs no more, and needs its operands."""
+        """Make a kernel compute an instruction: it now needs the operands instead."""
         model, kernel = self.model, state.kernels[root]
         kernel.compute += model.compute_seconds(number, keys)
         kernel.members += 1
@@ -267,7 +269,7 @@ class FrontierSearch:
             self._close(state, root, kernel)
 
     def _read(self, state: _State, number: int, needed: dict[int, _Demand]) -> None:
-        """Let kernels read a stored value."""
+        """Make kernels read a stored value."""
         whole = self.model.whole_bytes(number)
         for root, demand in needed.items():
             kernel = state.kernels[root]
@@ -283,7 +285,7 @@ class FrontierSearch:
                 state.closed += self.target.seconds(kernel.compute, kernel.moved)
 
     def _bound(self, state: _State) -> float:
-        """What a state takes at least."""
+        """A lower bound on the cost of a state."""
         return state.closed + sum(
             self.target.seconds(kernel.compute, kernel.moved) for kernel in state.kernels.values()
         )
@@ -324,6 +326,6 @@ def _beats(better: _State, state: _State) -> bool:
 
 
 def kernels_of(model: KernelModel, values: MaterializedValues) -> list[Kernel]:
-    """The kernels that follow from what is stored."""
+    """The kernels that follow from the stored values."""
     kept = set(values.roots)
     return [Kernel((root,), model.members(root, kept, values.computed)) for root in values.roots]

@@ -1,7 +1,7 @@
-"""What the fusions of a module hold, read and write, how long they take, and which kernels had better been one.
+"""Reports a module's fusions: contents, bytes read and written, time, and pairs of kernels worth fusing.
 
-Fusions are taken apart in a copy, and the model of kernels (`kernel_model.py`) is asked about what each held: so
-recomputation counts, and any two kernels can be tried as one.
+Fusions are expanded in a copy, and the kernel model (`kernel_model.py`) evaluates what each contained: so recomputation
+counts, and any two kernels can be tried as one.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from hloom.text import Display, Displayed, DisplayTable
 PLUMBING = with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes that fusions hold and that are not work."""
 MOST_PAIRS = 20_000
-"""How many pairs of kernels are looked at in a computation."""
+"""The maximum number of pairs of kernels to examine in a computation."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionRow:
-    """One fusion: what it holds by opcode and by scope, what it reads and writes, and seconds of one run.
+    """One fusion: its contents by opcode and by scope, bytes read and written, and seconds of one run.
 
-    `recomputation` is how many times as long it computes as if each element were computed once. `is_modelled` is false
-    for what XLA calls a library for, or what kernels of the device do not hold: then bytes are those of its border.
+    `recomputation` is its compute time relative to computing each element once. `is_modelled` is false for library
+    calls and kernels outside the model: then bytes are those of its boundary.
     """
 
     node: Apply
@@ -77,7 +77,8 @@ class FusionRow:
 
 @dataclass(frozen=True, slots=True)
 class MissedFusion:
-    """Two kernels that take less time as one: seconds saved in all runs; `obstacle` says why they cannot be one."""
+    """Two kernels that would be faster as one: seconds saved over all runs; `obstacle` says why they cannot be fused.
+    """
 
     first: Node
     second: Node
@@ -99,7 +100,7 @@ class MissedFusion:
 
 @dataclass(frozen=True, slots=True)
 class FusionReport(Displayed):
-    """The fusions of a module on a device, those first that take longest; made by `fusions`.
+    """The fusions of a module on a device, slowest first; made by `fusions`.
 
     `kernel_seconds` are those of all that kernels of the model may hold, in all runs: of fusions, and of instructions
     that are in none.
@@ -126,7 +127,7 @@ class FusionReport(Displayed):
 
     @property
     def seconds(self) -> float:
-        """Of all fusions, in all their runs."""
+        """Seconds of all fusions over all their runs."""
         return sum(row.total for row in self.fusions)
 
     def to_json(self) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:
 
 
 class _Opened:
-    """A copy of a module whose fusions are taken apart, with what each of them held."""
+    """A copy of a module with its fusions expanded, and what each contained."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -179,7 +180,7 @@ class _Opened:
         self.scopes = scopes(module)
 
     def open(self) -> None:
-        """Put what fusions hold in place of them, but for those of a library's."""
+        """Replace fusions by their contents, except library fusions."""
         self.copy.index_users()
         for graph, own in zip(self.copy.graphs, self.module.graphs, strict=True):
             self.original_graph[graph] = own
@@ -192,7 +193,7 @@ class _Opened:
             self._replace_uses(graph, results)
 
     def _open(self, graph: Graph, fusion: Node, results: dict[Node, Node]) -> None:
-        """Put what a fusion holds before it; what now yields its value, and its elements, is added to the results."""
+        """Expand a fusion in front of it; adds the nodes that now yield its value and elements to the results."""
         inner = next(iter(fusion.called_graphs), None)
         original = self.original[fusion]
         if inner is None or inner.output is None or inner.missing or len(inner.parameters) != len(fusion.inputs):
@@ -213,7 +214,7 @@ class _Opened:
             results.update({taker: result.inputs[taker.attributes["index"]] for taker in takers})
 
     def _replace_uses(self, graph: Graph, results: dict[Node, Node]) -> None:
-        """Let all read what fusions held, and take the fusions away, and tuples of which elements are read alone."""
+        """Redirect all uses to the contents, and remove the fusions and tuples whose elements alone are read."""
         if not results:
             return
         final = dict(results)
@@ -235,7 +236,7 @@ class _Opened:
 
 
 def _without_slices(graph: Graph, result: Node, members: list[Node]) -> list[Node]:
-    """What a fusion of loops of different dimensions held, but for their concatenation and the slices of it."""
+    """The contents of a fusion of loops with different dimensions, without the final concatenation and its slices."""
     loops = [unsliced(part) for part in result.inputs] if result.opcode == "tuple" else []
     operands = [loop for loop in loops if loop is not None]
     if len(operands) < max(1, len(loops)):
@@ -250,7 +251,7 @@ def _without_slices(graph: Graph, result: Node, members: list[Node]) -> list[Nod
 
 
 class _Computation:
-    """The kernels of one computation: what fusions held, and instructions alone."""
+    """The kernels of one computation: expanded fusions and single instructions."""
 
     def __init__(
         self,
@@ -285,11 +286,11 @@ class _Computation:
                 yield kernel, model.assessed(kernel)[0]
 
     def seconds(self) -> float:
-        """What all kernels take in all runs."""
+        """Seconds of all kernels over all runs."""
         return self.times * sum(taken.seconds for _, taken in (*self.kernels.values(), *self.alone))
 
     def _kernel(self, nodes: Sequence[Node]) -> Kernel | None:
-        """What a fusion held, as a kernel; None where it holds what kernels of the model do not."""
+        """The contents of a fusion as a kernel; None if the model does not cover them."""
         model = self.model
         work = [node for node in nodes if node.opcode not in PLUMBING]
         if not work or not all(model.is_fusible[model.numbers[node]] for node in work):
@@ -350,7 +351,7 @@ class _Computation:
         return list(pairs.values())
 
     def _merged(self, first: Kernel, second: Kernel) -> Kernel:
-        """The kernel of two; what only they read is not stored."""
+        """Two kernels merged; values only they read are no longer stored."""
         model = self.model
         members = {*first.members, *second.members}
         roots = [

@@ -1,4 +1,4 @@
-"""Kernels written as HLO: a `fusion` that calls a computation of the kernel's instructions.
+"""Writes kernels as HLO: a `fusion` that calls a computation of the kernel's instructions.
 
 a = tanh(x); b = negate(a)   ->   fused = fusion(x), kind=kLoop, calls=fused_computation; b = get-tuple-element(fused)
 """
@@ -33,7 +33,7 @@ class FusionWriter:
         self._results: dict[Node, Node] = {}
 
     def write(self, kernels: Sequence[Kernel]) -> int:
-        """Write those kernels that are more than an instruction; how many."""
+        """Write the kernels with more than one instruction as fusions; returns how many."""
         count = self._write_kernels([kernel for kernel in kernels if self._is_worth_it(kernel)])
         return count + (self._wrap_others() if self.least == 1 else 0)
 
@@ -60,7 +60,7 @@ class FusionWriter:
         return len(worth)
 
     def _wrap_others(self) -> int:
-        """Make a fusion of each instruction that kernels of the model do not hold and XLA's emitters take; how many.
+        """Wrap each instruction that the kernel model excludes but XLA's emitters accept in a fusion; returns how many.
 
         Elsewhere XLA's CPU client takes no scatters, and emits windows far slower (xla/service/cpu/fusion_wrapper.cc).
         """
@@ -91,7 +91,7 @@ class FusionWriter:
         return len(nodes)
 
     def _separate(self, node: Apply) -> None:
-        """Give an instruction that updates an array in place a copy of that array where it reads it besides."""
+        """Copy the array for an in-place update that also reads it elsewhere."""
         array = node.inputs[0]
         if not reads_itself(node):
             return
@@ -131,7 +131,7 @@ class FusionWriter:
         return graph
 
     def _parameters(self, kernel: Kernel) -> list[int]:
-        """What a kernel is given: all that it reads, but constants of one element, which it has itself."""
+        """A kernel's parameters: everything it reads, except scalar constants, which are copied into it."""
         return [number for number in self.model.reads(kernel) if not self._is_immediate(self.model.nodes[number])]
 
     def _immediates(self, kernel: Kernel) -> list[int]:
@@ -168,11 +168,11 @@ class FusionWriter:
             self._results[node] = result
 
     def _is_sliced(self, kernel: Kernel) -> bool:
-        """Whether a kernel goes through loops of different dimensions."""
+        """Whether a kernel iterates over loops of different dimensions."""
         return self.model.kernel_key(kernel.roots) is None
 
     def _replace_uses(self, members: set[Node]) -> None:
-        """Let all that reads a kernel's result, but for the instructions that go, read what the fusion yields."""
+        """Redirect readers of a kernel's results, other than its own instructions, to the fusion's results."""
         graph, results = self.graph, self._results
         for user in dict.fromkeys(user for node in results for user in node.users if user not in members):
             graph.set_inputs(user, [results.get(operand, operand) for operand in user.inputs])

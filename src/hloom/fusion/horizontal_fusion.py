@@ -1,4 +1,4 @@
-"""Loops of different dimensions as one kernel: its index counts through the elements of one after the other.
+"""Loops of different dimensions in one kernel, whose index runs through the elements of each loop in turn.
 
     a = f32[4,8] negate(x); b = f32[5] tanh(y)
       ->
@@ -6,9 +6,10 @@
       flat = f32[32] reshape(negate(x)); all = f32[37] concatenate(flat, tanh(y))
       ROOT both = tuple(slice(all) [0:32], slice(all) [32:37]) }
 
-The sliced input fusions of XLA's GPU backend (xla/service/gpu/transforms/horizontal_loop_fusion.cc): all loops have as
-many results, of the same types in some order, since the first results of all are concatenated, and so on; all
-concatenations have as many elements. Loops that read the same array stay apart, as none could be computed in its place.
+The sliced input fusions of XLA's GPU backend (xla/service/gpu/transforms/horizontal_loop_fusion.cc): all loops have the
+same number of results, of the same types in some order, since the first results of all are concatenated, then the
+second, and so on; all concatenations have equally many elements. Loops that read the same array are not combined, as
+neither could be computed in its place.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SlicedLoops:
     read: frozenset[int]
 
     def joined(self, other: SlicedLoops) -> SlicedLoops | None:
-        """The loops of two kernels as those of one; None where there is no such kernel."""
+        """The loops of two kernels combined; None if they cannot be."""
         if self.dtypes != other.dtypes or self._meets(other) or other._meets(self):
             return None
         return SlicedLoops(
@@ -49,13 +50,13 @@ class SlicedLoops:
         )
 
     def _meets(self, other: SlicedLoops) -> bool:
-        """Whether the others use what these have for themselves, or read what these compute."""
+        """Whether the others use values private to these loops, or read what these compute."""
         is_shared = not (self.own.isdisjoint(other.computed) and self.own.isdisjoint(other.read))
         return is_shared or not self.computed.isdisjoint(other.read)
 
 
 def sliced_loops(model: KernelModel, kernel: Kernel) -> SlicedLoops | None:
-    """The loops of a kernel that goes, or could go, through loops of different dimensions; None of any other."""
+    """The loops of a kernel that iterates, or could iterate, over different dimensions; None for any other."""
     if not model.target.has_sliced_fusions or model.is_view(kernel):
         return None
     if any(model.is_transposing[number] for number in kernel.members):
@@ -70,7 +71,7 @@ def sliced_loops(model: KernelModel, kernel: Kernel) -> SlicedLoops | None:
 
 
 def sliced_cost(model: KernelModel, kernel: Kernel) -> KernelCost | None:
-    """What a kernel takes that goes through loops (`sliced_loops`); None where they are more than a kernel may hold."""
+    """The cost of a kernel with several loops (`sliced_loops`); None if it exceeds the kernel limits."""
     if len(kernel.members) > MAX_MEMBERS or len(model.reads(kernel)) + len(kernel.roots) > MAX_OPERANDS_AND_RESULTS:
         return None
     return model.assessed(kernel)[0]

@@ -1,8 +1,8 @@
-"""What a kernel may read of an array of which it overwrites a part in place.
+"""What a kernel may read of an array that it partly overwrites in place.
 
-XLA lets the result of a fusion have the buffer of the array that its root updates, whatever code is emitted for it
-(`AliasInfo::GetFusionInstructionInPlaceInputOutputPairs`, xla/hlo/analysis/alias_info.cc). What the fusion reads of
-that array besides may have been overwritten before. One read is safe: of the slice that the update replaces, each
+XLA may give a fusion's result the buffer of the array that its root updates, whatever code is emitted for it
+(`AliasInfo::GetFusionInstructionInPlaceInputOutputPairs`, xla/hlo/analysis/alias_info.cc). Other reads of that array in
+the fusion may then see overwritten elements. One read is safe: of exactly the slice that the update replaces, each
 element just before it is written.
 
     u = dynamic-update-slice(p, add(dynamic-slice(p, i), x), i)      one kernel
@@ -24,7 +24,7 @@ _SAME_BUFFER = VIEWS | SAME_BYTES
 
 
 def buffer_of(node: Node) -> tuple[object, ...]:
-    """Which buffer holds a value: the instruction that made it, and the path to it in the instruction's tuple."""
+    """The buffer of a value: the instruction that made it, and its index in the instruction's tuple."""
     path: list[int] = []
     while True:
         if node.opcode == "get-tuple-element":
@@ -60,9 +60,9 @@ def _are_same(starts: Sequence[Node], others: Sequence[Node]) -> bool:
 
 
 def reads_overwritten(update: Node, members: Iterable[Node], *, may_read_slice: bool = True) -> bool:
-    """Whether a kernel reads of the array that its result updates what it may have overwritten.
+    """Whether a kernel may read elements of the updated array after they are overwritten.
 
-    The members are in order, operands first. Without `may_read_slice`, no read of the array is taken for safe.
+    The members are in order, operands first. Without `may_read_slice`, no read of the array counts as safe.
     """
     array = buffer_of(update.inputs[0])
     inside = set[Node]()

@@ -1,14 +1,14 @@
-"""Kernels that become one with several results: producers and consumers, siblings, and independent ones.
+"""Merges kernels into one with several results: producers with consumers, siblings, and independent ones.
 
     a = tanh(x); b = negate(a)       a is stored, and read again: one kernel stores both
     a = x + 1; b = x * 2             x is read once
     a = x + 1; b = y + 1             one launch for both
     a = x + 1; b = y[:5] + 1         the same, of different dimensions (`horizontal_fusion.py`)
 
-The pair that saves most is merged first. Two kernels are never merged if a third one needs what the first makes and
-makes what the second needs: from the first kernel on, what depends on it is searched up to the second in an order in
-which every kernel comes after what it needs; after a merge that order is repaired between the two alone (Pearce and
-Kelly, J. Experimental Algorithmics 11, 2006). Searches that grow too long count as such a third kernel.
+The pair that saves most is merged first. Two kernels are never merged if a third one depends on the first and the
+second on it: the dependents of the first kernel are searched up to the second in a topological order; after a merge,
+that order is repaired between the two only (Pearce and Kelly, J. Experimental Algorithmics 11, 2006). A search that
+grows too long counts as having found such a kernel.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hloom.fusion.horizontal_fusion import SlicedLoops, sliced_cost, sliced_loop
 from hloom.fusion.kernel_model import Kernel, KernelCost, KernelModel
 
 MAX_VISITS = 400
-"""How many kernels a search for dependences visits at most."""
+"""The maximum number of kernels visited by a dependence search."""
 MAX_PARTNERS = 3
 """With how many of the kernels that read a value, or come next with the same dimensions, one is compared."""
 MAX_CANDIDATES = 15
-"""How many pairs are looked at for each kernel, all in all."""
+"""The maximum number of pairs to examine per kernel, on average."""
 LEAST_SAVING = 1e-12
-"""Seconds: less is rounding."""
+"""The minimum saving in seconds; anything less is rounding error."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Unit:
 
 
 class KernelMerger:
-    """The kernels of one computation, and what they wait for."""
+    """The kernels of one computation and their dependences."""
 
     def __init__(
         self, model: KernelModel, kernels: Sequence[tuple[Kernel, KernelCost]], *, horizontal: bool = True
@@ -73,7 +73,7 @@ class KernelMerger:
             self._readers.setdefault(used, []).append(number)
 
     def merge(self) -> list[tuple[Kernel, KernelCost]]:
-        """Merge for as long as that saves time; the kernels then, in the order of execution."""
+        """Merge for as long as that saves time; returns the kernels in execution order."""
         for first, second in chain(self.neighbours(), self._of_equal_dimensions() if self.horizontal else ()):
             self._partners.setdefault(first, []).append(second)
             self._partners.setdefault(second, []).append(first)
@@ -186,7 +186,7 @@ class KernelMerger:
         return moved > sum(map(self.model.whole_bytes, shared))
 
     def _merged(self, first: int, second: int) -> tuple[Kernel, KernelCost] | None:
-        """The kernel of two, and what it takes; None where the target has none."""
+        """Two kernels merged, with the cost; None if the target does not allow it."""
         a, b = self.units[first].kernel, self.units[second].kernel
         assert a is not None and b is not None
         roots = tuple(sorted({*a.roots, *b.roots}))
@@ -196,7 +196,7 @@ class KernelMerger:
         return None if cost is None else (kernel, cost)
 
     def _drop_results(self, name: int) -> None:
-        """Let a kernel not store what no other reads, and is not a result, where that takes no longer."""
+        """Stop storing values that no other kernel reads and that are not results, if that is no slower."""
         unit = self.units[name]
         assert unit.kernel is not None and unit.cost is not None
         needed = tuple(root for root in unit.kernel.roots if self._is_needed(root, name))
@@ -213,7 +213,7 @@ class KernelMerger:
         return self.model.is_stored[root] or any(self._current(reader) != name for reader in readers)
 
     def _merge(self, first: int, second: int) -> bool:
-        """Make one kernel of two, if nothing between them stands against it; whether that was done."""
+        """Merge two kernels unless a third one is between them; returns whether they were merged."""
         a, b = self.units[first], self.units[second]
         if a.position > b.position:
             first, second, a, b = second, first, b, a
@@ -240,7 +240,9 @@ class KernelMerger:
         return True
 
     def is_separated(self, first: int, second: int) -> bool:
-        """Whether a third kernel needs what one of two makes, and makes what the other needs; roots name kernels."""
+        """Whether a third kernel depends on one of two kernels while the other depends on it; kernels are named by
+        roots.
+        """
         first, second = sorted((first, second), key=lambda name: self.units[name].position)
         after = self._between(first, second, self._following)
         return after is None or self._stands_between(after, second)
@@ -249,7 +251,7 @@ class KernelMerger:
         return any(second in self._following(name) for name in after)
 
     def _between(self, start: int, end: int, neighbours: Callable[[int], Sequence[int]]) -> set[int] | None:
-        """What is reached from one kernel of what stands between it and another; None where that is too much."""
+        """What is reachable from one kernel in the range up to another; None if that is too much."""
         bounds = sorted((self.units[start].position, self.units[end].position))
         reached: set[int] = set()
         pending = [start]
@@ -266,7 +268,7 @@ class KernelMerger:
         return reached
 
     def _following(self, name: int) -> list[int]:
-        """The kernels that read what one stores; of very many, more than a search visits."""
+        """The kernels that read a kernel's stored values; if very many, just more than a search visits."""
         readers: list[int] = []
         for root in self.units[name].roots:
             readers += self._readers.get(root, ())[: MAX_VISITS + 1]

@@ -1,4 +1,4 @@
-"""The kernels of a computation, and how long one takes: what it reads and writes, and what it computes, and how often.
+"""The cost model of kernels: bytes read and written, and what is computed how often.
 
 A kernel is a set of instructions and those of them that it stores. It takes the longer of moving bytes and computing,
 and its launch, as `analysis/roofline.py` has it for instructions. Its instructions are computed at indices that follow
@@ -48,7 +48,7 @@ PRODUCTS = with_trait(Trait.CONTRACTS) - {"ragged-dot", "scaled-dot"}
 BRANCHING = frozenset(("concatenate", "pad", "reduce"))
 """Opcodes whose code branches or loops: they are computed at one index only."""
 CARRIED = frozenset(("sharding", "frontend_attributes", "backend_config", "control-predecessors", "statistics"))
-"""Attributes that a fused instruction would lose; one that has some stays outside."""
+"""Attributes that fusing would lose; an instruction with any of them stays outside."""
 MAX_INDICES = 15
 """At how many indices an instruction is computed in a kernel (`kAllowedCodeDuplication`)."""
 MIN_BITS = 8
@@ -67,8 +67,8 @@ _Box = tuple[tuple[int, int], ...]
 class Edge(NamedTuple):
     """How an instruction reads an operand.
 
-    `mapping` tells maps of indices apart, `ratio` says how many elements are read for one of the result. `sliced` are
-    the bytes that are read of an operand in memory, None where it is the whole.
+    `mapping` identifies the index map, `ratio` is the number of elements read per element of the result. `sliced` are
+    the bytes read of an operand in memory, None for the whole.
     """
 
     operand: int
@@ -80,14 +80,14 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Instructions that run as one, by their numbers in the computation, in order; the roots are stored."""
+    """Instructions that run as one kernel, by their numbers in the computation, in order; the roots are stored."""
 
     roots: tuple[int, ...]
     members: tuple[int, ...]
 
 
 class KernelCost(NamedTuple):
-    """What a kernel takes: seconds of computing, bytes read and written, and seconds in all.
+    """The cost of a kernel: seconds of computing, bytes read and written, and total seconds.
 
     `once` are the seconds of computing if everything were computed once.
     """
@@ -100,7 +100,7 @@ class KernelCost(NamedTuple):
 
 
 class KernelModel:
-    """The instructions of one computation by number, in order, and what kernels of them take."""
+    """The instructions of one computation by number, in order, and the cost of kernels of them."""
 
     def __init__(self, graph: Graph, target: FusionTarget, computing: ComputeTime, call_graph: CallGraph) -> None:
         self.graph = graph
@@ -148,7 +148,7 @@ class KernelModel:
             )
 
     def _stored(self) -> list[bool]:
-        """The fusible instructions that must be stored: results, and what is read from memory."""
+        """The fusible instructions that must be stored: results, and those that are read from memory."""
         stored = [False] * len(self.nodes)
         for number, node in enumerate(self.nodes):
             if self.is_fusible[number]:
@@ -223,9 +223,9 @@ class KernelModel:
         return self._mappings.setdefault(description, len(self._mappings) + 1)
 
     def kernel_dims(self, root: int) -> tuple[int, ...]:
-        """The dimensions that the kernel of a result goes over: an input fusion goes over what it reduces.
+        """The dimensions a kernel iterates over for a result; an input fusion iterates over what it reduces.
 
-        Where results may have other dimensions, those are meant of which one is a view.
+        If results may have different dimensions, those of the viewed value are used.
         """
         node = self.nodes[root]
         value = node.inputs[0] if self.is_input_root(root) else node
@@ -234,14 +234,14 @@ class KernelModel:
         return value_type.dims if isinstance(value_type, TensorType) else ()
 
     def _seen_through(self, root: int) -> Node:
-        """What a result is a view of, where results may have other dimensions."""
+        """The value a result is a view of, if results may have different dimensions."""
         value = self.nodes[root]
         while self.target.has_input_fusions and value.opcode in VIEWS and self.is_fusible[self.numbers[value]]:
             value = value.inputs[0]
         return value
 
     def _tile_key(self, root: int) -> int:
-        """As `root_keys`, of what a result transposes: a kernel that goes by tiles may go over either side."""
+        """As `root_keys`, for the operand of a transposing result: a tiled kernel may iterate over either side."""
         value = self._seen_through(root) if self.is_fusible[root] else self.nodes[root]
         if not self.target.has_tiles or value.opcode != "transpose" or not self.is_transposing[self.numbers[value]]:
             return self.root_keys[root]
@@ -249,7 +249,7 @@ class KernelModel:
         return self._mapping(("root", value_type.dims if isinstance(value_type, TensorType) else ()))
 
     def kernel_key(self, roots: Sequence[int]) -> int | None:
-        """The index at which a kernel goes over its results; None where they have none in common."""
+        """The index space common to all results of a kernel; None if there is none."""
         keys = [(self.root_keys[root], self.tile_keys[root]) for root in roots]
         candidates = [key for key in (keys[0] if keys else ()) if all(key in both for both in keys)]
         return candidates[0] if candidates else None
@@ -270,7 +270,7 @@ class KernelModel:
         return tiled
 
     def is_tiled(self, kernel: Kernel) -> bool:
-        """Whether a kernel goes over what some of its results transpose."""
+        """Whether a kernel iterates over the operands of some transposing results."""
         return bool(self._tiled(kernel))
 
     def is_input_root(self, number: int) -> bool:
@@ -295,7 +295,7 @@ class KernelModel:
         return {self.root_keys[root]: float(self.elements[root])}
 
     def operand_demand(self, number: int, edge: Edge, keys: dict[int, float], is_root: bool) -> dict[int, float]:
-        """As `passed_on`; an input fusion reads what it reduces at the kernel's own index."""
+        """As `passed_on`, except that an input fusion reads what it reduces at the kernel's own index."""
         if is_root and edge.mode == MAPPED and self.is_input_root(number):
             return {self.root_keys[number]: float(self.elements[edge.operand])}
         return self.passed_on(edge, keys)
@@ -303,7 +303,7 @@ class KernelModel:
     def may_compute(self, number: int, keys: dict[int, float], is_root: bool) -> bool:
         """Whether a kernel may compute an instruction at these indices.
 
-        No element is reduced to twice: inside another loop a sum goes term by term, far below the vector rate.
+        Reductions are not nested in another loop: the sum would run term by term, far below the vector rate.
         """
         if len(keys) > MAX_INDICES:
             return False
@@ -321,7 +321,7 @@ class KernelModel:
         return self.seconds[number] * sum(keys.values()) / count if count else 0.0
 
     def members(self, root: int, kept: Container[int], computed: Container[int]) -> tuple[int, ...]:
-        """What the kernel of a result computes: back from it up to what is kept and not `computed` all the same."""
+        """The instructions that the kernel of a result computes: back to those `kept` unless also in `computed`."""
         inside, pending = {root}, [root]
         while pending:
             for edge in self.edges[pending.pop()]:
@@ -333,14 +333,14 @@ class KernelModel:
         return tuple(sorted(inside))
 
     def cost(self, kernel: Kernel) -> KernelCost | None:
-        """What a kernel takes; None where the target has no such kernel."""
+        """The cost of a kernel; None if the target does not allow it."""
         if len(kernel.members) > MAX_MEMBERS or (len(kernel.roots) > 1 and self._disagreement(kernel.roots)):
             return None
         cost, obstacle = self.assessed(kernel)
         return None if obstacle else cost
 
     def assessed(self, kernel: Kernel) -> tuple[KernelCost, str]:
-        """What a kernel takes, and why the target has no such kernel: the first reason, empty where it has it."""
+        """The cost of a kernel, and the first reason why the target does not allow it, empty if it does."""
         roots, inside, tiled = set(kernel.roots), set(kernel.members), self._tiled(kernel)
         boxes: dict[int, list[_Box]] = {}
         obstacle = f"more than {MAX_MEMBERS} instructions" if len(inside) > MAX_MEMBERS else ""
@@ -377,7 +377,8 @@ class KernelModel:
         return KernelCost(compute, read, written, seconds, once), obstacle
 
     def _read_before(self, operand: int, box: _Box, others: list[_Box]) -> int:
-        """How many bytes of a slice some other slice of the same value holds too, at least; the slice is entered."""
+        """A lower bound on the bytes of a slice already covered by other slices of the same value; records the slice.
+        """
         shared = max((_common_elements(box, other) for other in others[:MAX_INDICES]), default=0)
         others.append(box)
         return shared * _element_bytes(self.nodes[operand])
@@ -387,7 +388,7 @@ class KernelModel:
         return leaf_bytes(self._type_of(self.nodes[number])) if self.bytes[number] else 0
 
     def reads(self, kernel: Kernel) -> list[int]:
-        """What a kernel reads, in order of use."""
+        """The values a kernel reads, in order of use."""
         inside = set(kernel.members)
         used = [
             edge.operand
@@ -398,7 +399,7 @@ class KernelModel:
         return list(dict.fromkeys(used))
 
     def is_view(self, kernel: Kernel) -> bool:
-        """Whether a kernel only gives another type to the same bytes."""
+        """Whether a kernel only reinterprets bytes."""
         return all(self.nodes[number].opcode in VIEWS for number in kernel.members)
 
     def is_free(self, number: int) -> bool:
@@ -443,7 +444,7 @@ class KernelModel:
         return len(arrays) == len(roots) and len(types) == 1
 
     def _reads_what_it_updates(self, kernel: Kernel) -> bool:
-        """Whether a kernel reads of an array that it updates in place what may have been overwritten."""
+        """Whether a kernel may read elements of an array after overwriting them in place."""
         updates = [self.nodes[root] for root in kernel.roots if self.is_update(root)]
         members = [self.nodes[number] for number in kernel.members]
         is_alone = len(kernel.roots) == 1
@@ -495,7 +496,7 @@ class KernelModel:
         return [self.whole_bytes(number) for number in read]
 
     def _live_bytes(self, kernel: Kernel) -> int:
-        """The most bytes of values that are alive at once for an element, in the order of the instructions."""
+        """The maximum bytes of values live at once per element, in instruction order."""
         last: dict[int, int] = {}
         for number in kernel.members:
             for edge in self.edges[number]:
@@ -532,7 +533,7 @@ def _is_plain_array(value_type: object) -> bool:
 
 
 def _is_plain_copy(node: Node) -> bool:
-    """Whether a copy is made for a buffer of its own, and not for another layout: to keep a value."""
+    """Whether a copy only preserves a value in another buffer, without changing the layout."""
     if node.opcode != "copy":
         return False
     types = [value.type for value in (node, *node.inputs)]
@@ -541,7 +542,7 @@ def _is_plain_copy(node: Node) -> bool:
 
 
 def _box(node: Node) -> _Box | None:
-    """The first and last indices that a slice reads along each dimension; None of what reads others, or skips some."""
+    """The first and last index that a slice reads per dimension; None if it is not a contiguous slice."""
     if node.opcode != "slice":
         return None
     parts = node.attributes["slice"]
@@ -562,7 +563,7 @@ def _common_elements(one: _Box, other: _Box) -> int:
 
 
 def _is_transposing(node: Node) -> bool:
-    """Whether neighbours in the memory of an instruction's result are none in that of its operand."""
+    """Whether elements adjacent in the memory of an instruction's result are not adjacent in its operand."""
     if node.opcode not in ("copy", "transpose"):
         return False
     result, operand = node.type, node.inputs[0].type
@@ -575,7 +576,7 @@ def _is_transposing(node: Node) -> bool:
 
 
 def _inner_dim(array_type: TensorType) -> int | None:
-    """The dimension along which elements are neighbours in memory; None where there is one element."""
+    """The dimension along which elements are adjacent in memory; None for a single element."""
     order = (array_type.layout or default_layout(array_type.rank)).minor_to_major
     return next((dim for dim in order if array_type.dims[dim] != 1), None)
 

@@ -1,7 +1,8 @@
-"""The dimensions of a reduction in the order of memory, and how the kernels of a GPU reduce them.
+"""The dimensions of a reduction in memory order, and how GPU kernels reduce them.
 
-Neighbours that are all reduced, or all kept, count as one (ReductionDimensions, IsUnnestedReductionFasterThanElemental
-and SharedMemoryUsage of XLA's xla/service/gpu/reduction_utils.cc and gpu_fusible.cc).
+Adjacent dimensions that are all reduced, or all kept, count as one (ReductionDimensions,
+IsUnnestedReductionFasterThanElemental and SharedMemoryUsage of XLA's xla/service/gpu/reduction_utils.cc and
+gpu_fusible.cc).
 
     f32[16,64,8,8], dimensions={0,2,3}   ->   innermost first: 64 reduced, 64 kept, 16 reduced; a row reduction
 """
@@ -17,7 +18,7 @@ WARP = 32
 TILE = WARP * (WARP + 1)
 """Elements of a tile in shared memory: a column more than needed keeps the threads of a warp in different banks."""
 COLUMN_TILES = 4
-"""How many tiles a reduction of columns keeps, since a thread may reduce as many columns at once."""
+"""The number of tiles that a column reduction keeps, since a thread may reduce this many columns at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class ReductionDimensions:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether what is reduced are neighbours, or what is kept; any other is computed element by element."""
+        """Whether the reduced or the kept dimensions are adjacent; any other reduction is computed element by element.
+        """
         return len(self.runs) <= 3
 
     @property

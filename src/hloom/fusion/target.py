@@ -1,8 +1,8 @@
-"""What a backend's kernels may hold: which HLO fusions its compiler takes, and the limits of its devices.
+"""The limits of a backend's kernels: which HLO fusions its compiler supports, and its devices' resources.
 
-Kinds of fusions as `HloInstruction::FusionKind` has them (xla/hlo/ir/hlo_instruction.h): kLoop computes each element of
-the result by itself, kInput is a reduction with what it reads, kOutput a product with what is done to its result. XLA's
-CPU client takes kLoop alone, of results of equal dimensions.
+Kinds of fusions are those of `HloInstruction::FusionKind` (xla/hlo/ir/hlo_instruction.h): kLoop computes each element
+of the result separately, kInput is a reduction with its producers, kOutput a product with its consumers. XLA's CPU
+client supports only kLoop, with results of equal dimensions.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from dataclasses import dataclass
 from hloom.analysis import Device
 
 MAX_MEMBERS = 200
-"""How many instructions a kernel has at most: compilers take long over larger ones."""
+"""The maximum number of instructions in a kernel: compilers take long for larger ones."""
 MAX_OPERANDS_AND_RESULTS = 96
-"""How many arrays a kernel has at most (`MaxOperandsAndOutputsPerFusion`, xla/service/gpu/gpu_fusible.h)."""
+"""The maximum number of arrays of a kernel (`MaxOperandsAndOutputsPerFusion`, xla/service/gpu/gpu_fusible.h)."""
 MAX_REDUCTIONS = 8
-"""How many reductions a kernel yields at most (xla/service/gpu/gpu_fusible.h)."""
+"""The maximum number of reductions a kernel yields (xla/service/gpu/gpu_fusible.h)."""
 MAX_SLICED_ELEMENTS = 128 * 2048
 """Elements of a result in a kernel of loops of different dimensions, at most: a thread computes one, and not several
 (`kShapeThreshold`, xla/service/gpu/transforms/horizontal_loop_fusion.cc)."""
 RESERVED_REGISTERS = 32
-"""Registers of a thread that hold indices and addresses, and no values."""
+"""Registers of a thread reserved for indices and addresses."""
 ELEMENTS_PER_THREAD = 4
-"""How many elements a thread of a GPU computes at a time (the unroll factor of XLA's loop emitters)."""
+"""The number of elements a GPU thread computes at a time (the unroll factor of XLA's loop emitters)."""
 STATIC_SHARED_BYTES = 48 * 1024
 """Shared memory that a block's code may have without asking the driver for more, as XLA's fusions do."""
 CACHE_BYTES = 32 * 1024
-"""What a core of a CPU keeps of arrays that a loop reads across their rows. Beyond that each read brings a line of the
-cache, which is gone before its other elements are read where rows that are powers of two apart share few sets."""
+"""Bytes of arrays read across their rows that a CPU core keeps in cache. Beyond that, each read fetches a cache line
+that is evicted before its other elements are used if rows are a power of two apart and so share few sets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FusionTarget:
-    """A device, and what kernels its backend makes.
+    """A device and the kernels its backend can make.
 
-    `has_input_fusions`: reductions are the results of kernels, never inside; several with the same operand dimensions
-    may be in one, beside results of these dimensions. `has_output_fusions`: a product takes in what is done to its
-    result element by element. `has_tiles`: arrays that are read across their rows go through tiles. `has_warps`: small
-    reductions are computed element by element, as loops. `has_sliced_fusions`: a kernel goes through loops of different
-    dimensions, one after the other. `has_several_updates`: a kernel updates parts of several arrays in place.
+    `has_input_fusions`: reductions are results of kernels, never inside; several with the same operand dimensions may
+    share a kernel, along with results of these dimensions. `has_output_fusions`: a product absorbs elementwise
+    consumers of its result. `has_tiles`: arrays read across their rows go through tiles. `has_warps`: small reductions
+    are computed element by element, as loops. `has_sliced_fusions`: a kernel may run loops of different dimensions one
+    after the other. `has_several_updates`: a kernel may update parts of several arrays in place.
     """
 
     device: Device
@@ -52,7 +53,7 @@ class FusionTarget:
     has_several_updates: bool
 
     def seconds(self, compute: float, moved: float) -> float:
-        """How long a kernel takes that computes so many seconds and moves so many bytes."""
+        """The time of a kernel with these compute seconds and bytes moved."""
         device = self.device
         return max(compute, device.memory_seconds(moved)) + device.launch_seconds + device.spreading_seconds(moved)
 
@@ -63,22 +64,24 @@ class FusionTarget:
         return "kInput" if has_reduction_root and self.has_input_fusions else "kLoop"
 
     def has_registers_for(self, live_bytes: int) -> bool:
-        """Whether a thread's registers hold so many bytes of values for one element."""
+        """Whether a thread's registers can hold this many bytes of values per element."""
         limit = self.device.thread_registers
         return not limit or -(-live_bytes * ELEMENTS_PER_THREAD // 4) <= limit - RESERVED_REGISTERS
 
     def has_shared_memory_for(self, tile_bytes: int) -> bool:
-        """Whether a block's shared memory holds so many bytes of tiles."""
+        """Whether a block's shared memory can hold this many bytes of tiles."""
         limit = self.device.block_shared_bytes
         return not limit or tile_bytes <= min(limit, STATIC_SHARED_BYTES)
 
     def keeps_in_cache(self, transposed: Sequence[int]) -> bool:
-        """Whether a kernel may read arrays of so many bytes across their rows: one, or what a cache keeps."""
+        """Whether a kernel may read arrays of these sizes across their rows: a single one, or as much as the cache
+        holds.
+        """
         return self.has_tiles or sum(size > 0 for size in transposed) < 2 or sum(transposed) <= CACHE_BYTES
 
 
 def fusion_target(device: Device) -> FusionTarget:
-    """What the kernels of a device may hold, by its backend."""
+    """The kernel limits of a device, by its backend."""
     is_gpu, is_tpu = device.backend == "gpu", device.backend == "tpu"
     return FusionTarget(
         device,

@@ -4,8 +4,8 @@ It follows openxla/xla, xla/service/spmd/ (spmd_partitioner.cc, spmd_partitioner
 xla/hlo/utils/hlo_sharding_util.cc, in the sources of early 2026, and is checked against jaxlib 0.10.2
 (tests/partitioner/). Each file names the functions that it follows.
 
-To change what is emitted for a dot, edit `dot_handler.py` and the files that it calls; for a reshard, `reshard.py`; the
-questions that other packages ask, `spec_collectives.py`.
+To change what is emitted for a dot, edit `dot_handler.py` and the files it calls; for a reshard, `reshard.py`; for the
+queries of other packages, `spec_collectives.py`.
 """
 
 from hloom.partitioner.dot import DotDimensions as DotDimensions

@@ -1,4 +1,4 @@
-"""A dot to partition: its operands and output with their tiles, and what each dimension is to it.
+"""A dot to partition: its operands and output with their tiles, and the roles of its dimensions.
 
 Follows xla/service/spmd/dot_handler.cc and `DotConvolutionDimsInfo` in xla/service/dot_as_convolution_util.h.
 """
@@ -21,7 +21,7 @@ LHS, RHS, OUTPUT = range(3)
 
 
 class DimNumbers(NamedTuple):
-    """Where one dimension of a dot is: its number in the left and right operand and in the output, -1 where absent."""
+    """The positions of one dimension of a dot: in the left and right operand and in the output, -1 where absent."""
 
     lhs: int
     rhs: int
@@ -32,7 +32,8 @@ class DimNumbers(NamedTuple):
 class DotDimensions:
     """The dimensions of a dot: batch, contracting, and the non-contracting ones of either operand.
 
-    What `is_replicated` is done by all devices alike, as a convolution of groups with several input features each is.
+    Dimensions in `is_replicated` are computed redundantly by all devices, as for a convolution of groups with several
+    input features each.
     """
 
     batch: tuple[DimNumbers, ...]
@@ -103,12 +104,12 @@ class PartitionedValue:
         return math.prod(self.tiles.shard_dims(self.dims)) * self.element_bytes
 
     def per_group(self, grouped: GroupedSharding) -> PartitionedValue:
-        """What one group holds of the value."""
+        """One group's part of the value."""
         return replace(self, dims=grouped.per_group_dims(self.dims), tiles=grouped.tiles)
 
 
 CreateShardedDot = Callable[[PartitionedValue, PartitionedValue], int]
-"""Creates the dot of one device from its operands, all-reduces it where it must, and returns its output's elements."""
+"""Creates one device's dot from its operands, all-reduces it if needed, and returns its output's number of elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ class Dot:
         return self.create_sharded_dot(self.lhs, self.rhs)
 
     def reshard_output(self, tiles: TileAssignment) -> bool:
-        """Reshard the output from the tiles that the created dot gives to its own."""
+        """Reshard the output from the tiles of the created dot to its own."""
         reshard_created(self.trace, self.output.dims, self.output.element_bytes, tiles, self.output.tiles)
         return True
 

@@ -244,7 +244,7 @@ def group_on_batch_dims(dot: Dot, may_reshard_groups: bool) -> bool:
 def _reshard_to_output_batch(
     dot: Dot, operand_index: int, output: GroupedSharding, may_reshard_groups: bool
 ) -> PartitionedValue | None:
-    """An operand split along batch dimensions as the output is; None where its other tiles leave too few devices."""
+    """An operand split along batch dimensions like the output; None if its other tiles leave too few devices."""
     operand = dot.value(operand_index)
     if operand.tiles.is_replicated:
         dims = list(operand.dims)
@@ -306,7 +306,7 @@ def group_on_contracting_dims(dot: Dot, may_reshard_groups: bool) -> bool:
 
 
 def _group_on(dot: Dot, contracting: tuple[DimNumbers, ...], may_reshard_groups: bool) -> bool:
-    """Group on some contracting dimensions; the smaller operand is resharded to the larger one's groups."""
+    """Group on some contracting dimensions, resharding the smaller operand to the larger one's groups."""
     dims = [tuple(dim[index] for dim in contracting) for index in (LHS, RHS)]
     group_count = math.prod(dot.lhs.tiles.tile_counts[dim] for dim in dims[LHS])
     larger = LHS if dot.lhs.bytes > dot.rhs.bytes else RHS
@@ -391,7 +391,7 @@ def _output_tiles(dot: Dot, lhs: GroupedSharding, rhs: GroupedSharding, group_co
 
 
 def _coarser_output_tiles(dot: Dot, lhs: GroupedSharding, rhs: GroupedSharding) -> TileAssignment:
-    """The output's tiles, or coarser ones that the only operand with other tiles gives it."""
+    """The output's tiles, or coarser ones from the only operand with other tiles."""
     output = dot.output.tiles
     if lhs.tiles.is_replicated == rhs.tiles.is_replicated:
         return output

@@ -26,7 +26,7 @@ from hloom.partitioner.tile_assignment import Dims, TileAssignment, is_sub_tilin
 def group_on_non_contracting_dims(dot: Dot, may_reshard_groups: bool) -> bool:
     """Partition a dot in groups along the non-contracting dimensions of one operand.
 
-    Where both operands match the output, the one is taken that replicates less of the other
+    If both operands match the output, the one that replicates less of the other is used
     (`LhsIsBestMatchForNonContractingPartitioning`).
     """
     lhs, rhs = dot.dimensions.lhs_non_contracting, dot.dimensions.rhs_non_contracting
@@ -86,7 +86,7 @@ def _matched_groups(dot: Dot, own: tuple[DimNumbers, ...], output: GroupedShardi
 
 
 def _reshard_rhs_to_groups(dot: Dot, other: GroupedSharding | None) -> PartitionedValue:
-    """The right operand as each group holds it, replicated along what the groups split of it."""
+    """The right operand as each group holds it, replicated along the dimensions that the groups split."""
     rhs = dot.rhs
     if other is None:
         return rhs
@@ -145,10 +145,9 @@ def _dims_to_group(dot: Dot, output: GroupedSharding) -> Dims | None:
 
 
 def _assigned_groups(array: np.ndarray, groups: DeviceGroups) -> GroupedSharding | None:
-    """The replication, in the last dimension, dealt out to given groups so that all have the same tiles inside.
+    """The replication in the last dimension, assigned to the given groups so that all have the same tiles inside.
 
-    None where there is no such way. Follows
-    `hlo_sharding_util::PartialReplicatedGroupShardingWithAssignedDeviceGroups`.
+    None if that is impossible. Follows `hlo_sharding_util::PartialReplicatedGroupShardingWithAssignedDeviceGroups`.
     """
     group_count = len(groups)
     if array.shape[-1] % group_count:

@@ -1,6 +1,6 @@
 """Grouped shardings: devices in groups along some dimensions, and the tile assignment inside of each group.
 
-XLA partitions inside of groups with devices numbered anew. The functions follow `GroupedSharding` and its functions in
+XLA partitions inside groups with devices renumbered. The functions follow `GroupedSharding` and its functions in
 xla/hlo/utils/hlo_sharding_util.cc and xla/service/spmd/spmd_partitioner_util.cc.
 """
 
@@ -28,7 +28,7 @@ class GroupedSharding:
     tiles: TileAssignment
 
     def per_group_dims(self, dims: Sequence[int]) -> Dims:
-        """The dimensions of what one group holds of a value (`GetPerGroupBaseShape`)."""
+        """The dimensions of one group's part of a value (`GetPerGroupBaseShape`)."""
         per_group = list(dims)
         for dim, size in zip(self.group_dims, self.group_dim_sizes, strict=True):
             if dim < len(per_group):

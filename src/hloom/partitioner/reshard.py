@@ -1,9 +1,9 @@
 """Reshards: the collectives that take a value from one tile assignment to another.
 
-Follows `PartitionedHlo::ReshardNoCache` and what it calls in xla/service/spmd/spmd_partitioner.cc. Tried in this order:
-a collective-permute, all-to-alls, slicing a partially replicated value, all-gathers into a partially replicated value,
-a detour over a split dimension or over tiles between, a reshard inside of groups of devices; else the value is
-replicated and sliced.
+Follows `PartitionedHlo::ReshardNoCache` and its callees in xla/service/spmd/spmd_partitioner.cc. Tried in this order: a
+collective-permute, all-to-alls, slicing a partially replicated value, all-gathers into a partially replicated value, a
+detour through a split dimension or through intermediate tiles, a reshard inside groups of devices; otherwise the value
+is replicated and sliced.
 
 Reshards that keep the number of tiles follow `PartitionedHlo::ReshardWithCollectivePermute`, `ReshardWithAllToAll` and
 `TryMultipleSourceTargetDims`, and `GetReshardAllToAllSourceTargetDims` in spmd_partitioner_util.cc.
@@ -27,7 +27,7 @@ def reshard(
 ) -> TileAssignment:
     """Reshard a value, and return the tiles that it then has.
 
-    They are the target's, unless a reshard would take replicating the value and that is not allowed.
+    They are the target's, unless the reshard would replicate the value and that is not allowed.
     """
     if source.same_tiles(target) or source.is_replicated:
         return target
@@ -75,7 +75,7 @@ def _reshard_from_partial_replicate(trace: Trace, dims: Dims, source: TileAssign
 
 
 def _reshard_to_partial_replicate(trace: Trace, dims: Dims, source: TileAssignment, target: TileAssignment) -> bool:
-    """All-gather tiles into partially replicated ones, after a permute where other devices are to hold them.
+    """All-gather tiles into partially replicated ones, after a permute if other devices should hold them.
 
     Follows `ReshardToPartialReplicateWithAllGather`, then `ReshardPartialReplicateWithAllToAll`.
     """
@@ -295,7 +295,7 @@ def _all_to_all(trace: Trace, dims: Dims, source: TileAssignment, pairs: DimPair
 
 
 def _padded_elements(dims: Dims, source: TileAssignment, target: TileAssignment, pairs: DimPairs) -> int:
-    """The elements that a device holds of a value, padded where it is to be split."""
+    """The elements of a device's part of a value, padded along the dimension to be split."""
     padded = list(source.shard_dims(dims))
     for _, to in pairs:
         count = target.tile_counts[to]

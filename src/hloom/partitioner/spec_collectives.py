@@ -1,6 +1,6 @@
-"""The collectives that XLA's partitioner emits for arrays in given specs: of reshards, dots and reductions.
+"""The collectives that XLA's partitioner emits for reshards, dots and reductions of arrays with given specs.
 
-Answers are cached, since a planner asks the same many times.
+Results are cached, since a planner asks for the same ones many times.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def dot_collectives(
 def reduction_collectives(
     dims: Dims, partial: tuple[Axes, ...], operand: DimAxes, natural: DimAxes, result: DimAxes, mesh: Mesh
 ) -> tuple[TracedCollective, ...]:
-    """The collectives that combine the partial results of what reduces an operand or looks up in one.
+    """The collectives that combine partial results of reductions and of lookups in a split operand.
 
     `partial` are the axes of each dimension that is reduced, `natural` those of the result before it is combined.
     Partial results are all-reduced along one dimension after the other; where the last all-reduce is sliced at once, it

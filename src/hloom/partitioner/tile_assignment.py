@@ -24,8 +24,8 @@ Dims = tuple[int, ...]
 class TileAssignment:
     """Tiles per dimension, how many devices hold each tile, and the devices in the order of tiles.
 
-    No devices are listed where the value is replicated. `is_explicit` says that XLA holds a list of devices and no
-    transposed iota: collectives then name their groups one by one.
+    No devices are listed for a replicated value. `is_explicit` says that XLA holds a list of devices instead of a
+    transposed iota: collectives then list their groups explicitly.
     """
 
     tile_counts: Dims
@@ -69,7 +69,7 @@ class TileAssignment:
 
     @property
     def is_iota(self) -> bool:
-        """Whether the devices stand in their own order."""
+        """Whether the devices are in ascending order from 0."""
         return self.devices == tuple(range(len(self.devices)))
 
     def same_tiles(self, other: TileAssignment) -> bool:
@@ -85,7 +85,7 @@ class TileAssignment:
         return TileAssignment.from_array(self.array().reshape(shape), is_explicit=self.is_explicit)
 
     def shard_dims(self, dims: Sequence[int]) -> Dims:
-        """The dimensions of what one device holds, the last tile padded (`MakePartitionedShape`)."""
+        """The dimensions of one device's shard, with the last tile padded (`MakePartitionedShape`)."""
         return tuple(-(-size // count) for size, count in zip(dims, self.tile_counts, strict=True))
 
     def indices(self) -> np.ndarray:
@@ -110,9 +110,9 @@ def replicate_on_dims(tiles: TileAssignment, dims: Dims) -> TileAssignment:
 
 @lru_cache(1 << 16)
 def transpose_dims(tiles: TileAssignment, to_target: Dims, rank: int) -> TileAssignment | None:
-    """The tiles of a value of another rank, each dimension put where `to_target` says (-1: nowhere).
+    """The tiles of a value of another rank, with each dimension moved as `to_target` says (-1: dropped).
 
-    None where a dimension that is split goes nowhere (`TransposeShardingWithCollapsedDims`).
+    None if a split dimension is dropped (`TransposeShardingWithCollapsedDims`).
     """
     if tiles.is_replicated:
         return TileAssignment.replicated(rank)

@@ -68,11 +68,10 @@ class MeshCoordinates:
 
 @dataclass(slots=True)
 class Trace:
-    """The collectives emitted so far; the values that they move have elements of `element_bytes` bytes.
+    """The collectives emitted so far; the values they move have elements of `element_bytes` bytes.
 
-    Groups whose devices do not stand in their own order count as groups of all devices, as they are counted in modules
-    that XLA partitioned, unless they are formed inside of groups or listed one by one. Inside of groups, `group` holds
-    the devices of the first one.
+    Groups whose devices are out of order count as groups of all devices, as in modules that XLA has partitioned, unless
+    they are formed inside groups or listed explicitly. Inside groups, `group` holds the devices of the first one.
     """
 
     mesh: MeshCoordinates
@@ -87,7 +86,7 @@ class Trace:
         return replace(self, group=first if self.group is None else tuple(self.group[device] for device in first))
 
     def of_elements(self, element_bytes: int) -> Trace:
-        """The same trace, for a value whose elements have so many bytes."""
+        """The same trace for a value with this element size."""
         return self if element_bytes == self.element_bytes else replace(self, element_bytes=element_bytes)
 
     def of_operand(self, operand_index: int, element_bytes: int) -> Trace:
@@ -103,7 +102,8 @@ class Trace:
         *,
         is_inner: bool = False,
     ) -> None:
-        """A collective among the devices that hold the last so many tiles of some dimensions, replication being last.
+        """Add a collective among devices that hold the last `minor_counts` tiles of some dimensions; replication is
+        last.
 
         Nothing is emitted for groups of one device. `is_inner` says that XLA forms the groups itself, whatever the
         order of devices.
@@ -126,7 +126,7 @@ class Trace:
         )
 
     def add_permute(self, elements: int, source: TileAssignment, target: TileAssignment) -> None:
-        """A collective-permute from the devices that hold tiles to those that shall hold them."""
+        """Add a collective-permute from the devices that hold tiles to those that should."""
         sources, targets = (self._mesh_devices(tiles.devices) for tiles in (source, target))
         axes = self.mesh.axes_between(sources, targets)
         signature = ("collective-permute", *sources.tolist(), *targets.tolist())

@@ -1,7 +1,7 @@
-"""Propagation: what given shardings of some values mean for every other value of a module.
+"""Sharding propagation: derives the shardings of all values of a module from given ones.
 
-To change how a sharding passes an op, edit the op's axis map in `ops`; how values pass through calls, loops and
-branches, `hloom.analysis.control_flow`.
+To change how a sharding passes through an op, edit the op's axis map in `ops`; for calls, loops and branches, edit
+`hloom.analysis.control_flow`.
 """
 
 from hloom.propagation.conflicts import Conflict as Conflict

@@ -16,9 +16,9 @@ TWICE, SHARED = "one axis, two dimensions", "two axes, one part"
 class Conflict:
     """Two axis shardings that cannot both be applied, and where they first meet: there both are left out.
 
-    `reason` is TWICE or SHARED. `axes` and `dimensions` are the two shardings', `seeds` what was set for them, and
-    `paths` the instructions from the seeds to `node`. `places` counts all dimensions of the module that stay unsplit
-    because the same two seeds contradict each other there in the same way.
+    `reason` is TWICE or SHARED. `axes` and `dimensions` are those of the two shardings, `seeds` the settings they come
+    from, and `paths` the instructions from the seeds to `node`. `places` counts all dimensions of the module that stay
+    unsplit because the same two seeds conflict there in the same way.
     """
 
     reason: str
@@ -53,7 +53,7 @@ class Conflict:
 
 
 def route(path: Sequence[Node], most: int = 6) -> str:
-    """Instructions' names with arrows, the middle left out where there are many."""
+    """Instruction names joined by arrows, with the middle elided if there are many."""
     names = [node.name for node in path]
     if len(names) > most:
         half = most // 2

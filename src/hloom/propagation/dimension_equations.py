@@ -2,11 +2,11 @@
 
 Equations come from instructions' axis maps, and from calls, fusions, loops, branches and asynchronous pairs.
 
-A value is one array: a tuple's leaves are values each. Tuples and their elements are the same values under other
-names. A called computation's parameters are linked with the operands of all its callers.
+A value is one array: each leaf of a tuple is a value. Tuples and their elements are the same values under other names.
+A called computation's parameters are equated with the operands of all its callers.
 
-To teach propagation an opcode that passes values on without computing, add a row to `hloom.analysis.control_flow`; a
-custom call that works on each element of a batch, to `BATCHED_TARGETS`.
+For an opcode that forwards values without computing, add a row to `hloom.analysis.control_flow`; for a custom call that
+is independent per batch element, add it to `BATCHED_TARGETS`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Leaf(NamedTuple):
 
 
 class Equation(NamedTuple):
-    """An instruction, what it says, and the values that it says it of: operands first, then results."""
+    """An instruction, its rule, and the values the rule relates: operands first, then results."""
 
     node: Node
     rule: ShardingRule
@@ -70,9 +70,9 @@ class Equation(NamedTuple):
 class DataflowGraph:
     """The values of a module by number, the equations between them, and for each value its equations: (equation, slot).
 
-    `free` are for each value the dimensions that depend on no input: those of constants and iotas, those that a
-    broadcast adds, and those of what is computed from such alone. Every use can compute its own part of them, so they
-    take any sharding and propagate none.
+    `free` holds for each value the dimensions that depend on no input: those of constants and iotas, those that a
+    broadcast adds, and those computed from such dimensions alone. Every use can compute its own part of them, so they
+    accept any sharding and propagate none.
     """
 
     def __init__(self, module: Module) -> None:
@@ -95,7 +95,7 @@ class DataflowGraph:
         return node.type if node.type is not None else self._types.get(node)
 
     def _add_computation(self, graph: Graph) -> None:
-        """Number a computation's values and equate them; the computations that it calls have been added already."""
+        """Number a computation's values and equate them; its callees have been added already."""
         for node in graph.nodes:
             if not isinstance(node, Apply):
                 made = self.fresh(node)
@@ -108,7 +108,7 @@ class DataflowGraph:
                 self._apply(node)
 
     def _pass(self, node: Apply) -> bool:
-        """Equate what control flow passes on; False where the node's axis map is to say what there is."""
+        """Equate what control flow forwards; returns False if the node's axis map applies instead."""
         flow = flow_of(node)
         if flow is None:
             return False
@@ -131,7 +131,7 @@ class DataflowGraph:
         return None not in targets
 
     def _rename(self, node: Apply, source: tuple[int | str, ...]) -> bool:
-        """The node's values are those of its operands, or of an element of one; False where there is none."""
+        """Give a node the values of its operands, or of an element of one; returns False if there is none."""
         if not source:
             self.values[node] = tuple([leaf for operand in node.inputs for leaf in self.given(operand)])
             return True
@@ -215,9 +215,7 @@ class DataflowGraph:
         return rule
 
     def given(self, node: Node) -> tuple[int, ...]:
-        """The values of a node; fresh ones where its computation is not added yet, or where the text does not define
-        it.
-        """
+        """The values of a node; new ones if its computation is not added yet, or if it is undefined."""
         leaves = self.values.get(node)
         return self.fresh(node) if leaves is None else leaves
 

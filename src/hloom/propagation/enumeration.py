@@ -1,8 +1,8 @@
-"""All distinct ways to split a module completely over one axis, with what each saves and costs.
+"""Enumerates all distinct complete tilings of a module over one axis, with what each saves and costs.
 
-A *component* is a set of dimensions that must be split together: all that instructions connect. Two components exclude
-each other where both have a dimension in one value, or in one instruction's iteration space. A *tiling* is a largest
-set of components that do not: nothing can be added to it. Components that exclude themselves are in none.
+A *component* is a set of dimensions that instructions connect and that must be split together. Two components exclude
+each other if both have a dimension in one value, or in one instruction's iteration space. A *tiling* is a maximal set
+of components that do not. Components that exclude themselves are in none.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 LIMIT = 1000
-"""How many tilings are listed before isomorphic components are merged, and then at most."""
+"""The maximum number of tilings to list, before and after isomorphic components are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """One complete tiling: what to set for it, the specs of the entry's parameters, and its cost per device.
+    """One complete tiling: its seeds, the specs of the entry's parameters, and its cost per device.
 
-    `flops` are of one device in one run, `bytes` those of the entry's parameters and results, `comm_bytes` what it
-    sends by rings. Setting `seeds` and propagating gives the tiling again.
+    `flops` are for one device in one run, `bytes` those of the entry's parameters and results, `comm_bytes` what it
+    sends with ring algorithms. Setting `seeds` and propagating reproduces the tiling.
     """
 
     seeds: tuple[str, ...]
@@ -55,8 +55,8 @@ class Tiling:
 class Enumeration:
     """The tilings of a module over one axis, the cheapest in FLOPs first.
 
-    `components` says how many sets of dimensions can be split at all, `is_merged` whether isomorphic ones (of repeated
-    layers) were made to go together because there were too many tilings, `is_complete` whether all are listed.
+    `components` is the number of sets of dimensions that can be split, `is_merged` says that isomorphic ones (of
+    repeated layers) were merged because there were too many tilings, `is_complete` that all are listed.
     """
 
     module: Module
@@ -94,7 +94,7 @@ def _beats(one: Tiling, other: Tiling) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """Dimensions that are split together: their axis shardings, what these save and send, and what is isomorphic."""
+    """Dimensions that are split together: their axis shardings, what these save and send, and isomorphic components."""
 
     shardings: tuple[AxisSharding, ...]
     flops: int
@@ -104,9 +104,9 @@ class _Component:
 
 
 def enumerate_tilings(module: Module, axis: str, size: int, *, limit: int = LIMIT) -> Enumeration:
-    """List the complete tilings of a module over an axis of a size; deterministic.
+    """List the complete tilings of a module over an axis of this size; deterministic.
 
-    Where there are more than `limit`, isomorphic components are merged; where there still are, so many are listed.
+    If there are more than `limit`, isomorphic components are merged; if there still are, only `limit` are listed.
     """
     mesh, dataflow, counted = Mesh((axis,), (size,)), DataflowGraph(module), cost(module)
     try:
@@ -206,7 +206,7 @@ def _bytes(value_type: object) -> int:
 
 
 def _held(dataflow: DataflowGraph) -> list[int]:
-    """What a device holds before and after a run: the entry's parameters and results, each once."""
+    """The values a device holds before and after a run: the entry's parameters and results, each once."""
     entry = dataflow.module.entry
     nodes: list[Node] = [*entry.parameters, *([entry.output] if entry.output is not None else [])]
     return list(dict.fromkeys(leaf for node in nodes for leaf in dataflow.given(node)))

@@ -1,4 +1,4 @@
-"""Sharding propagation: what given shardings of some values mean for every other value."""
+"""The result of sharding propagation: shardings, partial results, collectives and conflicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hloom.text import HloomError, resolve_name
 
 
 class Propagation:
-    """The propagated shardings of a module; made by `propagate`. What is not asked for is not computed."""
+    """The propagated shardings of a module; made by `propagate`. Everything is computed on demand."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Propagation:
 
     @property
     def seeds(self) -> tuple[str, ...]:
-        """What was set, one axis at a time."""
+        """The seeds, one axis at a time."""
         return tuple(
             seed_text(self._dataflow, sharding, seed) for sharding in self._shardings for seed in sharding.seeds
         )
@@ -46,7 +46,7 @@ class Propagation:
     def spec(self, node: Node, leaf: int = 0) -> Spec:
         """The spec of an array once partial results are combined; of a tuple, the leaf of that number.
 
-        Raises HloomError for a node that does not run, and where there is no such leaf.
+        Raises HloomError for a node that does not run, and for a missing leaf.
         """
         specs = self.specs_of(node)
         if leaf >= len(specs):
@@ -67,19 +67,21 @@ class Propagation:
 
     @cached_property
     def partials(self) -> tuple[Partial, ...]:
-        """Where partial results arise."""
+        """The partial results."""
         return self._required[0]
 
     @cached_property
     def collectives(self) -> tuple[RequiredCollective, ...]:
-        """What devices must exchange: combining partial results, and gathering what does not propagate through an
+        """The required communication: combining partial results, and gathering what does not propagate through an
         instruction.
         """
         return self._required[1]
 
     @cached_property
     def alone(self) -> tuple[tuple[Node, int, str], ...]:
-        """Where parts of dimensions are first left out for want of a split before them: node, dimension, axis."""
+        """Where parts of dimensions first remain unsplit because the parts before them are not split: node, dimension,
+        axis.
+        """
         unsupported = sorted(
             (dim, sharding.axis)
             for sharding in self._shardings
@@ -94,7 +96,7 @@ class Propagation:
         return sum(collective.total for collective in self.collectives)
 
     def table(self) -> Table:
-        """Every value that is split, in the module's order: its type, its spec, and what one device holds."""
+        """Every split value in the module's order: its type, its spec, and its shard on one device."""
         rows = [
             (value.node.graph.name, _name(value.node, value.number, len(self._dataflow.values[value.node])),
              value.node.opcode, str(value.type), str(spec), self._local(value.type, spec))
@@ -190,10 +192,10 @@ _SETTING = re.compile(r"(?P<name>[^:{}]+)(\{(?P<leaf>\d{1,9})\})?:(?P<dimension>
 
 
 def axis_shardings_of(seeds: Seeds, dataflow: DataflowGraph, mesh: Mesh) -> list[AxisSharding]:
-    """One axis sharding for each axis of the mesh that is set somewhere, in the mesh's order.
+    """One axis sharding for each axis of the mesh that is used, in the mesh's order.
 
-    Raises HloomError for what is not in the module or the mesh, for an axis that is set twice in one value, for two
-    settings of one dimension, and where a dimension would be cut into more parts than it has elements.
+    Raises HloomError for values that are not in the module and axes that are not in the mesh, for an axis set twice in
+    one value, for two settings of one dimension, and for a dimension split into more parts than it has elements.
     """
     specs = _from_specs(seeds, dataflow) if isinstance(seeds, Mapping) else _from_texts(seeds, dataflow)
     places: dict[str, list[ShardedDim]] = {}

@@ -1,8 +1,8 @@
 """The collectives that a tiling requires: partial results to combine, and dimensions whose sharding does not propagate.
 
-An instruction runs split along a factor where all its results that have the factor are split so; where none has it,
-where all its operands are. Then an operand that is not split is cut locally, which costs nothing. Elsewhere its split
-operands are all-gathered before it.
+An instruction runs split along a factor if all its results with the factor are split that way or, if none has it, all
+its operands. Then an unsplit operand is sliced locally, which is free. Otherwise its split operands are all-gathered
+first.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Partial:
 class RequiredCollective:
     """What devices must exchange for an instruction.
 
-    `value` is the array that is exchanged, `local_bytes` what a device holds of it before, `comm_bytes` what a device
-    sends in one run by a ring (of a halo or a permutation, at most), `times` how often the instruction runs, `reason`
-    why; `source` and `scope` are where the program says so.
+    `value` is the exchanged array, `local_bytes` a device's part of it before, `comm_bytes` what a device sends in one
+    run with a ring (for a halo or a permutation, at most), `times` how often the instruction runs, `reason` why;
+    `source` and `scope` are the instruction's, if known.
     """
 
     opcode: str
@@ -87,7 +87,7 @@ _Held = dict[int, list[tuple[int, int, int]]]
 
 @dataclass(slots=True)
 class _Requirements:
-    """What is needed, keyed so that nothing is counted twice: a value is all-gathered along an axis once."""
+    """Required collectives, keyed so that nothing is counted twice: a value is all-gathered along an axis once."""
 
     partials: dict[tuple[int, str], tuple[Equation, list[str]]]
     stops: dict[tuple[int, str], tuple[Equation, str, str]]
@@ -192,7 +192,7 @@ def runs_split(rule: ShardingRule, factor: int, places: set[tuple[int, int]]) ->
 
 
 def _why(rule: ShardingRule, at: tuple[int, int] | None, sharding: AxisSharding) -> tuple[str, str]:
-    """What is to be done where a split does not pass, and why."""
+    """What must be done where a split does not propagate, and why."""
     if at is None:
         return ALL_GATHER, rule.reason or "nothing says where the dimension goes"
     factor = rule.factors[at[0]]

@@ -1,8 +1,8 @@
-"""The sharding rule of one instruction: which part of which dimension is which part of which other.
+"""The sharding rule of one instruction: which parts of which dimensions correspond.
 
-A sharded dimension is a part of a dimension: (value, dimension, major), where `major` counts the equal parts that are
-cut before it. Splitting f32[8] over an axis of size 2 takes the part at 1; splitting it further takes the part at 2. A
-reshape moves parts: [8,32] -> [256] has the part at 1 of dimension 1 as the part at 8 of the result, which cannot be
+A sharded dimension is a part of a dimension: (value, dimension, major), where `major` counts the equal parts split off
+before it. Splitting f32[8] over an axis of size 2 takes the part at 1; splitting it further takes the part at 2. A
+reshape moves parts: for [8,32] -> [256] the part at 1 of dimension 1 is the part at 8 of the result, which cannot be
 split alone.
 """
 
@@ -19,15 +19,15 @@ from hloom.ir import AxisMap, Factor, FactorKind
 Dims = tuple[int, ...]
 
 PROPAGATING = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED))
-"""The kinds of factors that a split passes; the others need data of other devices."""
+"""The kinds of factors through which a split propagates; the others need data from other devices."""
 SUMMING = frozenset((FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED))
 """The kinds whose split leaves a partial result where the result does not have the factor."""
 
 
 class DimFactors(NamedTuple):
-    """One dimension of an operand or result: its factors, each with how many parts stand before it.
+    """One dimension of an operand or result: its factors, each with the number of parts before it.
 
-    `is_single` says that the dimension is one factor and nothing else: it then propagates, evenly cut or not.
+    `is_single` says that the dimension is exactly one factor: it then propagates even if split unevenly.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -45,9 +45,9 @@ class FactorDim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardingRule:
-    """An axis map made ready for looking up; `results` is the number of the first result among the leaves.
+    """An axis map indexed for lookups; `results` is the index of the first result among the leaves.
 
-    `reason` says why there is no rule, where there is none.
+    `reason` says why there is no rule, if so.
     """
 
     factors: tuple[Factor, ...]
@@ -59,7 +59,7 @@ class ShardingRule:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether the results can be made anew for each use: nothing is summed up, searched or moved."""
+        """Whether results can be recomputed for each use: nothing is summed, searched or moved."""
         return bool(self.factors) and all(factor.kind is FactorKind.PARALLEL for factor in self.factors)
 
     def free_dims(self, slot: int, known: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -76,14 +76,14 @@ class ShardingRule:
         )
 
     def factor_at(self, slot: int, dimension: int, major: int) -> tuple[int, int] | None:
-        """The factor that a part of a dimension is of, and the part of the factor; None where it is of none."""
+        """The factor that a part of a dimension belongs to, and its part of the factor; None if it belongs to none."""
         for factor, front in self.dim_factors[slot][dimension].factors:
             if front <= major < front * self.factors[factor].size and major % front == 0:
                 return factor, major // front
         return None
 
     def propagates_from(self, slot: int, dimension: int, factor: int, within: int, size: int) -> bool:
-        """Whether an axis of this size propagates from here: the factor propagates and is cut evenly, or is the
+        """Whether an axis of this size propagates from here: the factor propagates, and is split evenly or is the
         dimension.
         """
         if not self.propagates[factor]:

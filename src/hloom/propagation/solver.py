@@ -1,17 +1,16 @@
-"""The solver of propagation: from the shardings of some dimensions to the unique largest answer for all.
+"""The propagation solver: computes the unique maximal shardings that follow from those of some dimensions.
 
-1. Each axis reaches every dimension that instructions connect with a seed. A part of a dimension whose major parts no
-axis
-   splits cannot be split itself: it is taken out, with all that is reached through it only, until none is left.
-2. Contradictions are found in all that is reached at once: the same axis twice in one value (or in one instruction's
-   iteration space), or two axes on the same part of a dimension. All dimensions of a contradiction stay unsplit.
-3. Each axis is let reach again, now not through those dimensions, and again parts without their major parts are taken
-out.
+1. Each axis reaches every dimension that instructions connect with a seed. A part of a dimension cannot be split unless
+the parts before it are: otherwise it is removed, with everything reached only through it, until none is left.
+2. Contradictions are found in everything reached at once: the same axis twice in one value (or in one instruction's
+iteration space), or two axes on the same part of a dimension. All dimensions of a contradiction stay unsplit.
+3. Each axis propagates again, now not through those dimensions, and again parts without the parts before them are
+removed.
 
-Free dimensions (`DataflowGraph.free`) take shardings and propagate none to other uses.
+Free dimensions (`DataflowGraph.free`) accept shardings but do not propagate them to other uses.
 
-Every step is a function of sets, so no order matters. Seeds are facts: they stay in the answer, though they carry
-nothing on where they contradict the shardings of others.
+Every step is a function of sets, so the result does not depend on order. Seeds are fixed: they stay in the answer, but
+propagate nothing where they contradict other shardings.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import NamedTuple
 from hloom.propagation.dimension_equations import DataflowGraph
 
 ShardedDim = tuple[int, int, int]
-"""A value (or an equation), a dimension (or a factor), and how many parts are cut before."""
+"""A value (or an equation), a dimension (or a factor), and the number of parts before it."""
 Step = tuple[int, tuple[int, int, int]] | None
 """From where a dimension was reached: the equation and the dimension before; None for a seed."""
 
@@ -32,7 +31,7 @@ VALUE, LINK = "value", "instruction"
 
 @dataclass(slots=True)
 class AxisSharding:
-    """One axis: its size, its seeds, what it reaches, and where it must not go."""
+    """One axis: its size, its seeds, what it reaches, and what it must avoid."""
 
     axis: str
     size: int
@@ -67,7 +66,7 @@ class Contradiction(NamedTuple):
 
 
 def solve(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> list[Contradiction]:
-    """Fill in what the axis shardings reach; returns the contradictions of all that they would reach."""
+    """Compute what the axis shardings reach; returns the contradictions between everything they would reach."""
     _reach_supported(dataflow, shardings)
     contradictions = find_contradictions(shardings)
     if not contradictions:
@@ -83,7 +82,7 @@ def solve(dataflow: DataflowGraph, shardings: Sequence[AxisSharding]) -> list[Co
 
 
 def is_idle(dataflow: DataflowGraph, contradiction: Contradiction) -> bool:
-    """Whether a contradiction costs nothing: one of the shardings is of a free dimension."""
+    """Whether a contradiction costs nothing because one of the shardings is of a free dimension."""
     if contradiction.where == VALUE:
         return any(dataflow.is_free(*dim[:2]) for dim in (contradiction.first_place, contradiction.second_place))
     equation = dataflow.equations[contradiction.first_place[0]]

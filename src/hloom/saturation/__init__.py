@@ -1,8 +1,8 @@
-"""Equality saturation: all forms that rules make of a program, and the cheapest one of them.
+"""Equality saturation: explores all forms of a program that rules can produce, and extracts the cheapest.
 
     cheaper, graphs = hloom.saturate(module, cost="bytes")
 
-To let it find more, add rules to the families in `passes/rules/explore_*.py`, or give rules of your own; to change how
+To let it find more, add rules to the families in `passes/rules/explore_*.py`, or pass rules of your own; to change how
 the cheapest form is chosen, edit `extraction.py`.
 """
 

@@ -1,8 +1,8 @@
-"""An e-graph over a graph's own nodes: classes of nodes that have the same value.
+"""An e-graph over a graph's own nodes: classes of nodes with equal values.
 
-A node stands for an op on classes: two nodes are one where op, attributes, type and the classes of their operands are
-equal. Nodes are only added, each after its operands, so every node also is a program of its own: native rules, which
-look at nodes, match without change. Congruence is restored in rounds, as in egg (Willsey et al. 2021, `rebuild`).
+A node stands for an op on classes: two nodes are identical if op, attributes, type and the classes of their operands
+are equal. Nodes are only added, each after its operands, so every node is also an ordinary program: native rules, which
+inspect nodes, match without change. Congruence is restored in rounds, as in egg (Willsey et al. 2021, `rebuild`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ OPAQUE = CALLERS | with_trait(Trait.TUPLE) | {"custom-call", "fusion"}
 class EGraph:
     """The nodes of a graph in classes of equal values.
 
-    `class_of` gives a node's class, `distinct` the nodes of a class that are no two of them one, the first that was
-    added first. `size` counts all nodes. Graphs of a module that are made into e-graphs one after the other, callees
-    first, may share what is known of called ones: the numbers of equal ones, and effects.
+    `class_of` gives a node's class, `distinct` the non-identical nodes of a class in order of addition. `size` counts
+    all nodes. Graphs of a module that are turned into e-graphs one after the other, callees first, may share what is
+    known about callees: the numbers of equal ones, and effects.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class EGraph:
 
     @property
     def size(self) -> int:
-        """How many nodes there are, those that are one with others included."""
+        """The number of nodes, including those identical to others."""
         return len(self.class_of)
 
     def add(self, node: Node) -> bool:
@@ -79,7 +79,7 @@ class EGraph:
         return True
 
     def rebuild(self) -> None:
-        """Merge what became equal: nodes of one op whose operands are of the same classes by now."""
+        """Merge nodes that became equal: those of one op whose operands are now in the same classes."""
         while True:
             self._by_key = {}
             equal: list[tuple[Node, Node]] = []
@@ -102,7 +102,7 @@ class EGraph:
         return tuple([self.class_of[operand] for operand in node.inputs])
 
     def reachable(self, roots: Iterable[Node]) -> dict[int, None]:
-        """The classes that what yields these nodes' values may need, theirs first."""
+        """The classes that these nodes' values may depend on, their own first."""
         pending = [self.class_of[node] for node in roots]
         seen = dict.fromkeys(pending)
         while pending:

@@ -1,4 +1,4 @@
-"""Trying rules at all forms of all classes, and saying what they give equal."""
+"""Applies rules to all forms of all classes, and records the equalities they produce."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from hloom.text import HloomError
 COMMUTATIVE = ("add", "multiply")
 """Ops of which both orders of operands are looked at: as nodes of the e-graph they are one."""
 MOST_FORMS = 12
-"""How many combinations of operands' forms of one op are looked at in a round."""
+"""The maximum number of combinations of operand forms to try for one op per round."""
 MOST_OPERAND_FORMS = 4
-"""How many forms of one operand are looked at: the first ones of its class."""
+"""The maximum number of forms of one operand to try: the first ones of its class."""
 
 
 @dataclass(slots=True)
 class Exploration:
-    """Rules at work on an e-graph, in rounds, until nothing new is said or a number of nodes is reached.
+    """Applies rules to an e-graph in rounds until nothing new is found or a number of nodes is reached.
 
-    Where moving elements may be free, more products are merged. `fired` counts by rule what it made equal that was
-    not known.
+    If moving elements may be free, more products are merged. `fired` counts new equalities per rule.
     """
 
     egraph: EGraph
@@ -39,7 +38,7 @@ class Exploration:
     _offered: set[tuple[object, frozenset[int]]] = field(default_factory=set)
 
     def run_round(self) -> bool:
-        """Try all rules at what has not been tried; whether anything new was said."""
+        """Try all rules at everything not tried yet; returns whether anything new was found."""
         said = 0
         for node in [node for nodes in self.egraph.distinct.values() for node in nodes]:
             if node.opcode not in self.index.roots or not self.egraph.is_open(node):

@@ -1,9 +1,9 @@
-"""Choosing one node of each class that a program needs, so that all of them cost least, each counted once.
+"""Extraction: chooses one node per needed class such that the total cost, each node counted once, is minimal.
 
-Exactly, as an integer program (`extraction_model.py`), where nodes are not too many: a node chosen asks for one of each
-operand's class, and where classes need each other in a circle, classes are numbered so that a chosen node comes after
-its operands (as in Tensat, Yang et al. 2021). Else from the choice of least cost as a tree, by changes of single
-classes.
+If there are not too many nodes, exactly, as an integer program (`extraction_model.py`): a chosen node requires one of
+each operand's class, and where classes depend on each other in a cycle, classes are numbered so that a chosen node
+comes after its operands (as in Tensat, Yang et al. 2021). Otherwise by local search from the choice of minimum tree
+cost, changing single classes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hloom.saturation.extraction_model import ExtractionModel
 MOST_COLUMNS = 6_000
 """The largest number of nodes among which an integer program chooses."""
 MOST_VISITS = 2_000_000
-"""How many nodes the search by changes visits at most, as often as it does: to price a change it goes over a choice."""
+"""The maximum number of nodes the local search visits in total: it traverses a choice to price each change."""
 
 Choice = dict[int, Node]
-"""By class, the node that is chosen."""
+"""The chosen node of each class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The chosen nodes of the classes that are needed; their cost, and what no choice from the e-graph costs less than.
+    """The chosen nodes of the needed classes, their cost, and a lower bound on the cost of any choice.
 
     The bound is 0 where none was computed.
     """
@@ -46,7 +46,7 @@ def extract(
 ) -> Extraction:
     """Choose the cheapest nodes that yield the values of the roots; with `seconds_of`, of equals the fastest.
 
-    A program that yields them, its nodes in order, is one of the choices: what is chosen costs no more.
+    `program` yields the roots with its nodes in order and is one of the choices, so the result costs no more.
     """
     space = _Space(egraph, roots, cost_of, seconds_of)
     best, bound = space.cheaper(space.by_trees(), space.by_program(program)), 0.0
@@ -84,7 +84,7 @@ class _Space:
         self.operands = {node: tuple(dict.fromkeys(egraph.operands(node))) for node in self.nodes}
 
     def by_trees(self) -> Choice:
-        """The choice of the least cost where what is used twice is paid twice: it has no circles."""
+        """The choice of minimum tree cost, in which shared nodes are paid for at each use; it has no cycles."""
         cost: dict[int, float] = dict.fromkeys(self.options, math.inf)
         choice: Choice = {}
         users: dict[int, list[int]] = {}
@@ -138,7 +138,7 @@ class _Space:
         return ordered
 
     def cost(self, choice: Mapping[int, Node]) -> float:
-        """What the chosen nodes that are needed cost."""
+        """The cost of the chosen nodes that are needed."""
         return math.fsum(self.cost_of[choice[number]] for number in self.needed(choice))
 
     def improved(self, choice: Choice) -> Choice:
@@ -163,7 +163,7 @@ class _Space:
         return choice
 
     def by_integer_program(self) -> tuple[Choice | None, float] | None:
-        """The cheapest choice that the solver finds, and its bound; None where it finds none."""
+        """The cheapest choice that the solver finds, and its bound; None if it finds none."""
         solved = ExtractionModel(self.options, self.operands, self.cost_of, self.roots, self.seconds_of).solve()
         if solved is None:
             return None

@@ -1,10 +1,10 @@
-"""Extraction as an integer program: a column for each node that may be chosen, rows for what choices ask for.
+"""Extraction as an integer program: a column per node that may be chosen, and rows for its requirements.
 
-What makes it quick to solve is known before: the classes that each way to compute a class needs. A node whose operands
-need its own class is in no program; one node is not worth choosing where another of its class costs no more and needs
-only what the first needs anyway; and where a class is computed, so are those that all ways to compute it need. What
-every program needs costs those that ask for it nothing more: without such operands the classes fall apart into parts,
-which are solved one by one.
+It solves quickly thanks to a precomputation: the classes that every way to compute a class needs. A node whose operands
+need its own class is in no program; a node is dominated if another of its class costs no more and needs nothing beyond
+what the first needs; and where a class is computed, so is everything that all ways to compute it need. What every
+program needs is free for those that use it: without such operands the classes fall into components, which are solved
+separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloom.ir import Node
 from hloom.solver import GAP, Constraint, minimize
 
 VISITS_EACH = 100
-"""How often classes are visited at most to find what they need, for each of them; else only operands are known."""
+"""The maximum number of visits per class to find what classes need; beyond it only operands are known."""
 BRANCHING: Mapping[str, bool | float | int] = {
     "mip_max_nodes": 200,  # 2,000 took twice the time of the largest sums, and found nothing cheaper in 20 programs
     "mip_allow_cut_separation_at_nodes": False,
@@ -31,16 +31,16 @@ BRANCHING: Mapping[str, bool | float | int] = {
 }
 """How HiGHS searches: sums regrouped in many ways have weak bounds, and many cheap branches close them soonest."""
 SLACK = 1e-9
-"""By how much equal costs may differ, relative to the most that a node costs: the solver adds up in doubles."""
+"""The relative tolerance for equal costs, as a fraction of a node's maximum cost: the solver adds in doubles."""
 ROUNDS = 4
-"""How often options are left out: each time, classes that nothing else needs go, and more becomes known of others."""
+"""The number of rounds of removing options: each one drops unneeded classes, which reveals more about others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionModel:
-    """The nodes that may be chosen of each class, the classes that each needs, what it costs, the classes wanted.
+    """The nodes that may be chosen per class, the classes that each needs, its cost, and the wanted classes.
 
-    `seconds_of` decides among programs of equal costs, where it is not empty.
+    `seconds_of`, if not empty, breaks ties between programs of equal cost.
     """
 
     options: Mapping[int, Sequence[Node]]
@@ -50,7 +50,7 @@ class ExtractionModel:
     seconds_of: Mapping[Node, float] = field(default_factory=dict)
 
     def solve(self) -> tuple[dict[int, Node], float] | None:
-        """A node of each class that may be needed, those of the cheapest program found, and what none costs less than.
+        """A node for each class that may be needed, from the cheapest program found, and a lower bound on the cost.
 
         None where the solver finds none. Classes that no root needs may need each other in a circle.
         """
@@ -72,8 +72,8 @@ class ExtractionModel:
     def parts(self) -> list[ExtractionModel]:
         """Models of classes that do not matter to each other, whose cheapest programs are together that of this one.
 
-        What every program needs is there whoever asks for it, unless it may need the class that asks: without those
-        operands the classes fall apart.
+        What every program needs exists whoever uses it, unless it may need the class that uses it: without those
+        operands the classes fall into components.
         """
         required = self._required()[1]
         numbers = list(self.options)
@@ -104,7 +104,7 @@ class ExtractionModel:
         return parts
 
     def _least(self) -> float:
-        """What the roots' own nodes cost at least."""
+        """The minimum cost of the roots' own nodes."""
         return math.fsum(min((self.cost_of[option] for option in self.options[root]), default=0) for root in self.roots)
 
     def _count(self) -> int:
@@ -155,7 +155,7 @@ class ExtractionModel:
         rows: Sequence[Constraint],
         continuous: int,
     ) -> np.ndarray:
-        """Of the solutions that cost no more than one, that of the fewest seconds that is found."""
+        """Among solutions that cost no more than this one, the fastest that is found."""
         own = costs[: len(columns)]
         budget = Constraint(np.arange(len(columns)), own, float(own @ np.round(values[: len(columns)])) + SLACK)
         seconds = np.zeros(len(costs))
@@ -277,7 +277,7 @@ class ExtractionModel:
         components: Mapping[int, int],
         most: Mapping[int, float],
     ) -> list[Constraint]:
-        """Where an option is chosen, its class has a higher level than its operands' classes in the same circle."""
+        """Where an option is chosen, its class has a higher level than its operands' classes in the same cycle."""
         rows: list[Constraint] = []
         for number, component in components.items():
             for option in self.options[number]:

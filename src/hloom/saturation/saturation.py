@@ -1,10 +1,10 @@
-"""The pass `saturate`: of all forms that rules make of a program, the one of least cost.
+"""The pass `saturate`: the cheapest among all forms of a program that rules can produce.
 
 Equality saturation (Tate et al. 2009; egg, Willsey et al. 2021; for tensor programs Tensat, Yang et al. 2021). It
-starts from what `simplify-xla` makes of the program, which so is one of the forms: the result never costs more. Loops,
-calls and branches are single values in the graph around them, and their own graphs are saturated apart. Graphs of
-fragments, in which names or types are missing, and graphs with control dependencies, which say when instructions run
-and not only what they yield, stay as `simplify-xla` leaves them.
+starts from the result of `simplify-xla`, which is therefore one of the forms: the result never costs more. Loops, calls
+and branches are single values in the surrounding graph, and their own graphs are saturated separately. Graphs of
+fragments with missing names or types, and graphs with control dependencies, which constrain when instructions run, are
+left as `simplify-xla` leaves them.
 """
 
 from __future__ import annotations
@@ -39,25 +39,26 @@ from hloom.text import HloomError
 
 COSTS = ("bytes", "flops", "seconds")
 MOST_NODES = 20_000
-"""Unless the user says otherwise, so many nodes are made for a graph at most, and as many as it has ten times over."""
+"""The default maximum number of nodes to make for a graph, in addition to ten times its own number."""
 ROUNDS = 8
 SIBLING_ROUNDS = 2
-"""In how many rounds products are offered to be merged: of the program, and of what the first round made of it."""
+"""The number of rounds in which merged products are offered: for the program, and for the results of the first round.
+"""
 MAX_RUNS = 6
 """Bounds how often a module is saturated again from its cheaper form; usually the second run finds nothing."""
 COST_ROUNDING = 1e-9
 """Relative difference below which two costs are equal: sums of the same numbers in another order."""
 TIE = 1e-3
-"""What the time of the whole program counts for beside FLOPs or bytes."""
+"""The weight of the whole program's time relative to a unit of FLOPs or bytes, to break ties."""
 SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
 
 
 @dataclass(slots=True)
 class SaturatedGraph:
-    """What was done with one graph: nodes made, rounds, whether nothing new could be said; costs before and after.
+    """The result for one graph: nodes made, rounds, whether saturation was reached, and costs before and after.
 
-    `bound` is what no form in the e-graph costs less than; 0 where that is not known.
+    `bound` is a lower bound on the cost of any form in the e-graph; 0 if unknown.
     """
 
     graph: str
@@ -80,14 +81,14 @@ def saturate(
     rounds: int = ROUNDS,
     seconds: float | None = None,
 ) -> tuple[Module, list[SaturatedGraph]]:
-    """The cheapest form that rules make of a module, and what was done for each of its graphs.
+    """The cheapest form of a module that rules can produce, and a report for each of its graphs.
 
-    `rules` are those of `simplify-xla` and `EXPLORATION`, unless given. `cost` is one of COSTS: of all instructions'
-    bytes accessed or FLOPs and transcendentals, as `hloom cost` counts them, or their seconds by the roofline of the
-    `device`; or a function of an instruction. Of forms that cost the same, the seconds decide. FLOPs leave out what
-    moves data (reshapes, transposes, slices, concatenations), bytes what computes: by either, the form may take longer.
-    At most `nodes` are made for a graph in `rounds`; after `seconds` no round begins, and the result depends on how
-    fast the machine is. Raises HloomError for another cost, and as `cost` does.
+    `rules` defaults to those of `simplify-xla` and `EXPLORATION`. `cost` is one of COSTS: the total bytes accessed, or
+    FLOPs and transcendentals, as `hloom cost` counts them, or seconds by the roofline of the `device`; or a function of
+    an instruction. Seconds break ties between forms of equal cost. FLOPs ignore data movement (reshapes, transposes,
+    slices, concatenations), bytes ignore computation: with either, the chosen form may be slower. At most `nodes` are
+    made for a graph in `rounds`; no round starts after `seconds`, so then the result depends on the machine's speed.
+    Raises HloomError for another cost, and as `cost` does.
     """
     module = as_module(module)
     copy = module.clone()
@@ -133,10 +134,10 @@ def _saturate_in_place(
     rounds: int,
     seconds: float | None,
 ) -> tuple[bool, list[SaturatedGraph]]:
-    """Whether a cheaper form was found and taken, and what was done for each graph.
+    """Whether a cheaper form was found and used, and a report for each graph.
 
-    A run starts again from what the run before it made, until that is no cheaper: rounds are bounded, so one run may
-    stop short of what a second one finds, and the pass would change its own output.
+    Each run starts from the result of the previous one, until that is no cheaper: rounds are bounded, so one run may
+    stop short of what a second one finds, and the pass would otherwise change its own output.
     """
     if isinstance(cost, str) and cost not in COSTS:
         raise HloomError(f"programs are not compared by '{cost}'", hint=f"cost is {', '.join(COSTS)}")
@@ -216,7 +217,7 @@ class _Saturation:
         )
 
     def _explore(self, work: Exploration) -> tuple[int, bool]:
-        """How many rounds were done, and whether nothing new could be said in the last."""
+        """The number of rounds done, and whether the last one found nothing new."""
         done = 0
         while done < self.rounds and not work.is_exhausted and (self.until is None or monotonic() < self.until):
             done += 1
@@ -229,7 +230,7 @@ class _Saturation:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a module costs and how many seconds it takes, each graph counted once, and how many nodes it has."""
+    """A module's cost, seconds (each graph counted once), and number of nodes."""
 
     cost: float
     seconds: float
@@ -280,10 +281,10 @@ def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
 
 
 class _Costs:
-    """What nodes of a graph cost by one measure; among equals their time decides.
+    """The cost of a graph's nodes by one measure, with ties broken by time.
 
-    What called graphs cost is `known` as far as it was asked for: callees no longer change when a caller is counted.
-    `whole` are the seconds that the graph took at first: as many more count for less than one FLOP or byte.
+    The costs of called graphs are `known` as far as requested: callees no longer change when a caller is counted.
+    `whole` is the graph's initial time in seconds: this much time counts less than one FLOP or byte.
     """
 
     def __init__(
@@ -315,7 +316,7 @@ class _Costs:
         return max(self._compute.seconds(node)[0], self.analysis.own(node).bytes_accessed / self.on.memory_bandwidth)
 
     def amount(self, node: Node) -> float:
-        """What a node costs by the measure alone."""
+        """The cost of a node by the measure alone."""
         if not isinstance(node, Apply):
             return 0.0
         if not isinstance(self.measure, str):

@@ -1,9 +1,10 @@
-"""Products and convolutions as one larger one, of which each is a slice.
+"""Merges products and convolutions into a larger one, of which each is a slice.
 
     dot(x, a), dot(x, b)  ->  y = dot(x, concatenate(a, b)); slice(y), slice(y)
 
 As in TASO (Jia et al. 2019) and XLA's xla/service/dot_merger.cc (DotMerger). Convolutions of one image may have kernels
-of two sizes, the smaller ones with zeros around them; products of one shape that share nothing are one with a batch.
+of two sizes, with the smaller ones zero-padded; products of equal shape that share no operand become one batched
+product.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hloom.passes import kernel_enlargement
 from hloom.saturation.egraph import EGraph
 
 MOST_SIBLINGS = 16
-"""How many are merged into one at most."""
+"""The maximum number of products to merge into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Siblings:
     side: int
 
     def merge(self, graph: Graph) -> list[Node]:
-        """The slices of one product that stand for them, made at the graph's end."""
+        """The slices of the merged product that replace them, made at the graph's end."""
         first = self.nodes[0]
         dims = _dims(first, self.side)
         assert dims is not None, "they may be merged"
@@ -72,7 +73,7 @@ class Batch:
     nodes: tuple[Apply, ...]
 
     def merge(self, graph: Graph) -> list[Node]:
-        """The slices of one product with one more batch dimension, made at the graph's end."""
+        """The slices of a product with one more batch dimension, made at the graph's end."""
         first, count = self.nodes[0], len(self.nodes)
         operands: list[Node] = []
         for side in (0, 1):
@@ -97,8 +98,8 @@ class Batch:
 def find_siblings(egraph: EGraph, *, moves_are_free: bool = False) -> Iterator[Siblings | Batch]:
     """The products and convolutions that may be merged, each group once, the first MOST_SIBLINGS of it.
 
-    One may need another: extraction chooses no circles. Products that share nothing are put together as a batch
-    and taken apart again, which only adds moves unless they are of slices: of others only where `moves_are_free`.
+    They may depend on each other: extraction chooses no cycles. Batching products that share no operand only adds data
+    movement unless they are of slices: others are batched only if `moves_are_free`.
     """
     nodes = [
         node
@@ -146,7 +147,7 @@ def _of_two_sizes(egraph: EGraph, nodes: Sequence[Apply]) -> Iterator[Siblings]:
 
 
 def _of_one_shape(egraph: EGraph, nodes: Sequence[Apply]) -> Iterator[Batch]:
-    """Products of one shape after as many others, so that none needs another; none of one operand alone."""
+    """Products of equal shape at equal depth, so that they are independent; excludes those of a single operand."""
     depth: dict[Node, int] = {}
     for node in egraph.graph.nodes if nodes else ():
         before = max((depth.get(operand, 0) for operand in node.inputs), default=0)
@@ -176,7 +177,7 @@ def _of_classes(egraph: EGraph, group: Sequence[Apply]) -> list[Apply]:
 
 
 def _key(egraph: EGraph, node: Apply, side: int) -> Hashable | None:
-    """What those that may be merged have in common: the operand on a side, all attributes, the other's other sizes."""
+    """A key equal for those that may be merged: one operand, all attributes, and the other operand's other sizes."""
     types = [operand.type for operand in node.inputs]
     if not all(isinstance(array_type, TensorType) and array_type.dynamic is None for array_type in types):
         return None
@@ -193,9 +194,9 @@ def _key(egraph: EGraph, node: Apply, side: int) -> Hashable | None:
 
 
 def _dims(node: Apply, side: int) -> tuple[int, int] | None:
-    """The dimension of the other operand along which it is joined, and that of the result; None where it has none.
+    """The dimension of the other operand to concatenate along, and that of the result; None if there is none.
 
-    Of a dot, the other operand's only or last own dimension; of convolutions, features of kernels, or images.
+    For a dot, the other operand's only or last free dimension; for convolutions, features of kernels, or images.
     """
     if node.opcode == "convolution":
         labels: ConvolutionDimensions = node.attributes["dim_labels"]
@@ -216,7 +217,7 @@ def _dims(node: Apply, side: int) -> tuple[int, int] | None:
 
 
 def _enlarged(graph: Graph, node: Apply, largest: Apply) -> Node:
-    """A node's second operand; a kernel that is smaller than another's with zeros around it."""
+    """A node's second operand; a kernel smaller than the largest is zero-padded."""
     kernel = node.inputs[1]
     if node.opcode == "dot" or node.attributes == largest.attributes:
         return kernel

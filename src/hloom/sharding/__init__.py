@@ -1,6 +1,6 @@
-"""Meshes of devices, how arrays are sharded over them, and the texts that say so in HLO, Shardy, jax and JSON.
+"""Device meshes, shardings of arrays over them, and their notations in HLO, Shardy, jax and JSON.
 
-To add a notation of shardings, add a file here beside `hlo_sharding.py`.
+To add a notation for shardings, add a file like `hlo_sharding.py`.
 """
 
 from hloom.sharding.hlo_sharding import from_hlo as from_hlo

@@ -1,15 +1,14 @@
 """Specs as HLO shardings: V1 (a list of devices), V2 (an iota of devices), V3 (a mesh with named axes).
 
-V1 and V2 leave out axes of size 1. A subgroup of manual axes, or of axes over which a value is a partial sum, is a set:
-the order in which V1 and V2 list its devices is not kept. Nor are metadata, shard groups, and whether a dimension is
-open, which specs do not have.
+V1 and V2 omit axes of size 1. A subgroup of manual axes, or of axes with partial sums, is a set: the order in which V1
+and V2 list its devices is lost. Specs have no metadata, shard groups, or open dimensions, so those are lost too.
 
-Device numbers are the mesh's. jax numbers a program's devices by their positions in its mesh instead: to read what jax
-lowered, use a mesh in natural order.
+Device numbers are the mesh's. jax numbers a program's devices by their positions in its mesh instead: to read jax's
+lowered programs, use a mesh in natural order.
 
-The inverse of writing a spec as tiles is to find what each mesh axis does. Walking along an axis, the index of a
-device's tile moves in equal strides along one dimension, or stays. Where it does so for part of the axis only, the axis
-is a product of sub-axes with a stride each.
+Reading tiles as a spec means finding what each mesh axis does. Along an axis, a device's tile index moves in equal
+strides along one dimension, or stays. If it does so only for part of the axis, the axis is a product of sub-axes with a
+stride each.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Lowered = Uniform | Maximal | Tiled
 
 
 def to_tiled(spec: Spec, mesh: Mesh) -> Lowered:
-    """V2, as XLA prints it; the devices are listed where no iota gives their order.
+    """The V2 form, as XLA prints it; devices are listed if no iota produces their order.
 
     Raises Unsupported for partial results that are not sums: V1 and V2 do not name the op that combines them.
 
@@ -135,7 +134,7 @@ def from_hlo(sharding: LeafSharding, mesh: Mesh, rank: int) -> Spec:
 
 
 def from_tuple(sharding: Sharding, mesh: Mesh, type_: Type) -> tuple[Spec, ...]:
-    """One spec per leaf of a type; a sharding that is not a tuple holds for every leaf, as in XLA.
+    """One spec per leaf of a type; a non-tuple sharding applies to every leaf, as in XLA.
 
     Leaves that are not arrays have rank 0.
     """
@@ -147,7 +146,7 @@ def from_tuple(sharding: Sharding, mesh: Mesh, type_: Type) -> tuple[Spec, ...]:
 
 
 def refinement(sharding: LeafSharding, mesh: Mesh, rank: int) -> dict[str, tuple[int, ...]]:
-    """The sub-axes into which axes must be split for `from_hlo` to find a spec: what `Mesh.refined` takes.
+    """The sub-axes into which axes must be split so that `from_hlo` finds a spec; the argument of `Mesh.refined`.
 
     Empty where no axis must be split. Raises Unsupported where no refinement helps.
 
@@ -233,7 +232,7 @@ def _from_tiled(sharding: Tiled, mesh: Mesh, rank: int, reducer: str) -> Spec:
 
 
 Target = int | str
-"""What an axis shards: a dimension by its number, or a subgroup by its name; "replicated" is neither."""
+"""What an axis shards: a dimension by number, or a subgroup by name; "replicated" is neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +246,10 @@ class AxisAssignment:
 
 
 def axis_assignments(sharding: Tiled, mesh: Mesh) -> tuple[AxisAssignment, ...]:
-    """What each axis does, in the mesh's order; axes of size 1 do nothing and are left out.
+    """What each axis shards, in the mesh's order; axes of size 1 are omitted.
 
-    Raises HloomError where the sharding names other devices than the mesh, Unsupported where its tiles follow neither
-    axes nor sub-axes.
+    Raises HloomError if the sharding uses devices outside the mesh, Unsupported if its tiles follow neither axes nor
+    sub-axes.
     """
     targets = [*range(sharding.rank), *sharding.subgroups]
     if "maximal" in targets:

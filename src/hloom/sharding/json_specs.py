@@ -1,8 +1,8 @@
 """Specs and meshes as JSON, as plans write them.
 
-A spec is a list with null, an axis or a list of axes per dimension, or the text of an HLO sharding. What that form
-does not cover is an object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with a device
-order or links `{"axes": {"x": 2}, "devices": [...], "links": {"x": {"bandwidth": 1e11, "latency": 1e-6}}}`.
+A spec is a list with null, an axis or a list of axes per dimension, or the text of an HLO sharding. Anything more is an
+object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with a device order or links
+`{"axes": {"x": 2}, "devices": [...], "links": {"x": {"bandwidth": 1e11, "latency": 1e-6}}}`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def spec_to_json(spec: Spec) -> Any:
 def spec_from_json(value: Any, mesh: Mesh, rank: int, read: Reader | None = None) -> Spec:
     """The spec of an array of this rank; null and an empty list are replicated.
 
-    `read` parses HLO's texts. Raises HloomError for what is not a spec, for axes that the mesh does not have,
-    and for another rank.
+    `read` parses HLO text. Raises HloomError for an invalid spec, for axes that the mesh does not have, and for a wrong
+    rank.
     """
     if isinstance(value, str):
         return _from_text(value, mesh, rank, read)

@@ -1,9 +1,9 @@
 """Meshes: the devices that a program is sharded over, as named axes with sizes, and the link of each axis.
 
-Devices with neighbouring numbers are near, as in `analysis.collective_cost`: minor axes stay inside a host and use its
-fast link, axes that reach beyond use the network. An axis with some steps inside a host and some outside is as slow as
-the slower part: each of a host's devices sends its share of a ring's bytes outside, so the network carries as many
-shares as the axis has devices in the host.
+Devices with adjacent numbers are near, as in `analysis.collective_cost`: minor axes stay inside a host and use its fast
+link, axes that go beyond use the network. An axis with some steps inside a host and some outside is as slow as the
+slower part: each of a host's devices sends its share of a ring's bytes outside, so the network carries as many shares
+as the axis has devices in the host.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Mesh:
         return Mesh(tuple(names), tuple(sizes), self.devices, links)
 
     def local_dims(self, dims: Sequence[int], spec: Spec) -> tuple[int, ...]:
-        """The dimensions of a shard, rounded up where the split is uneven: XLA pads."""
+        """The dimensions of a shard, rounded up for uneven splits: XLA pads."""
         return tuple(-(-size // self.count(axes)) for size, axes in zip(dims, spec.dims, strict=True))
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ def _link(device: Device, groups: np.ndarray, mesh: Mesh, axis: str) -> AxisLink
 
 
 def _blocks(device: Device, groups: np.ndarray) -> np.ndarray:
-    """How many blocks of each link the members of each group are in; a row per group."""
+    """The number of blocks of each link that the members of each group span; a row per group."""
     joined = [link.devices for link in device.links if link.topology != HOST and link.devices is not None]
     if not joined:
         return np.zeros((1, 0), np.int64)

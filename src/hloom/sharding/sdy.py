@@ -1,7 +1,7 @@
 """Specs and meshes as Shardy writes them: `#sdy.sharding<@mesh, [{"x"}, {?}]>` and `#sdy.mesh<["x"=2, "y"=4]>`.
 
-In HLO they stand in frontend attributes: `xla.sdy.sharding` of an instruction, or one sharding per value where it has
-several results, and `xla.sdy.meshes` of the module.
+In HLO they are frontend attributes: `xla.sdy.sharding` of an instruction, with one sharding per value if it has several
+results, and `xla.sdy.meshes` of the module.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SdySharding:
 def to_sdy(spec: Spec, mesh: Mesh, name: str = MESH_NAME) -> SdySharding:
     """A spec for Shardy, every dimension closed; `name` is the mesh's in the module.
 
-    Raises Unsupported for what Shardy has no notation for: partial results that are not sums, manual axes.
+    Raises Unsupported if Shardy has no notation: partial results other than sums, manual axes.
 
     >>> print(to_sdy(Spec((("x",), ()), (("y", "add"),)), Mesh.parse("x=2,y=4")))
     #sdy.sharding<@mesh, [{"x"}, {}], unreduced={"y"}>
@@ -159,7 +159,7 @@ def _axes_text(axes: Iterable[AxisRef]) -> str:
 
 
 def _mesh_text(mesh: Mesh) -> str:
-    """The text after `#sdy.mesh`: devices are listed where they do not stand in their own order.
+    """The text after `#sdy.mesh`: devices are listed if they are not in natural order.
 
     A mesh without axes is one device, which is listed.
     """

@@ -1,4 +1,4 @@
-"""Read Shardy's texts: shardings, shardings per value, meshes."""
+"""Parses Shardy's texts: shardings, shardings per value, meshes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hloom.ops import REDUCERS
 from hloom.text import HloomError, Unsupported
 
 Axes = tuple[str, ...]
-"""Mesh axes, major to minor: the order says which device holds which shard."""
+"""Mesh axes, major to minor; the order determines which device holds which shard."""
 
 _TAIL = re.compile(r"\s*([+@])\s*([^\s+@:]+)\s*(?::\s*(\w+)\s*)?")
 
@@ -24,8 +24,8 @@ class Spec:
     """Per dimension the axes that shard it, major to minor; and the axes over which the value is a partial result.
 
     The array is replicated over the other axes. `partial` pairs axes with the op that combines them, sorted by axis.
-    Over `manual` axes, sorted, each device has a value of its own, which the program itself communicates
-    (`shard_map`): the dimensions are those of that value.
+    Over `manual` axes, sorted, each device has its own value, and the program communicates explicitly (`shard_map`):
+    the dimensions are those of that value.
 
     >>> print(Spec((("data",), (), ("model", "expert"))), Spec(((), ()), (("model", "add"),)))
     [data,-,model.expert] [-,-]+model
@@ -62,7 +62,7 @@ class Spec:
         return not self.axes and not self.partial and not self.manual
 
     def dimension_of(self, axis: str) -> int | None:
-        """The dimension that an axis shards; None where it shards none."""
+        """The dimension that an axis shards; None if it shards none."""
         return next((dim for dim, axes in enumerate(self.dims) if axis in axes), None)
 
     def split(self, dimension: int, axes: Iterable[str]) -> Spec:
