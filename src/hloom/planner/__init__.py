@@ -1,7 +1,7 @@
-"""The planner: how to shard a module over a mesh, what that costs, and why.
+"""The planner: how to shard a module over a mesh, what the plan costs, and why it was chosen.
 
-To add a solver, write a file in `solvers`; to recognise a further plan that people write by hand, edit `experts`.
-`annotation` (plans as shardings of HLO, of Shardy and of jax) is public as a module.
+To add a solver, write a file in `solvers`; to recognise another handwritten plan, edit `experts`. `annotation` (plans
+as shardings of HLO, of Shardy and of jax) is public as a module.
 """
 
 from hloom.planner.candidates import CandidatePlan as CandidatePlan

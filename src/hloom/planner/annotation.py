@@ -1,15 +1,15 @@
-"""A plan as others take it: Shardy's HLO, what `jax.jit` puts around a function, and what stays inside it.
+"""Plans in other notations: Shardy's HLO, the arguments of `jax.jit`, and constraints inside a function.
 
 GSPMD reads `sharding=` of parameters, instructions and the result: `Plan.annotate` writes it. Shardy ignores it. In the
-HLO that XLA passes to Shardy a parameter's sharding is a frontend attribute, an instruction's a custom call behind it,
-and a result's another custom call, which `annotate_for_shardy` writes:
+HLO that XLA passes to Shardy, a parameter's sharding is a frontend attribute, an instruction's is a custom call after
+it, and a result's is another custom call; `annotate_for_shardy` writes these:
 
     x = f32[8,8] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"data\\"}, {}]>"}
     y = f32[8,8] sine(x)
     z = f32[8,8] custom-call(y), custom_call_target="Sharding", frontend_attributes={xla.sdy.sharding="..."}
     ROOT w = f32[8,8] custom-call(z), custom_call_target="xla.sdy.FuncResultSharding", ...
 
-Inside `jax.jit` the parameters' and the results' shardings are jax's to say, and only the instructions' are written.
+Inside `jax.jit`, jax determines the shardings of parameters and results, and only those of instructions are written.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def result_shardings(plan: Plan, module: Module) -> list[MeshSharding]:
 
 
 def even_spec(spec: Spec, dims: Sequence[int], mesh: Mesh) -> Spec:
-    """What jax can hold of a spec: it has no uneven arrays, so axes that do not divide a dimension are left out.
+    """The part of a spec that jax can express: jax has no uneven arrays, so axes that do not divide a dimension are
+    dropped.
 
     >>> mesh = Mesh.parse("x=2,y=4")
     >>> print(even_spec(Spec((("x", "y"),)), (6,), mesh), even_spec(Spec((("x", "y"),)), (16,), mesh))
@@ -145,7 +146,7 @@ def _uneven_parameters(plan: Plan, module: Module) -> list[tuple[Node, Spec]]:
 
 
 def _instructions(plan: Plan, module: Module) -> Iterator[tuple[Node, Spec]]:
-    """The arrays that the plan names; the root's sharding is the result's."""
+    """The arrays that the plan names; the root's sharding is that of the result."""
     for node, value_spec in plan.instruction_specs(module):
         if isinstance(value_spec, Spec) and node is not module.entry.output:
             yield node, value_spec
@@ -217,7 +218,7 @@ def _elements(root: Node) -> list[Node]:
 
 
 def _marked(value: Node, target: str, spec: Spec, mesh: Mesh, name: str | None, before: Node | None) -> Node:
-    """A custom call that gives a value with a sharding."""
+    """A custom call that attaches a sharding to a value."""
     graph = value.graph
     attributes: dict[str, object] = {"custom_call_target": target}
     if target == RESULT:
@@ -230,7 +231,7 @@ def _marked(value: Node, target: str, spec: Spec, mesh: Mesh, name: str | None, 
 
 
 def _declare_mesh(module: Module, mesh: Mesh) -> str:
-    """Its name in the module, whose header tells the meshes that Shardy's texts name."""
+    """Add a mesh to the module's header for Shardy's texts; returns its name."""
     frontend = dict(module.attributes.get("frontend_attributes") or ())
     meshes = read_sdy_meshes(frontend[MESHES_KEY]) if MESHES_KEY in frontend else {}
     same = next((name for name, declared in meshes.items() if _is_same(declared, mesh)), None)

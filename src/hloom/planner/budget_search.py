@@ -1,14 +1,14 @@
-"""The front of time over memory: the cheapest choices that are found for every budget of bytes, all at once.
+"""Finds the Pareto front of time over memory: the cheapest choices for all memory budgets at once.
 
 The memory of a choice is not the sum of its clusters' memory: when instructions run, what is fused and what is copied
-all depend on the choice. But near one choice, what a change of strategy saves at a moment adds up well. So the memory
-of single changes is simulated, and for some budgets between the largest and the smallest a linear program over them
-(`moment_program`) says which to make, with what share of repeated layers; its answers are simulated in turn: where one
-holds too much, its moment becomes a row of the program and the rows are corrected, as in a cutting-plane method. Then
-the same begins from another choice of the front.
+all depend on the choice. But near a given choice, the savings of single changes of strategy at a moment add up well. So
+the memory of single changes is simulated, and for several budgets between the largest and the smallest a linear program
+(`moment_program`) chooses among them, including the share of repeated layers to change; its answers are simulated in
+turn: if one uses too much memory, that moment becomes a row of the program and the rows are corrected, as in a
+cutting-plane method. The search then restarts from another choice of the front.
 
-The search does not know which budget it is asked for: that one only picks from what was found. So a larger budget never
-gets a slower plan than a smaller one.
+The search does not know the requested budget, which only selects from what was found. So a larger budget never gets a
+slower plan than a smaller one.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.moment_program import solve_within_moments
 
 WORK = 288_000
-"""The most instructions to simulate: a hundred choices of a program of a few thousand instructions."""
+"""The maximum number of instructions to simulate: a hundred choices of a program of a few thousand instructions."""
 MOST, FEWEST = 1300, 24
-"""The most choices to simulate, and how many may be simulated however long the program is."""
+"""The maximum number of choices to simulate, and the number allowed for programs of any length."""
 MANY = 600
 """If more choices than this may be simulated, changes of pairs get twice as many instructions."""
 STAGES = 40
-"""The most times that the search starts again from another choice of the front."""
+"""The maximum number of restarts from another choice of the front."""
 SHARE, FEWEST_MOVES, MOST_MOVES = 5, 6, 24
 """The changes around one choice get 1 / SHARE of the simulations, within these limits."""
 POOL = 4
@@ -59,36 +59,37 @@ FILLED = 6
 BELOW = 0.01
 """Also search for a plan below the smallest memory found, by this fraction or the distance of budgets."""
 ROUNDS = 3
-"""The most times that a stage solves the program for one budget."""
+"""The maximum number of times a stage solves the program for one budget."""
 DIVIDED = 3
 """In each stage, this many changes of all layers are tried in the first half alone and in the last half alone."""
 STEP, LEAST = 0.25, 0.002
-"""If the program's answer is already known to hold too much, the next budget is lower by STEP of the excess, and by at
-least LEAST of the budget."""
+"""If the program's answer is known to exceed the budget, the next budget is lower by STEP of the excess, and by at
+least LEAST of the budget.
+"""
 GAIN = 1e-3
 """A choice that is cheaper by less than this fraction is not worth a simulation."""
 IDLE = 4
 """The search ends after more than this many stages in a row that gained nothing."""
 FLAT = 0.002
-"""At the end, changes are tried around every choice within this fraction of the smallest memory, cheapest first."""
+"""At the end, changes are tried around every choice within this fraction of the minimum memory, cheapest first."""
 DESCENT = 4
 """That gets 1 / DESCENT of the simulations at a time."""
 MOST_CHEAPER = 96
-"""The most cheaper choices examined around one choice of the front."""
+"""The maximum number of cheaper choices examined around one choice of the front."""
 PEAKS, NEAR = 6, 0.9
 """Up to PEAKS of a profile's maxima, those of at least NEAR times its peak, are rows from the start."""
 SPACING = 8
-"""Maxima that are fewer moments apart than this count as one."""
+"""Maxima closer than this many moments count as one."""
 
 RISE = 0.08
-"""By what fraction a pair of changes may raise the cost."""
+"""The maximum fraction by which a pair of changes may raise the cost."""
 CLOSE = 0.06
 """A choice that the tables may overrate by less than this fraction is forecast before it is dropped."""
 
 Price = Callable[[Choice], float]
-"""What a choice is forecast to cost."""
+"""The forecast cost of a choice."""
 Correct = Callable[[Choice], bool]
-"""Corrects the tables where they say less of a choice than is forecast; whether that has changed them."""
+"""Corrects the tables if they underestimate a choice; returns whether that changed them."""
 
 
 def memory_front(
@@ -103,8 +104,8 @@ def memory_front(
 ) -> MemoryFront:
     """The cheapest choices that are found, each for the memory that it takes.
 
-    `free` is the solution without a budget, `seeds` are choices to look at beside. `price` forecasts what a choice
-    costs; without, it costs what the problem's tables say. `correct` corrects these.
+    `free` is the solution without a budget, `seeds` are more choices to examine. `price` forecasts a choice's cost;
+    without it, the problem's tables are used. `correct` corrects these.
     """
     search = _Search(problem, profiler, work, price or problem.cost, correct or (lambda _: False))
     for choice in {choice_key(choice): choice for choice in (free, *seeds)}.values():
@@ -154,7 +155,7 @@ class _Search:
 
     @property
     def allowed(self) -> int:
-        """How many choices may be simulated in all, as far as can be told."""
+        """An estimate of the number of choices that may be simulated in total."""
         length = max(1, (self.profiler.simulated - self._first) // max(1, len(self.points)))
         return max(FEWEST, min(MOST, self.work // length))
 
@@ -196,7 +197,7 @@ class _Search:
                 return
 
     def _stages(self, uses: dict[bytes, int]) -> None:
-        """Stages that begin in turn from the smallest choice of the front and from where it falls most."""
+        """Run stages that start alternately from the smallest choice of the front and from its steepest step."""
         idle = 0
         for stage in range(STAGES):
             base = self._base(uses, is_smallest=stage % 2 == 1)
@@ -210,7 +211,7 @@ class _Search:
             idle = 0 if self._has_gained(before) else idle + 1
 
     def _has_gained(self, before: Sequence[Point]) -> bool:
-        """Whether any point of the front is cheaper by more than a little than those before that hold hardly more."""
+        """Whether a point of the front is clearly cheaper than all earlier ones of about the same memory."""
         return any(
             point.cost
             < (1 - GAIN) * min((old.cost for old in before if old.bytes <= point.bytes * (1 + GAIN)), default=math.inf)
@@ -218,9 +219,10 @@ class _Search:
         )
 
     def _fill(self) -> None:
-        """Divide the steps of the front, the steepest first, by what the programs of the stages say between their ends.
+        """Divide the steps of the front, steepest first, with the answers of the stages' programs for budgets in
+        between.
 
-        Where few layers change they save little: what is cheaper there is missed by budgets that are evenly apart.
+        Changing a few layers saves little memory: evenly spaced budgets would miss cheaper choices there.
         """
         exhausted: set[tuple[int, int]] = set()
         most = len(self.points) + self.allowed // FILLED
@@ -239,7 +241,7 @@ class _Search:
         self._price_front()
 
     def _divide_step(self, target: float, most: int) -> None:
-        """Simulate what the programs of the stages say of a budget, the latest first, until one has what is cheaper."""
+        """Simulate the answers of the stages' programs for a budget, latest first, until one is cheaper."""
         known = self.cheapest(target)
         for stage in reversed(self.stages):
             margin: float | None = 0.0
@@ -252,10 +254,10 @@ class _Search:
                 return
 
     def _cheapen(self) -> None:
-        """Look for cheaper choices around each one of the front that hold no more than it, first where most is left
-        open above: the product of the shares that the next larger one costs less and holds more.
+        """Look for cheaper choices with no more memory around each choice of the front, largest gap first: the product
+        of the shares by which the next larger one costs less and holds more.
 
-        Changes that promise not to hold more are simulated before others, the cheapest first.
+        Changes predicted not to need more memory are simulated first, cheapest first.
         """
         exhausted: set[bytes] = set()
         most = len(self.points) + self.allowed // DESCENT
@@ -280,7 +282,7 @@ class _Search:
             self._price_front()
 
     def _cheaper(self, point: Point, base: dict[int, int]) -> list[dict[int, int]]:
-        """The cheaper choices around one that were not simulated, in the order in which they are tried."""
+        """The cheaper choices around one that have not been simulated, in trial order."""
         footprint = self.profiler.footprint(point.choice)
         held = held_at_peak(self.problem, point.choice, footprint)
         limit = self.problem.cost(point.choice) * (1 - GAIN)
@@ -294,8 +296,8 @@ class _Search:
         return [choice for *_, choice in sorted(ranked, key=lambda entry: entry[:3])]
 
     def _descend(self) -> None:
-        """Make single changes of the choices that hold hardly more than the least, the cheapest first, until none saves
-        memory; what a change does to the order of instructions cannot be told before.
+        """Try single changes of the choices near the minimum memory, cheapest first, until none saves memory; their
+        effect on the order of instructions cannot be predicted.
         """
         exhausted: set[bytes] = set()
         most = len(self.points) + self.allowed // DESCENT
@@ -323,8 +325,8 @@ class _Search:
         self._price_front()
 
     def _pair(self) -> None:
-        """Change a parameter and what takes its buffer together, around the choices of the front, those first below
-        which most is left open: a weight that is split otherwise saves memory only if its update is as well.
+        """Change a parameter together with the output that takes its buffer, around choices of the front, largest gap
+        below first: splitting a weight differently saves memory only if its update is split likewise.
         """
         pairs, work = buffer_pairs(self.problem), self.work
         if self.allowed > MANY:
@@ -349,8 +351,8 @@ class _Search:
         self.work = work
 
     def _price_front(self) -> None:
-        """Forecast what the choices of the front cost, and those that would be on it if the tables overrated them as
-        much as others; where that changes the tables, others cost something else.
+        """Forecast the costs of the front's choices, and of those that would be on it if the tables overrate them
+        equally; if that changes the tables, repeat, as other costs change.
         """
         probe = self._unpriced(CLOSE)[:1]
         for _ in range(MOST):
@@ -423,7 +425,7 @@ class _Search:
         return {node: choice[node] for node in self.graph.unary}
 
     def _stage(self, base: dict[int, int]) -> None:
-        """Simulate the changes around a choice, and what the linear program makes of them."""
+        """Simulate the changes around a choice, and the linear program's combinations of them."""
         point = self.add(self.graph.named(self.problem, base))
         self.savings.start(base, point.profile)
         options: dict[int, set[int]] = {node: {strategy} for node, strategy in base.items()}
@@ -448,7 +450,7 @@ class _Search:
         self._interpolate(base, point, options, peaks)
 
     def _divide(self, base: dict[int, int], point: Point, tried: Sequence[Move]) -> None:
-        """Make the changes that save most for what they cost in half of the layers, and see in which.
+        """Make the changes with the best savings per cost in half of the layers, and find out in which half.
 
         Those of the first layers or those of the last ones are changed from then on.
         """
@@ -466,8 +468,8 @@ class _Search:
                 self.layers.is_first_changed = first.bytes < last.bytes
 
     def _moves(self, base: dict[int, int], point: Point, count: int) -> list[Move]:
-        """So many changes that were not simulated: in turn those whose specs promise to save most for what they cost,
-        and those that come first in the neighbourhood.
+        """`count` changes not simulated yet: alternately by predicted savings per cost, and by order in the
+        neighbourhood.
         """
         footprint = self.profiler.footprint(point.choice)
         known = {(node, strategy) for node, own in self.savings.by_node.items() for strategy in own}
@@ -502,7 +504,8 @@ class _Search:
     def _interpolate(
         self, base: dict[int, int], point: Point, options: Mapping[int, set[int]], peaks: set[int]
     ) -> None:
-        """For some budgets solve the linear program, simulate its answer, and correct its rows, in a few rounds."""
+        """For several budgets, solve the linear program, simulate its answer, and correct its rows, for a few rounds.
+        """
         kept = {node: np.array(sorted(strategies)) for node, strategies in options.items()}
         stage = MomentStage(base, point, kept, self.graph.restricted(kept), self.savings.copy(), peaks)
         self.stages.append(stage)
@@ -525,7 +528,7 @@ class _Search:
         self.models.append(MomentModel(stage.graph, use, point.cost, self._counts(), self.problem.representative))
 
     def _targets(self) -> list[float]:
-        """Budgets from the least memory on the front to the most, those in between first, and one that is less."""
+        """Budgets from the minimum memory on the front to the maximum, middle ones first, and one below the minimum."""
         front = self.front()
         least, most = front[0].bytes, front[-1].bytes
         apart = (most - least) / TARGETS
@@ -536,7 +539,7 @@ class _Search:
         return {node: len(numbers) for node, numbers in self.members.items()}
 
     def _aim(self, stage: MomentStage, target: float, margin: float) -> float | None:
-        """Simulate the linear program's answer for a budget; how much less to ask for next, None where it is done."""
+        """Simulate the linear program's answer for a budget; returns how much less to request next, None when done."""
         rows = sorted(stage.peaks)
         use = stage.savings.use(stage.base, stage.point.profile, stage.kept, rows)
         limit = self.cheapest(target) * (1 - GAIN)

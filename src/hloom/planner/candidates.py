@@ -1,4 +1,4 @@
-"""Plans that were found, what each is expected to cost, what was measured of it, and which of them is best."""
+"""Candidate plans: what each is predicted to cost, what was measured, and which is best."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from hloom.sharding import Axes, Mesh, Spec
 EQUAL_TIMES = 1e-9
 """Relative difference below which two times are equal: sums of the same terms in another order."""
 WHOLE_MESH = "everything"
-"""The one axis of a mesh whose axes were made one."""
+"""The name of the single axis of a mesh whose axes were merged."""
 
 
 class Measured(Protocol):
-    """What the partitioner made of a plan, per device."""
+    """Measurements of a plan after partitioning, per device."""
 
     @property
     def comm_bytes(self) -> float: ...
@@ -52,7 +52,7 @@ Measure = Callable[[Plan], Measured]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is planned: a module for a mesh, at some rates, within a budget of bytes and seconds for each solution.
+    """The planning task: a module, a mesh, rates, a memory budget in bytes, and seconds for each solution.
 
     With marks, plans also constrain the specs of operands of dots; without, only those of values.
     """
@@ -78,12 +78,12 @@ class Solution:
 
 @dataclass(slots=True)
 class CandidatePlan:
-    """A plan, what it is expected to cost (None for an expert's, which propagation completes), what was measured.
+    """A plan with its predicted cost (None for an expert's, which propagation completes) and its measurements.
 
-    `bound` is what no plan of its problem takes less than, in seconds, `gap` how far it may be above that as a share of
-    its own time, and `memory` the bytes that are expected. `bound_with_memory` is the least time of the linear program
-    over the changes whose memory was simulated. If it `is_shared`, the bound is of plans that treat repeated
-    layers the same strategies.
+    `bound` is a lower bound in seconds on every plan of its problem, `gap` how far the plan may be above it as a share
+    of its own time, and `memory` the predicted bytes. `bound_with_memory` is the minimum time of the linear program
+    over the changes whose memory was simulated. If it `is_shared`, the bound only covers plans that treat repeated
+    layers alike.
     """
 
     plan: Plan
@@ -98,7 +98,7 @@ class CandidatePlan:
     solution: Solution | None = field(default=None, repr=False)
 
     def price(self) -> StepCost | None:
-        """What a device does and sends: as measured, else as expected."""
+        """The work and traffic of a device: as measured, else as predicted."""
         if self.measured is None:
             return self.expected
         traffic = dict(self.measured.traffic(self.plan.mesh))
@@ -110,7 +110,7 @@ class CandidatePlan:
         return math.inf if price is None else price.seconds(rates)
 
     def cost(self, rates: Rates) -> float:
-        """What planners minimise: the time, as measured or else predicted, and of equal times the bytes of results."""
+        """The planners' objective: the time, measured or predicted, with ties broken by the bytes of results."""
         price = self.price()
         if price is None:
             return math.inf
@@ -140,7 +140,7 @@ class CandidatePlan:
         return cost(device_program(problem, choice.strategies, self.solution.specs).module).total.flops
 
     def held(self) -> float | None:
-        """The bytes that a device holds at the peak: as measured, else as expected."""
+        """The peak bytes of a device: as measured, else as predicted."""
         return self.memory if self.measured is None else self.measured.memory
 
     def fits(self, budget: float | None) -> bool:
@@ -153,9 +153,9 @@ class CandidatePlan:
 class SearchResult:
     """The candidates, best first: with `missing_bytes` none fits, and the first needs least memory.
 
-    With a budget, `least_bytes` is what every plan is proven to hold.
+    With a budget, `least_bytes` is a proven lower bound on the memory of every plan.
 
-    `problem` is that of the mesh as it is, which the candidates are described by, `space` what it was made of.
+    `problem` is that of the original mesh, which describes the candidates, `space` what it was built from.
     """
 
     task: Task
@@ -180,12 +180,12 @@ class SearchResult:
 
     @property
     def rates(self) -> Rates:
-        """What work and collectives cost."""
+        """The rates of work and collectives."""
         return self.task.rates
 
     @property
     def values_in_two_layouts(self) -> list[str]:
-        """The values that plans among which the bound holds may have in two layouts, by name."""
+        """The names of the values that may have two layouts in plans covered by the bound."""
         problem = self.problem
         if problem is None:
             return []
@@ -197,12 +197,12 @@ class SearchResult:
         return self.candidates[0]
 
     def rank(self) -> None:
-        """Put the fastest of those that fit first; measured ones before others as soon as there are any.
+        """Sort plans: the fastest that fits first; measured ones before others as soon as there are any.
 
-        Of plans equally fast the one that holds least is first, and where none fits, of those that hold the same the
-        fastest: no other plan is better in time or memory and as good in the other.
+        Among equally fast plans the one with least memory is first; if none fits, the one with least memory, and among
+        those the fastest: no other plan dominates it in time and memory.
         """
-        # not list.sort: while that runs the list is empty, and _rank would see no measured one
+        # not list.sort: the list is empty while that runs, and _rank would see no measured one
         self.candidates = sorted(self.candidates, key=self._rank)
         is_guessed, is_too_large, cost, *_ = self._rank(self.candidates[0])
         last = is_guessed, is_too_large, cost * (1 + EQUAL_TIMES)
@@ -246,5 +246,5 @@ def compare(measured: PartitionedProgram, candidate: CandidatePlan) -> tuple[Com
 
 
 def with_comparisons(measured: PartitionedProgram, candidate: CandidatePlan) -> PartitionedProgram:
-    """What was measured, with the predictions for a candidate beside it."""
+    """The measurements together with the predictions for a candidate."""
     return replace(measured, comparisons=compare(measured, candidate))

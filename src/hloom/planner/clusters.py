@@ -1,10 +1,9 @@
-"""Which instructions of a program share one decision on how they are split, and what that decision is about.
+"""Clusters: instructions that share one decision on how they are split, and the dimensions it covers.
 
-A node that only passes dimensions on (elementwise, transposes, reductions, broadcasts) follows what it reads, as long
-as the axis maps say which dimension is which. What computes new combinations of dimensions (dot, convolution, gather,
-scatter, a reshape that merges or splits dimensions, an addition of values of two clusters) leads a cluster of its own.
-The dimensions that a cluster has in common are its *classes*: a strategy gives each of them the mesh axes that split
-it.
+A node that only passes dimensions on (elementwise, transposes, reductions, broadcasts) follows its operands, as long as
+the axis maps say which dimensions correspond. Nodes that form new combinations of dimensions (dot, convolution, gather,
+scatter, a reshape that merges or splits dimensions, an addition of values of two clusters) lead clusters of their own.
+The dimensions that a cluster shares are its *classes*: a strategy assigns mesh axes to each of them.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from hloom.ops import with_trait
 from hloom.planner.dataflow import Dataflow
 
 ClassDims = tuple[int | None, ...]
-"""Per dimension the class that it belongs to; None where it cannot be split."""
+"""For each dimension, the class it belongs to; None if it cannot be split."""
 
 LEADERS = with_trait(Trait.CONTRACTS) | {"gather", "scatter"}
 """What leads a cluster of its own."""
 APART = frozenset({"gather", "scatter"})
-"""What nothing follows: the spec that suits it best is seldom the one that suits its users."""
+"""Opcodes that no node follows: their best spec is rarely that of their users."""
 SPLITTABLE = frozenset({FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED, FactorKind.INDEXED})
 
 
 @dataclass(slots=True)
 class Cluster:
-    """The nodes of one decision: the lead, which may hold partial results, and those that follow it.
+    """The nodes of one decision: the lead, which may hold partial results, and its followers.
 
     All of them are of one `region`.
     """
@@ -43,12 +42,12 @@ class Cluster:
 
 
 class Clusters:
-    """The clusters of a module in canonical form: of its entry, and of what loops and branches run.
+    """The clusters of a module in canonical form: of its entry, and of the computations of loops and branches.
 
-    What a loop carries leads a cluster, as a parameter does; its further names follow it. `free` are the values that
-    cost nothing in any spec: scalars, constants, and what is made from a scalar or from nothing. `replicated` are those
-    whose ops have no rule: they are replicated. Instructions named in `regions` are never in one cluster with those of
-    other regions, or of none.
+    A value carried by a loop leads a cluster, like a parameter; its other names follow it. `free` are values that cost
+    nothing in any spec: scalars, constants, and values made from a scalar or from nothing. `replicated` are values
+    whose ops have no rule. Instructions named in `regions` never share a cluster with those of other regions, or of
+    none.
     """
 
     def __init__(self, module: Module, regions: Mapping[str, int] | None = None) -> None:
@@ -74,7 +73,7 @@ class Clusters:
         return (cluster for cluster in self._clusters if self._root(cluster.number) == cluster.number)
 
     def of(self, node: Node) -> Cluster | None:
-        """The cluster of a node; None where it is free."""
+        """The cluster of a node; None if it is free."""
         number = self._of.get(node)
         return None if number is None else self._clusters[self._root(number)]
 
@@ -93,7 +92,7 @@ class Clusters:
         return {number: sorted(numbers) for number, numbers in by_cluster.items()}
 
     def class_of(self, number: int) -> int:
-        """The class that stands for all that were joined with this one."""
+        """The representative of all classes joined with this one."""
         while self._class_parents[number] != number:
             self._class_parents[number] = self._class_parents[self._class_parents[number]]
             number = self._class_parents[number]
@@ -130,7 +129,7 @@ class Clusters:
         return number
 
     def is_given(self, node: Node) -> bool:
-        """Whether a value comes from outside: a parameter, or what a loop carries or a branch yields."""
+        """Whether a value comes from outside: a parameter, a value carried by a loop or the result of a branch."""
         return isinstance(node, Parameter) or node in self.dataflow.phis
 
     def _place(self, node: Node) -> None:
@@ -264,7 +263,7 @@ class Clusters:
         cluster.members = light.members + cluster.members
 
     def _agree(self, node: Node, operand_index: int) -> None:
-        """Join the classes of dimensions that meet where an operand is of the node's own cluster and has not both."""
+        """Join the classes of corresponding dimensions of a node and an operand in the same cluster."""
         theirs, own = self.result_dims(node.inputs[operand_index]), self.operand_dims(node, operand_index)
         for a, b in zip(theirs, own, strict=True):
             if a is not None and b is not None and a != b and b not in theirs and a not in own:

@@ -1,4 +1,4 @@
-"""Constraints of users on a plan: specs of values, those of another plan, and axes that must not be used."""
+"""User constraints on a plan: specs of values, a plan to follow, and axes that must not be used."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from hloom.text import HloomError, names_meant
 
 _FORBIDDEN = re.compile(r"(?:(?P<name>[^:\s]+):(?:(?P<dimension>\d{1,9})=)?)?(?P<axis>[A-Za-z_]\w*)")
 NEAR_NAMES = 3
-"""How many near names an error lists."""
+"""The maximum number of similar names to list in an error."""
 ATTEMPTS = 3
-"""How often values get clusters of their own to keep to another plan: what is left of their clusters is made anew."""
+"""The maximum number of rounds of giving values their own clusters to follow another plan, each with new clusters for
+the rest.
+"""
 MOST_NAMES = 5
-"""How many names a note lists."""
+"""The maximum number of names to list in a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """An axis that must not split a value: the one of a name or any, along a dimension or any.
+    """An axis that must not split values: those of a name or all, along one dimension or any.
 
     >>> Forbidden.parse("w:0=model")
     Forbidden(axis='model', name='w', dimension=0)
@@ -62,7 +64,7 @@ class Forbidden:
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Specs of values by name, what is forbidden, and a plan to keep to where the module has what it names."""
+    """Specs of values by name, forbidden axes, and a plan to follow for values the module has."""
 
     pins: Mapping[str, Spec] = field(default_factory=dict)
     forbidden: tuple[Forbidden, ...] = ()
@@ -90,10 +92,10 @@ class Constraints:
 
 
 def constrain_problem(problem: Problem, constraints: Constraints) -> tuple[Problem, list[str]]:
-    """The problem with the strategies that are left, and notes on what of the other plan could not be kept.
+    """The problem with the remaining strategies, and notes on parts of the other plan that could not be kept.
 
-    Isomorphic clusters with different constraints no longer share a strategy. Raises HloomError where nothing is left
-    for a value, and for a name that stands for none.
+    Isomorphic clusters with different constraints no longer share a strategy. Raises HloomError if no strategy remains
+    for a value, and for unknown names.
     """
     if not constraints:
         return problem, []
@@ -194,7 +196,7 @@ def _by_own_names(constraints: Constraints, problem: Problem) -> Constraints:
 
 
 def is_minor(problem: Problem, node: Node) -> bool:
-    """Whether a parameter is small beside what its cluster decides on, as a bias is that is added to an activation."""
+    """Whether a parameter is small compared with what its cluster decides on, such as a bias added to an activation."""
     cluster = problem.clusters.of(node)
     is_parameter = isinstance(node, Parameter) and node.graph is problem.module.entry
     return is_parameter and cluster is not None and _elements(node) < _elements(cluster.lead)
@@ -329,7 +331,7 @@ def lost_values(problem: Problem, constraints: Constraints) -> dict[str, None]:
 
 
 def _not_kept(left: _Left, like: Plan) -> list[str]:
-    """Hold values to what a plan says of them; those of which that could not be."""
+    """Constrain values to the specs of a plan; returns notes on those that could not be."""
     return [name for name, spec in _asked(left.problem.module, like).items() if not _is_kept(left, name, spec)]
 
 

@@ -18,10 +18,10 @@ Work = dict[MatrixPrecision, float]
 class Rates:
     """FLOPs per second, bytes that a device sends per second, and bytes of results written per second.
 
-    The last is so large that it only decides between plans of equal time. `flops` is the rate of all dots unless there
-    is a `device`, whose rates depend on the precision. `work_share` is how much of the time of work an objective
-    counts. `links` are those of axes that have one of their own; any other axis has `bandwidth` and no latency. With
-    `is_overlapped` work and collectives run at the same time.
+    The last is so large that it only breaks ties between plans of equal time. `flops` is the rate of all dots unless
+    there is a `device`, whose rates depend on the precision. `work_share` is the weight of work's time in an objective.
+    `links` are those of axes with a link of their own; any other axis has `bandwidth` and no latency. With
+    `is_overlapped`, work and collectives run concurrently.
     """
 
     flops: float = 100e12
@@ -39,7 +39,7 @@ class Rates:
         return cls(bandwidth=slowest, links=mesh.links, device=device)
 
     def matrix_seconds(self, precision: MatrixPrecision, flops: float) -> float:
-        """The time of so many FLOPs of dots or convolutions."""
+        """The time of this many FLOPs of dots or convolutions."""
         rate = self.flops if self.device is None else precision.rate(self.device)
         return flops / rate * self.work_share
 
@@ -54,14 +54,14 @@ class Rates:
         return replace(self, links={name: self.link(())}) if self.links else self
 
     def link(self, axes: Axes) -> AxisLink:
-        """What a collective over some axes rides on: the slowest of their links, and of all where none are named."""
+        """The link a collective over some axes uses: the slowest of theirs, or of all links if none are named."""
         links = [self.links[axis] for axis in axes or self.links if axis in self.links]
         if not links:
             return AxisLink(self.bandwidth, 0.0)
         return AxisLink(min(link.bandwidth for link in links), max(link.latency for link in links))
 
     def seconds(self, step: TracedCollective, width: float) -> float:
-        """The time of a collective of elements that are so many bytes wide: a ring's hops, and its bytes."""
+        """The time of a collective on elements of `width` bytes: a ring's hops, plus its bytes."""
         link = self.link(step.axes)
         return alpha_beta_seconds(hops(step), step.elements_sent * width, link.latency, link.bandwidth)
 
@@ -73,7 +73,7 @@ def hops(step: TracedCollective) -> int:
 
 @dataclass(slots=True)
 class StepCost:
-    """What a plan, or a part of it, costs per device: work, bytes sent by kind of collective, bytes of results.
+    """The cost of a plan, or a part of it, per device: work, bytes sent by kind of collective, bytes of results.
 
     `work` are the FLOPs of dots and convolutions by their precision; `traffic` the bytes sent, and the hops waited for,
     by the axes that they go over.
@@ -85,7 +85,7 @@ class StepCost:
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
 
     def add_collectives(self, steps: Iterable[TracedCollective], width: float, times: float = 1) -> None:
-        """Add collectives of elements that are so many bytes wide and that run so often."""
+        """Add collectives on elements of `width` bytes that run `times` times."""
         for step in steps:
             sent = step.elements_sent * width * times
             self.comm_bytes[step.opcode] = self.comm_bytes.get(step.opcode, 0.0) + sent
@@ -115,7 +115,7 @@ class StepCost:
         return sum(self.comm_seconds_by_axes(rates).values())
 
     def comm_seconds_by_axes(self, rates: Rates) -> dict[Axes, float]:
-        """The seconds of collectives by the axes that they go over."""
+        """Seconds of collectives by the axes they use."""
         return {
             axes: alpha_beta_seconds(waited, sent, rates.link(axes).latency, rates.link(axes).bandwidth)
             for axes, (sent, waited) in self.traffic.items()
@@ -126,7 +126,7 @@ class StepCost:
         return step_seconds(self.compute_seconds(rates), self.comm_seconds(rates), rates)
 
     def objective(self, rates: Rates) -> float:
-        """What planners minimise: seconds, and of equal times the bytes of results."""
+        """The planners' objective: seconds, with ties broken by the bytes of results."""
         return self.seconds(rates) + self.written_bytes / rates.write_bandwidth
 
 

@@ -1,4 +1,4 @@
-"""The tables of a problem: built from the module, and corrected by what a forecast or a measurement says."""
+"""The cost tables of a problem: built from the module, and corrected by forecasts and measurements."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def build_problem(
     duplicates: Sequence[Duplicate] = (),
     apart: Sequence[Collection[str]] = (),
 ) -> Problem:
-    """The problem of planning a module, which is canonicalized first, and given the duplicates.
+    """The problem of planning a module, which is canonicalized first, and gets the duplicates.
 
     Clones, and the instructions named in each element of `apart`, share no decision with other instructions. Raises
-    HloomError where the module has not what the duplicates name.
+    HloomError if the module lacks an instruction that the duplicates name.
     """
     canonical = canonicalize(module)
     put_duplicates(canonical, duplicates)

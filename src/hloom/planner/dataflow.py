@@ -1,6 +1,6 @@
 """Dataflow of a module in canonical form: its computations as one sequence of nodes, and the phis between them.
 
-How values pass between an instruction and the computations that it calls, `hloom.analysis.control_flow` says.
+`hloom.analysis.control_flow` describes how values pass between an instruction and its callees.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloom.passes import is_loop_or_branch
 
 @dataclass(frozen=True, slots=True)
 class PhiInput:
-    """A value that passes into a computation, or out of one, where it becomes `phi` and must have its spec.
+    """A value that passes into a computation, or out of one, where it becomes `phi` and must have the same spec.
 
     `holder` has the value as its operand `operand_index`; it is None where a computation yields the value alone.
     """
@@ -39,10 +39,10 @@ class _Visit:
 class Dataflow:
     """The nodes of a canonical module, callees before the loop or branch that calls them; each graph runs `times`.
 
-    `phis` are the values that loops carry and branches yield: their specs are decisions, as those of parameters.
-    `aliases` maps further names of values to the values, `phi_inputs` are the values that pass into phis, and `tuples`
-    has the elements of tuples that pass between computations (None where no array is behind an element). `unknown` are
-    loops whose trip count depends on the data: they count once.
+    `phis` are the values that loops carry and branches yield: their specs are decisions, like those of parameters.
+    `aliases` maps other names of values to the values, `phi_inputs` are the values that become phis, and `tuples` has
+    the elements of tuples passed between computations (None if no array is known for an element). `unknown` are loops
+    whose trip count depends on the data: they count once.
     """
 
     def __init__(self, module: Module) -> None:

@@ -1,7 +1,7 @@
-"""The program of one device under a choice, with the sizes that its arrays have there: what the partitioner makes.
+"""The program of one device under a choice, with local shapes, as the partitioner would make it.
 
-It is there to be measured, not to be run: collectives, slices and copies stand where the partitioner puts them, and all
-types are right, but attributes are those of the program before partitioning.
+It is made to be measured and not to run: collectives, slices and copies are where the partitioner puts them, and all
+types are right, but attributes are those of the unpartitioned program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hloom.sharding import Spec
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """What a node of the device's program holds: a value, before it is combined, or as a reader wants it."""
+    """What a node of the device's program holds: a value, one before combining partial results, or one for a reader."""
 
     value: Node
     read: Read | None = None
@@ -32,7 +32,7 @@ class ValueOrigin:
 
 @dataclass(slots=True)
 class DeviceProgram:
-    """A module of one device's arrays, and by its nodes what of the original program they hold."""
+    """A module of one device's arrays, and what each node holds of the original program."""
 
     module: Module
     origins: dict[Node, ValueOrigin] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class _Writing:
         return specs | {name: specs[origin] for name in flow.aliases if (origin := flow.origin(name)) in specs}
 
     def _spec(self, value: Node) -> Spec | None:
-        """The spec that a value has; None where it is computed again in any."""
+        """The spec of a value; None if it is recomputed in any spec."""
         return self.specs.get(value, self.free_specs.get(value))
 
     def _types(self, graph: Graph, copy: Graph) -> None:
@@ -130,7 +130,7 @@ class _Writing:
         return TensorType(node.type.dtype, tuple(dims))
 
     def _write(self, node: Node, graph: Graph, following: Node | None) -> None:
-        """Let a node read what it wants, and combine its partial results."""
+        """Make a node read its operands in the specs it needs, and combine its partial results."""
         made = self.copies[node]
         inputs = [self._read(node, operand_index, graph) for operand_index in range(len(node.inputs))]
         if inputs != list(made.inputs):
@@ -172,7 +172,7 @@ class _Writing:
         return operand
 
     def _anew(self, value: Node, spec: Spec, graph: Graph, before: Node, origin: ValueOrigin) -> Node:
-        """A value that costs nothing in any spec, made in this one."""
+        """A free value, recomputed in this spec."""
         copy = self.copies[value]
         local_type = self._local(value, spec)
         if local_type is copy.type or isinstance(value, Parameter):
@@ -186,7 +186,7 @@ class _Writing:
         return rebuilt
 
     def _wanted(self, node: Node, operand_index: int) -> Spec | None:
-        """The spec in which a node reads an operand; None where it reads it in its own spec."""
+        """The spec in which a node reads an operand; None if the operand's own."""
         destination = self._destination(node, operand_index)
         if destination is not None:
             return self.specs.get(destination)
@@ -226,7 +226,7 @@ class _Writing:
         origin: ValueOrigin,
         before: Node | None,
     ) -> Node:
-        """What is left of a value after the steps from one spec to another."""
+        """A value after the reshard steps from one spec to another."""
         assert isinstance(value.type, TensorType)
         source, target = (tuple(self.mesh.local_dims(value.type.dims, spec)) for spec in specs)
         nodes = self.reshards.write(graph, before, made, value.type.dims, source, target, steps)
@@ -243,7 +243,7 @@ def _followed(axis_map: AxisMap, operand_index: int, own: Spec, result_spec: Spe
 
 
 def _set_local_type(graph: Graph, made: Node, local_type: Type | None) -> None:
-    """Give a node the type that it has on one device; the slices of a gather are as large as its result has them."""
+    """Give a node its type on one device; the slices of a gather take their sizes from its result."""
     graph.set_type(made, local_type)
     if isinstance(made, Apply) and made.opcode == "gather" and isinstance(local_type, TensorType):
         graph.set_attributes(made, made.attributes.changed(slice_sizes=_local_slices(made, local_type)))
@@ -259,7 +259,7 @@ def _local_slices(gather: Apply, local_type: TensorType) -> tuple[int, ...]:
 
 
 def _outputs(problem: Problem) -> dict[tuple[Node, int], Node]:
-    """By index of the result the parameter whose buffer it takes."""
+    """For each result index, the parameter whose buffer it takes."""
     root = problem.module.entry.output
     if root is None:
         return {}

@@ -1,4 +1,4 @@
-"""Reshards as the partitioner writes them into one device's program: its collectives, and what stands around them.
+"""Writes reshards into one device's program as the partitioner does: collectives and the ops around them.
 
 Follows `PartitionedHlo::ReshardNoCache` and `ReshardWithAllToAll` (xla/service/spmd/spmd_partitioner.cc).
 """
@@ -105,7 +105,8 @@ class _Reshard:
         )
 
     def exchange(self, target: Dims, step: TracedCollective) -> None:
-        """Split a dimension into parts, send one to each device, and join what is received into another dimension.
+        """Split a dimension into parts, send one to each device, and concatenate the received ones along another
+        dimension.
 
         x[64,512,4000], over 8 devices, to [8,512,32000]
           ->

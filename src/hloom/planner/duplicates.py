@@ -1,7 +1,6 @@
-"""Instructions that are computed twice, so that readers of one value may have it in two layouts.
+"""Instructions computed twice, so that readers of one value can have it in two layouts.
 
-A duplicate copies instructions that cost little, so that a value is computed again in another layout instead of being
-resharded:
+A duplicate copies cheap instructions, so that a value is recomputed in another layout instead of being resharded:
 
     mask = f32[64,64] broadcast(row), dimensions={1}
     y = f32[64,64] multiply(x, mask)                      mask: [data,-]
@@ -12,8 +11,8 @@ resharded:
     y = f32[64,64] multiply(x, mask)
     z = f32[64,8] dot(mask.clone, w), ...
 
-XLA's CSE compares shardings (HloCSE in xla/service/hlo_cse.cc, `sharding_sensitive`), so clones that are sharded
-otherwise stay until they are partitioned. Broadcasts of scalars do not stay: XLA makes these anew in any sharding.
+XLA's CSE compares shardings (HloCSE in xla/service/hlo_cse.cc, `sharding_sensitive`), so clones with other shardings
+survive until partitioning. Broadcasts of scalars do not: XLA recomputes these in any sharding.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from hloom.sharding import Spec
 from hloom.text import HloomError
 
 ENTRY = "entry"
-"""What plans call the entry."""
+"""The name of the entry in plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def clone_name(name: str, taken: set[str]) -> str:
 
 
 def put_duplicates(module: Module, duplicates: Iterable[Duplicate]) -> None:
-    """Put duplicates into a module in canonical form; raises HloomError where it has not what they name."""
+    """Put duplicates into a module in canonical form; raises HloomError if it lacks what they name."""
     graphs = _graphs(module)
     for duplicate in duplicates:
         if duplicate.computation not in graphs:
@@ -131,9 +130,9 @@ def put_known_duplicates(module: Module, duplicates: Iterable[Duplicate]) -> lis
 
 
 def needed_duplicates(module: Module, duplicates: Sequence[Duplicate], specs: Mapping[Node, Spec]) -> list[Duplicate]:
-    """Of the duplicates that a module has, what has another spec than what it copies.
+    """The part of the duplicates a module has whose clones have other specs than their originals.
 
-    A clone that has the spec of its original is the original: what reads it reads that instead.
+    A clone with its original's spec is dropped, and its readers read the original.
     """
     graphs = _graphs(module)
     needed = [_needed(duplicate, graphs[duplicate.computation], specs) for duplicate in duplicates]

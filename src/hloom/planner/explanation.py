@@ -1,6 +1,6 @@
-"""Why a plan is as it is: what causes each collective, what takes the time and the memory, what else there is.
+"""Explains a plan: the cause of each collective, what takes time and memory, and the alternatives.
 
-To add to what is explained, put a field into `Explanation` and fill it in `explain`.
+To explain more, add a field to `Explanation` and fill it in `explain`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from hloom.planner.tensor_families import FamilyTable, families
 from hloom.sharding import Axes, Mesh, Spec
 
 ALTERNATIVES = 5
-"""How many other plans are shown."""
+"""The maximum number of alternative plans to show."""
 DIFFERENCES = 4
-"""How many of an alternative's differences are named."""
+"""The maximum number of differences of an alternative to name."""
 TIGHT = 0.95
 """From which share of the budget on memory is said to bind."""
 
@@ -63,7 +63,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What takes a part of a step's time: work, or the collectives over some axes."""
+    """A share of a step's time: work, or the collectives over some axes."""
 
     name: str
     seconds: float
@@ -73,7 +73,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another plan: the time of a step, what a device sends and holds, and how it differs."""
+    """Another plan: its step time, what a device sends and holds, and how it differs."""
 
     name: str
     seconds: float
@@ -85,7 +85,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is known of the plan that was chosen: `does` names what it does, `binding` what limits it."""
+    """The explanation of the chosen plan: `does` names what it does, `binding` what limits it."""
 
     name: str
     does: str
@@ -123,7 +123,9 @@ def explain(result: SearchResult) -> Explanation:
 
 
 def other_plans(result: SearchResult) -> list[Alternative]:
-    """The next best plans, fastest first, with how they differ: candidates, and what the planner's problem has."""
+    """The next best plans, fastest first, with their differences: other candidates, and solutions of the planner's
+    problem.
+    """
     best = result.best
     known = {plan_key(best.plan)}
     others: list[tuple[CandidatePlan, str]] = []
@@ -228,7 +230,7 @@ def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
 
 
 def _limits(best: CandidatePlan, result: SearchResult) -> list[Limit]:
-    """What takes the time of a step, longest first."""
+    """The components of a step's time, longest first."""
     price, rates = best.price(), result.rates
     if price is None:
         return []
@@ -247,7 +249,7 @@ def _limits(best: CandidatePlan, result: SearchResult) -> list[Limit]:
 
 
 def _binding(best: CandidatePlan, result: SearchResult, limits: Sequence[Limit]) -> str:
-    """What a better plan would have to relieve."""
+    """What a better plan would have to reduce."""
     held = best.held()
     longest = limits[0].name if limits else ""
     if result.task.budget is not None and held is not None and held >= TIGHT * result.task.budget:
@@ -256,7 +258,7 @@ def _binding(best: CandidatePlan, result: SearchResult, limits: Sequence[Limit])
 
 
 def _others(result: SearchResult) -> list[tuple[CandidatePlan, str]]:
-    """The cheapest choices of the best plan's problem that do without something that it does, and without what."""
+    """The cheapest choices of the best plan's problem that avoid one thing it does, with that thing."""
     solution = result.best.solution
     if solution is None:
         return []

@@ -1,8 +1,8 @@
-"""The collectives that XLA's partitioner emits for a program whose values have given specs, instruction by instruction.
+"""Forecasts, instruction by instruction, the collectives that XLA's partitioner emits for a program with given specs.
 
-A planner's tables know pairs of instructions only; a forecast takes every instruction with the specs of all its
-operands: what a dot does with an operand whose spec is not the one that its strategy requires, what is moved once for
-several readers, and which all-reduces are cut by all their readers.
+A planner's tables only cover pairs of instructions; a forecast considers every instruction with the specs of all its
+operands: a dot whose operand does not have the spec its strategy requires, reshards shared by several readers, and
+all-reduces whose readers all slice them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Forecast:
     phi_inputs: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
 
     def visit(self, node: Node) -> None:
-        """Add what a node moves and combines."""
+        """Add the reshards and reductions of a node."""
         for operand_index, operand in enumerate(node.inputs):
             self._read(node, operand_index, operand)
         for operand in self.phi_inputs.get(node, ()):
@@ -115,7 +115,7 @@ class _Forecast:
             self.made[node] = list(self._made(node))
 
     def all(self) -> list[PredictedCollective]:
-        """Everything, after what only cut or added results spare."""
+        """All collectives, without those saved because results are only sliced or added."""
         for node in self.made:
             self._cut(node)
         for node in self.problem.clusters.dataflow.nodes:
@@ -133,7 +133,7 @@ class _Forecast:
             self._move(node, operand, steps, itemsize_of(operand), f"to {target}")
 
     def _move(self, node: Node, value: Node, steps: Iterable[TracedCollective], width: float, why: str) -> None:
-        """Collectives that a value goes through one after the other, but for those that it went through already."""
+        """Add the collectives on a value's path between specs, except those it went through already."""
         path: tuple = ()
         for step in steps:
             path = (*path, step.signature)
@@ -248,7 +248,7 @@ class _Forecast:
         return PredictedCollective(node, value, step, width, why, self.problem.times(node))
 
     def _cut(self, node: Node) -> None:
-        """An all-reduce that all readers cut is in part a reduce-scatter."""
+        """An all-reduce that all readers slice is partly a reduce-scatter."""
         steps = self.made[node]
         if not steps or steps[-1].step.opcode != "all-reduce" or not self.wanted[node]:
             return

@@ -1,10 +1,10 @@
 """Iotas and broadcasts of scalars that are read in several specs.
 
-XLA's partitioner makes a broadcast of a scalar anew where it is wanted in another sharding. An iota it reshards, so
-that each further spec gets an iota of its own. A scatter it partitions as its operand is, so that a broadcast that a
-scatter writes into is marked with the scatter's spec (PartitionedHlo::ReshardNoCache in spmd_partitioner.cc,
-PartitionScatter in gather_scatter_handler.cc, xla/service/spmd/). Else what reads one that sharding propagation has
-split for another reader pays for collectives.
+XLA's partitioner recomputes a broadcast of a scalar in each sharding it is needed in. It reshards an iota, so each
+further spec gets its own iota. It partitions a scatter like its operand, so a broadcast that a scatter writes into is
+annotated with the scatter's spec (PartitionedHlo::ReshardNoCache in spmd_partitioner.cc, PartitionScatter in
+gather_scatter_handler.cc, xla/service/spmd/). Otherwise readers of a value that propagation has split for another
+reader would pay for collectives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Python's search for reference cycles, which waits while programs and tables are made."""
+"""Pauses Python's search for reference cycles while programs and tables are built."""
 
 from __future__ import annotations
 

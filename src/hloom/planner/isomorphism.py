@@ -18,7 +18,7 @@ weights of one shape are distinguished."""
 
 
 def representatives(clusters: Clusters, spec_tables: SpecTables, radius: int = RADIUS) -> dict[int, int]:
-    """By cluster the first one that is isomorphic to it."""
+    """For each cluster, the first one isomorphic to it."""
     looks = {cluster.number: hash(_look(clusters, spec_tables, cluster)) for cluster in clusters}
     members = [node for cluster in clusters for node in cluster.members]
     shapes = {node: hash((node.opcode, str(node.type and without_layout(node.type)))) for node in members}

@@ -1,7 +1,7 @@
-"""Where in the order of repeated layers each of several isomorphic clusters stands, the same way round for all.
+"""The position of isomorphic clusters in the order of repeated layers, in a consistent direction.
 
-The clusters of the backward pass stand in the program's order from the last layer to the first. So the order of a class
-is turned round where that brings its clusters nearer to those of other classes that they exchange values with.
+In program order, the clusters of the backward pass run from the last layer to the first. So the order of a class is
+reversed if that brings its clusters nearer to the clusters of other classes that they exchange values with.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Choices in which layers that are alike differ: some of them, the first or the last, take another strategy.
+"""Choices in which some of the repeated layers, the first or the last, use another strategy.
 
-A linear program's answer says what share of repeated layers takes each strategy; this says which layers they are.
+A linear program gives the share of repeated layers for each strategy; this module decides which layers these are.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What every choice holds at least, and what no choice within a budget of bytes costs less than.
+"""Lower bounds: on the memory of every choice, and on the cost of choices within a memory budget.
 
-What a choice is simulated to hold is not a sum over clusters, but never less than
+The simulated memory of a choice is not a sum over clusters, but never less than
 
 - its parameters, and outputs that take no parameter's buffer, at all times;
-- after each contraction, the parameters that no output replaces, and one result of each of some disjoint chains of
-  instructions, in as many parts as there are devices: chains from a parameter that is replaced, or a contraction that
-  has run, to a reader that has not. Contractions run once, so what they made is held, in some form, until it is read.
+- after each contraction, the parameters that no output replaces, and one result from each of some disjoint chains of
+  instructions, split over all devices: chains from a replaced parameter, or a finished contraction, to a reader that
+  has not run. Contractions run once, so their results are held, in some form, until they are read.
 
-The budget is then relaxed (Lagrangian relaxation): for any price per byte, no choice costs less than the least of cost
-plus price, less the price of the budget.
+The budget is then relaxed (Lagrangian relaxation): for any price per byte, no choice costs less than the minimum of
+cost plus price, minus the price of the budget.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from hloom.planner.solvers.message_passing import MessagePassing
 ANCHORS = with_trait(Trait.CONTRACTS) | (CALLERS - {"call"})
 """What is computed once, and is never made part of several fusions."""
 MOST_MOMENTS = 64
-"""After so many contractions it is seen what is held."""
+"""The maximum number of contractions after which memory is bounded."""
 PRICES, SWEEPS = 6, 8
-"""How many prices per byte are tried, and how often messages are passed for each."""
+"""The number of prices per byte to try, and of message sweeps for each."""
 FACTOR = 4.0
-"""How far apart the first prices are; the best one's neighbourhood is searched by halves."""
+"""The ratio of the first prices; the best one's neighbourhood is searched by bisection."""
 
 
 @dataclass(slots=True)
@@ -45,12 +45,12 @@ class LeastHeld:
     by_cluster: dict[int, np.ndarray] = field(default_factory=dict)
 
     def of(self, choice: Mapping[int, int]) -> float:
-        """What a choice holds at least."""
+        """A lower bound on the memory of a choice."""
         return self.constant + sum(float(held[choice[number]]) for number, held in self.by_cluster.items())
 
     @property
     def least(self) -> float:
-        """What every choice holds at least."""
+        """A lower bound on the memory of every choice."""
         return self.constant + sum(float(held.min()) for held in self.by_cluster.values())
 
     def add(self, problem: Problem, value: Node) -> None:
@@ -82,7 +82,7 @@ def least_held(problem: Problem) -> list[LeastHeld]:
 
 
 def bound_within(problem: Problem, held: LeastHeld, budget: float, bound: float) -> float:
-    """What no choice costs less than that holds so little at one time; infinite where none does.
+    """A lower bound on the cost of choices within the budget at one time; infinite if there are none.
 
     `bound` is that of all choices.
     """

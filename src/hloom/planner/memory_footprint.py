@@ -1,8 +1,8 @@
-"""How much memory a device takes under a choice: its program as XLA's CPU compiler would run it, buffer by buffer.
+"""The memory of a device under a choice: its program as XLA's CPU compiler would run it, buffer by buffer.
 
-The device's program is written out with the sizes of shards and all collectives (`device_program`), then simplified,
-laid out, fused and ordered as XLA does it (`hloom.xla_cpu`), and its buffers are counted as for any compiled module.
-Other backends fuse and order otherwise: there it is an estimate.
+The device's program is written out with local shapes and all collectives (`device_program`), then simplified, laid out,
+fused and ordered like XLA (`hloom.xla_cpu`), and its buffers are counted as for any compiled module. Other backends
+fuse and order differently, so for them this is an estimate.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Footprint:
 
     @property
     def bytes(self) -> int:
-        """Arguments and outputs, what is aliased counted once, and temporaries."""
+        """Arguments and outputs, with aliases counted once, and temporaries."""
         return self.liveness.peak
 
     def origin(self, node: Node) -> ValueOrigin | None:
-        """What a node holds; copies that the compiler makes hold what they are made of."""
+        """What a node holds; copies inserted by the compiler hold what they copy."""
         seen = 0
         while node not in self.origins and node.inputs and seen < len(self.origins):
             node, seen = node.inputs[0], seen + 1

@@ -1,4 +1,4 @@
-"""The front of time over memory, and the integer programs that say what is below it."""
+"""The Pareto front of time over memory, and lower bounds from integer programs."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class MemoryFront:
 
     @property
     def smallest(self) -> Point:
-        """The one that holds least."""
+        """The choice with the least memory."""
         return self.points[0]
 
     def bound(self, budget: float) -> float:
-        """What the linear programs say that no choice within a budget costs less than, and none is known to.
+        """The linear programs' lower bound on the cost of choices within a budget; no known choice is below it.
 
         Only programs count that have the cheapest choice known within the budget among theirs: others know too little.
         """

@@ -1,7 +1,7 @@
-"""How much memory a device holds at each moment of a step under a choice, on one time axis for all choices.
+"""The memory of a device at each moment of a step under a choice, on a time axis common to all choices.
 
-A choice changes what is fused and when instructions run, so moments are called by the instructions of the program
-itself: the memory at an instruction is the most that is held from when its value is made until the next one's is.
+A choice changes what is fused and when instructions run, so moments are named by the instructions of the original
+program: the memory at an instruction is the maximum from the definition of its value until the next one's.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class MemoryProfiler:
 
 
 def choice_key(choice: Choice) -> bytes:
-    """What is equal for equal choices."""
+    """A key that is equal for equal choices."""
     return np.array([choice[number] for number in sorted(choice)], np.int32).tobytes()
 
 
 def _filled(moments: np.ndarray) -> np.ndarray:
-    """Moments that a choice has not (-1) hold what the one before them does."""
+    """Fill moments that a choice does not have (-1) with the value of the previous one."""
     known = np.where(moments >= 0, np.arange(len(moments)), 0)
     return np.maximum(moments[np.maximum.accumulate(known)], 0.0)

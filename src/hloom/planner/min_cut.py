@@ -1,4 +1,4 @@
-"""The cheapest set of values from which another one can be computed: a minimum cut with capacities of nodes."""
+"""The cheapest set of values from which another can be computed: a minimum cut with node capacities."""
 
 from __future__ import annotations
 

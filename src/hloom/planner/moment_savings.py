@@ -1,7 +1,7 @@
-"""What changes of strategy add to the memory at each moment, learned from the choices that were simulated.
+"""The effect of strategy changes on the memory at each moment, learned from simulated choices.
 
-Near one choice, what single changes add is added up; where a simulated choice holds something else than that, the
-difference is put down to its changes, most to those that add most.
+Near one choice, the effects of single changes are added up; if a simulated choice differs from that, the difference is
+attributed to its changes, mostly to those with the largest effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXACT = 0.25
 
 @dataclass(slots=True)
 class MomentSavings:
-    """The bytes that the strategies of a node hold at each moment beside one another; `members` are a node's clusters.
+    """The differences in bytes between the strategies of a node at each moment; `members` are a node's clusters.
 
     `beside` says next to which choice a strategy was simulated.
     """
@@ -40,7 +40,7 @@ class MomentSavings:
     def learn(
         self, base: Mapping[int, int], held: MemoryProfile, node: int, strategy: int, changed: MemoryProfile
     ) -> None:
-        """Put down to a strategy of one node what a choice with it holds beside the base."""
+        """Attribute to a strategy of one node the difference between a choice with it and the base."""
         own = self.by_node[node]
         own[strategy] = own[base[node]] + changed.moments - held.moments
         self.beside[node, strategy] = choice_key(base)
@@ -55,7 +55,7 @@ class MomentSavings:
         return MomentSavings(self.members, {node: dict(own) for node, own in self.by_node.items()}, dict(self.beside))
 
     def added(self, base: Mapping[int, int], node: int, strategy: int, moments: Sequence[int]) -> np.ndarray:
-        """What a strategy of all clusters of a node adds to the base; nothing where it was not simulated."""
+        """The bytes that a strategy for all clusters of a node adds to the base; zero if it was not simulated."""
         own = self.by_node[node]
         return own[strategy][moments] - own[base[node]][moments] if strategy in own else np.zeros(len(moments))
 
@@ -72,7 +72,7 @@ class MomentSavings:
     def predicted(
         self, base: Mapping[int, int], held: MemoryProfile, choice: Choice, moments: Sequence[int]
     ) -> np.ndarray:
-        """The bytes of a choice at some moments, by what single changes add."""
+        """The predicted bytes of a choice at some moments: the base plus the effects of single changes."""
         total = held.moments[moments]
         for node, strategy, share in self._changes(base, choice):
             total = total + share * self.added(base, node, strategy, moments)
@@ -86,7 +86,7 @@ class MomentSavings:
         profile: MemoryProfile,
         moments: Sequence[int],
     ) -> None:
-        """Put down to the changes of a choice what it holds beside what was predicted."""
+        """Attribute the prediction error of a choice to its changes."""
         wrong = profile.moments[moments] - self.predicted(base, held, choice, moments)
         parts = list(self._changes(base, choice))
         if not parts:

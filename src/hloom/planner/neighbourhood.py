@@ -1,4 +1,4 @@
-"""Choices in which one class of isomorphic clusters has another strategy, those first that may save memory cheaply."""
+"""Choices that change the strategy of one class of isomorphic clusters, best memory savings per cost first."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ HIGH = 0.97
 MOST_MOMENTS = 4
 """At how many such moments is looked at most."""
 PER_NODE = 16
-"""How many strategies of one node are tried at most."""
+"""The maximum number of strategies to try for one node."""
 LEAST = 1e-3
 """The share of a cost that every change counts at least, so that large values come before small ones."""
 LARGE = 0.003
 """The share of the peak that a node's values must have to be worth a try."""
 RESPONSES = 64
-"""How many other nodes may follow a change at most."""
+"""The maximum number of other nodes that may follow a change."""
 SMALL = 1e-9
-"""The share of a cost below which a difference is none."""
+"""Differences below this share of a cost are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def moves(
     """Changes of one node each, the best first: in turn those that make a choice cheaper, those that may save
     much for what they cost, and those of the largest values.
 
-    What costs more than `most` is left out, and so are the strategies of a node that are `known`.
+    Omits changes that cost more than `most`, and strategies of a node that are `known`.
     """
     bytes_near = bytes_at_peak(problem, graph.named(problem, base), footprint)
     cost, settled = graph.cost(base), _settled(graph, base)

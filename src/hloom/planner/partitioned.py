@@ -1,6 +1,6 @@
-"""What XLA's partitioner emitted: collectives, FLOPs and memory of one device, read from the partitioned module.
+"""What XLA's partitioner emitted, read from the partitioned module: collectives, FLOPs and memory per device.
 
-A loop's body counts as often as it runs.
+A loop's body is counted once per iteration.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """How far what was expected is off, as a share of what was measured."""
+        """The prediction error, as a share of the measurement."""
         if self.expected == self.measured:
             return 0.0
         return (self.expected - self.measured) / self.measured if self.measured else math.inf
@@ -61,9 +61,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PartitionedProgram:
-    """What one device does and holds; `module` is the program after the partitioner.
+    """The work, traffic and memory of one device; `module` is the partitioned program.
 
-    `comparisons` are the same numbers beside what was expected, where a plan said what that is.
+    `comparisons` pairs these numbers with predictions, if a plan has them.
     """
 
     module: Module
@@ -99,7 +99,7 @@ class PartitionedProgram:
         return dict(by_origin)
 
     def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
-        """Bytes sent and hops waited for by the axes of the mesh that they go over, as `StepCost.traffic`."""
+        """Bytes sent and hops by the mesh axes they use, as `StepCost.traffic`."""
         traffic: dict[Axes, tuple[float, float]] = {}
         known: dict[tuple[int, ...], Axes] = {}
         for collective in self.collectives:
@@ -134,8 +134,8 @@ def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedPr
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[MeasuredCollective]:
     """The collectives among the nodes of a partitioned module.
 
-    An all-reduce that only slices read is what backends make a reduce-scatter of, and two that are only added are one
-    of the sum: they are charged so.
+    Backends turn an all-reduce that is only sliced into a reduce-scatter, and merge two that are only added: costs
+    reflect that.
     """
     free: set[Node] = set()
     for node_cost in nodes:
@@ -179,7 +179,7 @@ def _parts(node: Apply, group: int) -> int:
 
 
 def _group(node: Apply, devices: int) -> int:
-    """The size of a collective's groups; groups that go across the mesh's order are charged as all devices."""
+    """The size of a collective's groups; groups that do not follow the mesh count as all devices."""
     groups = node.attributes.get("replica_groups")
     if isinstance(groups, MeshGroups) and groups.mesh.devices is not None:
         return devices

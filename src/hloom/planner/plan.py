@@ -31,7 +31,7 @@ AddSharding = Callable[[Node, Spec, Node | None], Node]
 class OperandSpec:
     """The spec that an instruction of a computation requires of an operand, if it is not the value's own.
 
-    Without a name it is what the computation yields.
+    Without a name it is the computation's result.
     """
 
     computation: str
@@ -68,11 +68,11 @@ class OperandSpec:
 class Plan(Displayed):
     """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
 
-    `computations` has those of other computations, by computation and name, in the module's canonical form; also those
-    of instructions of the entry that come from inlined calls. `operand_specs` are the operands that have another spec
-    than the value itself: of a dot, of a loop, of its next iteration, or of what follows a branch. `duplicates` are
-    instructions that are computed twice: their clones are named as other instructions are. What is not named is left to
-    the partitioner's propagation; parameters and outputs are then replicated.
+    `computations` has those of other computations, by computation and name, in the module's canonical form, including
+    entry instructions from inlined calls. `operand_specs` are operands read in another spec than the value's own: by a
+    dot, a loop, its next iteration, or after a branch. `duplicates` are instructions computed twice: their clones are
+    named like other instructions. Unnamed values are left to the partitioner's propagation; parameters and outputs are
+    then replicated.
     """
 
     mesh: Mesh
@@ -95,7 +95,7 @@ class Plan(Displayed):
     def to_json(self) -> dict[str, Any]:
         """JSON that names parameters, outputs and the entry's instructions; the rest is beside it.
 
-        It knows an axis by its size alone: what the links are is left out.
+        Axes are recorded by size only, without links.
         """
         inner = {
             graph: {name: self._value_json(spec) for name, spec in named.items()}
@@ -138,7 +138,7 @@ class Plan(Displayed):
     def annotate_instructions(self, module: Module) -> None:
         """Put the plan's shardings on the instructions of a module that has its form, but for the result.
 
-        Raises HloomError where the module has not what the plan names.
+        Raises HloomError if the module lacks an instruction that the plan names.
         """
         self._check_computations(module)
         root = module.entry.output
@@ -200,7 +200,7 @@ class Plan(Displayed):
     def _constrain_loops(self, named: Sequence[tuple[Node, ValueSpec]]) -> None:
         """Put sharding custom calls behind the elements of loops' states that are read in another sharding.
 
-        XLA's importer drops what stands on the elements themselves. Its propagation then gives the state the sharding
+        XLA's importer drops annotations on the elements themselves. Its propagation then gives the state the sharding
         of a reader, and a body that computes in the plan's sharding reshards the state in every iteration.
         """
         marked = {(operand_spec.computation, operand_spec.name) for operand_spec in self.operand_specs}

@@ -1,4 +1,4 @@
-"""Plans read back from their JSON, for a module."""
+"""Reads plans from JSON, for a module."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hloom.sharding import Mesh, Spec, from_tuple, mesh_from_json, spec_from_jso
 from hloom.text import Cursor, HloomError, Source
 
 MOST_DIGITS = 18
-"""How many digits the number of a parameter or result has at most."""
+"""The maximum number of digits of a parameter or result number."""
 SECTIONS = ("params", "outputs", "ops", "computations")
 
 
 def plan_from_json(value: Any, module: Module | None, name: str = "") -> Plan:
-    """The plan of its JSON, for a module that may lack some of what it names, or unchecked where there is none.
+    """The plan encoded in JSON, for a module that may lack some named values, or unchecked without a module.
 
-    Raises HloomError for what is not a plan, and for specs of another rank than what they are for.
+    Raises HloomError for invalid plans, and for specs of the wrong rank.
     """
     if (
         not isinstance(value, dict)

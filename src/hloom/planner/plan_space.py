@@ -1,11 +1,11 @@
-"""All plans of one module on one mesh, in one problem: the cheapest, given ones completed, those that fit.
+"""All plans of one module on one mesh as one problem: the cheapest, completions of given ones, those that fit a budget.
 
-A plan that somebody gives is completed in the problem as it was built where its specs go together in the clusters; else
-in one in which the values that do not have clusters of their own, which is kept for the plans that follow.
+A given plan is completed in the original problem if its specs are consistent in the clusters; otherwise in one where
+conflicting values have their own clusters, which is kept for later plans.
 
-What a plan holds is known once its program was simulated, which takes longer than to find the plan. So plans within a
-budget are looked for with a price per byte on what the plans simulated so far hold at their peaks (Lagrangian
-relaxation of the memory constraint): the price goes up until a plan fits, and then between the last two.
+A plan's memory is known only after simulating its program, which takes longer than finding the plan. So plans within a
+budget are searched with a price per byte on what the simulated plans hold at their peaks (Lagrangian relaxation of the
+memory constraint): the price rises until a plan fits, and is then bisected.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from hloom.planner.solvers.ilp import plan_shared
 from hloom.sharding import Mesh, Spec
 
 ATTEMPTS = 3
-"""How often values get clusters of their own to keep to a plan that is given."""
+"""The maximum number of rounds of giving values their own clusters to follow a given plan."""
 SIMULATIONS = 5
-"""How many plans are simulated to find those within a budget."""
+"""The maximum number of plans simulated to find those within a budget."""
 PRICES = 12
-"""How many prices per byte are tried: several may give one plan."""
+"""The maximum number of prices per byte to try: several may give the same plan."""
 FACTOR = 4.0
-"""By how much the price per byte goes up while nothing fits."""
+"""The factor by which the price per byte rises while nothing fits."""
 CLOSE = 1.05
-"""Prices that are no more than so many times one another are the same."""
+"""Prices within this ratio are considered equal."""
 
 
 class PlanSpace:
@@ -61,7 +61,7 @@ class PlanSpace:
         self._best: CandidatePlan | None = None
 
     def search(self, name: str = "ilp") -> CandidatePlan:
-        """The cheapest plan that is found, whatever it holds, with values in two layouts where that pays."""
+        """The cheapest plan found, whatever memory it needs, with values in two layouts if that pays off."""
         if self._best is None:
             space = with_second_layouts(self.problem, self._build_with, plan_shared, math.inf, can_clone=True)
             problems = [(space.problem, space.solution)]
@@ -77,13 +77,13 @@ class PlanSpace:
         return self._best
 
     def complete(self, plan: Plan) -> CandidatePlan:
-        """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
+        """Complete a plan in the cheapest way; parameters that it does not name are replicated."""
         demands = Constraints(like=with_all_parameters(plan, self.problem.module))
         problem, _ = constrain_problem(self._keeping(demands), demands)
         return candidate_of(self.task, problem, plan_shared(problem), plan.name, demands)
 
     def within(self, budget: float) -> list[CandidatePlan]:
-        """Plans that hold at most so many bytes, the cheapest first; the one that holds least where none is found."""
+        """Plans within this many bytes, cheapest first; the one with least memory if none is found."""
         best = self.search()
         assert best.solution is not None
         return _PricedSearch(self.task, best.solution.problem, budget).run()

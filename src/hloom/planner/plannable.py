@@ -1,4 +1,4 @@
-"""Which modules can be spread over devices: not those that say already what each device does."""
+"""Which modules can be sharded: not those that already describe each device's part."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from hloom.text import HloomError
 OF_ONE_DEVICE = BOUNDARIES | {"xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"}
 """Custom calls, GSPMD's and Shardy's, where a program becomes that of one device or that of all again."""
 FEEDS = with_trait(Trait.HOST_FEED) | {"recv", "send"}
-"""What moves data between one device and its host."""
+"""Opcodes that move data between a device and its host."""
 
 MAX_RANK = 30
 """Dimensions of one array. Tiles of devices are arrays of numpy's, which have at most 64 dimensions, the mesh's among
 them; and the time to plan grows with the square (beyond a minute at 50,000)."""
 NEEDED = frozenset(("computation", "operand", "type"))
-"""What must be known of a program that is planned."""
+"""The kinds of names that must be resolved in a program to plan."""
 
 
 def check_plannable(module: Module) -> None:
-    """Raise HloomError for what is not sound or whole, and for what XLA's partitioner cannot spread in any plan."""
+    """Raise HloomError for incomplete or unsound modules, and for those that XLA's partitioner cannot shard in any
+    plan.
+    """
     gaps = [gap for gap in verify(module).unresolved if gap.referent in NEEDED]
     if gaps:
         raise HloomError(f"{module.name} is a fragment, and cannot be planned: the {gaps[0]} is not known")

@@ -58,8 +58,8 @@ class Problem:
     """Clusters, their strategies, and tables of costs in seconds; `representative` maps clusters to isomorphic ones.
 
     `node_costs` are per cluster and strategy, `edge_costs` per pair of clusters (the lower number first) and pair of
-    strategies. `duplicates` are the instructions that `module` has twice. `solver_state` is what a solver keeps from
-    its last solution of the problem: where the tables have changed a little, it goes on from there.
+    strategies. `duplicates` are the instructions that `module` contains twice. `solver_state` is kept by a solver from
+    its last solution, to continue from when the tables have changed a little.
     """
 
     module: Module
@@ -116,7 +116,7 @@ class Problem:
         return specs.specs[specs.index[choice[cluster.number]]]
 
     def reading_cluster(self, read: Read) -> Cluster | None:
-        """The cluster whose strategy says which spec a read requires."""
+        """The cluster whose strategy determines the spec that a read requires."""
         return self.clusters.of(read.destination if read.destination is not None else read.reader)
 
     def required_spec(self, read: Read, strategy: Strategy) -> Spec:

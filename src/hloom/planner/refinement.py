@@ -1,7 +1,7 @@
-"""Refinement: a problem solved several times, its tables corrected in between by what its solutions really send.
+"""Refinement: solves a problem repeatedly, correcting its tables with what its solutions are found to send.
 
-The tables of a problem know pairs of decisions. A forecast looks at every instruction with all its operands in
-their specs, and XLA's partitioner, where it compiles a plan, is exact: both correct the tables.
+The tables of a problem cover pairs of decisions. A forecast looks at every instruction with the specs of all its
+operands, and XLA's partitioner, if it compiles a plan, is exact: both correct the tables.
 """
 
 from __future__ import annotations
@@ -37,30 +37,29 @@ Key = TypeVar("Key")
 GAIN = 0.003
 """A solution that promises less than this share over the best plan so far is not looked at."""
 CLOSE = 0.002
-"""Where the best plan of a problem costs less than this share more than its tables say, it is not solved again."""
+"""If the best plan costs at most this share more than its tables say, the problem is not solved again."""
 ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
 SETTLED = 0.005
-"""Where less than this share of all bytes comes as a surprise, the tables are taken to be right."""
+"""If less than this share of all bytes was not predicted, the tables are considered right."""
 SOLVED = 0.01
 """A solution whose costs have not changed and that is proven to be so near to the best is not looked for again."""
 
 NEARLY = 0.95
-"""Where the plan without a budget holds less than this share of it, no other is looked for."""
+"""If the plan without a budget needs less than this share of it, no other is searched."""
 NOISE = 0.002
 """Differences below this share of all that is sent teach nothing."""
 
 
 @dataclass(slots=True)
 class Refinement:
-    """A problem, what its plans are called, and the best of the latest ones until it is measured.
+    """A problem, the name of its plans, and the best of the latest ones until it is measured.
 
-    `scale` is the memory of the last plan that was measured beside what was expected, `bound` is what no choice costs
-    less than by the tables as they were corrected last. `first` is the solution of the problem as it was built, if it
-    is known. With a budget, `work` is how many instructions may be simulated to find what memory choices take, `seeds`
-    are choices to look at beside, and `bound_with_memory` is what none of the choices that were interpolated costs less
-    than; `least_bytes` is what every choice is proven to hold. The budget only picks from plans that are found
-    whatever it is.
+    `scale` is the ratio of measured to predicted memory of the last measured plan, `bound` the lower bound on cost by
+    the latest tables. `first` is the solution of the original problem, if known. With a budget, `work` is the number of
+    instructions that may be simulated to find the memory of choices, `seeds` are more choices to examine,
+    `bound_with_memory` is the lower bound on the cost of interpolated choices, and `least_bytes` is a proven lower
+    bound on memory. The budget only selects among plans that are found regardless of it.
     """
 
     task: Task
@@ -88,7 +87,7 @@ class Refinement:
     _is_changed: bool = False
 
     def advance(self, known: float) -> None:
-        """Solve the problem until its tables agree with the forecast of what they give, or promise no more.
+        """Solve the problem until its tables agree with the forecast of the solution, or promise nothing better.
 
         `known` is the cost of the best plan so far, at the rates of the problem.
         """
@@ -103,7 +102,7 @@ class Refinement:
         self.waiting = best
 
     def refine(self, known: float) -> CandidatePlan | None:
-        """The best plan of some solutions, whatever they hold, the tables corrected after each; `known` as above."""
+        """The best plan of several solutions, ignoring memory, with tables corrected after each; `known` as above."""
         best: CandidatePlan | None = None
         for _ in range(ROUNDS):
             choice = self._solve()
@@ -121,9 +120,9 @@ class Refinement:
         return best
 
     def _within(self, budget: float, known: float, free: CandidatePlan | None) -> CandidatePlan | None:
-        """The cheapest plan of the front that keeps a budget, or the one that holds least; none that was offered.
+        """The cheapest plan of the front within a budget, or the one with least memory; skips plans already offered.
 
-        `free` is the plan whatever it holds, which is taken where it keeps the budget and none is cheaper.
+        `free` is the plan without a budget, which is used if it fits and none is cheaper.
         """
         front = self._front()
         self.bound_with_memory = front.bound(budget)
@@ -167,7 +166,7 @@ class Refinement:
         return front
 
     def _price(self, choice: Choice) -> float:
-        """What a choice is forecast to cost; once plans were measured no less than the tables say."""
+        """The forecast cost of a choice; once plans were measured, at least what the tables say."""
         cost = self._cost(self._candidate(choice))
         return max(cost, self.problem.cost(choice)) if self._has_learned else cost
 
@@ -190,7 +189,7 @@ class Refinement:
     def prove(self) -> None:
         """Compute the bound of the tables as they are, also where isomorphic clusters choose independently.
 
-        Where that comes upon a better plan, it is the one that waits.
+        If that finds a better plan, it replaces the pending one.
         """
         if self.latest is None:
             return
@@ -210,8 +209,8 @@ class Refinement:
             self._prove_within(self._budget, result.strategies)
 
     def _prove_within(self, budget: float, free: Choice) -> None:
-        """Compute what every choice holds, and raise the bound to that of choices that hold so little, where it is
-        more: not where the solution without a budget may.
+        """Bound the memory of every choice, and raise the cost bound to that of choices within the budget if that is
+        higher, unless the solution without a budget may fit.
         """
         times = least_held(self.problem)
         self.least_bytes = max(held.least for held in times)
@@ -228,7 +227,7 @@ class Refinement:
         return self._surprise(candidate) > SETTLED * candidate.solution.forecast.comm_bytes
 
     def _surprise(self, candidate: CandidatePlan) -> float:
-        """Put the forecast of a plan into the tables; the bytes that these did not predict."""
+        """Correct the tables with the forecast of a plan; returns the bytes they did not predict."""
         solution = candidate.solution
         assert solution is not None
         return self._correct(solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
@@ -240,7 +239,7 @@ class Refinement:
         return surprise
 
     def learn(self, candidate: CandidatePlan, measured: Measured) -> bool:
-        """Put what was measured of a plan into the tables; whether that changes them much."""
+        """Correct the tables with the measurements of a plan; returns whether that changes them much."""
         assert candidate.solution is not None
         self._has_learned = True
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
@@ -253,7 +252,7 @@ class Refinement:
         return None if self.task.budget is None else self.task.budget / self.scale
 
     def _solve(self) -> Assignment:
-        """The cheapest choice, whatever it holds."""
+        """The cheapest choice, ignoring memory."""
         starts = [] if self.latest is None else [self.latest.strategies]
         choice, self.first = self.first, None
         if choice is None:
@@ -275,7 +274,7 @@ def specs_of(demands: Constraints, problem: Problem, choice: dict[int, int]) -> 
 def candidate_of(
     task: Task, problem: Problem, choice: Assignment, name: str, demands: Constraints | None = None
 ) -> CandidatePlan:
-    """The plan of a choice, and what it will send as far as is known; `demands` are the task's unless given."""
+    """The plan of a choice with its predicted traffic; `demands` defaults to the task's."""
     specs = specs_of(task.demands if demands is None else demands, problem, choice.strategies)
     own = problem.specs(choice.strategies)
     forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
@@ -292,7 +291,7 @@ def candidate_of(
 
 
 def plan_key(plan: Plan) -> str:
-    """What is the same for plans that say the same."""
+    """A key that is equal for equivalent plans."""
     return str(plan.to_json())
 
 
@@ -321,12 +320,12 @@ def _step_on(step: TracedCollective, planned: Mesh, mesh: Mesh) -> TracedCollect
 
 
 def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[str, float]) -> float:
-    """Correct the tables by the bytes that each instruction was measured to send; the bytes that were not predicted.
+    """Correct the tables by the measured bytes of each instruction; returns the bytes that were not predicted.
 
-    A model of the partitioner is wrong somewhere: most often where a dot or gather reads an operand in another spec
-    than it needs, and works in its own way instead of resharding. Where an instruction sent more than was predicted,
-    the reshards that led to it (or its strategy, where there were none) cost that much more from now on, for all
-    isomorphic clusters; the next solution then avoids them, or has the right cost.
+    The model of the partitioner is imperfect: mostly where a dot or gather reads an operand in another spec than it
+    needs, and adapts instead of resharding. If an instruction sent more than predicted, the reshards before it (or its
+    strategy, if there were none) cost that much more from now on, for all isomorphic clusters; the next solution then
+    avoids them, or has the right cost.
 
     `measured` are bytes by the name of the instruction that caused them.
     """
@@ -350,7 +349,7 @@ def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[st
 
 
 def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float) -> None:
-    """Add seconds to what led to an instruction: the largest change of spec among its operands, or its strategy."""
+    """Add seconds to the cause of an instruction's traffic: the largest reshard among its operands, or its strategy."""
     changed = [
         read
         for operand in node.inputs

@@ -1,4 +1,4 @@
-"""The seconds of reshards: one table for all values of one type, filled as its entries are needed."""
+"""The seconds of reshards: one table per type, filled on demand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Reshards moved to where the partitioner emits no more than them: to an elementwise op or a transpose, not to a dot.
+"""Moves reshards to where the partitioner emits only the reshard: to an elementwise op or a transpose rather than a
+dot.
 
-If an operand's sharding is not the one a dot needs, the partitioner may all-gather the other operand instead. Where all
+If an operand does not have the sharding a dot needs, the partitioner may all-gather the other operand instead. If all
 readers of a value require the same other spec, the value itself gets it, and the reshard moves to its operands.
 """
 

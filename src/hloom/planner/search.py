@@ -1,4 +1,4 @@
-"""From a module and a mesh to a plan: the planner's solutions, the experts' plans, and what measuring says of them."""
+"""The planner's search: solves a module's problems on a mesh, adds expert plans, and measures candidates."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError, tracked
 
 HOPELESS = 1.05
-"""A plan that is expected to take so many times the best that was measured is not measured any more."""
+"""A plan predicted to take this many times the best measured time is not measured."""
 DOUBT = 1.1
-"""A plan that is expected to hold so many times the budget is not measured before those that hold less."""
+"""A plan predicted to need this many times the budget is measured after those that need less."""
 SHARES = 4
-"""How many shares of work in the objective are tried where work and collectives run at the same time."""
+"""The number of weights of work in the objective to try if work and collectives run concurrently."""
 LOPSIDED = 512.0
-"""The most that one of the two counts beside the other then."""
+"""The maximum ratio of the two weights."""
 FLAT_SHARE = 4
-"""With a budget, the mesh as one axis gets one part in so many of the simulations, and the mesh as it is the rest."""
+"""With a budget, the mesh as a single axis gets one part in this many of the simulations, and the original mesh the
+rest.
+"""
 EXPERTS_SHARE = 8
 """The same for each of the plans that people write by hand, where these are completed."""
 EXPERT = "expert"
@@ -68,9 +70,9 @@ def search_plans(
 
     Without `marks`, plans have only specs of values, and not those that dots require of operands instead.
 
-    `pins` fix specs of parameters and instructions by name, `forbidden` are axes that values must not use, and what
-    `like` says is kept where the module has values of the same names. Raises HloomError for a module that cannot be
-    planned and for demands that cannot be met.
+    `pins` fix specs of parameters and instructions by name, `forbidden` are axes that values must not use, and `like`
+    is a plan to follow for values of the same names. Raises HloomError for a module that cannot be planned and for
+    demands that cannot be met.
     """
     task = Task(module, mesh, rates or Rates(), budget, seconds, Constraints.of(pins, forbidden, like), marks)
     search = _Search(SearchResult(task), planner, solver_of(planner))
@@ -90,7 +92,7 @@ def search_plans(
 
 
 def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, seconds: float = math.inf) -> CandidatePlan:
-    """A plan, what it does not name completed the cheapest way; parameters that it does not name are replicated."""
+    """Complete a plan in the cheapest way; parameters that it does not name are replicated."""
     task = Task(module, plan.mesh, rates or Rates(), None, seconds, Constraints(like=with_all_parameters(plan, module)))
     search = _Search(SearchResult(task), plan.name or "plan", plan_shared)
     search.solve()
@@ -99,12 +101,12 @@ def complete_plan(module: Module, plan: Plan, rates: Rates | None = None, second
 
 
 def predict_plan(module: Module, plan: Plan) -> CandidatePlan:
-    """The predicted cost of a plan of any origin; what it does not name is completed the cheapest way."""
+    """The predicted cost of any plan; whatever it does not name is completed in the cheapest way."""
     return replace(complete_plan(module, plan), plan=plan)
 
 
 def solver_of(planner: str) -> Planner:
-    """What solves the problems of a planner of this name; raises HloomError where there is none."""
+    """The solver of the planner with this name; raises HloomError if there is none."""
     if planner in (EXPERT, "ilp"):
         return plan_shared
     if planner not in PLANNERS:
@@ -139,7 +141,7 @@ class _Search:
     def solution(
         self, problem: Problem, *, seconds: float = math.inf, starts: Sequence[Mapping[int, int]] = ()
     ) -> Assignment:
-        """A problem's solution; whether any was cut short is noted."""
+        """Solve a problem; records whether the solver ran out of time."""
         choice = self.solver(problem, seconds=seconds, starts=starts)
         self.is_cut = self.is_cut or choice.is_cut
         return choice
@@ -155,14 +157,14 @@ class _Search:
         return choice
 
     def note_cut(self) -> None:
-        """Say that the answer depends on the machine, where it does."""
+        """Note that the answer depends on the machine's speed, if so."""
         if self.is_cut or any(refinement.is_cut for refinement in self.refinements):
             self.result.notes.append(
                 f"solutions were cut short after {self.task.seconds:g} s each: another run may give another plan or gap"
             )
 
     def measure(self, count: int, measure_plan: Measure) -> None:
-        """Measure so many solutions, each time the one that is expected to be best, and learn from it."""
+        """Measure `count` solutions, each time the one predicted to be best, and learn from it."""
         for _ in tracked(range(count)):
             refinement = min(
                 (refinement for refinement in self.refinements if refinement.waiting is not None),
@@ -178,7 +180,7 @@ class _Search:
                 self._advance(refinement)
 
     def measure_also(self, candidate: CandidatePlan, measure_plan: Measure) -> None:
-        """Measure the plan that would be taken without measuring, so that no worse one is taken with it."""
+        """Measure the plan that would be chosen without measuring, so that measuring never gives a worse one."""
         if candidate.measured is None:
             self._measured(candidate, measure_plan)
 
@@ -403,7 +405,7 @@ class _Search:
 
 
 def _unusable_axes(problem: Problem) -> Iterator[str]:
-    """A note on each axis of the mesh that no strategy of any array uses."""
+    """A note for each mesh axis that no strategy of any array uses."""
     used = {
         axis
         for node in set(problem.representative.values())

@@ -1,18 +1,19 @@
-"""Values in a second layout: cheap instructions computed again where a value is wanted otherwise than it is split.
+"""Second layouts: cheap instructions are recomputed where a value is needed in another sharding.
 
-A problem has one layout per value, and readers that require another one pay for a reshard. A mask that is made of a few
-indices can be made again in any layout, for the reshard of the indices. Which values are worth that:
+A problem has one layout per value, and readers that require another pay for a reshard. A mask made from a few indices
+can be recomputed in any layout, for the reshard of the indices. Which values are worth it:
 
-1. *Candidates* are large values that cheap instructions make of much smaller ones, and that other clusters read.
-2. The problem in which reading candidates costs nothing bounds what any second layout can save. Where it costs hardly
-   less, the problem is left as it is.
-3. For each read that would have cost something there, a minimum cut says of which values to compute the candidate
-   again: those that are resharded for the least. What is between is cloned, each clone with a strategy of its own.
-4. The problem with the clones is solved. Clones that take their originals' specs go; from what is left it begins again.
+1. *Candidates* are large values that cheap instructions compute from much smaller ones, and that other clusters read.
+2. The problem in which reading candidates is free bounds what any second layout can save. If it is hardly cheaper, the
+problem is left as it is.
+3. For each read that would have cost something there, a minimum cut determines from which values to recompute the
+candidate: those that are cheapest to reshard. The instructions in between are cloned, each clone with its own strategy.
+4. The problem with the clones is solved. Clones that get their originals' specs are dropped; then it starts again.
 
-What plans cannot say clones (see `has_marks`) leave the clusters of their readers instead, and may be replicated.
-Recomputing instead of communicating is what XLA does with broadcasts, constants and iotas (`PropagateShardingFromUsers`
-in xla/service/sharding_propagation.cc), and programs by hand with routing masks (Lepikhin et al., "GShard", ICLR 2021).
+Clones that plans cannot express (see `has_marks`) leave the clusters of their readers instead, and may be replicated.
+XLA also recomputes broadcasts, constants and iotas instead of communicating (`PropagateShardingFromUsers` in
+xla/service/sharding_propagation.cc), and programs do so by hand with routing masks (Lepikhin et al., "GShard", ICLR
+2021).
 """
 
 from __future__ import annotations
@@ -48,19 +49,19 @@ CHEAP = ELEMENTWISE | {
 }
 """Opcodes that are computed again rather than sent, dots for their work: nothing that looks up, sorts, has effects."""
 SMALLER = 4
-"""Candidates are so many times as large as what they are made of."""
+"""The minimum ratio of a candidate's size to that of the values it is computed from."""
 WORTH = 3e-3
 """The share of the cost that second layouts must save in all: as much as a further plan must promise."""
 NOTICED = 1e-3
 """The share of the cost that it takes to move a candidate, at least."""
 HINT = 1e-3
-"""The share of what reading candidates costs that it costs in the bounding problem: it decides between equals."""
+"""The cost of reading candidates in the bounding problem, as a share of their real cost; breaks ties."""
 MOST_CLONES = 200
-"""How many instructions are looked at behind a candidate."""
+"""The maximum number of instructions to examine behind a candidate."""
 WORK = 64
-"""Clones make so many times the bytes of the candidate, at most."""
+"""The maximum bytes of clones, as a multiple of the candidate's."""
 CAUTION = 0.1
-"""What a value to begin from counts beyond its reshard, as a share of the time to move it: its spec may change."""
+"""The extra cost of starting from a value, as a share of the time to move it: its spec may change."""
 ROUNDS = 2
 """How often candidates are looked for again in a problem with clones."""
 
@@ -75,8 +76,8 @@ class Build(Protocol):
 class SecondLayouts:
     """A problem in which some values may have two layouts, with its solution, and what it was made from.
 
-    `candidates` are the values that were looked at, and `bound` is what no plan costs less than by the tables as they
-    were built, however many layouts these have. Without candidates nothing was solved.
+    `candidates` are the values examined, and `bound` is a lower bound on all plans by the original tables, whatever
+    layouts these have. Without candidates nothing was solved.
     """
 
     problem: Problem
@@ -88,7 +89,7 @@ class SecondLayouts:
 
     @property
     def most_saved(self) -> float | None:
-        """What further layouts of the candidates may save at most, as a share of the solution's cost."""
+        """An upper bound on what further layouts of the candidates may save, as a share of the solution's cost."""
         if self.solution is None or self.bound is None or self.solution.cost <= 0:
             return None
         return max(0.0, 1 - self.bound / self.solution.cost)
@@ -106,8 +107,8 @@ def with_second_layouts(
 ) -> SecondLayouts:
     """The problem with second layouts for the values for which that pays; `fixed` are not computed again.
 
-    The bounding problem is solved by the `rough_solver`. What is saved must be more than the solution of the problem
-    with one layout per value may be above its bound.
+    The bounding problem is solved by the `rough_solver`. The saving must exceed the possible distance of the solution
+    with one layout per value from its bound.
     """
     values = candidates(base, fixed)
     if not values:

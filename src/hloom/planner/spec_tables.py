@@ -1,4 +1,4 @@
-"""The specs of values under each strategy of their clusters: tables that cost tables and constraints are built from."""
+"""The specs of values under each strategy of their clusters, from which cost tables and constraints are built."""
 
 from __future__ import annotations
 

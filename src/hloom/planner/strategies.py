@@ -1,4 +1,4 @@
-"""The ways in which the nodes of a cluster can be split: which mesh axes each class gets, before and after the lead.
+"""The ways to split a cluster's nodes: which mesh axes each class gets, before and after the lead.
 
 A lead that contracts a class which is split holds partial results: they are combined either in full, by an all-reduce,
 or into a further split of a dimension, by a reduce-scatter. What follows the lead sees the result.
@@ -16,11 +16,12 @@ from hloom.planner.clusters import Cluster, Clusters
 from hloom.sharding import Axes, Mesh
 
 UNEVEN_SHARE = 16
-"""An uneven dimension is split where each part still has so many elements: XLA pads the last."""
+"""The minimum number of elements per part to split a dimension unevenly: XLA pads the last part."""
 MOST_STRATEGIES = 600
-"""Beyond so many, neighbouring axes go together: see `strategies`."""
+"""The maximum number of strategies; beyond it, adjacent axes are used together: see `strategies`."""
 IN_ANY_ORDER = 2
-"""On meshes of so many axes, those of one class stand in any order; with more axes there are too many orders."""
+"""On meshes with at most this many axes, those of one class may be in any order; with more there are too many orders.
+"""
 
 
 ClassAxes = tuple[tuple[int, Axes], ...]
@@ -94,7 +95,7 @@ def partial_classes(clusters: Clusters, node: Node) -> set[int]:
 
 
 def fits(clusters: Clusters, number: int, count: int) -> bool:
-    """Whether a class can be cut into so many parts: evenly, or with parts large beside what is padded."""
+    """Whether a class can be split into this many parts: evenly, or with parts large compared with the padding."""
     sizes = clusters.sizes(number)
     if all(size % count == 0 for size in sizes):
         return True

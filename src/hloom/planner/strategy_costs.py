@@ -1,4 +1,4 @@
-"""What a strategy costs inside its cluster: work, combining partial results, and reshards between its members."""
+"""The cost of a strategy inside its cluster: work, combining partial results, and reshards between members."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _written_bytes(problem: Problem, specs: StrategySpecs, node: Node) -> np.nda
 
 
 def _add_partial_results(problem: Problem, costs: Sequence[StepCost], cluster: Cluster, node: Node) -> None:
-    """Add what it costs to combine a node's partial results."""
+    """Add the cost of combining a node's partial results."""
     if not partial_classes(problem.clusters, node):
         return
     for cost, strategy in zip(costs, problem.options[cluster.number], strict=True):
@@ -123,7 +123,7 @@ def _add_partial_results(problem: Problem, costs: Sequence[StepCost], cluster: C
 def _add_reshards(
     problem: Problem, costs: Sequence[StepCost], value: Node, source: StrategySpecs, target: StrategySpecs
 ) -> None:
-    """Add what it costs to reshard a value from the specs that it has to those that are required."""
+    """Add the cost of resharding a value from its specs to those required."""
     if source is target:
         return
     dims, itemsize, times = dims_of(value), itemsize_of(value), problem.times(value)
@@ -136,7 +136,7 @@ def _add_reshards(
 
 
 def _add_phi_reshards(problem: Problem, costs: Sequence[StepCost], cluster: Cluster, value: Node) -> None:
-    """Add what it costs to reshard a value that is passed to a phi of its own cluster."""
+    """Add the cost of resharding a value passed to a phi of its own cluster."""
     for read in problem.reads.get(value, ()):
         if read.destination is not None and problem.clusters.of(read.destination) is cluster:
             source, target = problem.produced_specs(cluster, value), problem.produced_specs(cluster, read.destination)

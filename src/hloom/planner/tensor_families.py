@@ -1,8 +1,7 @@
-"""The tensors of a plan by family: what is split how, what memory that saves, and the bytes sent for it.
+"""The tensors of a plan by family: how each is split, the memory that saves, and the bytes sent for it.
 
-A family are tensors of one type and spec whose names differ in numbers only: the same parameter of every
-layer, and what repeated layers compute. What combines and moves a gradient counts for the parameter that it
-updates.
+A family is a set of tensors of one type and spec whose names differ only in numbers: the same parameter of every layer,
+or values that repeated layers compute. Traffic of a gradient counts for the parameter it updates.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ UPDATED, GIVEN, MADE = "updated", "given", "made"
 class TensorFamily:
     """Tensors of one spec: how many, of which type, and the bytes of all of them.
 
-    `whole_bytes` are those of a single device, `held_bytes` what one of several holds, `sent` what a device sends for
-    them by opcode of the collective.
+    `whole_bytes` are those on a single device, `held_bytes` one device's share, `sent` what a device sends for them by
+    opcode of the collective.
     """
 
     name: str
@@ -52,7 +51,7 @@ class TensorFamily:
 
     @property
     def saved_bytes(self) -> float:
-        """What a device does not hold because they are split."""
+        """The bytes a device saves because they are split."""
         return self.whole_bytes - self.held_bytes
 
     @property
@@ -167,7 +166,7 @@ def _role(problem: Problem, node: Node) -> str:
 
 
 def _representative(problem: Problem, node: Node) -> int | None:
-    """What is the same for values that share a decision."""
+    """A key shared by values that share a decision."""
     cluster = problem.clusters.of(node)
     return None if cluster is None else problem.representative[cluster.number]
 
@@ -194,7 +193,7 @@ def _owners(problem: Problem, families: Iterable[TensorFamily]) -> dict[int, Ten
 
 
 def _name(node: Node) -> str:
-    """What the framework calls a parameter, else its name; of an instruction its layer, too."""
+    """The framework's name for a parameter, else its own; for an instruction, with its layer."""
     named = op_name_of(node)
     if isinstance(node, Parameter):
         return named or node.name

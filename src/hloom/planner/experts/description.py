@@ -1,4 +1,4 @@
-"""What a plan does, in the words of people who write plans by hand: "FSDP on data, Megatron on model"."""
+"""Describes a plan in the terms of people who write plans by hand: "FSDP on data, Megatron on model"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloom.propagation import DataflowGraph
 from hloom.sharding import Spec
 
 LEAST = 0.1
-"""What is done to a smaller share of the bytes in question is not mentioned."""
+"""The minimum share of bytes for something to be mentioned."""
 MOSTLY = 0.5
 """Weights and states are sharded where so large a share of their bytes is."""
 
@@ -24,7 +24,7 @@ BATCH, MODEL, SEQUENCE, EXPERT = "batch", "model", "sequence", "expert"
 def describe(module: Module, plan: Plan) -> str:
     """Names for what a plan does along each axis of its mesh.
 
-    A plan that names no instructions is taken by its parameters alone: what the partitioner makes of it may differ.
+    A plan that names no instructions is described by its parameters alone; the partitioner may complete it differently.
     """
     axes = tuple(name for name, size in zip(plan.mesh.names, plan.mesh.sizes, strict=True) if size > 1)
     if not axes:

@@ -1,7 +1,7 @@
-"""Logical axes: dimensions that are one dimension seen in many arrays, as the batch or the heads are.
+"""Logical axes: one dimension that appears in many arrays, such as the batch or the heads.
 
-Two dimensions are in one logical axis where an instruction says that splitting the one splits the other. What comes
-from nowhere (a broadcast, an iota) is in none: every use makes its own part of it.
+Two dimensions are in one logical axis if an instruction implies that splitting one splits the other. Generated
+dimensions (of a broadcast, an iota) are in none: every use makes its own part of them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hloom.propagation import DataflowGraph, Equation, runs_by_graph
 
 CONTRACTIONS = with_trait(Trait.CONTRACTS)
 MOVING = frozenset({"dynamic-slice", "dynamic-update-slice"})
-"""What takes one part of a dimension at a time, as a loop does of its stacked layers."""
+"""Opcodes that access one part of a dimension at a time, as a loop does with its stacked layers."""
 
 
 @dataclass
 class LogicalAxis:
-    """A logical axis: where it is (value, dimension), the work that splitting it divides, and the bytes sent then.
+    """A logical axis: where it occurs (value, dimension), the work that splitting it divides, and the bytes sent then.
 
-    `work` are FLOPs of contractions that have it, `sent` the bytes that combining partial results and replicating
-    what cannot pass take, `weight` the bytes of the entry's parameters that have it, `carried` those of other values.
+    `work` are the FLOPs of contractions that have it, `sent` the bytes needed to combine partial results and replicate
+    what cannot propagate, `weight` the bytes of the entry's parameters that have it, `carried` those of other values.
     """
 
     number: int
@@ -50,7 +50,7 @@ class LogicalAxis:
         return len(self.leaves) == len(self.places)
 
     def fits(self, count: int) -> bool:
-        """Whether so many parts are even, or large beside what is padded."""
+        """Whether this many parts are even, or large compared with the padding."""
         return all(size and size % count == 0 for size in self.sizes) or min(self.sizes) >= UNEVEN_SHARE * count
 
     @cached_property
@@ -62,7 +62,7 @@ class LogicalAxis:
 
 
 class LogicalAxes:
-    """The logical axes of a module for a split into so many parts: uneven parts pass less far than even ones."""
+    """The logical axes of a module when split into this many parts: uneven parts propagate less far than even ones."""
 
     def __init__(self, dataflow: DataflowGraph, count: int) -> None:
         self.dataflow = dataflow
@@ -110,7 +110,7 @@ class LogicalAxes:
 
     @cached_property
     def all(self) -> dict[int, LogicalAxis]:
-        """The logical axes that can be split into so many parts, by number."""
+        """The logical axes that can be split into this many parts, by number."""
         return {number: axis for number, axis in self._counted.items() if axis.fits(self.count)}
 
     @cached_property

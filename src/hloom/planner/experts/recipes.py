@@ -1,4 +1,4 @@
-"""The plans that people write by hand, as layouts of the logical axes that a program has."""
+"""The plans that people write by hand, as layouts of a program's logical axes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hloom.propagation import DataflowGraph
 from hloom.sharding import Axes, Mesh, Spec
 
 MOST = 14
-"""How many plans are given: each may be compiled."""
+"""The maximum number of plans: each may be compiled."""
 LARGE = 1 / 8
-"""What is named between blocks is at least so large, as a share of the largest value there."""
+"""The minimum size of activations that are named between blocks, as a share of the largest value there."""
 
 
 def experts(module: Module, mesh: Mesh, most: int = MOST) -> list[Plan]:
     """Plans that a person would write for a module, each with its name, the simplest first.
 
-    What the program does not allow, and what comes to the same, is left out.
+    Omits plans that the program does not permit, and equivalent ones.
 
     >>> from hloom.hlo import parse
     >>> module = parse('''ENTRY e { x = f32[64,32] parameter(0) w = f32[32,128] parameter(1)
@@ -70,7 +70,7 @@ class Recipes:
         yield from self._of_models()
 
     def _of_data(self) -> Iterator[tuple[PlanLayout, str]]:
-        """Data parallel, and what is kept beside it in parts; with all activations named, weights are gathered."""
+        """Data parallelism, and what is also stored in shards; with all activations named, weights are gathered."""
         if self.roles.batch is None:
             return
         name, named = self._spread(self.every), activations(self.roles)
@@ -255,10 +255,10 @@ def claim(logical_axes: Iterable[LogicalAxis], apart: frozenset[int] = frozenset
 
 @dataclass
 class PlanLayout:
-    """What each axis takes: of several claims the first that is made on a value.
+    """What each axis splits: if several claims include a value, the first one wins.
 
-    `stored` says over which axes some parameters are split beside, wherever a dimension allows it, as in ZeRO-1;
-    results of the same logical axes are split equally. `interior` are the values that the plan names.
+    `stored` lists axes over which some parameters are also split, wherever a dimension permits, as in ZeRO-1; results
+    of the same logical axes are split likewise. `interior` are the values that the plan names.
     """
 
     logical_axes: LogicalAxes

@@ -16,14 +16,14 @@ LEAST_WORK = 0.005
 LEAST_TABLES = 0.1
 """The share of all weights that tables are at least, if plans are about them."""
 LEAST_CARRIED = 0.5
-"""What a sequence carries at least, as a share of what the batch carries."""
+"""The minimum bytes carried by a sequence axis, as a share of those of the batch."""
 READING = CONTRACTIONS | {"gather"}
 RENAMING = (with_trait(Trait.REINDEXES) - {"broadcast"}) | {"convert", "dynamic-slice"}
 """What passes an array on as it is, in parts, or in another order, beside control flow and what forwards operands."""
 
 
 class ProgramRoles:
-    """What people call the logical axes and the parameters of a program; what is not asked for is not worked out."""
+    """The usual names for a program's logical axes and parameters; computed on demand."""
 
     def __init__(self, logical_axes: LogicalAxes) -> None:
         self.logical_axes = logical_axes
@@ -31,9 +31,9 @@ class ProgramRoles:
 
     @cached_property
     def batch(self) -> LogicalAxis | None:
-        """The logical axis of the batch; None where nothing that is given has one.
+        """The logical axis of the batch; None if no input has one.
 
-        It shares out the most work and the most of what is computed, and is in few parameters.
+        It divides the most work and the most computed values, and occurs in few parameters.
         """
         every = self.logical_axes.all.values()
         possible = [axis for axis in every if not axis.is_moved and axis.is_single and axis.leaves & self._inputs]
@@ -41,7 +41,7 @@ class ProgramRoles:
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """The parameters that contractions or gathers read, or what is computed of them."""
+        """The parameters that contractions or gathers read, directly or through computed values."""
         return tuple(leaf for leaf in self._stored if leaf in self._read)
 
     @cached_property
@@ -67,8 +67,8 @@ class ProgramRoles:
     def model(self) -> tuple[LogicalAxis, ...]:
         """The logical axes that tensor parallelism splits, none of which is in a value with another one.
 
-        Those of weights that leave the least to send for the work that they share out come first, as Megatron's do:
-        heads, the inner dimension of an MLP, the vocabulary.
+        Axes of weights that need the least communication for the work they divide come first, as in Megatron: heads,
+        the inner dimension of an MLP, the vocabulary.
         """
         weights = set(self.weights) - set(self.tables)
         possible = [
@@ -110,7 +110,7 @@ class ProgramRoles:
 
     @cached_property
     def dispatched(self) -> frozenset[int]:
-        """The values that experts read and make, and what is computed of those alone: not what chooses among them."""
+        """The values that experts read and compute, and values computed from those alone; excludes the routing."""
         experts = {axis.number for axis in self.experts}
         values = {
             leaf for equation in self._contractions if self._batched(equation) & experts for leaf in equation.leaves
@@ -208,7 +208,7 @@ class ProgramRoles:
         return tuple(max(values) or 1.0 for values in zip(*every, strict=True)) if every else (1.0,) * 3
 
     def _likeness(self, logical_axis: LogicalAxis) -> float:
-        """How much a logical axis looks like the batch: in all that is computed, and in little that is given."""
+        """How much a logical axis looks like the batch: in all computed values, and in few inputs."""
         features = _features(logical_axis, self.logical_axes.parameters)
         work, carried, count = (own / most for own, most in zip(features, self._most, strict=True))
         return work + carried - count

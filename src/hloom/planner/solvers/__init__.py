@@ -1,4 +1,4 @@
-"""The planners: each takes a problem and gives a choice of one strategy per cluster.
+"""The solvers: each takes a problem and returns a choice of one strategy per cluster.
 
 To add one, write a file here with a function of the form of `Planner` and name it in PLANNERS.
 """

@@ -1,4 +1,4 @@
-"""The next best plans: what the best one would be if an important cluster could not be split as it is."""
+"""The next best plans: the best solutions if an important cluster could not be split as it is."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
 from hloom.planner.solvers.message_passing import MessagePassing
 
 FAMILIES = 12
-"""How many clusters are looked at, those of the largest values first."""
+"""The maximum number of clusters to consider, those with the largest values first."""
 SLACK = 0.1
-"""By what share of its cost a plan may cost more than the best and still be considered."""
+"""The maximum extra cost of an alternative, as a share of the best plan's cost."""
 SWEEPS = 10
 """How often messages are passed for an alternative, at most: its order matters, not its last per mille."""
 
@@ -28,7 +28,7 @@ SWEEPS = 10
 def alternatives(problem: Problem, choice: Assignment, k: int = 5) -> list[Assignment]:
     """The `k` cheapest choices, each without the strategy that some important cluster has, cheapest first.
 
-    Their notes name what may not be. Costs are those of the best that was found; the bound is the given choice's.
+    Their notes name what was forbidden. Costs are those of the best solution found; the bound is the given choice's.
     """
     graph = quotient_graph(problem)
     known = graph.chosen(choice.strategies)

@@ -1,4 +1,4 @@
-"""What a planner gives: a strategy for each cluster, what that costs, and what is known of the optimum."""
+"""The result of a solver: a strategy for each cluster, its cost, and a bound on the optimum."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hloom.planner.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One strategy per cluster, its cost in seconds, and a bound: the least that any choice could cost.
+    """One strategy per cluster, its cost in seconds, and a lower bound on the cost of any choice.
 
-    `is_shared` says that the bound holds only for choices that give isomorphic clusters the same strategy;
-    `shared_bound` is that bound in any case. It `is_cut` where the seconds
-    ended the search before its steps did. `notes` say what a reader should know of how the choice was found.
+    `is_shared` says that the bound only holds for choices that give isomorphic clusters the same strategy;
+    `shared_bound` is that bound in any case. `is_cut` says that time ran out before the search's step limits. `notes`
+    tell a reader how the choice was found.
     """
 
     strategies: dict[int, int]
@@ -35,7 +35,7 @@ class Assignment:
 
 
 class Planner(Protocol):
-    """From a problem to a choice, within so many seconds, as far as these can be kept; `starts` are known choices."""
+    """Solves a problem within a number of seconds, as far as possible; `starts` are known choices."""
 
     def __call__(
         self,

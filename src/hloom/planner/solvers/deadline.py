@@ -1,4 +1,4 @@
-"""A time by which a solution is to be ready: the one limit that is not the same on every machine."""
+"""Deadlines: the only limit that depends on the machine's speed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Deadline:
-    """The end of so many seconds from now on, and whether anything was cut short by it. All other limits are steps."""
+    """A point in time some seconds ahead, and whether anything was cut short by it. All other limits count steps."""
 
     seconds: float = math.inf
     has_cut: bool = False
@@ -24,6 +24,6 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def cuts(self) -> bool:
-        """Whether the time is over, and what asks is cut short."""
+        """Whether the time is over; records that the caller is cut short."""
         self.has_cut = self.has_cut or self.remaining <= 0
         return self.remaining <= 0

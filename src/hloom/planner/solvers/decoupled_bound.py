@@ -1,4 +1,4 @@
-"""The bound of clusters that choose independently, isomorphic or not: what no plan at all can cost less than."""
+"""A lower bound on all plans: every cluster chooses independently, isomorphic or not."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hloom.planner.solvers.reshard_factor import ReshardFactor
 ROUNDS = 40
 """How often the bound is looked at, at most, after EVERY sweeps each: SLOW or the deadline mostly end it before."""
 ENOUGH = 1e-3
-"""A gap of this share of the cost is small enough: what the tables are wrong about is more."""
+"""A gap of this share of the cost is small enough: the tables' errors are larger."""
 EVERY = 5
-"""After so many sweeps it is seen how the bound has moved; to see it costs about as much as a sweep."""
+"""Sweeps between evaluations of the bound, which cost about as much as a sweep."""
 SLOW = 0.05
-"""Where a round has closed less than this share of the gap, further ones are not worth their time."""
+"""Stop if a round has closed less than this share of the gap."""
 
 
 def decoupled_bound(problem: Problem, graph: FactorGraph, cost: float, deadline: Deadline) -> float | None:

@@ -1,4 +1,4 @@
-"""The descent of a choice and the ascent of a bound, until they meet or hardly move."""
+"""Improves a choice and its lower bound alternately, until they meet or hardly change."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ CLOSED = 1e-6
 SWEEPS = 600
 """How often messages are passed, at most: SLOW ends a search that gets nowhere much earlier, this one that creeps."""
 EVERY = 10
-"""After so many sweeps a choice is suggested, and strategies that no better choice can have are left out: both cost
-about as much as a sweep."""
+"""Sweeps between suggesting a choice and dropping dominated strategies: both cost about as much as a sweep."""
 SLOW = 0.02
-"""Where the last round has closed less than this share of the gap, further ones are not worth their time."""
+"""Stop if the last round has closed less than this share of the gap, and the bound has stalled."""
 STALLED = 1e-3
-"""And only where the bound has risen by less than this share: beside a bad choice the gap hides its progress."""
+"""The bound has stalled if it rose by less than this share: next to a bad choice, the gap hides its progress."""
 FEWER = 0.8
-"""Strategies are left out once no more than this share of them is left: smaller tables have to repay their making."""
+"""Strategies are dropped once at most this share of them is left: smaller tables must repay their construction."""
 
 
 @dataclass(slots=True)
@@ -43,14 +42,14 @@ class Ascent:
         return (self.cost - self.bound) / self.cost if self.cost > 0 else 0.0
 
     def follow(self, suggested: Mapping[int, int]) -> None:
-        """Take a choice, improved node by node, where it is cheaper."""
+        """Adopt a choice, improved node by node, if it is cheaper."""
         choice = descend(self.graph, suggested)
         cost = self.graph.cost(choice)
         if cost < self.cost:
             self.choice, self.cost = choice, cost
 
     def narrow(self) -> None:
-        """Leave out what costs more than the choice, whatever the rest does."""
+        """Drop strategies that make any choice cost more than the current one."""
         kept = self.messages.possible(self.cost - self.messages.bound(), self.choice)
         if sum(map(len, kept.values())) <= FEWER * self.graph.size:
             self.choice = {node: int(kept[node].searchsorted(strategy)) for node, strategy in self.choice.items()}

@@ -40,7 +40,7 @@ class FactorGraph:
 
     @property
     def size(self) -> int:
-        """How many strategies there are in all."""
+        """The total number of strategies."""
         return sum(costs.shape[1] for costs in self.unary.values())
 
     def cost(self, choice: Mapping[int, int]) -> float:
@@ -79,7 +79,7 @@ class FactorGraph:
 
 
 def value(factor: CostFactor, choice: Mapping[int, int]) -> float:
-    """What a factor costs under a choice."""
+    """The cost of a factor under a choice."""
     groups = [int(argument.of[choice[argument.node]]) for argument in factor.arguments]
     return float(factor.given(0, groups)[groups[0]])
 

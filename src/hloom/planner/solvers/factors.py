@@ -1,8 +1,8 @@
-"""What related nodes cost together: a table over two, or a value that several read; and messages between it and them.
+"""Factors: joint costs of related nodes, as a table over two or a value read by several, and their messages.
 
-A factor sees of a strategy only the *group* it belongs to. A factor may stand for many isomorphic ones, one per copy of
-its nodes; arrays then have a row for each. Messages say how much of a factor's cost is charged to each node already:
-whatever they are, the least of what is left of all factors and nodes adds up to a bound.
+A factor only sees the *group* that a strategy belongs to. A factor may represent many isomorphic ones, one per copy of
+its nodes; arrays then have a row for each. Messages say how much of a factor's cost is already charged to each node:
+whatever they are, the minima of the remaining costs of all factors and nodes add up to a lower bound.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ class Argument:
 
 
 class CostFactor(Protocol):
-    """What a few nodes cost together."""
+    """The joint cost of a few nodes."""
 
     arguments: tuple[Argument, ...]
 
     @property
     def parts(self) -> Sequence[CostFactor]:
-        """Factors that add up to no more than this one, small enough for messages."""
+        """Factors that add up to at most this one, small enough for message passing."""
         ...
 
     def marginal(self, position: int) -> np.ndarray:
-        """The least over the other arguments for each group of one, less their messages."""
+        """For each group of one argument, the minimum over the others, minus their messages."""
         ...
 
     def given(self, position: int, groups: Sequence[int]) -> np.ndarray:
@@ -120,7 +120,7 @@ class PairFactor:
         return (self,)
 
     def marginal(self, position: int) -> np.ndarray:
-        """The least over the other argument for each group of one, less its messages."""
+        """For each group of one argument, the minimum over the other, minus its messages."""
         message = self.arguments[1 - position].message
         if len(message) == 1:
             left = self.table - message if position == 0 else self.table - message.T
@@ -151,7 +151,7 @@ def pair(first: int, second: int, table: np.ndarray, copies: tuple[np.ndarray, n
 
 
 def least(factor: CostFactor) -> np.ndarray:
-    """The least of what is left of a factor, per row."""
+    """The minimum of a factor's remaining cost, per row."""
     return (factor.marginal(0) - factor.arguments[0].message).min(axis=1)
 
 

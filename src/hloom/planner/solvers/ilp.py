@@ -1,8 +1,8 @@
-"""The default planner: bounds and choices from messages, and an integer program for what they leave open.
+"""The default planner: bounds and choices from message passing, and an integer program for what remains.
 
 The linear relaxation of the program (a column for each strategy, edge columns linked by row and column sums) is nearly
-always integral, and message passing solves its dual in a fraction of a simplex method's time. What a strategy costs
-beyond the bound proves most strategies to be in no better choice, and what is left of them, if anything, goes to HiGHS.
+always integral, and message passing solves its dual in a fraction of a simplex method's time. A strategy's cost beyond
+the bound excludes most strategies from any better choice, and the rest, if any, goes to HiGHS.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hloom.planner.solvers.message_passing import warm_start
 PROVEN = 1e-4
 """The share of the cost below which a gap is not worth the solver's time."""
 FEW_COLUMNS = 12_000
-"""Programs with no more columns are solved in less time than many messages take."""
+"""Programs with at most this many columns are solved faster than many messages can be passed."""
 PROMISING = 3
 """So many strategies per node, those that cost least with all messages, are looked among for a better choice."""
 NEARLY = 5e-3
-"""The share of the cost below which messages are passed no more in large programs: tables are wrong by more."""
+"""In large programs, message passing stops at a gap of this share of the cost: the tables' errors are larger."""
 ROUGH = 3 * EVERY
 """How often messages are passed where a good choice is enough."""
 
@@ -53,7 +53,7 @@ def plan(
 
 
 def prove_apart(problem: Problem, solution: Assignment, seconds: float = math.inf) -> Assignment:
-    """A solution of a problem whose costs are what they were then, with the bound that is proven of all choices."""
+    """A solution of a problem with unchanged costs, with the bound proven for all choices."""
     deadline = Deadline(seconds)
     graph = _warm_graph(problem)
     ascend(graph, deadline, [graph.chosen(solution.strategies)], sweeps=EVERY)
@@ -68,7 +68,8 @@ def plan_shared(
     *,
     starts: Sequence[Mapping[int, int]] = (),
 ) -> Assignment:
-    """The same choice, in half the time: its bound is only of those that give isomorphic clusters the same strategy."""
+    """The same choice in half the time: its bound only covers choices that give isomorphic clusters the same strategy.
+    """
     return _solve_shared(problem, _warm_graph(problem), Deadline(seconds), starts)
 
 
@@ -83,7 +84,7 @@ def plan_roughly(
 
 
 def complete(problem: Problem) -> dict[int, int]:
-    """A cheap choice, from one round of messages: for problems that leave little open."""
+    """A cheap choice from one round of messages, for problems that leave little open."""
     graph = quotient_graph(problem)
     ascent = ascend(graph, Deadline(), sweeps=EVERY)
     return ascent.graph.named(problem, ascent.choice)
@@ -146,7 +147,7 @@ def _finished(ascent: Ascent, deadline: Deadline) -> Ascent:
 def _follow_promising(ascent: Ascent, deadline: Deadline) -> None:
     """Take the cheapest choice among a few strategies of each node, those that messages make cheapest.
 
-    Messages bound well long before they suggest good choices, and only beside a good choice can strategies be left out.
+    The bound is good long before good choices are suggested, and strategies can only be dropped next to a good choice.
     """
     charged = {node: ascent.messages.charged(node)[0] for node in ascent.graph.unary}
     extra = {node: costs - costs.min() for node, costs in charged.items()}

@@ -19,11 +19,13 @@ from hloom.planner.solvers.mixed_integer_program import MOST_NODES, MixedInteger
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 LARGEST = 1e3
-"""What the cost of a choice is scaled to: HiGHS's tolerances are absolute."""
+"""The scale of a choice's cost: HiGHS's tolerances are absolute."""
 MOST_COLUMNS = 30_000
 """Programs with more columns are not tried: one relaxation of such takes many seconds."""
 NODE_COLUMNS, FEWEST_NODES = 4_000_000, 20
-"""The tree of branches may have so many nodes times columns, and so many nodes always: about as long everywhere."""
+"""The maximum number of branch-and-bound nodes times columns, and a minimum number of nodes: takes about the same time
+everywhere.
+"""
 
 Columns = dict[int, np.ndarray]
 """By node the columns of its strategies."""
@@ -31,7 +33,7 @@ Columns = dict[int, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class ExactSolution:
-    """The cheapest choice (None where nothing was found) and what none can cost less than."""
+    """The cheapest choice (None if none was found) and a lower bound on the cost."""
 
     choice: dict[int, int] | None
     bound: float

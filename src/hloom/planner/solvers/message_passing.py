@@ -1,9 +1,9 @@
-"""A bound by passing costs between nodes and factors, and choices that the passing suggests.
+"""Lower bounds by passing costs between nodes and factors, and choices suggested by the messages.
 
-Each node in turn takes from its factors all they are sure to cost, and gives it back in even parts, to those first that
-come later in the order, then, on the way back, to those before. Every sweep raises the bound, which is that of a linear
-relaxation in the end or a little less. What a strategy costs beyond the best of its node, after all messages, is what
-any choice with it costs beyond the bound.
+Each node in turn collects from its factors everything they are certain to cost, and returns it in equal parts, first to
+those later in the order, then, on the way back, to those before. Every sweep raises the bound, which converges to that
+of a linear relaxation or slightly less. A strategy's cost beyond the best of its node, after all messages, is what any
+choice with it costs beyond the bound.
 
 Source: V. Kolmogorov, "A new look at reweighted message passing", IEEE PAMI 37 (2015), sequential reweighted message
 passing (SRMP).
@@ -37,7 +37,7 @@ class MessagePassing:
         for part in self.parts:
             for position, argument in enumerate(part.arguments):
                 if argument.size == 1:
-                    argument.message[:] = 0.0  # what is the same for all strategies need not be passed
+                    argument.message[:] = 0.0  # a constant over all strategies need not be passed
                 else:
                     self._touching[argument.node].append((part, position, argument))
         self._order = sorted(graph.unary)
@@ -100,7 +100,7 @@ class MessagePassing:
         return costs
 
     def bound(self) -> float:
-        """What no choice can cost less than."""
+        """A lower bound on the cost of any choice."""
         alone = sum(float(self.charged(node).min(axis=1).sum()) for node in self._order)
         return alone + sum(float(least(part).sum()) for part in self.parts)
 
@@ -115,7 +115,7 @@ class MessagePassing:
         return kept
 
     def suggested(self) -> dict[int, int]:
-        """A choice made node by node: the best with those chosen before, messages standing for those to come."""
+        """A choice made node by node: the best given earlier choices, with messages in place of later ones."""
         choice: dict[int, int] = {}
         for node in self._order:
             costs = self.graph.unary[node][0].copy()

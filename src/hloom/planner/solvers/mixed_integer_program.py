@@ -1,4 +1,4 @@
-"""A mixed integer program built row by row, and solved by HiGHS."""
+"""A mixed integer program built row by row and solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from hloom.solver import BoundedRow, Columns, solver_of
 
 MOST_NODES = 100_000
-"""How many nodes the solver's tree of branches may have: a bound on work that is the same on every machine."""
+"""The maximum number of branch-and-bound nodes: a bound on work that is the same on every machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixedIntegerSolution:
     """The values of all columns (none where nothing was found), their cost, and the bound that was proven.
 
-    It `is_cut` where the seconds ended the search, and not its steps.
+    `is_cut` says that time ran out before the node limit.
     """
 
     values: np.ndarray
@@ -62,10 +62,10 @@ class MixedIntegerProgram:
         most: float = math.inf,
         options: Mapping[str, bool | float | int] | None = None,
     ) -> MixedIntegerSolution:
-        """Minimise, from the known values of some columns if there are any, until the gap is closed.
+        """Minimise, starting from the known values of some columns if given, until the gap is closed.
 
-        Nothing that costs more than `most` is looked for. It ends after so many nodes, which is the same everywhere, or
-        after so many seconds, which is not. `options` are HiGHS's.
+        Solutions that cost more than `most` are not searched. Stops after this many nodes, which is reproducible, or
+        seconds, which is not. `options` are HiGHS's.
         """
         columns = Columns(np.array(self.costs), np.zeros(len(self.costs)), np.array(self.uppers), self.is_integer)
         limits = {"time_limit": seconds, "mip_rel_gap": gap, "mip_max_nodes": nodes, "objective_bound": most}

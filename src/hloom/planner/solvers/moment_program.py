@@ -1,4 +1,4 @@
-"""The linear program of a factor graph within a budget of bytes at some moments, over few strategies of each node.
+"""The linear program of a factor graph within memory budgets at some moments, over a few strategies per node.
 
 A node of several isomorphic clusters may take several strategies: of each so many of its clusters.
 """
@@ -18,11 +18,13 @@ from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 MOST_NODES = 200
-"""How many nodes the tree of branches may have: the best choice met by then is as good for a search that simulates."""
+"""The maximum number of branch-and-bound nodes: the best choice found by then is good enough for a search that
+simulates.
+"""
 CLOSED = 1e-3
 """A choice that is proven to be so near to the best is good enough, for the same reason."""
 MOST_OPTIONS = 1000
-"""Of programs with more strategies than this beside one for each node the linear relaxation is solved alone."""
+"""For programs with more additional strategies than this, only the linear relaxation is solved."""
 OPTIONS = {
     "mip_allow_restart": False,
     "mip_heuristic_run_feasibility_jump": False,
@@ -32,9 +34,10 @@ OPTIONS = {
     "mip_heuristic_run_shifting": False,
     "mip_heuristic_run_zi_round": False,
 }
-"""Programs of some hundred strategies have trees of some dozen nodes: what is to shorten large ones takes longer."""
+"""Programs of some hundred strategies have a few dozen branch nodes: features for large trees cost more than they save.
+"""
 SLACK = 1e-6
-"""The share of the budget by which bytes may exceed the least that is possible: the solver's tolerance."""
+"""The share of the budget by which bytes may exceed the minimum: the solver's tolerance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The cheapest choice where work and collectives run at the same time, so that the longer one counts.
+"""The cheapest choice if work and collectives overlap, so that the longer one counts.
 
 For every share s between 0 and 1, max(work, sending) is at least s * work + (1 - s) * sending, which messages bound.
 The bounds are concave in s: the next share to look at is where the lines of the choices met so far cross (Kelley's
@@ -25,13 +25,15 @@ from hloom.planner.solvers.mixed_integer_program import MixedIntegerProgram
 from hloom.planner.solvers.reshard_factor import ReshardFactor
 
 LOW = 0.25
-"""The share of work in one of the two problems that tell work and sending apart; in the other one it is the rest."""
+"""The weight of work in one of the two problems that separate work from communication; the other one uses the
+complement.
+"""
 SHARES = 8
-"""How many shares of work are looked at, at most."""
+"""The maximum number of weights of work to try."""
 NODE_COLUMNS = 8_000_000
-"""The tree of branches may have so many nodes times columns."""
+"""The maximum number of branch-and-bound nodes times columns."""
 NARROW = 1e-4
-"""Where the best choice costs less than this share more than the bound, it is taken."""
+"""A choice within this share of the bound is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def plan_balanced(low: Problem, high: Problem, seconds: float = math.inf) -> tup
 
 
 def plan_overlapped(low: Problem, high: Problem, seconds: float = math.inf) -> Assignment:
-    """The choice whose longer one of work and sending is shortest, and what no choice takes less than.
+    """The choice that minimises the longer of work and communication, and a lower bound.
 
     The problems are one with costs of `Rates.weighted(LOW)` and of `Rates.weighted(1 - LOW)`. Isomorphic clusters take
     the same strategy.

@@ -1,7 +1,7 @@
-"""Mesh axis by mesh axis: what the largest axis splits is decided first, the next one splits what is left.
+"""Decides mesh axis by mesh axis: the largest first, the next one splits what is left.
 
-A step looks only at strategies that use the axes so far and agree with what was decided of those before: a few dozen
-for each cluster, however many axes there are.
+A step only considers strategies that use the axes so far and agree with earlier decisions: a few dozen per cluster,
+however many axes there are.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def plan(
 ) -> Assignment:
     """A choice made axis by axis, the largest axis first.
 
-    Where it does not keep the budget, the axes are decided again from the last one on, then from the one before it. The
-    bound is that of all choices, from messages for which there is time; without, there is none. `starts` are not used:
-    a step has few choices.
+    If it exceeds the budget, axes are decided again, from the last one backwards. The bound covers all choices and
+    comes from messages, if there is time. `starts` are ignored: a step has few choices.
     """
     deadline = Deadline(seconds)
     graph = quotient_graph(problem)

@@ -1,4 +1,4 @@
-"""A value that several nodes read: each spec that is asked for is paid once, however many ask for it."""
+"""A value read by several nodes: each requested spec is paid for once, however many readers request it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from hloom.planner.solvers.factors import Argument, CostFactor, Kept
 
 MOST_READERS = 4
-"""Of how many readers all partitions are looked at: fifteen for four."""
+"""The maximum number of readers for which all partitions are enumerated: fifteen for four."""
 
 
 NEVER = 1e9
 """Seconds that are more than anything costs."""
 AT_ONCE = 1 << 18
-"""How many numbers are made at once: more would not stay in a processor's cache."""
+"""The maximum number of values computed at once: more would not stay in a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class _Blocks:
 
 @dataclass(slots=True, eq=False)
 class ReshardFactor:
-    """What a value costs: arguments are its source and its readers.
+    """The cost of a value; the arguments are its source and its readers.
 
     `costs` has a row for each group of the source and a column for each spec; `specs` names the spec of each group of
     each reader. The cost is the sum over the distinct specs that are asked for. Costs are not negative, so it is also
