@@ -1,4 +1,4 @@
-"""Passes on modules, those of every package by their names."""
+"""Runs passes on modules, with the passes of every package available by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def apply(module: ModuleLike, passes: PassLike | Iterable[PassLike], **options: 
 
 
 def _lowering_by_jax() -> FunctionLowering:
-    """What traces functions in replacements: of the package that needs jax, and so imported with the first of them."""
+    """The tracer of functions in replacements; its package needs jax and is imported on first use."""
     return import_module("hloom.runtime").lowered_function
 
 
@@ -53,7 +53,7 @@ def _load_packages() -> None:
 
 
 def dialect_ops() -> Mapping[str, Op]:
-    """The op rows of all dialects, by full name; the dialects are imported for it, and register their passes."""
+    """The op rows of all dialects, by full name; imports the dialects, which register their passes."""
     return {**import_module("hloom.dialects.oneflow").OPS, **import_module("hloom.dialects.mindir").ROWS}
 
 

@@ -1,4 +1,4 @@
-"""What the arguments of a compiled function are compiled for: types of arrays, structures, and what is static."""
+"""The compile-time description of a function's arguments: array types, structure, and static values."""
 
 from __future__ import annotations
 

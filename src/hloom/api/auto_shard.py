@@ -17,7 +17,8 @@ from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 PlannerLike: TypeAlias = PlanLike | Callable[[Module, Mesh], Plan]
-"""The name of one of our planners, a plan (its JSON, a file of that), or what makes one for a module and a mesh."""
+"""The name of a planner, a plan (its JSON, or a file of it), or a function that makes a plan for a module and a mesh.
+"""
 PLAN_FILE = ".json"
 """How the name of a plan's file ends: any other text names a planner."""
 
@@ -71,13 +72,13 @@ def auto_shard(
 ) -> Any:
     """A function as `jax.jit` makes it, sharded over a mesh by the planner: `step = auto_shard(f, mesh="data=8")`.
 
-    `step(*args)` plans, compiles and runs when it is called with arguments of these types for the first time, and runs
-    what it has after that. `step.planned(*args)` gives the plan, also for `jax.ShapeDtypeStruct`s, and computes
-    nothing. Without a function, a decorator: `@auto_shard(mesh="data=8")`.
+    `step(*args)` plans, compiles and runs on its first call with arguments of these types, and afterwards just runs.
+    `step.planned(*args)` returns the plan, also for `jax.ShapeDtypeStruct`s, and computes nothing. Without a function,
+    this is a decorator: `@auto_shard(mesh="data=8")`.
 
     The mesh is a `Mesh`, its axes as a dict or a text (`data=2,model=4`, or `2x4`), or a `jax.sharding.Mesh`; a named
-    planner gets `memory`, `measure`, `pins` and `device` as `hloom.plan` does; `options` are those of `jax.jit`, but
-    for the shardings. The program is planned as one device would run it. It runs under GSPMD or Shardy, whichever
+    planner gets `memory`, `measure`, `pins` and `device` as in `hloom.plan`; `options` are those of `jax.jit` except
+    shardings. The program is planned as one device would run it. It runs under GSPMD or Shardy, as
     `jax_use_shardy_partitioner` says.
     """
     if mesh is None:

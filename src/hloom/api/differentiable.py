@@ -62,9 +62,9 @@ def differentiable(
 
         jax.grad(solve)(2.0)
 
-    `jax.grad`, `value_and_grad`, `vjp`, `jvp`, `jit`, `vmap` and higher orders work on it, and on what calls it. Its
-    arguments are trees of arrays. `checkpoints` and `max_iterations` are those of `hloom.vjp`. Without a function, a
-    decorator. Raises HloomError, when it is differentiated, for what has no derivative.
+    `jax.grad`, `value_and_grad`, `vjp`, `jvp`, `jit`, `vmap` and higher orders work on it, and on its callers. Its
+    arguments are trees of arrays. `checkpoints` and `max_iterations` are those of `hloom.vjp`. Without a function, this
+    is a decorator. Raises HloomError on differentiation if there is no derivative.
     """
     if function is None:
         return partial(differentiable, checkpoints=checkpoints, max_iterations=max_iterations)

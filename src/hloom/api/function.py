@@ -40,7 +40,7 @@ from hloom.viz import to_dot
 DEEPEST = 1 << 21
 """How deep a recursion's stack may become."""
 KEPT_PROGRAMS = 256
-"""How many compiled programs a function keeps."""
+"""The maximum number of compiled programs that a function caches."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -50,7 +50,7 @@ Entry = Callable[[Interpreter, list[AbstractValue], dict[str, AbstractValue]], A
 
 
 class FunctionOptions(NamedTuple):
-    """How a function is compiled: names or numbers of static arguments, bits of Python's numbers, and where it runs."""
+    """How a function is compiled: static arguments, bits of Python's numbers, and where it runs."""
 
     static: tuple[str | int, ...] = ()
     precision: int = 64
@@ -63,8 +63,8 @@ DEFAULT_OPTIONS = FunctionOptions()
 class Function(Generic[Parameters, Result]):
     """A Python function that is compiled for the types of its arguments and run by XLA.
 
-    Numbers and arrays are data; strings, None, functions and what `static` names are known when it is compiled. Results
-    have Python's structure: its own numbers where Python would give them, else NumPy arrays.
+    Numbers and arrays are data; strings, None, functions and arguments named in `static` are compile-time constants.
+    Results have Python's structure: Python numbers where Python would return them, else NumPy arrays.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Function(Generic[Parameters, Result]):
         return self.program(*args, **kwargs).module
 
     def stages(self, *args: Any, directory: str | Path, **kwargs: Any) -> list[Path]:
-        """Write the program after every stage that changed it, as `.ir` and `.dot`; the files, in order."""
+        """Write the program after every stage that changed it, as `.ir` and `.dot`; returns the files in order."""
         program = self.make(self.key(args, kwargs, []), DEFAULT_DEPTH, simplify=False)
         folder = Path(directory)
         written: list[Path] = []
@@ -162,10 +162,10 @@ class Function(Generic[Parameters, Result]):
     ) -> Callable[..., Any]:
         """A function of jax's arrays, for use inside `jax.jit`, `vmap` and `grad`, compiled once per types.
 
-        With arguments, it is of arguments of these types alone, to which others are converted. Results have Python's
-        structure, with jax's arrays. Where jax has no 64-bit types (`jax_enable_x64`), Python's numbers have 32 bits.
-        Errors are raised by a callback to the host when they are found, as `jax.debug.callback` raises them, unless
-        `raise_errors` is False; `depth` is how deep recursion may be. Raises HloomError.
+        With arguments, it only accepts arguments of these types, to which others are converted. Results have Python's
+        structure, with jax arrays. Where jax has no 64-bit types (`jax_enable_x64`), Python's numbers have 32 bits.
+        Errors are raised by a host callback when they occur, like those of `jax.debug.callback`, unless `raise_errors`
+        is False; `depth` is the maximum recursion depth. Raises HloomError.
         """
         if not 0 < depth <= DEEPEST:
             raise HloomError(f"the depth of recursion cannot be {depth}", hint=f"from 1 to {DEEPEST}")
@@ -183,7 +183,7 @@ class Function(Generic[Parameters, Result]):
         return self._other_precision
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Any]) -> Any:
-        """What a program is compiled for; the arrays among the arguments are collected."""
+        """The cache key of a program; collects the arrays among the arguments."""
         table = NUMBERS[self.precision]
         described = []
         for number, argument in enumerate(args):
@@ -259,10 +259,10 @@ def function(
                 x = 0.5 * (x + a / x)
             return x
 
-    `static` names arguments that are known when it is compiled; `precision` is how many bits Python's own numbers have.
-    With `isolated` it runs in a child process, so that what makes XLA crash raises XlaCrash here; a call takes longer.
-    Raises HloomError, at the line, for what cannot be compiled, and, when it runs, errors of Python's own classes that
-    are HloomErrors too.
+    `static` names compile-time constant arguments; `precision` is the number of bits of Python's own numbers. With
+    `isolated` it runs in a child process, so that a crash of XLA raises XlaCrash here; calls take longer. Raises
+    HloomError, at the line, for code that cannot be compiled, and, at run time, errors of Python's own classes that are
+    also HloomErrors.
     """
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if precision not in (32, 64):
@@ -293,10 +293,10 @@ def grad(target: Callable[Parameters, Any], wrt: Any = None, **options: Any) -> 
 
 
 def grad(target: Any, wrt: Any = None, **options: Any) -> Any:
-    """The gradient of a module, as a module, or of a function, as a function; the first argument's type decides.
+    """The gradient of a module, as a module, or of a function, as a function, depending on the argument's type.
 
-    Of a function, `wrt` is the number of an argument, which gives its gradient, or a tuple of numbers, which gives a
-    tuple. Of a module, see `hloom.autodiff.grad`. Raises HloomError.
+    For a function, `wrt` is the number of an argument, or a tuple of numbers for a tuple of gradients. For a module,
+    see `hloom.autodiff.grad`. Raises HloomError.
     """
     return _derived("grad", target, wrt, options)
 
@@ -378,7 +378,7 @@ def vjp(
 def vjp(target: Any, *primals: Any, **options: Any) -> Any:
     """`vjp(function, *primals)`: the value, and a function from cotangents of it to those of the primals.
 
-    Of a module, a module: see `hloom.autodiff.vjp`.
+    For a module, returns a module: see `hloom.autodiff.vjp`.
     """
     if not _is_function(target):
         return _of_module("vjp", target, *primals, **options)
@@ -498,7 +498,7 @@ def _shell(original: Any) -> Callable[..., Any]:
 
 
 def print_value(value: Any, label: str = "") -> Any:
-    """Print a value when a compiled function runs, and give it back."""
+    """Print a value when a compiled function runs, and return it."""
     print(f"{label}: {value}" if label else value)  # noqa: T201  what it is for
     return value
 

@@ -14,7 +14,7 @@ from hloom.functional import ArgumentArray, ArgumentTree, CompiledFunction, Resu
 from hloom.text import HloomError, Unsupported
 
 KEPT_CALLS = 256
-"""How many specialisations a function keeps."""
+"""The maximum number of specialisations that a function caches."""
 
 
 class Specialised(Protocol):

@@ -1,4 +1,4 @@
-"""Meshes and plans as jax has them: `jax.sharding.Mesh`, `PartitionSpec`, and StableHLO with Shardy's attributes."""
+"""Meshes and plans in jax's terms: `jax.sharding.Mesh`, `PartitionSpec`, and StableHLO with Shardy's attributes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MeshLike: TypeAlias = Mesh | Mapping[str, int] | str | JaxMesh
 def partition_specs(plan: PlanLike, tree: Any) -> Any:
     """A tree of arguments with jax's `PartitionSpec`s as leaves, for `in_shardings`: the leaves are the parameters.
 
-    So the program must have been lowered with `keep_unused=True` where it leaves arguments unused. Axes that do not
-    divide an argument's dimension are left out, which jax would refuse.
+    So lower the program with `keep_unused=True` if it does not use all arguments. Axes that do not divide an argument's
+    dimension are dropped, since jax would reject them.
     """
     plan = as_plan(plan)
     leaves = runtime.leaves(tree)
@@ -56,13 +56,13 @@ def result_partition_specs(plan: PlanLike, module: ModuleLike, tree: Any) -> Any
 
 
 def shardy_stablehlo(plan: PlanLike, module: ModuleLike) -> str:
-    """StableHLO that says what `plan.annotate(module)` says, in Shardy's own words: `sdy.sharding` and its like."""
+    """StableHLO equivalent to `plan.annotate(module)`, with Shardy's own attributes (`sdy.sharding`)."""
     module = as_module(module)
     return runtime.shardy_text(annotation.annotate_for_shardy(as_plan(plan, module), module))
 
 
 def mesh_of(mesh: MeshLike) -> Mesh:
-    """A mesh from whatever says one: as `hloom.sharding.as_mesh`, and of jax's own meshes."""
+    """A mesh from anything that `hloom.sharding.as_mesh` accepts, or from a jax mesh."""
     if isinstance(mesh, JaxMesh) and not isinstance(mesh, Mesh):
         return from_hlo_mesh(hlo_mesh(mesh))
     return as_mesh(mesh)

@@ -65,10 +65,9 @@ def jit(function: None = None, passes: PassLike | Iterable[PassLike] = (), **opt
 def jit(function: Callable[..., Any] | None = None, passes: PassLike | Iterable[PassLike] = (), **options: Any) -> Any:
     """A function as `jax.jit(function, **options)` makes it, its program rewritten by passes before XLA optimises it.
 
-    Without a function, a decorator: `@hloom.jit(passes=[...])`. What comes back is jax.jit's own object, with
-    `rewritten(*args)` beside, the module that XLA gets. Raises HloomError for passes that are not there, and
-    RewriteError, when it is called, where a pass fails or leaves a broken module. Warns once of each rule that was
-    given and fires nowhere in the program.
+    Without a function, this is a decorator: `@hloom.jit(passes=[...])`. Returns jax.jit's own object with an additional
+    `rewritten(*args)`, the module that XLA gets. Raises HloomError for unknown passes, and RewriteError, when called,
+    if a pass fails or leaves a broken module. Warns once about each given rule that fires nowhere in the program.
     """
     if function is None:
         return partial(jit, passes=passes, **options)
@@ -92,8 +91,8 @@ def inside_jit(
 ) -> AbstractContextManager[None]:
     """While the `with` block runs, passes over every module that XLA compiles, once XLA has optimised it.
 
-    `stage` is `pre_scheduler` or `post_scheduler`. Raises RewriteError, out of the block, where a pass fails. Warns at
-    the end of the block of each rule that was given and fired in none of the modules.
+    `stage` is `pre_scheduler` or `post_scheduler`. Raises RewriteError, out of the block, if a pass fails. Warns at the
+    end of the block about each given rule that fired in no module.
 
     XLA has inserted by then the copies that keep a loop's state from being overwritten while it is needed, and counts
     on the order in which it is read: passes that make fusions are refused in modules with loops (HloomError).
@@ -109,10 +108,10 @@ def _inside_jit(applied: _Change, stage: Stage, platforms: str | Sequence[str]) 
 
 
 class _Change:
-    """Passes as one change, which says whether it changed anything; names are looked up when it is made.
+    """Passes as a single change that says whether it changed anything; names are resolved when it is made.
 
-    It counts how often the rules fired that were given by themselves: those of passes with names are many, and most
-    programs have use for a few.
+    Counts firings only of rules that were given individually: named passes have many rules, and most programs use a
+    few.
     """
 
     def __init__(self, passes: PassLike | Iterable[PassLike]) -> None:
@@ -134,7 +133,7 @@ class _Change:
         return report.changed
 
     def uncounted(self, module: Module) -> bool:
-        """The same change to see what it would do: no account of it is kept."""
+        """The same change without counting, to find out what it would do."""
         return apply_in_place(module, self.passes).changed
 
     def warn_of_unused(self, where: str) -> None:

@@ -1,6 +1,6 @@
-"""Modules from anywhere: what `hloom.hlo.load` reads, and the files of dialects, told by their first bytes.
+"""Loads modules: everything `hloom.hlo.load` reads, plus files of dialects, recognised by their first bytes.
 
-To let `hloom.load` read a further format, add it to `FORMATS`; its reader is imported when data of it are met.
+To let `hloom.load` read another format, add it to `FORMATS`; its reader is imported on first use.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ def load(
     stage: str | None = None,
     limits: Limits = LIMITS,
 ) -> Module:
-    """Read a module from whatever holds one.
+    """Read a module from a path, text, bytes, a dump directory or a jax program.
 
-    `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, packed or
-    not, `"-"` for the standard input, a directory that XLA dumped into, what jax lowers, compiles or exports.
-    StableHLO (text, bytecode, jaxlib's modules), MindSpore's `.ir` texts and `.mindir` files are read as well. Raises
-    HloomError for what cannot be read, with the place.
+    `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, compressed
+    or not, `"-"` for standard input, a directory that XLA dumped into, or a program that jax lowered, compiled or
+    exported. StableHLO (text, bytecode, jaxlib's modules), MindSpore's `.ir` texts and `.mindir` files are read as
+    well. Raises HloomError, with the place, for anything that cannot be read.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'
     """
-    if callable(stablehlo := getattr(source, "mlir_module", None)):  # jax.export's programs hold no HLO
+    if callable(stablehlo := getattr(source, "mlir_module", None)):  # programs of jax.export hold StableHLO, not HLO
         return _from_stablehlo(stablehlo(), f"<{type(source).__name__}>")
     if hasattr(source, "operation") and hasattr(source, "body"):
         return _from_stablehlo(source, "<MLIR module>")

@@ -1,4 +1,4 @@
-"""Plan how to shard a module, and measure plans on XLA's partitioner."""
+"""Plans how to shard a module, and measures plans with XLA's partitioner."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def plan(
 
     The mesh is a `Mesh`, its axes as a dict or a text (`data=2,model=4`, or `2x4`), or a `jax.sharding.Mesh`.
 
-    `planner` is one of ours; `memory` the bytes that a device may hold (`80GiB`); with `measure` so many plans, and the
-    experts', are compiled by XLA's partitioner, and the best as measured is kept. `pins` give values their specs
-    (`{"x": "[data,-]"}`), `like` is a plan to keep to, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
-    `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, else 100 TFLOP/s and 100 GB/s without latency; with
-    `overlap` work and collectives run at the same time. Solutions are cut short after so many `seconds`, which is noted
-    then. Plans mark operands of dots, which annotated modules have and the plan's JSON has not: without `marks` the
-    JSON says all of a plan of a module without loops. Raises HloomError for what cannot be planned and for demands that
-    cannot be met.
+    `planner` is the name of a planner; `memory` the bytes per device (`80GiB`); with `measure`, this many plans, and
+    the experts' plans, are compiled by XLA's partitioner, and the best measured one is kept. `pins` fix the specs of
+    values (`{"x": "[data,-]"}`), `like` is a plan to follow, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
+    `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, by default 100 TFLOP/s and 100 GB/s without latency;
+    with `overlap`, work and collectives run concurrently. Solutions stop after this many `seconds`, with a note if they
+    do. Plans mark operands of dots, which annotated modules contain but the plan's JSON does not: without `marks`, the
+    JSON describes a plan of a module without loops completely. Raises HloomError for modules that cannot be planned and
+    for demands that cannot be met.
     """
     module = as_module(module)
     check_plannable(module)
@@ -95,10 +95,10 @@ def plan(
 def measure(
     planned: PlanLike | ModuleLike, module: ModuleLike | None = None, *, devices: int | None = None
 ) -> PartitionedProgram:
-    """What XLA's partitioner makes of a plan of a module, or of an annotated module, for virtual CPU devices.
+    """What XLA's partitioner makes of a plan for a module, or of an annotated module, for virtual CPU devices.
 
-    A plan's JSON, or the path of it, needs the module. What is expected of a plan stands beside it in `comparisons`.
-    Raises as `run` does.
+    A plan given as JSON or by path needs the module. Predictions of the plan are in `comparisons`. Raises as `run`
+    does.
     """
     own = None if module is None else as_module(module)
     if isinstance(planned, PlanResult):
@@ -117,7 +117,7 @@ def measure(
 
 @dataclass
 class PlanResult(Displayed):
-    """A plan that was chosen for a module; `chosen` has all candidates, what they cost and what was measured."""
+    """The plan chosen for a module; `chosen` has all candidates with their predicted and measured costs."""
 
     chosen: SearchResult = field(repr=False)
 
@@ -139,7 +139,7 @@ class PlanResult(Displayed):
 
     @property
     def best(self) -> CandidatePlan:
-        """The plan with what it is expected to cost and what was measured."""
+        """The plan with its predicted and measured costs."""
         return self.chosen.best
 
     @property
@@ -158,7 +158,7 @@ class PlanResult(Displayed):
         return other_plans(self.chosen)
 
     def table(self) -> FamilyTable:
-        """What is split how, by family of tensors, with the memory that saves and the bytes it sends."""
+        """How each family of tensors is split, with the memory that saves and the bytes it sends."""
         return self.explanation.table
 
     def annotate(self, module: Module | None = None) -> Module:
@@ -174,7 +174,7 @@ class PlanResult(Displayed):
         return result_partition_specs(self.plan, self.chosen.module, tree)
 
     def measure(self) -> PartitionedProgram:
-        """What XLA's partitioner makes of the plan, compared with what was expected."""
+        """What XLA's partitioner makes of the plan, compared with the prediction."""
         return measure(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class PlanResult(Displayed):
 
 
 def check_plan_path(path: str | os.PathLike[str]) -> None:
-    """Raise HloomError where a file's ending does not say how a plan is to be written into it."""
+    """Raise HloomError if a file's suffix does not select a format for plans."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".json", ".hlo") and (not os.path.exists(path) or os.path.isfile(path)):
         raise HloomError(f"{path}: a plan is written as .json (the plan) or as .hlo (the annotated module)")

@@ -1,4 +1,4 @@
-"""Whatever holds a plan, as public functions take it: a plan, what `hloom.plan` returns, its JSON, a file of that."""
+"""What public functions accept as a plan: a plan, the result of `hloom.plan`, its JSON, or a file of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hloom.planner import Plan, plan_from_json
 from hloom.text import HloomError, read_limited
 
 PLAN_BYTES = 1 << 26
-"""The most bytes of a plan's JSON file: a plan has about 100 bytes per value."""
+"""The maximum size of a plan's JSON file in bytes: a plan has about 100 bytes per value."""
 
 
 class Planned(Protocol):
-    """What has a plan: `PlanResult`, and other results of searches."""
+    """Anything with a plan: `PlanResult`, and other search results."""
 
     @property
     def plan(self) -> Plan: ...
@@ -28,9 +28,9 @@ PlanLike: TypeAlias = Plan | Planned | Mapping[str, Any] | str | os.PathLike[str
 
 
 def as_plan(plan: PlanLike, module: Module | None = None) -> Plan:
-    """A plan as it is, or from what holds it; of JSON, what is said of the module's values is checked against it.
+    """Return a plan unchanged, or get it from what holds it; JSON is checked against the module's values.
 
-    Raises HloomError for what holds no plan.
+    Raises HloomError for anything that holds no plan.
     """
     if isinstance(plan, Plan):
         return plan
@@ -46,7 +46,7 @@ def as_plan(plan: PlanLike, module: Module | None = None) -> Plan:
 
 
 def load_plan(path: str | os.PathLike[str], module: Module | None = None) -> Plan:
-    """The plan of a JSON file; raises HloomError where that is none."""
+    """The plan in a JSON file; raises HloomError if it is not valid."""
     try:
         value = json.loads(read_limited(path, PLAN_BYTES))
     except ValueError as problem:

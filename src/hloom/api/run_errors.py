@@ -1,4 +1,4 @@
-"""Errors that a compiled function finds when it runs, as exceptions."""
+"""Turns errors that a compiled function detects at run time into exceptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hloom.text import HloomError, Location
 
 
 def error_of(program: CompiledFunction, number: int) -> Exception:
-    """The error that a number stands for: of Python's class, and an HloomError."""
+    """The exception for an error number: of Python's class, and an HloomError."""
     site = program.errors[number - 1]
     locations = site.locations
     chain = [f"called from {position}" for position in locations[1:]]

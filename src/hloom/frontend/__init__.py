@@ -1,6 +1,6 @@
-"""Python functions as syntax trees with scopes and source locations; what cannot be compiled is refused here.
+"""Python functions as syntax trees with scopes and source locations; rejects constructs that cannot be compiled.
 
-To add a construct that is refused, add a row to `REFUSED` in `subset.py`.
+To reject another construct, add a row to `REFUSED` in `subset.py`.
 """
 
 from hloom.frontend.code import Code as Code

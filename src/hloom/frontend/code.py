@@ -1,6 +1,6 @@
-"""The syntax tree of a function, found by its source, with its scope: which names are its own and which are not.
+"""The syntax tree of a function, found through its source, with its scope: which names are local.
 
-Python's own rules decide whose a name is (`symtable`'s, as in the language reference, "Naming and binding").
+Python's own rules determine the scope of a name (`symtable`'s, as in the language reference, "Naming and binding").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Code:
     filename: str
     name: str
     compiled: CodeType | None = None
-    """What Python made of it, where it is not a function inside another one."""
+    """The compiled code, unless it is a function inside another one."""
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -47,7 +47,7 @@ class Code:
 
     @cached_property
     def declared_nonlocal(self) -> frozenset[str]:
-        """The names that `nonlocal` says are an enclosing function's."""
+        """The names that `nonlocal` binds to an enclosing function."""
         return frozenset(name for part in own_parts(self.node) if isinstance(part, ast.Nonlocal) for name in part.names)
 
     @cached_property
@@ -64,7 +64,7 @@ class Code:
         return frozenset({*self.parameters, *stored_names(own_parts(self.node))} - self.declared_nonlocal)
 
     def metadata(self, part: ast.AST) -> str:
-        """HLO's metadata for what a part of the tree makes: the function's name, the file and the line."""
+        """HLO metadata for code generated from a part of the tree: the function's name, the file and the line."""
         line = getattr(part, "lineno", self.node.lineno)
         return f'op_name="{escape(self.name)}" source_file="{escape(self.filename)}" source_line={line}'
 
@@ -116,7 +116,7 @@ def stored_names(parts: Iterator[ast.AST]) -> set[str]:
 
 
 def code_of(function: Callable[..., Any]) -> Code:
-    """The code of a Python function; raises HloomError where its source is not to be had or leaves the subset."""
+    """The code of a Python function; raises HloomError if its source is not available or not in the subset."""
     if not isinstance(function, FunctionType):
         raise HloomError(f"{function!r} is not a function written in Python")
     return _code_of(function.__code__, function.__name__)
@@ -153,7 +153,7 @@ def _functions_at(filename: str, code: CodeType) -> Iterator[FunctionNode]:
 
 
 def _lambdas_at(tree: ast.AST, line: int, spans: list[Any]) -> Iterator[ast.Lambda]:
-    """The lambdas whose body holds the places that the code's instructions come from."""
+    """The lambdas whose body contains the positions of the code's instructions."""
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
     if len(lambdas) == 1:
         yield lambdas[0]
@@ -205,7 +205,7 @@ def _dedented(code: CodeType) -> Iterator[FunctionNode]:
 
 
 def compiled_code(outer: CodeType, code: Code) -> CodeType | None:
-    """What Python made of a function that is defined inside another one; None where that is not to be told."""
+    """The compiled code of a function defined inside another one; None if it cannot be identified."""
     node = code.node
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     level = [outer]

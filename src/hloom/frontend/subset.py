@@ -1,4 +1,4 @@
-"""What of Python has no meaning as a graph, by syntax: refused where it stands, by name."""
+"""Python syntax that has no meaning as a graph, rejected by name where it occurs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who is right where XLA computes different numbers for two programs: hloom's own evaluator is asked about both.
+"""Arbitrates with hloom's own evaluator when XLA computes different numbers for two programs.
 
-XLA may compute a program otherwise than it is written, so that a difference alone says nothing of a rewrite. The
-evaluator (`hloom.evaluate`) computes with numpy, one instruction after the other, and shares no code with XLA.
+XLA may compute a program differently from how it is written, so a difference alone does not show that a rewrite is
+wrong. The evaluator (`hloom.evaluate`) computes with numpy, one instruction at a time, and shares no code with XLA.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hloom.runtime.comparison import compare
 from hloom.text import HloomError
 
 MAX_STEPS = 1_000_000
-"""How many instructions the evaluator executes of each program: about ten seconds."""
+"""The maximum number of instructions evaluated per program: about ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arbitration:
-    """What hloom's evaluator says of two programs whose results XLA gives differ.
+    """The evaluator's verdict on two programs whose results differ under XLA.
 
-    `same` says whether the evaluator finds the same results for both; `xla_agrees` whether XLA's results of the first
-    and of the second program are the evaluator's. `obstacle` is why the evaluator could not tell, else empty.
+    `same` says whether the evaluator gets equal results for both; `xla_agrees` whether XLA's results of the first and
+    of the second program equal the evaluator's. `obstacle` is why the evaluator could not tell, else empty.
     """
 
     names: tuple[str, str]
@@ -59,7 +59,7 @@ class Arbitration:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """A program that XLA ran: what it is called in messages, its inputs, and XLA's outputs."""
+    """A program that XLA ran: its name in messages, its inputs, and XLA's outputs."""
 
     name: str
     program: Module
@@ -70,7 +70,7 @@ class ProgramRun:
 def arbitrate(
     first: ProgramRun, second: ProgramRun, rtol: float | None = None, atol: float | None = None
 ) -> Arbitration:
-    """Ask the evaluator about two programs for which XLA gives different results."""
+    """Evaluate two programs for which XLA gives different results."""
     names = first.name, second.name
     try:
         evaluated = [evaluate(run.program, run.inputs, steps=MAX_STEPS) for run in (first, second)]

@@ -1,4 +1,4 @@
-"""Arrays whose rows several groups of devices hold: put together, and taken apart again."""
+"""Arrays whose rows are distributed over several device groups: joining and splitting them."""
 
 from __future__ import annotations
 

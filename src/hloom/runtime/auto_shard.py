@@ -2,10 +2,11 @@
 
     function -> jaxpr -> Module -> planner -> ProgramShardings -> jax.jit(in_shardings, out_shardings) of the same jaxpr
 
-The planner sees the program of one device, calls in the entry inlined, donated arguments as aliases. Its shardings of
-parameters and results go to `jax.jit`, those of instructions are written into the program on its way to XLA (`jit.py`),
-for whichever partitioner jax is set to. Programs that jax derives from the function (its gradient, its batched form)
-have other instructions, which are left to the partitioner's propagation: shard the entire training step.
+The planner sees the program of one device, with calls in the entry inlined and donated arguments as aliases. Its
+shardings of parameters and results are passed to `jax.jit`, those of instructions are written into the program on its
+way to XLA (`jit.py`), for whichever partitioner jax uses. Programs that jax derives from the function (its gradient,
+its batched form) have other instructions, which are left to the partitioner's propagation: shard the entire training
+step.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class AutoShard(Generic[Parameters, Result]):
         return self._for(split).run(split.leaves)
 
     def planned(self, *args: Any, **kwargs: Any) -> ShardedFunction:
-        """What is planned for these arguments, which may be `jax.ShapeDtypeStruct`s: nothing is computed."""
+        """The plan for these arguments, which may be `jax.ShapeDtypeStruct`s: nothing is computed."""
         return self._for(self._split(args, kwargs))
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -182,7 +183,7 @@ class AutoShard(Generic[Parameters, Result]):
 
 @dataclass(frozen=True, slots=True)
 class ShardedFunction:
-    """A jitted function that runs as a plan says; called with arguments of another signature, it plans for those.
+    """A jitted function that runs as planned; called with arguments of another signature, it makes a new plan.
 
     `plan` is the planner's, `module` what it planned, `in_shardings` and `out_shardings` are trees: of the positional
     arguments and the named ones, and of the results.
@@ -250,7 +251,7 @@ class _Arguments:
 
 
 def _names(module: Module) -> list[tuple[str, str, Any]]:
-    """What tells a program from others: the same jaxpr gives the same names."""
+    """The identity of a program: the same jaxpr gives the same names."""
     return [(node.name, node.opcode, node.type) for node in module.entry.nodes]
 
 
@@ -303,7 +304,7 @@ def _traced_module(flat: Callable[..., Any], jaxpr: Any, donated: tuple[int, ...
 
     plain = jit(flat, look, keep_unused=True, donate_argnums=donated)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Some donated buffers", UserWarning)  # jax says it again when it compiles
+        warnings.filterwarnings("ignore", "Some donated buffers", UserWarning)  # jax repeats this warning when it compiles
         around = load(plain.lower(*jaxpr.in_avals))
     (module,) = seen
     inline_calls(module)
@@ -338,7 +339,7 @@ def _named_sharding(sharding: MeshSharding, aval: Any) -> Any:
 
 
 def _moved(leaf: Any, sharding: Any, is_donated: bool) -> Any:
-    """The array, resharded if it is committed to another sharding, which jax refuses where in_shardings are given."""
+    """The array, resharded if it is committed to another sharding, which jax rejects if in_shardings are given."""
     jax = jax_internals().jax
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer) or not leaf.committed:
         return leaf

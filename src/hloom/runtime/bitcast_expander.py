@@ -1,7 +1,7 @@
-"""Bitcasts, whose meaning is in the layouts, as reshapes and transposes, which need none.
+"""Expands bitcasts, whose meaning depends on layouts, into reshapes and transposes, whose meaning does not.
 
-A bitcast reads the operand's memory as another array. The operand is brought into the order of its memory, cut into
-the result's, and brought into the result's logical order:
+A bitcast reads the operand's memory as another array. The operand is transposed to memory order, split into the
+result's dimensions, and transposed to the result's logical order:
 
     f32[3,2]{1,0} bitcast(f32[2,3]{0,1} x)  ->  transpose(x), dimensions={1,0}
 """
@@ -46,8 +46,8 @@ def expand_bitcast(node: Node, operand_type: TensorType, result_type: TensorType
 def memory_order(array_type: TensorType, other: TensorType) -> MemoryOrder:
     """The order in memory of an array with its layout, tiles included.
 
-    Where the type at the other end has the same dimensions and tiles (ones aside), the tiles are left out. Raises
-    Unsupported where they are not the same and leave padding in memory.
+    If the other type has the same dimensions and tiles (apart from ones), tiles are ignored. Raises Unsupported if they
+    differ and leave padding in memory.
     """
     layout = array_type.layout or default_layout(array_type.rank)
     major_to_minor = tuple(reversed(layout.minor_to_major))

@@ -1,7 +1,7 @@
 """Microbenchmarks of this machine through XLA: rates of matrix products, vector operations, copies and collectives.
 
-Each program runs several times and the shortest time counts: disturbances only ever add time. Rates leave out the time
-to start a program, which is measured by itself.
+Each program runs several times and the minimum counts, since disturbances only add time. Rates exclude the time to
+start a program, which is measured separately.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from hloom.runtime.run import run_text
 from hloom.text import tracked
 
 SAMPLES = 4
-"""How often a program runs in one round."""
+"""Runs of a program per round."""
 ROUNDS = 3
-"""How often all programs are gone through: what slows a machine for a while then does not slow one of them always."""
+"""Rounds over all programs, so that a temporary slowdown does not hit all runs of one of them."""
 MATRIX_SIZES = (256, 512, 1024)
 """Rows and columns of the matrices that are multiplied: 2 n^3 operations, up to tens of milliseconds on a core."""
 MATRIX_DTYPES = ("f32", "bf16", "f64")
 VECTOR_DTYPES = ("f32", "bf16", "f64", "s32")
 CHAIN = 32
-"""How many operations a vector probe makes of each element that it reads."""
+"""Operations of a vector probe per element it reads."""
 VECTOR_ELEMENTS = 1 << 19
-"""How many elements a vector probe reads per operand: 2 MiB of f32, near the processor and long against a start."""
+"""Elements a vector probe reads per operand: 2 MiB of f32, which stays in cache and outlasts the start."""
 COPY_ELEMENTS = tuple(1 << power for power in (14, 15, 16, 17, 18, 20, 21, 22, 23, 24))
-"""How many f32 a copy reads, and as many writes."""
+"""The numbers of f32 that the copy probes read and write."""
 STEADY_ELEMENTS = (1 << 20, 1 << 21, 1 << 22)
-"""Copies that are long enough to be steady, and whose results the system gives memory for only once."""
+"""Copies long enough to be steady, for whose results the system allocates memory only once."""
 SPREAD_ELEMENTS = (1 << 16, 1 << 17, 1 << 18)
-"""Copies that are spread over the cores, and short enough to show what that takes."""
+"""Copies that are spread over cores, and short enough to show the cost of that."""
 SPREAD_BYTES = 1 << 18
 """From how many bytes on XLA's CPU compiler spreads a loop over cores, about."""
 FUNCTIONS = sorted(
@@ -43,11 +43,11 @@ FUNCTIONS = sorted(
 LOOP_TRIPS = 20_000
 """How often the loop probe's body runs, so that a run takes long against starting it."""
 LOOP_GROUPS = 4
-"""How many groups of instructions the loop probe runs in each trip: the condition, the counter, and two dots."""
+"""Groups of instructions per iteration of the loop probe: the condition, the counter, and two dots."""
 COLLECTIVE_DEVICES = 2
-"""How many devices the collective probes run on: the least that send."""
+"""Devices of the collective probes: the minimum that communicates."""
 COLLECTIVE_ELEMENTS = (1 << 10, 1 << 22)
-"""How many f32 the collective probes give: 4 KiB, in which latency shows, and 16 MiB, in which bandwidth does."""
+"""The numbers of f32 in the collective probes: 4 KiB, where latency dominates, and 16 MiB, where bandwidth does."""
 
 SUM = "sum {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
 LESS = """less {
@@ -71,7 +71,7 @@ LESS = """less {
 
 @dataclass(slots=True)
 class MeasuredRates:
-    """What was measured: FLOP/s by element type, functions, operations and bytes per second, seconds.
+    """The measured rates: FLOP/s by element type, functions, operations and bytes per second, and seconds.
 
     `matrix_samples` are the rates of single sizes, `copies` the bytes per second of copies by their bytes. Of
     collectives, `link_bandwidth` is in bytes that one device sends per second, `link_latency` in seconds for each step.
@@ -114,7 +114,7 @@ class BestTimes:
 def calibrate(
     time_program: TimeProgram | None = None, on_step: Callable[[str], None] = lambda what: None
 ) -> MeasuredRates:
-    """Measure this machine; `on_step` is told what comes next. Raises HloomError where XLA is missing or fails.
+    """Measure this machine; `on_step` is called before each step. Raises HloomError if XLA is missing or fails.
 
     `time_program` gives the seconds of a program; by default XLA runs it.
     """
@@ -279,12 +279,12 @@ _STEPS: tuple[tuple[str, Callable[[MeasuredRates, TimeProgram], None]], ...] = (
 
 
 def copy(count: int) -> str:
-    """A program that reads and writes so many f32."""
+    """A program that reads and writes `count` f32."""
     return entry([f"f32[{count}]"], f"ROOT r = f32[{count}] negate(p0)")
 
 
 def total(count: int) -> str:
-    """A program that reads so many f32."""
+    """A program that reads `count` f32."""
     operand, rows = f"f32[{count // 256},256]", f"f32[{count // 256}]"
     body = f"z = f32[] constant(0)\n  ROOT r = {rows} reduce(p0, z), dimensions={{1}}, to_apply=sum"
     return entry([operand], body, SUM)
@@ -305,7 +305,7 @@ def entry(parameters: list[str], body: str, before: str = "") -> str:
 
 
 def _without_start(seconds: float, rates: MeasuredRates) -> float:
-    """What a program took beside starting; never less than a twentieth of it, where the two are hard to tell apart."""
+    """A program's time without the start; at least a twentieth of the total, where the two are hard to separate."""
     return max(seconds - rates.start_seconds, seconds / 20)
 
 

@@ -12,7 +12,7 @@ from hloom.ir import DType, dtype_of
 from hloom.text import HloomError
 
 RELATIVE_TOLERANCES = {"f64": 1e-9, "c128": 1e-9, "f32": 1e-4, "c64": 1e-4, "f16": 1e-2, "bf16": 4e-2}
-"""Relative tolerance of results that round in different orders, by type; narrower floats get NARROW."""
+"""Relative tolerances, by type, for results rounded in different orders; narrower floats use NARROW."""
 NARROW = 0.25
 """Relative tolerance of floats narrower than 16 bits: two roundings of f8e5m2, of 1/8 each."""
 
@@ -21,8 +21,8 @@ NARROW = 0.25
 class Difference:
     """One output that differs.
 
-    `index` is that of the greatest error; `absolute` and `relative` are the errors there, `count` how many elements
-    are out of tolerance, of `size`. Where types or shapes differ, `reason` says so and the numbers are absent.
+    `index` is that of the maximum error; `absolute` and `relative` are the errors there, `count` the number of elements
+    out of tolerance, out of `size`. If types or shapes differ, `reason` says so and the numbers are absent.
     """
 
     output: int
@@ -40,22 +40,22 @@ class Difference:
 
 
 class HasOutputs(Protocol):
-    """What has outputs: a `RunResult`."""
+    """Anything with outputs, such as a `RunResult`."""
 
     @property
     def outputs(self) -> Sequence[np.ndarray]: ...
 
 
 Outputs: TypeAlias = Sequence[np.ndarray] | HasOutputs
-"""Arrays in order, or what a run gave."""
+"""Arrays in order, or the result of a run."""
 
 
 def compare(left: Outputs, right: Outputs, rtol: float | None = None, atol: float | None = None) -> list[Difference]:
     """The outputs that differ, in order, of two runs or two lists of arrays; an empty list where all agree.
 
-    |left - right| <= atol + rtol * max(|left|, |right|) must hold. Without `rtol`, RELATIVE_TOLERANCES; without
-    `atol`, that times the output's greatest magnitude, so that sums that cancel out are not held to their last bit.
-    Integers and pred are compared exactly unless a tolerance is given. NaN equals NaN, infinity the same infinity.
+    |left - right| <= atol + rtol * max(|left|, |right|) must hold. `rtol` defaults to RELATIVE_TOLERANCES, `atol` to
+    that times the output's maximum magnitude, so that sums that cancel are not compared to their last bit. Integers and
+    pred are compared exactly unless a tolerance is given. NaN equals NaN, infinity the same infinity.
     """
     left, right = _arrays_of(left), _arrays_of(right)
     differences = [] if len(left) == len(right) else [_count_difference(len(left), len(right))]
@@ -126,7 +126,7 @@ def _difference(
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    """Values in a type in which differences do not overflow and are not rounded more than they must."""
+    """Values in a wider type in which differences neither overflow nor are rounded unnecessarily."""
     element_type = dtype_of(array.dtype)
     if element_type.is_complex:
         return array.astype(np.complex128)

@@ -1,9 +1,9 @@
-"""Integer divisions of constants, which XLA's client folds when it compiles, and dies of where the divisor has a zero.
+"""Integer divisions of constants: XLA's client folds them while compiling, and crashes if the divisor contains zero.
 
     r = divide(constant, constant)  ->  r = divide(opt-barrier(constant), constant)
 
-HLO says what they give: -1, and the dividend as remainder (elemental_ir_emitter.cc, EmitIntegerDivide), as they do
-where the program runs.
+HLO defines the result: -1, and the dividend as remainder (elemental_ir_emitter.cc, EmitIntegerDivide), which is also
+what running the program gives.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""jax's derivative rules (`jax.custom_vjp`, `custom_jvp`, `lax.custom_linear_solve`, `stop_gradient`) kept in HLO.
+"""Preserves jax's derivative rules (`jax.custom_vjp`, `custom_jvp`, `lax.custom_linear_solve`, `stop_gradient`) in HLO.
 
     b = custom_vjp_call[...] a   ->   b = rule_call[hloom_rule_7] a   ->   b = call(a), to_apply=hloom_rule_7, marked
 
-HLO knows no such rules: lowered as jax does it, a function is its program, and a stopped gradient nothing. Here each
-equation with a rule becomes a call that is marked as one of a function with a derivative of its own, which `hloom.vjp`
-and `jvp` ask for it (`rewrite/function_calls.py`).
+HLO has no such rules: jax lowers a function with rules to its plain program, and a stopped gradient to nothing. Here
+each equation with a rule becomes a call marked as a function with its own derivative, which `hloom.vjp` and `jvp` then
+use (`rewrite/function_calls.py`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def lowered_with_rules(jaxpr: Any, without: Iterable[str] = ()) -> Module:
 
 
 def rules_of(jaxpr: Any) -> list[str]:
-    """What has rules in a jaxpr, as the functions' names, files and lines, each once."""
+    """The functions with rules in a jaxpr, by name, file and line, each once."""
     core = jax_internals().core
     pending, places = [jaxpr.jaxpr], dict[str, None]()
     while pending:
@@ -93,7 +93,7 @@ def _equation(equation: Any, rules: _Rules) -> Any:
     if _has_rule(equation) and not equation.effects:
         is_open = _is_shift(equation) or _where(equation) in rules.without
         return equation if is_open else _call(equation, rules)
-    if equation.primitive.name == "pallas_call":  # a kernel's jaxpr is of references, and is not a program
+    if equation.primitive.name == "pallas_call":  # a kernel's jaxpr operates on references and is not a program
         return equation
     return equation.replace(params={name: _parameter(value, rules) for name, value in equation.params.items()})
 
@@ -109,7 +109,7 @@ def _parameter(value: Any, rules: _Rules) -> Any:
 
 
 def _call(equation: Any, rules: _Rules) -> Any:
-    """The equation as a call of a function that computes what it does."""
+    """The equation as a call of a function that computes the same."""
     core = jax_internals().core
     name = f"{_PREFIX}{next(_NUMBERS)}"
     operands = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, core.Literal)))

@@ -1,4 +1,4 @@
-"""Numerical comparison of a program on one device with the same program partitioned over several."""
+"""Compares a program's results on one device with those of the same program partitioned over several."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from hloom.runtime.xla import Placement
 from hloom.text import Unsupported
 
 WIDER = 10.0
-"""Several devices add in another order: so many times the usual tolerances are allowed."""
+"""The factor on the usual tolerances: several devices add in another order."""
 COPIES = 3
-"""Copies of unsharded inputs and outputs in memory, besides the shards: here, in the pipe, and in the worker."""
+"""Copies of unsharded inputs and outputs in memory besides the shards: here, in the pipe, and in the worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceComparison:
-    """Agreement of two runs: outputs that differ beyond tolerance, the greatest error relative to the largest value.
+    """The agreement of two runs: outputs beyond tolerance, and the maximum error relative to the largest value.
 
-    `not_finite` counts outputs of which one device gave no finite number, so that little of them was compared.
-    `arbitration` says what hloom's evaluator finds where outputs differ.
+    `not_finite` counts outputs without finite numbers on one device, which can hardly be compared. `arbitration` is the
+    evaluator's verdict if outputs differ.
     """
 
     outputs: int
@@ -43,7 +43,7 @@ def compare_with_one_device(
 ) -> DeviceComparison:
     """Run a program on one device and its annotated form on several, and compare.
 
-    Raises Unsupported where that would take more memory than there is, and otherwise as `run` does.
+    Raises Unsupported if that needs more memory than is available, and otherwise as `run` does.
     """
     _check_memory(program, sharded_module, devices, timeout)
     alone = run(program, devices=1, seed=seed, timeout=timeout)
@@ -62,7 +62,7 @@ def compare_with_one_device(
 
 
 def _check_memory(program: Module, sharded_module: Module, devices: int, timeout: float | None) -> None:
-    """Ask XLA, which compiles both for that, what the runs will take, and the machine what there is."""
+    """Compare the memory XLA needs for the runs, which means compiling both, with what the machine has."""
     free = _available_memory()
     if free is None:
         return
@@ -107,7 +107,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def _available_memory() -> int | None:
-    """Bytes that can still be taken; None where the system does not say."""
+    """Bytes that can still be allocated; None if the system does not say."""
     limits = [limit for limit in (_of_machine(), _of_group()) if limit is not None]
     return min(limits, default=None)
 
@@ -121,7 +121,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What the control group may still take; None where it is not limited."""
+    """Bytes that the control group may still allocate; None if it is not limited."""
     try:
         most, taken = ((_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
     except OSError:

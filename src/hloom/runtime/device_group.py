@@ -1,4 +1,4 @@
-"""Modules and arrays on a group of jax's devices: what one stage of a pipeline runs on."""
+"""Modules and arrays on a group of jax devices, such as one pipeline stage."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 
 BATCH_AXIS = "batch"
-"""The name of the axis of a group's devices, along which arrays are split."""
+"""The mesh axis of a group's devices along which arrays are split."""
 STAGE_AXIS = "stage"
 """The name of the axis of the groups of devices that share the rows of an array."""
 Split = int | Spec | None
-"""How a group's devices hold an array: split along a dimension, by a spec on the group's mesh, or replicated."""
+"""How a group holds an array: split along a dimension, by a spec on the group's mesh, or replicated."""
 
 
 def uses_shardy() -> bool:
@@ -91,9 +91,9 @@ class DeviceGroup:
         return getattr(array, "sharding", None) == self.sharding(np.shape(array), split)
 
     def put(self, array: Any, split: Split = None) -> Any:
-        """An array on these devices, split by a spec or along a dimension that is divisible; itself where it is there.
+        """An array on these devices, split by a spec or along a divisible dimension; unchanged if it is there already.
 
-        Between processes it goes through a collective of theirs: they call in the same order.
+        Between processes it uses a collective: all of them must call it in the same order.
         """
         if self.holds(array, split):
             return array

@@ -3,14 +3,14 @@
     program_call[program](*inputs)                          what a program computes
     linear_call[program, moves](*inputs, *residuals, *tangents)    its derivative, linear in the tangents
 
-The derivative of a program is a program again: the forward part yields residuals, `linear_call` stands for the linear
-function of the tangents, and its transposition calls the backward part with the residuals. Evaluated as it stands it is
-the program in forward mode. So second order needs nothing further.
+The derivative of a program is again a program: the forward part yields residuals, `linear_call` stands for the linear
+function of the tangents, and its transpose calls the backward part with the residuals. Evaluated directly, it is the
+program in forward mode. So second order needs nothing more.
 
-A batch of a function is the batched function, which jax makes, and a batch of its derivative the derivative of that.
-The batched function has residuals of its own: its backward part is given the inputs and computes them once more.
+A batch of a function is the function that jax batches, and a batch of its derivative is the derivative of that. The
+batched function has its own residuals: its backward part gets the inputs and recomputes them.
 
-How a module is differentiated is given from outside (`Derivatives`); `hloom.differentiable` gives hloom's own.
+The differentiation of modules is passed in (`Derivatives`); `hloom.differentiable` passes hloom's own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _is_manual_for_shardy(node: Node) -> bool:
 
 
 class Program:
-    """A module with the types jax knows it by; made of a jaxpr, or derived from another program."""
+    """A module with the types jax knows it by; made from a jaxpr, or derived from another program."""
 
     def __init__(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], derivatives: Derivatives, *, jaxpr: Any = None,
@@ -100,8 +100,8 @@ class Program:
     def module(self) -> Module:
         """The module, lowered when first asked for.
 
-        What `jax.shard_map` computes by hand is lowered for GSPMD, whose custom calls say which devices share a part,
-        whichever partitioner is on: those for Shardy do not.
+        Manual computations of `jax.shard_map` are lowered for GSPMD whichever partitioner is on, because its custom
+        calls say which devices share a part and Shardy's do not.
         """
         if self._module is None:
             self._module = self._lowered()
@@ -182,7 +182,7 @@ class Program:
 
     @property
     def has_batches(self) -> bool:
-        """Whether it can be made to compute a batch at once."""
+        """Whether it can be batched."""
         return any(source is not None for source in (self.jaxpr, self._over_batch, self.replayed))
 
     @cached_property
@@ -199,7 +199,7 @@ class Program:
             return None
 
     def batched(self, size: int, is_batched: Sequence[bool]) -> Batched:
-        """The program of a batch; the inputs given have one, and further inputs may have to have one."""
+        """The program of a batch; the given inputs have a batch dimension, and others may get one."""
         key = size, tuple(is_batched)
         if key not in self._batched:
             jaxpr = self.replayed if self.jaxpr is None else self.jaxpr
@@ -263,7 +263,7 @@ def _batched_backward(
 
 
 def _parameters_rotated(module: Module, count: int) -> Module:
-    """The same module with its first parameters behind the others."""
+    """The same module with its first parameters moved after the others."""
     entry = module.entry
     parameters = [*entry.parameters[count:], *entry.parameters[:count]]
     for number, parameter in enumerate(parameters):
@@ -278,7 +278,7 @@ def _parameters_rotated(module: Module, count: int) -> Module:
 def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Callable[..., Any]:
     """A function of arrays, in any trees, whose derivatives are those of its program.
 
-    Keyword arguments are arrays too. Raises HloomError, when it is differentiated, for what has no derivative.
+    Keyword arguments are arrays too. Raises HloomError on differentiation if there is no derivative.
     """
     if not callable(function):
         raise HloomError(f"expected a function to differentiate, not {type(function).__name__}")
@@ -308,7 +308,7 @@ def differentiable(function: Callable[..., Any], derivatives: Derivatives) -> Ca
 
 
 def mesh_by_hand(jaxpr: Any) -> Any:
-    """The mesh whose devices a jaxpr lets work by hand, by `jax.shard_map`; None where it does not."""
+    """The mesh of a jaxpr's manual computations (`jax.shard_map`); None if it has none."""
     pending = [jaxpr]
     core = jax_internals().core
     while pending:

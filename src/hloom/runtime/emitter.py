@@ -1,4 +1,4 @@
-"""Emission of nodes in front of another node, for passes that replace one node by several."""
+"""Emits nodes before another node, for passes that replace one node by several."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReplacementEmitter:
         return self.apply("reshape", (value,), TensorType(dtype, dims))
 
     def finish(self, replacement: Node) -> None:
-        """Let everything use the replacement, and take the node out."""
+        """Make all users use the replacement, and erase the node."""
         name = self.node.name
         self.graph.replace_uses(self.node, replacement)
         self.graph.erase(self.node)
@@ -51,7 +51,7 @@ class ReplacementEmitter:
 
 
 def tensor_type(node: Node) -> TensorType:
-    """The type of a node that must be an array of known size; Unsupported where it is not."""
+    """The type of a node that must be an array of known size; Unsupported if it is not."""
     array_type = node.type
     if isinstance(array_type, TensorType) and array_type.is_static:
         return array_type

@@ -1,6 +1,6 @@
-"""Logarithms to the bases 2 and 10 that are whole for whole powers, as those of C's library are.
+"""Logarithms to the bases 2 and 10 that are exact for integer powers, as in C's library.
 
-XLA computes `log(x) / log(2)`, which is 2.9999999999999996 of 8.0, whose `int` is 2.
+XLA computes `log(x) / log(2)`, which for 8.0 gives 2.9999999999999996, whose `int` is 2.
 """
 
 from __future__ import annotations

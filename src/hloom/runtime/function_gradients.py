@@ -1,4 +1,4 @@
-"""Gradients that jax's functions bring along: `jax.custom_vjp`, `jax.custom_jvp`, as HLO modules."""
+"""Derivatives that jax functions define themselves (`jax.custom_vjp`, `jax.custom_jvp`), as HLO modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloom.runtime.jax_internals import jax_internals
 from hloom.text import HloomError, Unsupported
 
 KEPT_PROGRAMS = 256
-"""How many gradients are kept."""
+"""The maximum number of cached gradients."""
 OWN = ("custom_vjp_call", "custom_jvp_call", "custom_lin")
 """How the names of primitives begin that hold a derivative of their own."""
 

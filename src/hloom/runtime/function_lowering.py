@@ -1,4 +1,4 @@
-"""Functions of jax's arrays as HLO modules, for the replacements of rules."""
+"""Lowers jax functions to HLO modules, for the replacements of rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloom.runtime.jax_internals import jax_internals, refuse_callbacks
 from hloom.text import HloomError
 
 KEPT_PROGRAMS = 1024
-"""How many traced functions are kept."""
+"""The maximum number of cached traced functions."""
 
 
 def lowered_function(function: Callable[..., Any], types: Sequence[TensorType], keywords: Mapping[str, Any]) -> Module:
@@ -56,7 +56,7 @@ def _lowered(
 
 
 def without_stack_frames(module: Module) -> Module:
-    """The module without its tables of source lines and what refers to them: another module's are other ones."""
+    """The module without its source tables and references to them, which would be wrong in another module."""
     module.stack_tables = None
     for node in module.nodes():
         metadata = node.metadata

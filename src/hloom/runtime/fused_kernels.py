@@ -1,8 +1,8 @@
-"""The fusions of a module as the kernels that XLA's CPU compiler makes of them, one by one.
+"""Runs the fusions of a module one by one as the kernels that XLA's CPU compiler makes of them.
 
-`run` computes a fusion as a call, since XLA's client takes none: XLA then fuses as it likes. What a fusion computes as
-it is written, in place where it updates an array, this file finds out: XLA compiles a program that takes and yields
-the same arrays, and at the end of its own pipeline gets the fusions in place of it.
+`run` executes a fusion as a call, since XLA's client accepts no fusions: XLA then fuses as it likes. To find out what a
+fusion computes exactly as written, including in-place updates, XLA compiles a program with the same parameters and
+results, and gets the fusions at the end of its own pipeline.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hloom.runtime.run import run
 from hloom.text import HloomError
 
 MAX_KERNELS = 256
-"""How many fusions are run: XLA takes about 10 ms to compile one."""
+"""The maximum number of fusions to run: XLA takes about 10 ms to compile one."""
 MAX_ELEMENTS = 1 << 24
-"""How many elements what they read and yield may have together: 64 MiB of f32."""
+"""The maximum total number of elements that they read and yield: 64 MiB of f32."""
 
 
 MAX_ATTEMPTS = 16
-"""How often XLA is asked, to find those that it refuses among the others: where it dies of one, that takes seconds."""
+"""The maximum number of attempts to find the fusions that XLA rejects: each crash costs seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCheck:
-    """What running fusions as kernels showed.
+    """The result of running fusions as kernels.
 
-    `agreeing` and `differing` name fusions by their results' agreement with the same fusions as calls; `skipped` are
-    those that were not run, `reason` says why.
+    `agreeing` and `differing` name fusions by whether they agree with the same fusions as calls; `skipped` are those
+    not run, for the `reason`.
     """
 
     agreeing: tuple[str, ...]
@@ -49,7 +49,7 @@ class KernelCheck:
 
     @property
     def count(self) -> int:
-        """How many fusions were looked at."""
+        """The number of fusions examined."""
         return len(self.agreeing) + len(self.differing) + len(self.skipped)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def check_kernels(
 ) -> KernelCheck:
     """Run the loop fusions of a module as kernels and as calls, on the same random inputs, and compare.
 
-    Fusions that a `known` module has too are left out. Fusions of other kinds, those that hold what XLA's CPU compiler
-    never fuses, those beyond MAX_KERNELS and MAX_ELEMENTS, and those that XLA refuses, are skipped.
+    Skips fusions that a `known` module has too, fusions of other kinds, those with opcodes that XLA's CPU compiler
+    never fuses, those beyond MAX_KERNELS and MAX_ELEMENTS, and those that XLA rejects.
     """
     fusions = [fusion for fusion in _fusions(module) if known is None or not _is_known(fusion, known)]
     agreeing: list[str] = []
@@ -98,7 +98,7 @@ def check_kernels(
 
 
 def _differences(fusions: Sequence[Apply], seed: int, rtol: float | None) -> list[Difference | None]:
-    """For each fusion, how what it computes as a kernel differs from what it computes as a call."""
+    """For each fusion, how its results as a kernel differ from those as a call."""
     inputs = random_inputs([leaf for fusion in fusions for leaf in _operand_types(fusion)], seed)
     kernels = run_kernels(fusions, inputs)
     calls = run(_program(fusions), inputs).outputs
@@ -115,9 +115,9 @@ _REASON = "XLA's CPU compiler has no such kernels, or they are too many"
 
 
 def run_kernels(fusions: Sequence[Apply], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of fusions, run as kernels on the CPU, each on operands of its own: all operands in a row.
+    """The results of fusions, run as kernels on the CPU, each on its own operands: `inputs` lists them in order.
 
-    Raises XlaError where XLA refuses them, and XlaCrash where it dies of them.
+    Raises XlaError if XLA rejects them, and XlaCrash if it crashes.
     """
     program = _program(fusions)
     carrier = text_for_xla(_carrier(program))

@@ -1,14 +1,14 @@
-"""Copies of arrays that are overwritten while something may still read them.
+"""Inserts copies of arrays that are overwritten while something may still read them.
 
-When a transformation gets a module at the end of XLA's pipeline, XLA has already inserted the copies without which an
-update in place (a dynamic-update-slice, a scatter, a fusion that ends in one) would be seen by other readers of the
-array; it inserts no more. A change may let a reader run later than the update: then the update needs a copy.
+At the end of XLA's pipeline, where a transformation gets a module, XLA has already inserted the copies that in-place
+updates (a dynamic-update-slice, a scatter, a fusion that ends in one) need because of other readers of the array; it
+inserts no more. A change may make a reader run after the update: then the update needs a copy.
 
     d = dynamic-slice(a, i)    u = dynamic-update-slice(a, x, j)      which of them runs first, nothing says
       ->
     c = copy(a)    u = dynamic-update-slice(c, x, j)
 
-Follows what CopyInsertion demands (xla/service/copy_insertion.cc), for the updates of each computation.
+Follows the requirements of CopyInsertion (xla/service/copy_insertion.cc), for the updates of each computation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _PASSED_ON = VIEWS | SAME_BYTES
 
 
 def insert_copies(module: Module) -> int:
-    """Copy what is updated in place and read by something that is not known to run before; how many copies."""
+    """Copy arrays that are updated in place unless all readers are known to run before; returns the number of copies.
+    """
     module.index_users()
     aliases = AliasInfo()
     count = 0

@@ -1,7 +1,7 @@
-"""Which values random inputs may have: a parameter that reaches the root of a square, say, is drawn positive.
+"""The domains of random inputs: a parameter that reaches the root of a square, for example, is drawn positive.
 
-A requirement starts at an operand of RESTRICTED and goes backwards: through data movement, calls, loops and branches,
-and through arithmetic whose inverse on an interval is one, such as x + 1e-5, to the parameters of the entry.
+A requirement starts at an operand of RESTRICTED and propagates backwards: through data movement, calls, loops and
+branches, and through arithmetic that maps intervals to intervals, such as x + 1e-5, to the parameters of the entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class InputDomain:
     is_definite: bool = False
 
     def meet(self, other: InputDomain) -> InputDomain:
-        """What is in both; this one where nothing would be."""
+        """The intersection; this domain if that would be empty."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         if low + 2 * MARGIN >= high:
             return self
@@ -83,10 +83,10 @@ MOVING = (with_trait(Trait.MOVES_DATA) - {"bitcast"}) | {
 }
 """What passes elements of its operands on: of the first, or of those in MOVED. A bitcast may give them another type."""
 MOVED = {"concatenate": None, "dynamic-update-slice": 2, "pad": 2}
-"""How many operands are moved where it is not one; None for all."""
+"""The number of operands whose elements are passed on, if not one; None for all."""
 
 MOST_STEPS = 1 << 20
-"""How many steps backwards are made: a bound for programs whose loops move an interval on in each round."""
+"""The maximum number of backward steps: bounds programs whose loops shift an interval in each iteration."""
 
 
 def input_domains(module: Module) -> list[InputDomain]:
@@ -305,7 +305,7 @@ _GROWING = {
     "tanh": _Growing(math.atanh, low=-1.0, high=1.0, keeps_zero=True),
 }
 _GREATEST = 64.0
-"""How great the end of a domain may be of which the inverse is taken: an exponential goes beyond all floats soon."""
+"""The maximum bound of a domain to invert: an exponential soon exceeds all floats."""
 
 
 def _of_growing(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:

@@ -1,4 +1,4 @@
-"""Inputs of a program: random arrays of a seed, or the user's own, checked against the parameters' types."""
+"""Inputs of a program: random arrays from a seed, or the user's own, checked against the parameters' types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Inputs: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """One array, or nested list, per flattened parameter, in order, or by name (or number, as text)."""
 
 INTEGERS_BELOW = 8
-"""Random integers are small and not negative: what they mean is mostly an index, a count or a token."""
+"""The exclusive upper bound of random integers: small, non-negative numbers suit indices, counts and tokens."""
 
 _TENSOR = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
 
@@ -82,7 +82,7 @@ def _greatest(dtype: DType) -> int:
 def check_inputs(inputs: Inputs, types: Sequence[TensorType], names: Sequence[str]) -> list[np.ndarray]:
     """The user's arrays in the parameters' order; raises HloomError naming the first that does not fit.
 
-    XLA itself compares byte counts only and would read an s32 as an f32.
+    XLA itself only compares byte counts and would read an s32 as an f32.
     """
     ordered = inputs_in_order(inputs, names)
     return [

@@ -3,8 +3,8 @@
     with inside_jit(change):
         jax.jit(f)(x)
 
-A change must keep what XLA has made: fusions that its emitters take, for other operations in a fusion make them end the
-process, and a layout per array, for XLA's layout assignment has run already.
+A change must respect what XLA has made: fusions that its emitters accept, since other operations in a fusion abort the
+process, and one layout per array, since XLA's layout assignment has already run.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def inside_jit(
 
     The module is as XLA left it: optimised, with fusions and layouts, which nodes without one get from their
     neighbours; after the scheduler, the order of nodes is the order of execution. jax's caches are cleared when the
-    block begins and ends, and its persistent cache is not used, so functions are compiled anew inside, and again
-    after. What was compiled by hand (`lower(...).compile()`) stays as it was. XLA forgets which arguments a changed
-    module may overwrite: donated ones are not reused. Blocks nest: the outer change comes first. The registration is
-    the process's: what other threads compile meanwhile is changed, too.
+    block begins and ends, and its persistent cache is not used, so functions are recompiled inside, and again
+    afterwards. Functions compiled ahead of time (`lower(...).compile()`) are not affected. XLA forgets which arguments
+    a changed module may overwrite: donated ones are not reused. Blocks nest: the outer change comes first. The
+    registration is process-wide: programs that other threads compile meanwhile are changed, too.
 
     Raises RewriteError, out of the block, where the change fails or leaves a broken module; inside the block the same
     is jax's JaxRuntimeError with that message.
@@ -95,7 +95,7 @@ class _Callback:
 def _registered(callback: _Callback, stage: Stage, platforms: str | Sequence[str]) -> Iterator[None]:
     """Register the callback with XLA; undone at the end, whatever happens.
 
-    jax cannot take back what it registers for backends that start later: there, an inactive callback stays.
+    jax cannot unregister callbacks for backends that start later: for those, an inactive callback stays.
     """
     xla = jax_internals().xla
     when = _stage(stage)
@@ -117,7 +117,7 @@ def _stage(stage: str) -> Any:
 
 
 class _Caches:
-    """How many blocks are open, and what the persistent cache's switch was before the first."""
+    """The number of open blocks, and the previous setting of the persistent cache."""
 
     depth = 0
     was_enabled = True

@@ -1,4 +1,4 @@
-"""What compiled functions need of jax inside its transformations: its types, weak ones, and calls of the host."""
+"""The parts of jax that compiled functions use inside its transformations: types, weak types, and host callbacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def jax_arrays(arrays: Sequence[Any]) -> list[Any]:
 
 
 def is_weak(array: Any) -> bool:
-    """Whether an array of jax's takes the type of what it meets, as Python's numbers do."""
+    """Whether a jax array is weakly typed, as Python's numbers are."""
     return bool(getattr(array, "weak_type", False))
 
 

@@ -1,6 +1,6 @@
-"""The private names of jax that `hloom.jit` uses: those that define a primitive and lower it.
+"""The private names of jax that `hloom.jit` uses to define a primitive and lower it.
 
-The versions that they are known for are those that `xla.check_version` lets pass.
+`xla.check_version` accepts the versions for which these names are known to work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversion between jax's meshes and shardings and HLO's V3 shardings (XLA's NamedSharding), axis by axis.
 
-The devices of a mesh are numbered by their ids here, as `devices_indices_map` shows them. In a program that jax lowers
+Here the devices of a mesh are numbered by their ids, as `devices_indices_map` shows them. In a program that jax lowers
 they are numbered by their positions in the mesh.
 """
 
@@ -36,8 +36,8 @@ def hlo_mesh(mesh: Any) -> HloMesh:
 def partition_spec(sharding: MeshSharding) -> Any:
     """A `jax.sharding.PartitionSpec`; an open dimension without axes is `UNCONSTRAINED`.
 
-    Raises Unsupported for what it cannot say: parts of axes, open dimensions that have axes, partial results that are
-    no sums.
+    Raises Unsupported for what it cannot express: parts of axes, open dimensions with axes, partial results other than
+    sums.
     """
     part = next((axis for axis in sharding.axes if axis.size is not None), None)
     if part is not None:

@@ -26,11 +26,11 @@ def jit(
 ) -> Any:
     """A function as `jax.jit(function, **options)` makes it, its program changed before XLA sees it.
 
-    What comes back is `jax.jit`'s own object, with `lower`, `trace`, `eval_shape` and `clear_cache`, and with
-    `rewritten(*args, **kwargs)`: the module that XLA gets for these arguments. The change is applied once for each
-    signature, when the function is lowered: to the function, and to each program that a transformation (`grad`,
-    `vmap`, ...) makes of it. With `derivatives`, a changed function that calls one with a derivative of its own is
-    differentiated as it was changed; whether it does is seen by `trial`, which changes the same and counts nothing.
+    Returns `jax.jit`'s own object, with `lower`, `trace`, `eval_shape` and `clear_cache`, and additionally
+    `rewritten(*args, **kwargs)`: the module that XLA gets for these arguments. The change is applied once per
+    signature, when the function is lowered: to the function, and to each program that a transformation (`grad`, `vmap`,
+    ...) makes of it. With `derivatives`, a changed function that calls one with its own derivative is differentiated in
+    its changed form; `trial`, which makes the same change without counting, determines whether it does.
 
     Calling it raises RewriteError where the change fails or leaves a broken module, and Unsupported under an export
     with symbolic dimensions or for several platforms.

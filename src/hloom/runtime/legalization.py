@@ -1,11 +1,11 @@
 """Legalization of optimised HLO for XLA's client, which takes StableHLO: only ops that StableHLO has, and no layouts.
 
-Execution is on logical arrays, so layouts mean nothing, except to bitcasts (see `bitcast_expander.py`) and to
-custom-calls that constrain theirs. To make another op legal, write a function of its node and put it in REWRITES; to
-refuse one, put its reason in REFUSED.
+Execution uses logical arrays, so layouts only matter to bitcasts (see `bitcast_expander.py`) and to custom-calls that
+constrain theirs. To make another op legal, write a function of its node and put it in REWRITES; to reject one, put its
+reason in REFUSED.
 
-XLA's client either partitions a program or takes it as replicas. A scheduled module with num_partitions=8 has been
-partitioned already, what its devices do is the same, and nobody splits it again:
+XLA's client either partitions a program or runs replicas of it. A scheduled module with num_partitions=8 is already
+partitioned, and all devices run the same program, so it must not be split again:
 
     partition-id()                                          ->  replica-id()
     all-reduce(x), channel_id=1, use_global_device_ids=true ->  all-reduce(x)
@@ -52,13 +52,13 @@ from hloom.runtime.preflight import HOST_CALLBACKS
 from hloom.text import HloomError, Unsupported
 
 MOST_NAMED = 10
-"""How many instructions an error names."""
+"""The maximum number of instructions to name in an error."""
 _KEPT_HEADER = ("replica_count", "num_partitions", "frontend_attributes")
 _DROPPED = ("control-predecessors", "statistics", "origin", "outer_dimension_partitions")
 _LAYOUT_CONSTRAINTS = "operand_layout_constraints"
 
 RESERVED = frozenset({*DTYPES, "token", "opaque"})
-"""What XLA's parser takes for a type wherever it stands."""
+"""Words that XLA's parser takes for a type wherever they occur."""
 REFUSED = {
     "infeed": "nothing feeds it",
     "outfeed": "nothing takes it",
@@ -79,8 +79,8 @@ REFUSED = {
 def legalize(module: Module, partitions: int = 1) -> Module:
     """A copy of a module that XLA's CPU client takes, computing the same.
 
-    A scheduled module on several partitions is one device's share already, and becomes a program of replicas.
-    Raises Unsupported naming every instruction that cannot be made legal, and HloomError for elided constants.
+    A scheduled module with several partitions is already one device's part, and becomes a program of replicas. Raises
+    Unsupported naming every instruction that cannot be made legal, and HloomError for elided constants.
     """
     _check_complete(module)
     copy = module.clone()
@@ -104,7 +104,7 @@ def legalize(module: Module, partitions: int = 1) -> Module:
 
 
 def text_for_xla(module: Module) -> str:
-    """The text of a legalized copy, in which what is named like a type gets another name: `u1` is refused by XLA.
+    """The text of a legalized copy in which names that look like types are changed: XLA rejects `u1`.
 
     Follows LexIdentifier in xla/hlo/parser/hlo_lexer.cc and UniquifyName in xla/service/name_uniquer.cc.
     """
@@ -153,7 +153,7 @@ def _is_elided(node: Node) -> bool:
 
 
 def _drop_carried(node: Node) -> None:
-    """Take away what only the optimised program's schedule or a person needs."""
+    """Remove attributes that only the schedule of the optimised program or a reader needs."""
     graph = node.graph
     graph.set_metadata(node, None)
     dropped = [name for name in _DROPPED if name in node.attributes]
@@ -206,7 +206,7 @@ def _list_groups(node: Node) -> None:
 
 
 def _split_collective(node: Node) -> None:
-    """A collective of several arrays as one per array, each on a channel of its own: StableHLO's take one.
+    """Split a collective of several arrays into one per array, each on its own channel: StableHLO's take one.
 
     all-reduce(x, y)  ->  tuple(all-reduce(x), all-reduce(y))
     """
@@ -238,7 +238,7 @@ def _rewrite_fusion(node: Any) -> None:
 
 
 def _rewrite_async_done(node: Node) -> None:
-    """Call at async-done what async-start called."""
+    """Replace async-done by a call of what async-start calls."""
     start = _start_of(node, "async-start", through="async-update")
     emitter = ReplacementEmitter(node)
     emitter.finish(emitter.apply("call", start.inputs, node.type, to_apply=_called(start)))
@@ -252,7 +252,7 @@ def _called(node: Node) -> Graph:
 
 
 def _rewrite_started(node: Node) -> None:
-    """Do at OP-done what OP-start began."""
+    """Replace OP-done by the synchronous op."""
     opcode = node.opcode.removesuffix("-done")
     start = _start_of(node, f"{opcode}-start")
     emitter = ReplacementEmitter(node)
@@ -270,7 +270,7 @@ def _start_of(node: Node, opcode: str, through: str = "") -> Node:
 
 
 def _erase_starts(graph: Graph) -> None:
-    """Take out what began asynchronously, once nothing waits for it; what is still used is left for XLA to refuse."""
+    """Erase asynchronous starts that nothing waits for; those still used are left for XLA to reject."""
     for node in reversed(graph.nodes):
         if node.opcode in _STARTS and not node.users and not node.is_output:
             graph.erase(node)
@@ -313,7 +313,7 @@ _STARTS = (with_trait(Trait.ASYNC_START) | with_trait(Trait.ASYNC_UPDATE)) - wit
 
 
 def _drop_token_parameters(entry: Graph) -> None:
-    """Let a token that the entry is given be made inside: a token cannot be given from outside."""
+    """Create the entry's token parameters inside: a token cannot be passed from outside."""
     for parameter in list(entry.parameters):
         if parameter.type is TOKEN:
             emitter = ReplacementEmitter(parameter)
@@ -321,7 +321,7 @@ def _drop_token_parameters(entry: Graph) -> None:
 
 
 def drop_layouts(graph: Graph) -> None:
-    """Let XLA choose the layouts of values again, but for those that a custom call asks for."""
+    """Drop layouts so that XLA chooses them again, except those that a custom call requires."""
     for node in graph.nodes:
         if isinstance(node.type, BufferType):
             raise Unsupported(f"{node.name} in {graph.name}: a buffer, {node.type}, cannot be run")
@@ -330,7 +330,8 @@ def drop_layouts(graph: Graph) -> None:
 
 
 def _trim_header(module: Module, is_optimised: bool) -> None:
-    """Keep of the header what says where the program runs; Shardy's notes in an optimised program are spent."""
+    """Keep only header fields about where the program runs; Shardy's annotations of an optimised program are obsolete.
+    """
     kept = _KEPT_HEADER[:-1] if is_optimised else _KEPT_HEADER
     module.attributes = Attributes({name: module.attributes[name] for name in kept if name in module.attributes})
     module.stack_tables = None
@@ -351,7 +352,7 @@ _OF_PARTITIONS = ("channel_id", "use_global_device_ids", "sharding")
 
 
 def partitions_to_replicas(module: Module, partitions: int) -> None:
-    """Let a module's partitions be replicas; raises Unsupported where it has replicas already."""
+    """Turn a module's partitions into replicas; raises Unsupported if it has replicas already."""
     if (module.attributes.get("replica_count") or 1) > 1:
         raise Unsupported("a partitioned program with replicas cannot be run: only one of the two")
     for node in list(module.nodes()):

@@ -1,8 +1,8 @@
-"""Calls of jax's functions as HLO modules, each traced once for its arguments; modules as functions of jax.
+"""Calls of jax functions as HLO modules, traced once per argument types; and modules as jax functions.
 
     trace(jnp.dot, (x, y)) -> Traced(module, where the results are)
 
-What a call is traced for is the function, the shapes, types and weakness of its arrays, and the values of all else.
+The cache key is the function, the shapes, types and weak types of its arrays, and the values of all other arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloom.runtime.replay import replayed
 from hloom.text import HloomError, Unsupported
 
 KEPT_CALLS = 4096
-"""How many traced calls are kept."""
+"""The maximum number of cached traced calls."""
 PROPERTIES = ("T", "mT", "real", "imag")
 
 

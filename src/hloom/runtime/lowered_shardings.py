@@ -1,7 +1,7 @@
-"""Meshes and shardings of a function that is lowered into another module, kept where the conversion would drop them.
+"""Preserves the meshes and shardings of a function lowered into another module, which the conversion would drop.
 
-Shardy's operations pass HLO as custom calls whose attributes name meshes. A mesh is named by a hash of its axes and
-devices, so that equal ones are one, and is declared in the module that the function is merged into.
+Shardy's operations pass through HLO as custom calls whose attributes name meshes. A mesh is named by a hash of its axes
+and devices, so that equal ones share a name, and is declared in the module that the function is merged into.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def lift_meshes(program: Any) -> None:
 
 
 def move_meshes(program: Any, outer: Any) -> None:
-    """Declare a program's meshes in the module around, and take them out of the program."""
+    """Declare a program's meshes in the outer module, and remove them from the program."""
     for name, attribute in _declared_meshes(program).items():
         if name not in outer.symbol_table:
             _declare_mesh(outer, name, attribute)
@@ -94,7 +94,7 @@ def insert_sharding_calls(module: Module, subject: str) -> None:
 
 
 def drop_result_shardings(program: Any) -> None:
-    """Remove shardings of functions' results: their operations have them, and they would make XLA use GSPMD."""
+    """Remove the shardings of functions' results: their operations have them, and they would make XLA use GSPMD."""
     ir, context = jax_internals().ir, program.context
     for function in program.body.operations:
         if _RESULTS not in function.attributes:

@@ -1,4 +1,4 @@
-"""Lowering the primitive: its function as a module of its own, changed, then put into the module around it.
+"""Lowers the primitive: converts its function to a module, changes it, and embeds it in the outer module.
 
     jaxpr -> StableHLO -> HLO -> Module -> change -> HLO -> StableHLO -> a private function, called
 
@@ -50,7 +50,7 @@ def lower(context: Any, *arguments: Any, jaxpr: Any, rewrite: Any) -> Sequence[A
 
 
 def call_module(context: Any, module: Module, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Put a module into the one around, as a private function, and call it; its results are a flat tuple."""
+    """Embed a module in the outer one as a private function and call it; the results are a flat tuple."""
     internals, outer = jax_internals(), context.module_context
     if outer.shape_poly_state.dim_vars or len(outer.platforms) > 1:
         raise Unsupported(f"{name}: HLO has no symbolic dimensions and is for one platform, so it cannot be exported")
@@ -145,6 +145,6 @@ def _hlo_of(program: Any) -> Module:
 
 
 def _embed(outer: Any, program: Any, name: str) -> str:
-    """Move a program's functions and meshes into the module around; its main function's name there."""
+    """Move a program's functions and meshes into the outer module; returns the new name of its main function."""
     move_meshes(program, outer)
     return jax_internals().mlir.merge_mlir_modules(outer.module, name, program, dst_symtab=outer.symbol_table)

@@ -1,8 +1,8 @@
 """Arrays in .npz files, with the element types that numpy's format lacks: bf16, f8, s4 and their kin.
 
-Such an array is stored as the bytes of its elements, unpacked, and named in an entry of its own, TYPES, which holds
-JSON. Files without that entry read as they are. Pickled arrays are refused. What a file says of its arrays is compared
-with their data, and may be compared with what a program takes, before memory is taken for them.
+Such an array is stored as the bytes of its unpacked elements, and listed in an extra entry, TYPES, which holds JSON.
+Files without that entry read normally. Pickled arrays are rejected. A file's claims about its arrays are checked
+against their data, and against what a program expects, before memory is allocated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADER_BYTES = 1 << 17
 _SUFFIX = ".npy"
 _DAMAGED = (OSError, ValueError, EOFError, MemoryError, OverflowError, NotImplementedError, RuntimeError)
 _DAMAGED += (zipfile.BadZipFile, zlib.error, struct.error, KeyError, SyntaxError, tokenize.TokenError)
-"""What numpy and zipfile raise for files that are damaged."""
+"""Exceptions that numpy and zipfile raise for damaged files."""
 TYPES = "__hlo_types__"
 """The entry that says which arrays are of a type that numpy lacks: {array's name: HLO's type}."""
 
@@ -55,7 +55,7 @@ def save_arrays(path: str | Path | BinaryIO, arrays: Mapping[str, np.ndarray]) -
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array of a file: its type, as the file says it, and its data once `numpy.asarray` asks for them."""
+    """An array of a file: its declared type, and its data once `numpy.asarray` asks for it."""
 
     archive: zipfile.ZipFile
     entry: zipfile.ZipInfo
@@ -86,7 +86,7 @@ class StoredArray:
 def open_arrays(path: str | Path) -> dict[str, StoredArray]:
     """The arrays of a file by name, in the file's order, none of them read yet.
 
-    Raises HloomError for what is no such file, and for arrays that are said to be larger than their data.
+    Raises HloomError for other files, and for arrays declared larger than their data.
     """
     try:
         archive = zipfile.ZipFile(_seekable(path))
@@ -107,7 +107,7 @@ def open_arrays(path: str | Path) -> dict[str, StoredArray]:
 
 
 def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """Read arrays by name, in the file's order; raises HloomError for what is no such file."""
+    """Read arrays by name, in the file's order; raises HloomError for other files."""
     return {name: np.asarray(array) for name, array in open_arrays(path).items()}
 
 

@@ -1,4 +1,4 @@
-"""Ops that XLA's CPU backend or StableHLO lack, expanded into those that they have.
+"""Expands ops that XLA's CPU backend or StableHLO lack into ops that they have.
 
 Inverse and hyperbolic functions follow the formulas of chlo's legalization to StableHLO (chlo_legalize_to_stablehlo)
 where those are accurate near zero and for large arguments.
@@ -175,7 +175,7 @@ def split_index_vector(node: Node) -> None:
 
 
 DEEPEST = 100
-"""How deep tuples may nest here; what XLA prints has two or three levels."""
+"""The maximum nesting depth of tuples here; what XLA prints has two or three levels."""
 
 
 def expand_constant(node: Any) -> None:
@@ -190,7 +190,7 @@ def expand_constant(node: Any) -> None:
 
 
 def expand_select(node: Node) -> None:
-    """Select each array of a tuple: tuple-select is an opcode of 2020 that today's XLA has no more.
+    """Select each array of a tuple: tuple-select is an opcode of 2020 that XLA has dropped.
 
     tuple-select(p, t, f)  ->  tuple(select(p, t#0, f#0), ...)
     """

@@ -1,4 +1,4 @@
-"""Preflight checks of a text: programs that would run on invented values, or crash XLA, are refused before."""
+"""Preflight checks of a text: rejects programs that would run on made-up values, or crash XLA."""
 
 from __future__ import annotations
 

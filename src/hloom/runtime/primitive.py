@@ -2,11 +2,11 @@
 
     rewritten[jaxpr, rewrite](*inputs)
 
-It computes what the jaxpr computes. Each transformation of jax's gives the primitive again, around the transformed
-jaxpr: what belongs to a derivative is rewritten like the function itself. `lowering.py` has its lowering rule.
+It computes what the jaxpr computes. Each jax transformation returns the primitive again, around the transformed jaxpr,
+so derivatives are rewritten like the function itself. `lowering.py` has its lowering rule.
 
-Where the rewritten function calls one with a derivative of its own, that derivative counts: then it is the rewritten
-program that is differentiated (`differentiation.py`), with the other rules of the jaxpr (`derivative_rules.py`).
+If the rewritten function calls one with its own derivative, that derivative is used: then the rewritten program is
+differentiated (`differentiation.py`), with the other rules of the jaxpr (`derivative_rules.py`).
 
 To follow another jax version, compare the rules with those of `compute_on_p` in jax/_src/compute_on.py, which are
 like these.
@@ -33,11 +33,11 @@ class Rewrite:
     transformation: Transformation
     name: str
     derivatives: Derivatives | None = None
-    """How modules are differentiated; None where nothing in them has a derivative of its own."""
+    """How modules are differentiated; None if nothing in them has its own derivative."""
     trial: Transformation | None = None
-    """The change made to see what it would do; None where it is the same."""
+    """The change used to find out what it would do; None if it is the same one."""
     refusal: str | None = None
-    """Of a part of a derivative: why its function could not be rewritten before it was differentiated."""
+    """For a part of a derivative: why its function could not be rewritten before differentiation."""
 
     def __repr__(self) -> str:
         return self.name
@@ -88,7 +88,7 @@ def _batch(axis: Any, inputs: Any, dims: Any, *, jaxpr: Any, rewrite: Rewrite) -
 
 
 def _differentiated(jaxpr: Any, rewrite: Rewrite | None) -> tuple[Any, Rewrite | None]:
-    """What is differentiated: the jaxpr, or that of its rewritten program, which nothing rewrites once more."""
+    """What to differentiate: the jaxpr, or that of its rewritten program, which is not rewritten again."""
     if rewrite is None or rewrite.derivatives is None:
         return jaxpr, rewrite
     differentiated = _remembered()(jaxpr, rewrite)
@@ -165,7 +165,7 @@ def _transposed(jaxpr: Any, tree: Any, avals: tuple[Any, ...]) -> tuple[Any, Any
 
 
 def _partial_eval(trace: Any, *tracers: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
-    """Compute what follows from the known inputs now, and leave the rest as an equation."""
+    """Evaluate what depends on known inputs only, and leave the rest as an equation."""
     internals = jax_internals()
     pe = internals.partial_eval
     unknown = tuple(not tracer.pval.is_known() for tracer in tracers)

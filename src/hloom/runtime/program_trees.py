@@ -1,4 +1,4 @@
-"""The arguments and results of a lowered program, between jax's trees and the flat arrays that a module takes."""
+"""Converts between jax's trees of arguments and results and a module's flat arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hloom.text import HloomError
 
 
 def checked_argument(argument: Any, expected: TensorType, number: int) -> Any:
-    """An argument as an array of a type, converted as jax does; raises HloomError where it is another.
+    """An argument converted to the expected array type as jax does; raises HloomError if it does not fit.
 
-    Where jax has no 64-bit types, numpy's arrays of these become 32 bits wide: s64 becomes s32, f64 becomes f32.
-    Python's numbers take the type that is expected. What would lose an integer's high digits, a fraction or an
-    imaginary part is refused.
+    Where jax has no 64-bit types, numpy's 64-bit arrays become 32 bits wide: s64 becomes s32, f64 becomes f32. Python's
+    numbers take the expected type. Conversions that would lose high digits of an integer, a fraction or an imaginary
+    part are rejected.
     """
     is_array = isinstance(argument, (ArrayRows, jax_internals().jax.Array))
     array = argument if is_array else _converted(argument, expected.dtype.numpy)

@@ -1,10 +1,10 @@
-"""A module as operations of `jax.lax`, instruction by instruction: what jax can batch.
+"""Replays a module with operations of `jax.lax`, instruction by instruction, so that jax can batch it.
 
     replayed(module)(*arrays) -> a list of arrays; raises Unsupported for what has no form in `jax.lax`
 
-A batch of a conditional runs all branches and selects, and a batch of a loop runs until its last element is done. So a
-loop is told whether the branch or the iteration around it counts, and does not run for elements for which it does not:
-it might not end.
+A batched conditional runs all branches and selects, and a batched loop runs until its last element is done. So a loop
+is told for which elements the surrounding branch or iteration is active, and does not run for the others: it might not
+terminate.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ SCATTERS = {"add": "scatter_add", "multiply": "scatter_mul", "minimum": "scatter
 LAPACK = re.compile(r"lapack_[sdcz][a-z0-9]+_ffi")
 OPTION = re.compile(r"(\w+) = (\d+) : ui8")
 MOST_BRANCHES = 3
-"""How many branches a choice in a loop may have: recursion is a loop over many, of which a batch would run all."""
+"""The maximum number of branches of a conditional in a loop: recursion becomes a loop over many, and a batch would run
+them all.
+"""
 TABLE: dict[str, Operation] = {}
-"""By opcode: what is given `jax.lax`, the instruction and its operands, and makes the result."""
+"""For each opcode, a function of `jax.lax`, the instruction and its operands that makes the result."""
 
 
 def replayed(module: Module) -> Callable[..., list[Any]]:

@@ -1,8 +1,8 @@
-"""The derivative of a function that was rewritten: where rules called a function with a derivative of its own.
+"""Derivatives of rewritten functions, if rules inserted calls of functions with their own derivatives.
 
     rewritten[jaxpr, rewrite]   ->   program_call[the rewritten module], whose derivative is hloom's
 
-Of other functions jax differentiates the jaxpr, and the parts are rewritten.
+For other functions jax differentiates the jaxpr, and the parts are rewritten.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hloom.runtime.transformation import RewriteError, Transformation, apply_tra
 from hloom.text import HloomError, Unsupported
 
 MOST_TRIED = 16
-"""How many rules are tried, one by one, to say which of them hides a pattern."""
+"""The maximum number of rules to try individually to find out which one hides a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differentiated:
-    """What is differentiated: a jaxpr; why, where it is not that of the rewritten program, it could not be."""
+    """The jaxpr to differentiate, and why it is not that of the rewritten program, if so."""
 
     jaxpr: Any
     is_rewritten: bool
@@ -37,8 +37,8 @@ class Differentiated:
 def rewritten_first(jaxpr: Any, transformation: Transformation, derivatives: Derivatives, name: str) -> Differentiated:
     """The jaxpr that calls the rewritten program, where that calls functions with derivatives of their own.
 
-    Raises RewriteError where a derivative rule of the jaxpr stands in what such a function would replace: the rule
-    would be lost.
+    Raises RewriteError if a derivative rule of the jaxpr is part of what such a function would replace: the rule would
+    be lost.
     """
     plain = Program(name, _raw(jaxpr.in_avals), _raw(jaxpr.out_avals), derivatives, jaxpr=_of_raw(jaxpr))
     try:

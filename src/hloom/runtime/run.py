@@ -1,7 +1,7 @@
-"""Run a program on XLA's CPU client and look at what came out.
+"""Runs a program on XLA's CPU client and summarises its outputs.
 
-Of results of dynamic size, such as f32[<=5], XLA's client returns arrays of the bounds' sizes, in which the elements
-come first and arbitrary values follow:
+For results of dynamic size, such as f32[<=5], XLA's client returns arrays of the maximum size, with the elements first
+and arbitrary values after them:
 
     ROOT y = f32[<=5] f(x)   ->   ROOT t = (f32[<=5], s32[]) tuple(y, get-dimension-size(y), dimensions={0})
 """
@@ -43,12 +43,12 @@ _MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
 _AXIS = re.compile(r"=(\d{1,9})\b")
 _COUNT = re.compile(r"\b(num_partitions|replica_count)=(\d+)")
 PIECE = 1 << 20
-"""How many elements of an output are looked at together."""
+"""The number of elements of an output to process at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """One line of the table of outputs: the type, and the least and greatest of the finite values."""
+    """One row of the table of outputs: the type, and the minimum and maximum of the finite values."""
 
     number: int
     type: str
@@ -59,11 +59,11 @@ class OutputRow:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gave.
+    """The result of a run.
 
-    `outputs` are unsharded arrays, tuples flattened and tokens left out. `per_device` holds what each device returned,
-    where there were several; replicas may differ, and `outputs` are then the first one's. `seconds` is the execution,
-    without compiling (`compile_seconds`, zero when the same text was compiled before) and without copying inputs.
+    `outputs` are unsharded arrays, with tuples flattened and tokens dropped. `per_device` holds each device's results
+    if there were several; replicas may differ, and `outputs` are then the first one's. `seconds` is the execution time,
+    without compiling (`compile_seconds`, zero if the same text was compiled before) and without copying inputs.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -87,11 +87,11 @@ def run(
 ) -> RunResult:
     """Legalise a program, compile it and run it in the worker.
 
-    Without inputs, random ones of the seed are used, each in the domain of the ops that it reaches. `devices` are
-    virtual CPU devices, split by the program's shardings; without it the header's own counts hold, or the mesh that it
-    declares. Results of dynamic size are cut to their true sizes. Raises XlaError with XLA's words, XlaCrash when XLA
-    dies of the program, Unsupported naming what cannot be legalized, and HloomError for elided constants, inputs that
-    do not fit and a timeout, which is in seconds and counts compiling.
+    Without inputs, random ones from the seed are used, each in the domain of the ops it reaches. `devices` are virtual
+    CPU devices, split by the program's shardings; the default is the header's counts, or the mesh it declares. Results
+    of dynamic size are cut to their true sizes. Raises XlaError with XLA's message, XlaCrash if XLA crashes,
+    Unsupported naming what cannot be legalized, and HloomError for elided constants, unsuitable inputs and a timeout,
+    which is in seconds and includes compiling.
     """
     module = as_module(program)
     legal = legalize(module, _partitions(module, devices))
@@ -133,7 +133,7 @@ def run_text(
 
 
 def compiled_in_child(module: Module) -> Callable[..., list[np.ndarray]]:
-    """A module as a function of arrays that the worker compiles once and runs: what makes XLA crash raises XlaCrash."""
+    """A module as a function of arrays, compiled once and run by the worker: an XLA crash raises XlaCrash."""
     text = text_for_xla(legalize(module, 1))
 
     def run_module(*arrays: Any) -> list[np.ndarray]:
@@ -242,7 +242,7 @@ class DynamicDim:
 
 
 def expose_sizes(module: Module) -> list[DynamicDim]:
-    """Let a module yield the sizes of its results' dynamic dimensions too, behind the results; which they are.
+    """Make a module also yield the sizes of its results' dynamic dimensions, after the results; returns which.
 
     A module without such results stays as it is.
     """

@@ -1,12 +1,12 @@
-"""Run steps of the program beside this file, which hloom wrote for the devices of one machine.
+"""Runs steps of the program next to this file, which hloom wrote for the devices of one machine.
 
     python run.py --steps 3 --inputs batch.npz         on jax's devices
     python run.py --cpu 8 --check                      on 8 virtual CPU devices, compared with one device
     python run.py --cpu 8 --time                       seconds of a step, and the bubble of a pipeline
 
-This needs jax and numpy. `run.json` says which StableHLO files there are, how their arrays are split over the devices,
-and in which order the stages of a pipeline run; `step.mlir` is the step as it was, for one device. Inputs are random,
-or an .npz file's: arrays by the parameters' names. Results that are parameters of the next step are passed on to it.
+This needs jax and numpy. `run.json` lists the StableHLO files, how their arrays are split over the devices, and in
+which order the stages of a pipeline run; `step.mlir` is the original step, for one device. Inputs are random, or read
+from an .npz file: arrays by the parameters' names. Results that are parameters of the next step are fed back to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCALE = 0.1
 
 
 def main() -> None:
-    """Run steps as the options say."""
+    """Run steps as the options specify."""
     options = _options()
     if options.cpu:
         use_virtual_devices(options.cpu)
@@ -87,7 +87,7 @@ def say(text: str) -> None:
 
 
 def use_virtual_devices(count: int) -> None:
-    """Have jax use so many virtual CPU devices; before it is imported."""
+    """Make jax use this many virtual CPU devices; call before it is imported."""
     name = "--xla_force_host_platform_device_count"
     flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(name)]
     os.environ["XLA_FLAGS"] = " ".join([*flags, f"{name}={count}"])
@@ -161,7 +161,7 @@ class Rows:
 
 
 def take_rows(value: Any, rows: Sequence[int] | None) -> Any:
-    """Rows of an array, or all of it; the piece that has them where a stage holds it."""
+    """Some or all rows of an array; the part a stage holds, if it has them."""
     if isinstance(value, Rows):
         same = [piece for bounds, piece in value.pieces if rows is not None and bounds == tuple(rows)]
         if same:
@@ -198,7 +198,7 @@ class ShardedStep:
         return list(self.function(*self._placed(arguments)))
 
     def measure(self, arguments: Sequence[Any]) -> dict[str, float]:
-        """Seconds of a step, and the bytes that each device holds at its peak as XLA assigned them."""
+        """Seconds per step, and each device's peak bytes as XLA assigned them."""
         import jax
 
         placed = self._placed(arguments)
@@ -252,7 +252,7 @@ class PipelineStep:
         return self.results(state)
 
     def prepared(self, arguments: Sequence[Any]) -> list[dict[Any, Any]]:
-        """By stage what it holds before the microbatches: parameters, and what is the same for all of them."""
+        """What each stage holds before the microbatches: parameters, and values common to all microbatches."""
         state: list[dict[Any, Any]] = [{} for _ in self.meshes]
         for part in self.record["parts"]:
             array = take_rows(arguments[part["parameter"]], part["rows"])
@@ -263,7 +263,7 @@ class PipelineStep:
         return state
 
     def run_action(self, state: list[dict[Any, Any]], action: str, stage: int, microbatch: int) -> list[Any]:
-        """Dispatch an action of the schedule; the arrays that it makes."""
+        """Dispatch an action of the schedule; returns the arrays it makes."""
         program = self.programs.get((action, stage))
         if program is None:
             return []
@@ -278,7 +278,9 @@ class PipelineStep:
         return sent
 
     def results(self, state: list[dict[Any, Any]]) -> list[Any]:
-        """Dispatch what follows the microbatches: sums go where they are read, then the update; the step's results."""
+        """Dispatch the work after the microbatches: move sums to their readers, then the update; returns the step's
+        results.
+        """
         for stage, value, other, spec in self.record["totals"]:
             state[other][value] = self.put(state[stage][value], other, spec)
         for program in self.record["update"]:
@@ -292,7 +294,7 @@ class PipelineStep:
     def measure(self, arguments: Sequence[Any]) -> dict[str, float]:
         """Seconds of all microbatches, and the share of them in which groups of devices wait.
 
-        An action takes what it takes alone, with the transfers that follow it.
+        Each action is timed alone, with the transfers that follow it.
         """
         import jax
 
@@ -313,7 +315,7 @@ class PipelineStep:
         return {"seconds": seconds, "bubble": max(0.0, 1 - sum(busy.values()) / (len(busy) * seconds))}
 
     def put(self, array: Any, stage: int, spec: Sequence[Sequence[str]]) -> Any:
-        """An array on a stage's devices; jax copies nothing where it is there."""
+        """An array on a stage's devices; jax copies nothing if it is there already."""
         import jax
 
         return jax.device_put(array, sharding_of(self.meshes[stage], spec))
@@ -397,8 +399,8 @@ def one_device(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The inputs, and the results of the step as it was on one device.
 
-    Where random inputs make results that are not finite (the root of what must not be negative), they are taken
-    without signs.
+    If random inputs lead to results that are not finite (the root of a negative number), their absolute values are
+    used.
     """
     import jax
 
@@ -426,7 +428,7 @@ def compare(
 ) -> None:
     """Print how far results are from one device's, relative to the largest value; exit with 1 if that is too far.
 
-    Of a result that is a parameter of the next step the change is compared, for most weights change little.
+    For a result that is a parameter of the next step the change is compared, since most weights change little.
     """
     parameters = dict(record["state"])
     worst = 0.0

@@ -1,4 +1,4 @@
-"""StableHLO with Shardy's own operations and attributes, made in the worker of a module that is annotated for Shardy.
+"""Makes StableHLO with Shardy's own operations and attributes, in the worker, from a module annotated for Shardy.
 
 HLO carries them in frontend attributes and custom calls; jax and Shardy's tools use `sdy.mesh`, `sdy.sharding` and
 `sdy.sharding_constraint`. XLA's own direction of this is xla/service/spmd/shardy/sdy_round_trip.
@@ -26,7 +26,8 @@ def shardy_text(proto: bytes) -> str:
 
 
 def embeddable_text(proto: bytes) -> str:
-    """StableHLO of a HloModuleProto whose constraints say their meshes themselves, to be put into another module.
+    """StableHLO of a HloModuleProto whose constraints include their meshes, so that it can be embedded in another
+    module.
 
     The shardings of the entry's parameters and results are left to that module; errors are MLIR's own.
     """

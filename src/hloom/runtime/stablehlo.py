@@ -1,4 +1,4 @@
-"""StableHLO read as HLO."""
+"""Reads StableHLO as HLO."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from hloom.text import HloomError
 
 
 def from_stablehlo(program: Any, name: str | None = None) -> Module:
-    """Read a module of StableHLO: its text or bytecode, a file of either, what jax lowers or exports, jaxlib's module.
+    """Read a StableHLO module: its text or bytecode, a file of either, a program jax lowers or exports, or jaxlib's
+    module.
 
-    `name` is for errors. CHLO and Shardy among it are read, too. The conversion is in the worker, so that a program
-    of which MLIR or XLA dies is an error here. Raises HloomError for what MLIR does not parse or XLA does not
-    convert, and where jax is missing.
+    `name` is for errors. CHLO and Shardy ops are accepted as well. The conversion runs in the worker, so a program that
+    crashes MLIR or XLA is an error here. Raises HloomError if MLIR cannot parse or XLA cannot convert it, and if jax is
+    missing.
     """
     if isinstance(program, os.PathLike) or (isinstance(program, str) and os.path.isfile(program)):
         name, program = name or os.fspath(program), decompress(read_bytes(program), os.fspath(program))

@@ -1,4 +1,5 @@
-"""StableHLO made HLO by XLA's own converter, in the worker: MLIR's parser and XLA's converter die of some programs.
+"""Converts StableHLO to HLO with XLA's own converter, in the worker: MLIR's parser and XLA's converter crash on some
+programs.
 
 Source: jax's own way to HLO, jax/_src/interpreters/xla.py and jaxlib's mlir_module_to_xla_computation.
 """
@@ -14,7 +15,7 @@ from hloom.runtime.lowered_shardings import lift_meshes
 from hloom.text import HloomError
 
 MOST_LINES = 3
-"""How many lines of an error of MLIR's are shown."""
+"""The maximum number of lines of an MLIR error to show."""
 MAIN = "main"
 """The function that XLA's converter takes for the program."""
 _PORTABLE = re.compile(rb"ML\xefR.StableHLO_v", re.DOTALL)
@@ -25,7 +26,7 @@ _RESHARD, _CONSTRAINT = "sdy.reshard", "sdy.sharding_constraint"
 def proto_of_stablehlo(program: bytes) -> bytes:
     """The HloModuleProto of StableHLO in MLIR's text or bytecode, also with CHLO and Shardy in it.
 
-    Raises HloomError for what MLIR does not parse or XLA does not convert.
+    Raises HloomError if MLIR cannot parse or XLA cannot convert it.
     """
     internals = jax_internals()
     context = internals.mlir.make_ir_context()

@@ -1,4 +1,5 @@
-"""A caller's transformation of a module: the result is verified before XLA sees it, errors have their location."""
+"""Applies a caller's transformation to a module: verifies the result before XLA sees it, and gives errors a location.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def apply_transformation(transformation: Transformation, module: Module, subject
 
 
 def failure(error: Exception, subject: str) -> RewriteError:
-    """The error that says where a change failed: the innermost line of its traceback outside this package.
+    """The error for a failed change, located at the innermost line of its traceback outside this package.
 
     A HloomError keeps its own location and hint where it has one; one that was raised from another exception (a rule's,
     by the driver) has the location of that.

@@ -1,7 +1,7 @@
-"""The child process that holds XLA: `python -m hloom.runtime.worker`, asked over its standard input and output.
+"""The child process that runs XLA: `python -m hloom.runtime.worker`, serving requests on standard input and output.
 
-Each request's header names one of REQUESTS; its first blob is the HLO text, the others are arrays: bytes of another
-kind travel as an array of u8. To add a request, write a function here and put it in the table.
+Each request's header names one of REQUESTS; its first blob is the HLO text, the others are arrays: other bytes are sent
+as an array of u8. To add a request, write a function here and put it in the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hloom.text import HloomError
 
 Answer = tuple[dict[str, Any], list[np.ndarray]]
 KEPT_PROGRAMS = 64
-"""How many compiled programs are kept for requests to run them again."""
+"""The maximum number of compiled programs kept for requests to run them again."""
 PARENT_CHECK_SECONDS = 2.0
 """After how many seconds a worker looks again whether its parent is there: so long it may outlive it."""
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes to the parent, out of reach of what XLA prints: its standard output goes to standard error."""
+    """The pipes to the parent, protected from XLA's output: its standard output is redirected to standard error."""
     answers = os.fdopen(os.dup(1), "wb")
     requests = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""The parent's side of the worker: started once, kept warm, killed at a timeout, started again after a crash."""
+"""The parent's side of the worker: started once, kept warm, killed at a timeout, restarted after a crash."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from hloom.runtime import messages, xla
 from hloom.text import HloomError
 
 SPARE_DEVICES = 8
-"""A worker has at least so many virtual devices; they cost nothing until a program uses them."""
+"""The minimum number of virtual devices of a worker; they cost nothing until a program uses them."""
 START_SECONDS = 120.0
 """How long importing jax may take before the first answer, on top of a request's own time."""
 LONGEST_SECONDS = 1e6
-"""The longest time that is waited, 12 days: the system's calls take no more than 2**31 milliseconds."""
+"""The maximum timeout in seconds, 12 days: system calls accept no more than 2**31 milliseconds."""
 MOST_DEVICES = 4096
-"""How many virtual devices a worker may have: a thousand take 10 s to start, and XLA runs no program on 8192."""
+"""The maximum number of virtual devices of a worker: a thousand take 10 s to start, and XLA runs no program on 8192."""
 MOST_WORKERS = 4
-"""How many workers are kept, each for its flags: another one ends the one that was used longest ago."""
+"""The maximum number of workers, one per set of flags; another one replaces the least recently used."""
 TAIL_LINES = 12
-"""How many lines of what XLA printed before it crashed an error shows."""
+"""The maximum number of lines of XLA's output before a crash to show in an error."""
 
 _FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ (?P<location>[\w./-]+:\d+)\] (?P<words>.*)", re.MULTILINE)
 _HEADER = re.compile(r"\s*HloModule\s+(?P<name>[^\s,]+)")
 _STACK_LINE = re.compile(r"^ +@ |^\*\*\* |^ *0x[0-9a-f]+ ")
 
 
-MAX_MESSAGE = 1_000  # characters of one of XLA's messages that an error shows; the longest useful one seen has 700
+MAX_MESSAGE = 1_000  # characters of an XLA message to show in an error; the longest useful one seen has 700
 
 
 class XlaError(HloomError):
-    """What XLA itself says of a program: it refuses it, or it died of it."""
+    """XLA's own error about a program: it rejects it, or it crashed."""
 
 
 class XlaCrash(XlaError):
-    """The program made XLA abort or fault; the worker is started again for the next one."""
+    """The program made XLA abort or fault; the worker is restarted for the next one."""
 
 
 class Worker:
-    """One child process with XLA in it; `flags` come behind those of XLA_FLAGS."""
+    """One child process with XLA in it; `flags` are appended to XLA_FLAGS."""
 
     def __init__(self, devices: int, flags: str = "") -> None:
         self.devices = devices
@@ -81,8 +81,8 @@ class Worker:
     ) -> tuple[dict[str, Any], list[np.ndarray]]:
         """Send one request and wait for its answer.
 
-        Raises HloomError where the worker refuses, XlaError where XLA does, XlaCrash where XLA dies of it; after a
-        crash or a timeout the worker is of no more use.
+        Raises HloomError if the worker refuses, XlaError if XLA rejects the program, XlaCrash if XLA crashes; after a
+        crash or a timeout the worker cannot be used any more.
         """
         request = {**request, "inputs": [messages.describe(array) for array in inputs]}
         data = text.encode("utf-8", "surrogateescape")
@@ -109,7 +109,7 @@ class Worker:
         return reply, [messages.restore(entry, blob) for entry, blob in zip(reply["arrays"], blobs, strict=True)]
 
     def close(self) -> None:
-        """End the child, whatever it does."""
+        """Kill the child."""
         if self.owner == os.getpid():
             self._process.kill()
             self._process.wait()
@@ -166,7 +166,7 @@ _FLAGS: ContextVar[str] = ContextVar("flags", default="")
 
 @contextmanager
 def xla_flags(flags: str) -> Iterator[None]:
-    """Let XLA have these flags, behind those of XLA_FLAGS, in whatever the block asks of it: in a worker of its own.
+    """Append these flags to XLA_FLAGS for everything the block asks of XLA, in a separate worker.
 
     Blocks in blocks add theirs in front, so that those of the outer ones count last. The first request raises XlaCrash
     where XLA does not know a flag.
@@ -188,9 +188,9 @@ def ask(
     timeout: float | None = None,
     further: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Put one request to the warm worker, starting it if need be; see `Worker.ask` for what is raised.
+    """Send one request to the warm worker, starting it if needed; see `Worker.ask` for the errors raised.
 
-    `further` is what only this request needs in its header.
+    `further` are header fields specific to this request.
     """
     where = placement or xla.Placement()
     if where.devices > MOST_DEVICES:
@@ -211,7 +211,7 @@ def ask(
 
 
 def close() -> None:
-    """End the workers, if there are any; the next request starts another."""
+    """Stop all workers; the next request starts a new one."""
     with _LOCK:
         while _KEPT:
             _KEPT.popitem()[1].close()
@@ -233,7 +233,7 @@ def _worker(devices: int) -> Worker:
 
 
 def _search_path() -> str:
-    """Where the child finds the package that is running here, installed or not."""
+    """Where the child finds the running package, installed or not."""
     own = str(Path(__file__).resolve().parents[2])
     inherited = os.environ.get("PYTHONPATH")
     return os.pathsep.join([own, inherited] if inherited else [own])
@@ -243,7 +243,7 @@ atexit.register(close)
 
 
 def _shortened(message: str) -> str:
-    """The first lines of what XLA says: it may append the whole program."""
+    """The first lines of XLA's message, which may include the whole program."""
     if len(message) <= MAX_MESSAGE:
         return message
     end = max(message.rfind("\n", 0, MAX_MESSAGE), MAX_MESSAGE // 2)

@@ -1,9 +1,9 @@
-"""XLA through jaxlib: the one file that touches jaxlib's private names.
+"""Access to XLA through jaxlib: the only file that uses jaxlib's private names.
 
-Everything here runs in the calling process, where a crash of XLA is a crash of ours: programs that come from files
-and users are given to the worker, and what `hloom.jit` and `inside_jit` change is verified and then compiled in the
-user's process anyway. `tests/runtime/test_process_boundary.py` lists who hands what to jaxlib, and where. Nothing is
-imported from jax until a function needs it. Facts about jaxlib are in comments at the line they explain.
+Everything here runs in the calling process, where a crash of XLA ends the process: programs from files and users
+therefore go to the worker, and what `hloom.jit` and `inside_jit` change is verified and then compiled in the user's
+process anyway. `tests/runtime/test_process_boundary.py` lists who passes what to jaxlib, and where. Nothing is imported
+from jax until a function needs it. Facts about jaxlib are in comments at the line they explain.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from hloom.text import HloomError
 OLDEST, NEWEST = (0, 10, 2), (0, 11)
 """The jax versions whose private names this file knows: from the first, below the second."""
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-"""What must be set before jax is imported: only the CPU, and 64-bit types kept."""
+"""The environment variables to set before jax is imported: CPU only, and 64-bit types enabled."""
 DEVICES_FLAG = "--xla_force_host_platform_device_count"
 TOKEN = "token[]"
 KEPT_EXECUTABLES = 16
-"""How many compiled programs are kept for another run of the same text."""
+"""The maximum number of compiled programs kept for rerunning the same text."""
 
 
 def environment(devices: int, further_flags: str = "") -> dict[str, str]:
-    """The variables for a process that runs programs on so many virtual CPU devices; further flags come last."""
+    """The environment of a process that runs programs on this many virtual CPU devices; further flags come last."""
     flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES_FLAG)]
     return {**ENVIRONMENT, "XLA_FLAGS": " ".join([*flags, f"{DEVICES_FLAG}={devices}", *further_flags.split()])}
 
@@ -124,7 +124,7 @@ def cost_analysis(text: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How many devices a program runs on; `uses_shardy` says that Shardy reads its shardings, not GSPMD."""
+    """The devices a program runs on; `uses_shardy` says that Shardy rather than GSPMD reads its shardings."""
 
     replicas: int = 1
     partitions: int = 1
@@ -132,13 +132,13 @@ class Placement:
 
     @property
     def devices(self) -> int:
-        """How many devices it takes."""
+        """The number of devices it needs."""
         return self.replicas * self.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A compiled program, what it takes and yields, and where it runs."""
+    """A compiled program, its parameter and result types, and where it runs."""
 
     executable: Any
     parameters: list[str]
@@ -151,7 +151,8 @@ class CompiledProgram:
 def compile_text(text: str, placement: Placement) -> CompiledProgram:
     """Compile a text for the CPU client; XLA's refusals come as jax's own errors.
 
-    The client takes StableHLO, so what has no counterpart there is refused, and layouts become the default ones.
+    The client takes StableHLO, so anything without a counterpart there is rejected, and layouts become the default
+    ones.
     """
     xla = libraries()
     parameters, results = signature(text)
@@ -192,7 +193,7 @@ def _options(placement: Placement) -> Any:
         target.num_replicas, target.num_partitions = placement.replicas, placement.partitions
         target.device_assignment = client.DeviceAssignment.create(order)
     build.use_spmd_partitioning = placement.partitions > 1
-    build.use_shardy_partitioner = placement.uses_shardy  # where it is on, plain sharding= is silently ignored
+    build.use_shardy_partitioner = placement.uses_shardy  # with Shardy, plain sharding= is silently ignored
     return options
 
 
@@ -259,7 +260,7 @@ def _padded(array: np.ndarray, sharding: Any) -> np.ndarray:
 
 
 def execute_each(program: CompiledProgram, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
-    """Run replicas on inputs of their own: one list of arrays per device."""
+    """Run replicas on separate inputs: one list of arrays per device."""
     jax = libraries().jax
     devices = _devices(program.placement)
     arrays = []
@@ -294,7 +295,7 @@ def _dims(type_text: str) -> tuple[int, ...]:
 
 
 def _assembled(shards: list[Any], sharding: Any, dims: tuple[int, ...]) -> np.ndarray:
-    """The unsharded array of its devices' shards; the padding of uneven ones is cut off."""
+    """The unsharded array from its devices' shards, with the padding of uneven ones removed."""
     if sharding.is_fully_replicated:
         return np.asarray(shards[0])
     counts = sharding._hlo_sharding.tile_assignment_dimensions()[: len(dims)]
@@ -331,7 +332,7 @@ def _devices(placement: Placement) -> list[Any]:
 
 
 def proto_of_stablehlo(program: bytes) -> bytes:
-    """The HloModuleProto of StableHLO in MLIR's bytecode; several results become a tuple, arguments stay apart."""
+    """The HloModuleProto of StableHLO in MLIR bytecode; several results become a tuple, arguments stay separate."""
     return libraries().private.mlir.mlir_module_to_xla_computation(program).as_serialized_hlo_module_proto()
 
 

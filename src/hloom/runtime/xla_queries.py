@@ -1,7 +1,7 @@
-"""Queries to XLA about a program: whether it parses and compiles, how it prints, its types, costs, memory, partitions.
+"""Queries to XLA about a program: whether it parses and compiles, its printed form, types, costs, memory, partitions.
 
-Every function asks the worker, so that a text that makes XLA crash raises an error and does not end this process. All
-raise XlaError with XLA's own message; timeouts are in seconds.
+Every function asks the worker, so a text that crashes XLA raises an error and does not end this process. All raise
+XlaError with XLA's own message; timeouts are in seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProgramSignature:
 
 
 def accepts(text: str, timeout: float | None = TIMEOUT) -> str | None:
-    """None where XLA's parser reads a text, else its message; what crashes the parser is not accepted either."""
+    """None if XLA's parser accepts a text, else its message; a crash of the parser counts as rejection."""
     return _refusal("parse", text, None, timeout)
 
 
@@ -54,7 +54,7 @@ def printed(text: str, timeout: float | None = TIMEOUT) -> str:
 
 
 def signature(text: str, timeout: float | None = TIMEOUT) -> ProgramSignature:
-    """What a text's entry takes and yields, as XLA reads it."""
+    """The parameter and result types of a text's entry, as XLA reads it."""
     reply, _ = worker_client.ask("signature", text, timeout=timeout)
     return ProgramSignature(tuple(reply["parameters"]), tuple(reply["results"]))
 
@@ -72,7 +72,7 @@ def memory(text: str, placement: Placement | None = None, timeout: float | None 
 def embeddable_stablehlo(module: Module, timeout: float | None = TIMEOUT) -> str:
     """A legalized module as StableHLO that another MLIR module can take in; its results are arrays or one flat tuple.
 
-    Constraints for Shardy say their meshes themselves. Raises XlaError for what XLA does not convert.
+    Constraints for Shardy include their meshes. Raises XlaError if XLA cannot convert it.
     """
     return worker_client.ask("stablehlo", text_for_xla(legalize(module, 1)), timeout=timeout)[0]["text"]
 
@@ -111,8 +111,8 @@ def _refusal(request: str, text: str, placement: Placement | None, timeout: floa
 class Compiled:
     """The program of one device right after the partitioner, the bytes that it takes, and the seconds of compiling.
 
-    `memory` is all that it holds, `temporaries` what is neither a parameter nor a result.
-    `op_name` of its instructions is the name of the instruction that each comes from.
+    `memory` is the total, `temporaries` everything that is neither a parameter nor a result. `op_name` of its
+    instructions is the name of the original instruction.
     """
 
     module: Module
@@ -122,7 +122,7 @@ class Compiled:
 
 
 def partition(module: Module, devices: int, *, timeout: float | None = TIMEOUT) -> Compiled:
-    """Compile an annotated module for so many virtual CPU devices, in the worker; raises as `run` does."""
+    """Compile an annotated module for this many virtual CPU devices, in the worker; raises as `run` does."""
     text = text_for_xla(_named(module))
     reply, _ = worker_client.ask("partition", text, placement=Placement(1, devices), timeout=timeout)
     memory = reply["memory"]
@@ -130,7 +130,7 @@ def partition(module: Module, devices: int, *, timeout: float | None = TIMEOUT) 
 
 
 def _named(module: Module) -> Module:
-    """A copy whose instructions carry their own names as metadata, which the partitioner copies to what it emits."""
+    """A copy whose instructions carry their names as metadata, which the partitioner copies to what it emits."""
     copy = module.clone()
     for graph in copy.graphs:
         for node in graph.nodes:
