@@ -1,13 +1,13 @@
-"""Pruning: weights with zeros, by magnitude or activations, and programs without the channels that matter least.
+"""Pruning: zeroing weights by magnitude or activations, and removing the least important channels of programs.
 
     pruned = hloom.prune(module, arrays, 0.5)
     smaller = hloom.prune_structured(module, arrays, 0.5)
     outputs = hloom.run(smaller.module, smaller.convert(arrays)).outputs
 
 To add a method, score elements in `scores.py`; to add a pattern, give it a class in `pattern.py` and its masks in
-`masks.py`. To let removed positions pass through an opcode, list it in `dimension_dependency.py` (`PASSING`), or say
-there how it moves them, and say in `removed_values.py` what it makes of them and in `removal.py` which
-attributes hold sizes.
+`masks.py`. To support another opcode when positions are removed, list it in `dimension_dependency.py` (`PASSING`) or
+describe there how it moves them, and describe its result in `removed_values.py` and its size attributes in
+`removal.py`.
 """
 
 from hloom.pruning.axis_class import AXES as AXES

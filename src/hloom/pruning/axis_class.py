@@ -1,4 +1,4 @@
-"""What the dimensions that go together are to a network: channels, attention heads, experts, its residual stream."""
+"""Classifies coupled dimensions of a network: channels, attention heads, experts, the residual stream."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hloom.propagation import ShardingRule
 from hloom.pruning.dimension_dependency import Coupling, LeafDim
 
 AXES = ("channels", "heads", "head_dims", "experts", "residual")
-"""Channels between two products; heads of attention; what products of activations have, a head's elements; what weights
-are batches of; the stream that several layers add to."""
+"""Channels between two products; attention heads; the elements of a head, shared by products of activations; experts,
+the batches of weights; the stream that several layers add to.
+"""
 
 
 def axis_class(coupling: Coupling, readers: Collection[Node]) -> str:

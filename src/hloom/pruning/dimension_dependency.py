@@ -1,4 +1,4 @@
-"""Which positions of which dimensions go together: what must be removed when a position of a weight's dimension is.
+"""Which positions of which dimensions must be removed together.
 
 Positions of a dimension have labels; positions of one label are removed together. Labels go through instructions by
 their axis maps: a dot's result has those of its operands, and what is summed up has one label in both operands. A slice
@@ -34,9 +34,9 @@ PASSING = (
 CUTTABLE = frozenset(("dot", "convolution", "multiply"))
 """The opcodes whose operands may be read at the kept positions only."""
 MOST_POSITIONS = 1 << 24
-"""How many positions a dimension may have."""
+"""The maximum number of positions of a dimension."""
 MOST_STEPS = 200_000
-"""How many dimensions may be looked at for one axis."""
+"""The maximum number of dimensions to visit for one axis."""
 _KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED))
 
 

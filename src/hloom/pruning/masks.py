@@ -1,6 +1,6 @@
-"""Masks of weights: which elements are kept, those of the highest scores.
+"""Masks of weights: keeps the elements with the highest scores.
 
-The number that is removed is `round(sparsity * elements)`, as torch.nn.utils.prune has it; of equal scores the first
+The number of removed elements is `round(sparsity * elements)`, as in torch.nn.utils.prune; among equal scores the first
 are removed.
 """
 
@@ -51,7 +51,7 @@ def model_masks(weights: Sequence[np.ndarray], sparsity: float, pattern: Pattern
 
 
 def unit_scores(scores: np.ndarray, pattern: Pattern) -> np.ndarray:
-    """The scores of what is kept or removed as one: elements, or blocks by their root mean square."""
+    """The scores of units kept or removed together: elements, or blocks by their root mean square."""
     if not isinstance(pattern, BlockPattern):
         return scores
     starts = np.arange(0, scores.shape[1], pattern.rows), np.arange(0, scores.shape[2], pattern.columns)
@@ -86,5 +86,5 @@ def lowest(scores: np.ndarray, count: int) -> np.ndarray:
 
 
 def count_of(sparsity: float, size: int) -> int:
-    """How many of so many elements are removed."""
+    """The number of elements to remove out of `size`."""
     return round(sparsity * size)

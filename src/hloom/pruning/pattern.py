@@ -1,4 +1,4 @@
-"""Which elements of a weight may be kept apart from which: any, n of every m, or whole blocks."""
+"""Sparsity patterns: any elements, n of every m, or whole blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hloom.text import HloomError
 
 LARGEST = 1 << 20
-"""How many elements a group or a side of a block may have."""
+"""The maximum number of elements of a group or of a side of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class GroupPattern:
 
 @dataclass(frozen=True, slots=True)
 class BlockPattern:
-    """Blocks of so many summed elements by so many outputs are kept or removed: 16x16."""
+    """Blocks of summed elements by outputs are kept or removed as a whole: 16x16."""
 
     rows: int
     columns: int
@@ -42,7 +42,7 @@ Pattern = GroupPattern | BlockPattern | None
 
 
 def read_pattern(text: str | None) -> Pattern:
-    """The pattern that a text says: 2:4, or 16x16; raises HloomError for others."""
+    """Parse a pattern: 2:4, or 16x16; raises HloomError for others."""
     if text is None:
         return None
     matched = re.fullmatch(r"(\d{1,9})(:|x)(\d{1,9})", text.strip())

@@ -1,4 +1,4 @@
-"""`prune`: masks of weights that matter least, and the weights with zeros there."""
+"""`prune`: masks the least important weights, and zeroes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from hloom.text import HloomError
 SPARSITY = 0.5
 """The share of elements that is removed where nothing else is said."""
 GROUPS = ("output", "weight", "model")
-"""Within what scores are compared: what one output sums up, a weight (in a loop, of a layer), or all weights."""
+"""The scope within which scores are compared: the inputs of one output, a weight (in a loop, of a layer), or all
+weights.
+"""
 OPCODES = ("dot", "convolution")
 """The instructions whose weights are pruned where nothing else is said."""
 MASK = "mask"
@@ -48,11 +50,11 @@ class PrunedWeight:
     dims: MatrixDims
     uses: tuple[str, ...]
     mask_number: int | None = None
-    """The number of the parameter that takes the mask, where there is one."""
+    """The number of the parameter that takes the mask, if there is one."""
 
     @property
     def kept(self) -> int:
-        """How many elements are kept."""
+        """The number of kept elements."""
         return int(np.count_nonzero(self.mask))
 
     @property
@@ -65,8 +67,8 @@ class PrunedWeight:
 class Pruning:
     """A program whose weights have zeros where `mask` of `weights` is false.
 
-    `module` is the original, or takes the masks after its inputs; `convert` makes its arrays of the original's.
-    `exclusions` says what is meant and left, and why.
+    `module` is the original, or takes the masks after its inputs; `convert` makes its arrays from the original's.
+    `exclusions` lists what is selected but skipped, and why.
     """
 
     module: Module
@@ -130,16 +132,16 @@ def prune(
     calibration: Sequence[Sequence[Any]] = (),
     masks: bool = False,
 ) -> Pruning:
-    """Remove the share `sparsity` (0.5 if not given) of the elements of weights, those that matter least.
+    """Remove the share `sparsity` (default 0.5) of the elements of weights, the least important ones.
 
-    `weights` are the arrays, in order or by name. What matters is the magnitude ("magnitude"), or that times the norm
-    of the input on the inputs of `calibration` ("wanda"). Scores are compared `within` an "output" (what is summed
-    up for one element of the result; Wanda's default), a "weight" (in a loop, of a layer), or the whole "model".
-    `pattern` is "2:4" for two kept of every four along what is summed up, or "16x16" for blocks. Pruned are the weights
-    of instructions of `opcodes` whose op_name `scope`, a regular expression, is found in, of `least` elements or more;
-    or `only` those named. With `masks` the program takes the masks too and multiplies by them, so that weights and
-    derivatives are zero where elements are removed, whatever the weights become. Raises HloomError where there is
-    nothing to prune, where it is not clear what is a weight, and for elided constants.
+    `weights` are the arrays, in order or by name. Importance is the magnitude ("magnitude"), or that times the norm of
+    the input on the inputs of `calibration` ("wanda"). Scores are compared `within` an "output" (what is summed up for
+    one element of the result; Wanda's default), a "weight" (in a loop, of a layer), or the whole "model". `pattern` is
+    "2:4" for two kept of every four summed elements, or "16x16" for blocks. Pruned are the weights of instructions of
+    `opcodes` whose op_name matches `scope`, a regular expression, with at least `least` elements; or `only` those
+    named. With `masks` the program also takes the masks and multiplies by them, so that weights and derivatives are
+    zero where elements are removed, whatever the weights become. Raises HloomError if there is nothing to prune, if
+    weights cannot be identified, and for elided constants.
 
     >>> import hloom, numpy as np
     >>> layer = hloom.parse('''ENTRY layer {

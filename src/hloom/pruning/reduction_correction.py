@@ -1,4 +1,4 @@
-"""What removed positions add to a reduction or a dot, computed from one position and put back; outputs as they were.
+"""Restores what removed positions contribute to a reduction or a dot, computed from one of them; outputs do not change.
 
     centred = subtract(x, broadcast(mean))      reduce(multiply(centred, centred), 0), to_apply=add
       ->

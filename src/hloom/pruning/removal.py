@@ -1,4 +1,4 @@
-"""Programs without the positions that are removed: types, sizes in attributes, constants, and operands cut to fit.
+"""Removes positions from programs: adapts types, size attributes, constants and operands.
 
 dot(tanh(dot(x, up)), down)     up = f32[64,128], down = f32[128,8], positions 1 and 5 of 128 are removed
   ->
@@ -31,7 +31,7 @@ from hloom.pruning.dimension_dependency import LeafDim, OperandDim, convolution_
 from hloom.quantization import InsertionPoint, array_type, write_entry_layout
 
 Kept = Mapping[LeafDim, np.ndarray]
-"""By dimension the positions that are kept, in order."""
+"""The kept positions of each dimension, in order."""
 
 
 def remove_positions(

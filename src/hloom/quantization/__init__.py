@@ -1,11 +1,11 @@
-"""Quantisation: programs whose weights are parameters of narrow types, and the conversion of checkpoints for them.
+"""Quantisation: programs whose weights are parameters of narrow types, and conversion of checkpoints for them.
 
     quantized = hloom.quantize(module, "int8")
     outputs = hloom.run(quantized.module, quantized.convert(arrays)).outputs
 
-To add a number format, give it a row in `formats.py`; to let values pass through a further opcode in their narrow type,
-write its movement in `quantized_value.py`; to let a weight be recognised through one, in `movement.py`; to let
-caches be written by a further one, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
+To add a number format, give it a row in `formats.py`; to let values pass through another opcode in their narrow type,
+write its movement in `quantized_value.py`; to recognise weights through one, in `movement.py`; for another opcode that
+writes caches, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
 """
 
 from hloom.quantization.accuracy import ProductReport as ProductReport

@@ -1,7 +1,7 @@
-"""How far a quantised program is from its original: outputs as XLA computes them, products as numpy does.
+"""The error of a quantised program: outputs as XLA computes them, products as numpy does.
 
-The signal-to-noise ratio is 10 log10(sum |x|^2 / sum |x - x'|^2), in decibels, over all elements, and for products in
-loops over all rounds; the error is the square root of the inverse.
+The signal-to-noise ratio is 10 log10(sum |x|^2 / sum |x - x'|^2), in decibels, over all elements, and over all
+iterations for products in loops; the error is the square root of the inverse.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hloom.text import HloomError
 
 PRODUCTS = frozenset(OPCODES) & with_trait(Trait.CONTRACTS)
 MOST_BYTES = 2 << 30
-"""How many bytes of products may be held to compare them."""
+"""The maximum number of bytes of products to hold for comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductReport:
-    """A dot or convolution whose weight is changed: what it takes before and after, and its error where measured.
+    """A dot or convolution whose weight is changed: its cost before and after, and its error if measured.
 
-    After, what was written to make its operands counts with it.
+    The cost after includes the instructions added to make its operands.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ProductReport:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """What quantisation gives and costs. `steps` and the products' noise are there where arrays were run.
+    """The benefits and costs of quantisation. `steps` and the products' noise are present if arrays were run.
 
     `steps` are the outputs of the first step, and of those that continue with its caches.
     """
@@ -66,13 +66,13 @@ class QuantizationReport:
 
     @property
     def cache_bytes(self) -> tuple[int, int]:
-        """Of the caches that are quantised, before and after, scales included."""
+        """Bytes of the quantised caches, before and after, scales included."""
         caches = self.quantization.caches
         return sum(cache.bytes_before for cache in caches), sum(cache.bytes_after for cache in caches)
 
     @property
     def weight_bytes(self) -> tuple[int, int]:
-        """Of the weights that are quantised, before and after, scales included."""
+        """Bytes of the quantised weights, before and after, scales included."""
         weights = self.quantization.weights
         return sum(weight.bytes_before for weight in weights), sum(weight.bytes_after for weight in weights)
 
@@ -151,11 +151,11 @@ def report(
     device: str = DEFAULT_DEVICE,
     products: bool = True,
 ) -> QuantizationReport:
-    """What a quantised program costs beside its original and, on these inputs of the original, how far it is from it.
+    """Compare a quantised program with its original: costs, and errors on these inputs of the original.
 
-    `further` are the inputs of steps that follow, in which caches are what the step before left. Costs and seconds are
+    `further` are the inputs of later steps, in which caches are those left by the previous step. Costs and seconds are
     the roofline model's. Without `products` only outputs are compared, which XLA computes; numpy computes the products,
-    and raises HloomError where it cannot.
+    and raises HloomError if it cannot.
     """
     before, after = canonicalize(quantization.base), quantization.module
     noises: dict[Node, Noise] = {}
@@ -176,7 +176,8 @@ def report(
 def compare_steps(quantization: Quantization, steps: Sequence[Sequence[Any]]) -> tuple[tuple[Noise, ...], ...]:
     """The original's outputs and those of the quantised program, compared step by step; XLA computes them.
 
-    `steps` are the original's inputs; from the second on, caches are what the step before left, in either program.
+    `steps` are the original's inputs; from the second on, caches are those left by the previous step, in either
+    program.
     """
     carried = {cache.number: cache.output for cache in quantization.caches if cache.number is not None}
     compared: list[tuple[Noise, ...]] = []
@@ -227,7 +228,7 @@ def random_arrays(quantization: Quantization, seed: int = 0) -> list[np.ndarray]
 
 
 def random_weights(module: Module, summed: Mapping[int, int], seed: int = 0) -> list[np.ndarray]:
-    """Random inputs of a program; `summed` says of weights, by number, how many elements a product sums up."""
+    """Random inputs of a program; `summed` gives for weights, by number, how many elements a product sums up."""
     types = [parameter.type for parameter in module.entry.parameters]
     plain = [type_ for type_ in types if isinstance(type_, TensorType) and type_.is_static]
     if len(plain) != len(types):
@@ -270,7 +271,7 @@ def compare_outputs(
 def compare_products(
     before: Module, inputs: Sequence[Any], after: Module, converted: Sequence[Any]
 ) -> dict[Node, Noise]:
-    """By product of the quantised program how far it is from that of the original, which is in canonical form.
+    """The noise of each product of the quantised program relative to the original's, which is in canonical form.
 
     Raises HloomError where numpy cannot compute the programs, or where the products are too many bytes to hold.
     """

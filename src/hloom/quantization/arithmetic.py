@@ -1,4 +1,4 @@
-"""Arrays quantised and dequantised with numpy: what a program's parameters are given, and what it makes of them.
+"""Quantises and dequantises arrays with numpy, exactly as quantised programs interpret them.
 
     symmetric    scale = max|w| / largest, max|w| / (largest + 1/2), or the w of the greatest magnitude / least, and for
                  fewer than 8 bits with up to 3/2 more levels, by the least squared error;  q = round(w / scale), from
@@ -23,7 +23,7 @@ from hloom.text import HloomError
 
 MX_SCALE = dtype("f8e8m0fnu")
 _CLIPPED_LEVELS = (0.5, 1.0, 1.5)
-"""By how many levels of fewer than 8 bits the greatest magnitude of a block may be beyond the range."""
+"""Levels by which a block's maximum magnitude may exceed the range, for formats of fewer than 8 bits."""
 _LEAST_EXPONENT = -126  # below it XLA's CPU client flushes f32 to zero
 
 
@@ -93,7 +93,7 @@ def rounded(values: np.ndarray, number_format: NumberFormat) -> np.ndarray:
 def _nearest_symmetric(
     wide: np.ndarray, number_format: NumberFormat, blocks: Sequence[int], precision: type[np.floating]
 ) -> QuantizedArray:
-    """An array of f64 without zero points, its scales those of the least squared error, block by block.
+    """An array of f64 quantised without zero points, with the scale of minimum squared error for each block.
 
     Integers have one more below zero than above it: it is of use where the value of the greatest magnitude is negative,
     which the sign of the scale can always see to.
@@ -137,7 +137,7 @@ def _squared_error(wide: np.ndarray, made: QuantizedArray) -> np.ndarray:
 
 
 def _representable(scale: np.ndarray, precision: type[np.floating], largest: float) -> np.ndarray:
-    """Scales as the program holds them: 1 where all values are zero.
+    """Scales as the program holds them: 1 if all values are zero.
 
     None is so small that it is flushed to zero, or so large that its product with `largest` overflows.
     """

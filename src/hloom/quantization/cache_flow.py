@@ -1,6 +1,6 @@
-"""Where the values of a cache go through a program: moved, written into, carried by loops, taken by branches.
+"""How the values of a cache flow through a program: moved, written into, carried by loops, passed to branches.
 
-Programs are in canonical form: what passes between computations are elements of tuples. A `CacheSlot` is one such
+Programs are in canonical form: values are passed between computations as elements of tuples. A `CacheSlot` is one such
 element: its names are one value, which comes from one of its sources.
 
     body { k = f32[8,4] get-tuple-element(state), index=1      <- a name
@@ -27,7 +27,7 @@ GET = "get-tuple-element"
 TUPLE = "tuple"
 BARRIER = "opt-barrier"
 _MOST_DEPTH = 16
-"""How deep what chooses elements is looked at."""
+"""The maximum depth of index expressions to examine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +120,7 @@ def _slots_between(
 
 
 class FlowRules(Protocol[Known]):
-    """How what is known of a cache's value carries over to what is made of it; None where that is not a cache."""
+    """How facts about a cache's value carry over to derived values; None if the result is not a cache."""
 
     def moved(self, node: Apply, operand_index: int, known: Known) -> Known | None:
         """Of what an instruction that is not a write makes of an operand."""
@@ -137,7 +137,7 @@ class FlowRules(Protocol[Known]):
 
 @dataclass(frozen=True, slots=True)
 class CacheFlow(Generic[Known]):
-    """What is known of all values of some caches, and of the slots that hold them."""
+    """The facts about all values of some caches, and about the slots that hold them."""
 
     known: dict[Node, Known]
     slots: dict[CacheSlot, Known]

@@ -1,4 +1,4 @@
-"""Programs that hold their caches in a narrow type: rows are quantised when they are written, dequantised when read.
+"""Rewrites programs to hold caches in a narrow type: rows are quantised when written, dequantised when read.
 
 k = f32[2,32,4,16] parameter(1)                          k = s8[2,32,4,16] parameter(1)
 k1 = dynamic-update-slice(k, row, 0, i, 0, 0)       ->   k1 = dynamic-update-slice(k, q(row), 0, i, 0, 0)
@@ -26,7 +26,8 @@ from hloom.quantization.row_quantization import quantize_in_program
 class CacheRewriter:
     """Rewrites a module, graph by graph in the order of its instructions.
 
-    `values` are what is narrow by now; `flow` says what is to be. `seeds` are the parameters that are narrow already.
+    `values` are the narrow values so far; `flow` says which should be. `seeds` are the parameters that are narrow
+    already.
     """
 
     def __init__(self, module: Module, flow: CacheFlow[CacheLayout], seeds: Mapping[Node, QuantizedValue]) -> None:
@@ -34,7 +35,7 @@ class CacheRewriter:
         self.flow = flow
         self.values: dict[Node, QuantizedValue] = dict(seeds)
         self.outputs: dict[int, int] = {}
-        """By the number of a result that is a cache that of its scales."""
+        """For each result that is a cache, the number of the result with its scales."""
         self._dequantized: dict[Node, Node] = {}
         self._assignments: dict[DType, Graph] = {}
         self._slots: dict[Node, list[CacheSlot]] = {}
@@ -68,7 +69,7 @@ class CacheRewriter:
             self._move(node)
 
     def _reader(self, node: Apply) -> None:
-        """Dequantise what an instruction reads that is narrow."""
+        """Dequantise the narrow operands of an instruction."""
         if any(operand in self.values for operand in node.inputs):
             node.graph.set_inputs(node, [self._wide(operand, node) for operand in node.inputs])
 
@@ -206,7 +207,7 @@ class CacheRewriter:
                 self._name(name, value, _element_of(parameter, number, value, before=name))
 
     def _yield(self, node: Apply, source: Node, slots: Sequence[CacheSlot], held: Sequence[QuantizedValue]) -> None:
-        """Let an instruction yield what its tuple has, with the scales behind it."""
+        """Make an instruction yield its tuple's elements, followed by the scales."""
         width = len(source.inputs) - len(held)
         _widen(node, source)
         for number, (slot, value) in enumerate(zip(slots, held, strict=True), width):
@@ -233,7 +234,7 @@ class CacheRewriter:
         return self.flow.slots[slot]
 
     def _root(self, graph: Graph, slots: Sequence[CacheSlot]) -> list[QuantizedValue]:
-        """Let a body or a branch yield the narrow values of slots and, behind all else, their scales."""
+        """Make a body or a branch yield the narrow values of slots and, after everything else, their scales."""
         root = graph.root
         if root.opcode != TUPLE:
             if root in self.values:

@@ -1,4 +1,4 @@
-"""Ranges of activations, measured on inputs: by their greatest magnitude, a percentile, or the least squared error.
+"""Ranges of activations, measured on inputs: by maximum magnitude, percentile, or minimum squared error.
 
 Source: the choices are those of NVIDIA's TensorRT and ONNX Runtime's quantiser (calibrate.py: MinMaxCalibrater,
 PercentileCalibrater); histograms double their range as theirs do, so that they need one pass.
@@ -21,9 +21,9 @@ CLIPPINGS = ("minmax", "percentile", "mse")
 """How the range is chosen."""
 BINS = 2048
 PERCENTILE = 99.99
-"""Of the magnitudes, that `percentile` keeps."""
+"""The percentile of magnitudes that `percentile` keeps."""
 CANDIDATES = 100
-"""How many ranges `mse` tries."""
+"""The number of ranges that `mse` tries."""
 
 
 class MagnitudeHistogram:
@@ -55,7 +55,7 @@ class MagnitudeHistogram:
         self.limit = limit
 
     def clip(self, clipping: str, form: NumberFormat, percentile: float = PERCENTILE) -> float:
-        """The magnitude that a format's largest number stands for; 0 where all values are zero."""
+        """The magnitude that maps to a format's largest number; 0 if all values are zero."""
         if clipping == "minmax" or not self.greatest:
             return self.greatest
         centres = (np.arange(BINS) + 0.5) * (self.limit / BINS)
@@ -68,7 +68,7 @@ class MagnitudeHistogram:
             clip = self.greatest * step / CANDIDATES
             scale = clip / form.largest
             steps = rounded(centres / scale, form).astype(np.float64)
-            # a bin's values are spread: rounding a uniform value to steps of a size costs size^2 / 12 at least
+            # values are spread over a bin: rounding a uniform value to a step size costs at least size^2 / 12
             least = (form.spacing(steps) * scale) ** 2 / 12
             inside = np.where(centres <= clip, np.maximum((centres - steps * scale) ** 2, least), (centres - clip) ** 2)
             errors.append(float(np.sum(self.counts * inside)))

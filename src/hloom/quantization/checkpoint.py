@@ -20,7 +20,7 @@ SUFFIXES = (".npz", ".safetensors")
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raise HloomError unless a file's name says which format it has."""
+    """Raise HloomError unless a file's suffix selects a format."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise HloomError(f"'{path}' does not end in {' or '.join(SUFFIXES)}")
 
@@ -28,8 +28,8 @@ def check_suffix(path: str | Path) -> None:
 def load_checkpoint(path: str | Path, program: Module | None = None) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
-    Raises HloomError where one, named after a parameter of the program or in the order of all of them, has more
-    elements than that: before it is read, since an archive of a few bytes may hold gigabytes.
+    Raises HloomError, before reading it, for an array named after a program's parameter (or at its position) with more
+    elements than the parameter, since an archive of a few bytes may expand to gigabytes.
     """
     check_suffix(path)
     if Path(path).suffix.lower() == ".safetensors":  # which is not packed
@@ -49,7 +49,7 @@ def _check_sizes(stored: Mapping[str, StoredArray], program: Module) -> None:
         if is_listed:
             parameter = parameters[number] if number < len(parameters) else None
         else:
-            with suppress(HloomError):  # of a name that several parameters have: whoever needs it says so
+            with suppress(HloomError):  # several parameters share the name: callers that need it report that
                 parameter = names.get(name)
         taken = None if parameter is None else parameter.type
         if isinstance(taken, TensorType) and taken.is_static and math.prod(array.shape) > taken.element_count:

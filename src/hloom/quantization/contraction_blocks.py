@@ -1,9 +1,9 @@
-"""What shares a scale: blocks of a weight's dimensions that hold what one product sums up, or groups of that.
+"""Which elements share a scale: blocks of a weight that cover what one product sums up, or groups of that.
 
     w = f32[4,16,64], 4 and 16 summed up        channel (4,16,1)      groups of 32 (2,16,1)      groups of 8 (1,8,1)
 
-Groups are of consecutive elements of the flattened contraction, whose order is that of `WeightUse.summed`. Where a
-group is not a block (24 of 4x16 would end within a row), there are none.
+Groups consist of consecutive elements of the flattened contraction, in the order of `WeightUse.summed`. If a group is
+not a block (24 of 4x16 would end within a row), there are none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloom.quantization.movement import MovedDims, Piece
 
 
 def channel_blocks(dims: Sequence[int], moved: MovedDims, summed: Sequence[Piece]) -> tuple[int, ...] | None:
-    """Blocks of all that is summed up; None where what a product sums up is not a block of some dimension."""
+    """Blocks that cover everything summed up; None if that is not a block."""
     blocks = [1] * len(dims)
     pieces = _joined(summed)
     free = [piece for some in moved for piece in some if piece.size != 1 and all(piece is not one for one in summed)]
@@ -34,7 +34,7 @@ def channel_blocks(dims: Sequence[int], moved: MovedDims, summed: Sequence[Piece
 
 
 def group_blocks(dims: Sequence[int], summed: Sequence[Piece], group: int) -> tuple[int, ...] | None:
-    """Blocks of so many consecutive elements of what is summed up; None where these are not blocks.
+    """Blocks of `group` consecutive summed elements; None if these are not blocks.
 
     The last group may be smaller, where that is at the end of a dimension.
     """
@@ -65,7 +65,7 @@ def group_blocks(dims: Sequence[int], summed: Sequence[Piece], group: int) -> tu
 
 
 def fitting_groups(dims: Sequence[int], summed: Sequence[Piece]) -> list[int]:
-    """The sizes of groups that divide what is summed up and are blocks."""
+    """The group sizes that divide the summed elements into blocks."""
     total = prod(map(_extent, _joined(summed)))
     return [size for size in _divisors(total) if group_blocks(dims, summed, size) is not None]
 

@@ -1,4 +1,4 @@
-"""Programs whose weights come in a narrow type: dequantised where they are needed, and not before.
+"""Programs whose weights come in a narrow type and are dequantised as late as possible.
 
 ENTRY { w = f32[3,64,64] parameter(1) ... while(tuple(..., w)) }       body { ... dot(h, dynamic-slice(w, i)) }
   ->
@@ -73,7 +73,7 @@ def keep(value: QuantizedValue, users: list[Apply]) -> Node:
 
 
 def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[Node, QuantizedValue]:
-    """Move a value in its narrow type as far as that goes, and dequantise it there, or `finish` otherwise.
+    """Move a value in its narrow type as far as possible and dequantise it there, or call `finish`.
 
     Returns, by the nodes that are dequantised, the values that they are.
     """
@@ -108,7 +108,7 @@ def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[No
 
 
 def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
-    """What a user that only moves elements makes of a value, under the user's name; None where it does more."""
+    """The result of a user that only moves elements of a value, under the user's name; None for other users."""
     if not user.has_row or user.inputs.count(value.node) != 1:
         return None
     operand_index = user.inputs.index(value.node)
@@ -145,7 +145,7 @@ def _is_passed(node: Node, root: Node) -> bool:
 
 
 def _through_loop(value: QuantizedValue, state: Apply) -> list[QuantizedValue] | None:
-    """The value inside a loop and behind it, which carries it in its narrow type; None where it cannot.
+    """The value inside and after a loop that carries it in its narrow type; None if that is impossible.
 
     The loop's state gets the companions as further elements.
     """
@@ -185,7 +185,7 @@ def _through_loop(value: QuantizedValue, state: Apply) -> list[QuantizedValue] |
 
 
 def _through_branch_operands(value: QuantizedValue, operands: Apply) -> list[QuantizedValue] | None:
-    """The value inside the branches of a conditional that takes it in a tuple; None where it cannot be narrow there.
+    """The value inside the branches of a conditional that takes it in a tuple; None if it cannot be narrow there.
 
     The tuple gets the companions as further elements.
     """

@@ -1,13 +1,13 @@
-"""Parameters that hold examples rather than weights: inputs, targets, masks, states and caches.
+"""Finds parameters that hold examples rather than weights: inputs, targets, masks, states and caches.
 
-Dimensions that hold the same (by the axis maps of instructions, through loops too) are one axis. An axis along which
-products with weights only repeat, and over which none sums, is one of examples: the batch, time, positions of a query.
-A weight has none of these, so a parameter that has one is an input.
+Dimensions that correspond (by the axis maps of instructions, through loops too) are one axis. An axis along which
+products with weights only repeat, and which is never summed, is an axis of examples: the batch, time, query positions.
+A weight has no such axis, so a parameter that has one is an input.
 
     h = f32[2,8] ...      wh = f32[8,32] parameter      dot(h, wh): 2 is an axis of examples
     xs = f32[5,2,6] parameter, a slice of which is added to that after a product: it has the axis, and is an input
 
-Products of what other products made come first, since one operand of theirs is certain to be an activation.
+Products of results of other products are examined first, since one of their operands is certainly an activation.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Axes:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """What axes say of the parameters that products read.
+    """What axes imply about the parameters that products read.
 
     `parameters` have an axis of examples, or nothing but an axis of size 1 beside what is summed. `mixing` are those
     that sum an axis that products with others keep, with these others: the matrix that mixes positions, or nodes of a
@@ -117,7 +117,7 @@ class Examples:
 def examples_of(
     module: Module, reads: Mapping[Parameter, Sequence[ProductRead]], undecided: frozenset[Parameter]
 ) -> Examples:
-    """Which parameters have an axis of examples; those `undecided` are weights or inputs of which both are read.
+    """The parameters with an axis of examples; of those in `undecided`, pairs of weights and inputs are multiplied.
 
     Of others it is known that what they are multiplied with is not a parameter.
     """

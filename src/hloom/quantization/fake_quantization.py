@@ -1,12 +1,12 @@
-"""Fine-tuning for quantised programs: weights and activations stay floats, and the program rounds them.
+"""Fake quantisation for fine-tuning: weights and activations stay floats, and the program rounds them.
 
     v = clamp(w / scale + zero, lowest - 0.51, greatest + 0.51)
     w' = (v + stop(round(v) - v) - zero) * scale
 
-By the straight-through estimator (Bengio et al. 2013) the derivative of w' by w is 1 within the range and 0 beyond it
+With the straight-through estimator (Bengio et al. 2013) the derivative of w' by w is 1 within the range and 0 beyond it
 (in MX formats, whose scales follow the values, 1); that by the scale, which is a parameter, is the one of learned step
-sizes (Esser et al. 2020, equation 3). Where the program finds the range of an activation itself,
-x' = x + stop(round(x / scale) * scale - x). What is stopped are instructions that `stops` names.
+sizes (Esser et al. 2020, equation 3). If the program itself finds the range of an activation, x' = x + stop(round(x /
+scale) * scale - x). The stopped instructions are listed in `stops`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from hloom.text import HloomError
 
 _BEYOND_INTEGERS = 0.51
 _BEYOND_FLOATS = 1.01
-"""How far beyond the greatest values of a format others still are in its range, for derivatives."""
+"""How far beyond a format's largest values others still count as in range, for derivatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class FakeQuantization:
-    """A program of floats that computes what a quantised one does: `hloom.grad(module, stop=stops)` derives it.
+    """A program of floats that computes the same as a quantised one: `hloom.grad(module, stop=stops)` differentiates
+    it.
 
     `module` takes the arrays of `quantization.base`, and after them the scales (and zero points) of `quantization`. So
     fine-tuning a smoothed program changes smoothed weights, which the quantised program rounds, and not the original's.
@@ -76,7 +77,7 @@ class FakeQuantization:
 
 
 def fake_quantize(quantization: Quantization) -> FakeQuantization:
-    """What was quantised, the original or what smoothing made of it, but it rounds its weights and activations.
+    """The program that was quantised (the original, or its smoothed form) with weights and activations rounded.
 
     Raises HloomError for caches, which programs round themselves.
     """

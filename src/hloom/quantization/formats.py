@@ -1,4 +1,4 @@
-"""Number formats that weights are stored in: HLO's element type, the range that is used of it, and the type of scales.
+"""Number formats of stored weights: HLO's element type, the range used, and the type of scales.
 
 Sources: the ranges of int8 and int4 as in AQT, Qwix and ONNX Runtime, of which the nearest is taken (`arithmetic.py`);
 OCP Microscaling Formats (MX) Specification 1.0, section 5, for `mxfp8`, `mxfp4` and `mxint8`.
@@ -16,14 +16,14 @@ from hloom.ir import DType, dtype
 from hloom.text import HloomError
 
 MX_GROUP = 32
-"""How many elements share a scale in the MX formats."""
+"""Elements per scale in the MX formats."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """One format. `largest` is the greatest value.
+    """One format. `largest` is the largest value.
 
-    `exponent` is given for MX formats, whose scales are powers of two: that of the largest power of two in the format.
+    `exponent` is set for MX formats, whose scales are powers of two: that of the largest power of two in the format.
     """
 
     name: str
@@ -44,7 +44,7 @@ class NumberFormat:
         return self.exponent is not None
 
     def spacing(self, numbers: np.ndarray) -> np.ndarray:
-        """How far apart the format's numbers are where these of them are."""
+        """The distance between neighbouring numbers of the format at these values."""
         if self.is_integer:
             return np.ones(np.shape(numbers))
         limits = ml_dtypes.finfo(self.dtype.numpy)
@@ -53,7 +53,7 @@ class NumberFormat:
 
     @property
     def integer_range(self) -> tuple[int, int]:
-        """The least and the greatest integer."""
+        """The minimum and the maximum integer."""
         return -(1 << (self.dtype.bits - 1)), (1 << (self.dtype.bits - 1)) - 1
 
 
@@ -72,7 +72,7 @@ FORMATS: dict[str, NumberFormat] = {row.name: row for row in _ROWS}
 
 
 def number_format(name: str) -> NumberFormat:
-    """The format of this name; raises HloomError, with near misses, where there is none."""
+    """The format with this name; raises HloomError, with similar names, if there is none."""
     if name not in FORMATS:
         near = get_close_matches(name, FORMATS, 3)
         raise HloomError(

@@ -1,14 +1,13 @@
-"""GPTQ: weights rounded one input after the other, the rest changed to make up for the error (Frantar et al. 2023).
+"""GPTQ: rounds weights one input at a time and adjusts the rest to compensate the error (Frantar et al. 2023).
 
-Of a product y = x w with activations x that were seen, the error is ||x (w - w')||^2, whose Hessian is 2 x^T x. Rows of
-w are rounded in order; what a row's rounding costs is spread over the following ones by the inverse of the Hessian
-(algorithm 1 of the paper, without its blocks). Scales stay those of rounding to the nearest, also where rows are taken
-by descending diagonal of the Hessian (the authors' `act_order` with `static_groups`).
+For a product y = x w with observed activations x, the error is ||x (w - w')||^2, whose Hessian is 2 x^T x. Rows of w
+are rounded in order; the error of each is spread over the following rows by the inverse of the Hessian (algorithm 1 of
+the paper, without its blocks). Scales stay those of rounding to nearest, even if rows are taken by descending diagonal
+of the Hessian (the authors' `act_order` with `static_groups`).
 
-With few rows of activations the Hessian says nothing about most directions, into which errors then go, and unseen
-inputs have some of these directions. So the damping, what is added to the diagonal, and the order are those whose error
-on a part of the rows that were held out is the least; where rounding to the nearest is no worse, that it is. The
-Hessian then is that of all rows.
+With few rows of activations, the Hessian does not cover most directions, so errors move into them and show up on unseen
+inputs. So the damping, which is added to the diagonal, and the order are chosen by the error on held-out rows; if
+rounding to nearest is no worse, it is used. The final Hessian is that of all rows.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ from hloom.quantization.quantization import Quantization, QuantizedWeight
 from hloom.text import HloomError
 
 DAMPINGS = (0.01, 0.1, 1.0)
-"""What parts of the mean of the Hessian's diagonal are tried to be added to it."""
+"""The fractions of the mean of the Hessian's diagonal to try as damping."""
 HELD_OUT = 4
 """Every which row of activations is held out to choose."""
 MOST_BYTES = 4 << 30
-"""How many bytes Hessians may take."""
+"""The maximum bytes of Hessians."""
 
 
 @dataclass(frozen=True, slots=True)
 class GptqRounding:
-    """What came of one weight: how many of its slices, layers or batches, GPTQ rounds; the others are to the nearest.
+    """The result for one weight: how many of its slices (layers or batches) GPTQ rounds; the others are rounded to
+    nearest.
 
     `errors` are those of its products on the rows that were held out, to the nearest and as chosen, relative to the
     products; None where no row could be held out.
@@ -95,7 +95,7 @@ class GptqRounder:
     def _chosen(
         self, rows: _Rows, nearest: np.ndarray, hessians: np.ndarray
     ) -> tuple[np.ndarray | None, tuple[float, float]]:
-        """Rows rounded by GPTQ, or None where the nearest are no worse; the errors on the rows that were held out."""
+        """Rows rounded by GPTQ, or None if rounding to nearest is no worse; and the errors on the held-out rows."""
         held_out, seen = hessians
         if not seen.any():
             return None, (0.0, 0.0)
@@ -123,9 +123,9 @@ def gptq(
     damping: float | None = None,
     act_order: bool | None = None,
 ) -> list[Any]:
-    """The quantised program's arrays of the original's, as `convert` makes them, but with weights rounded by GPTQ.
+    """The quantised program's arrays from the original's, as `convert` makes them, with weights rounded by GPTQ.
 
-    As `round_by_gptq(...).convert(arrays)`.
+    The same as `round_by_gptq(...).convert(arrays)`.
     """
     return round_by_gptq(quantization, calibration, damping=damping, act_order=act_order).convert(arrays)
 
@@ -139,12 +139,12 @@ def round_by_gptq(
 ) -> Quantization:
     """The same program, whose `convert` rounds weights by GPTQ.
 
-    `calibration` are inputs of the original, of which numpy computes the activations. Weights that one dot reads, as
-    they are or moved, are rounded so, in loops layer by layer; others to the nearest. Only integer formats are.
-    `damping` is what part of the mean of the Hessian's diagonal is added to it, `act_order` whether inputs of great
-    activations are rounded first: what is not given is chosen on rows that are held out. Where both are given nothing
-    is rounded to the nearest. Raises HloomError where there is nothing to round so, and for Hessians that take more
-    than MOST_BYTES.
+    `calibration` are inputs of the original, from which numpy computes the activations. Weights that a single dot
+    reads, directly or moved, are rounded this way, in loops layer by layer; others to nearest. Only integer formats are
+    supported. `damping` is the fraction of the mean of the Hessian's diagonal added to it, `act_order` whether inputs
+    with large activations are rounded first: if not given, they are chosen on held-out rows. If both are given, nothing
+    falls back to rounding to nearest. Raises HloomError if no weight qualifies, and if Hessians take more than
+    MOST_BYTES.
     """
     integers = [weight for weight in quantization.weights if weight.format.number_format.is_integer]
     if not integers:

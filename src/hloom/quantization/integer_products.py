@@ -1,4 +1,4 @@
-"""Dots and convolutions of integers or fp8: activations are quantised in the program, and scales multiply the result.
+"""Dots and convolutions on integers or fp8: activations are quantised in the program, and scales multiply the result.
 
     y = f32[M,N] dot(x, dequantised(q, scale))
       ->
@@ -28,17 +28,17 @@ from hloom.quantization.quantized_value import F32, SCALE, QuantizedValue
 
 _INTEGERS = FORMATS["int8"]
 MOST_SUMMED = (2**31 - 1) // (127 * (127 + 1))
-"""How many products of s8 a sum in s32 holds for certain: weights may be -128."""
+"""The maximum number of s8 products whose sum certainly fits in s32: weights may be -128."""
 S32 = DTYPES["s32"]
 PRECISION = ("operand_precision", "algorithm")
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedActivation:
-    """The operand of a product that is of a narrow type: by name, of the original's canonical form.
+    """The operand of a product that gets a narrow type; names are those of the original's canonical form.
 
-    `clip` is the greatest magnitude, None where the program finds it; `summed_dims` are what it is found over; `format`
-    is what it is rounded to.
+    `clip` is the maximum magnitude, None if the program finds it; `summed_dims` are the dimensions it is found over;
+    `format` is the format it is rounded to.
     """
 
     computation: str
@@ -105,7 +105,7 @@ def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Produ
 
 
 def reason_against(product: Product) -> str | None:
-    """Why a product cannot be one of narrow types; None where it can."""
+    """Why a product cannot use narrow types; None if it can."""
     activation = array_type(product.node.inputs[product.activation_index])
     if not activation.dtype.is_float or not array_type(product.node).dtype.is_float:
         return f"its activation is {activation}: only real ones are quantised"
@@ -127,10 +127,11 @@ def reason_against(product: Product) -> str | None:
 def write_integer_product(
     product: Product, clip: float | None, maximum: Graph, *, straight_through: bool = False
 ) -> str | None:
-    """Compute a product with integers, or fp8; `clip` is the greatest activation, or None to find it in the program.
+    """Compute a product on integers, or fp8; `clip` is the maximum activation, or None to find it in the program.
 
-    `maximum` is a computation of two f32. With `straight_through` the original product stays, and what quantisation
-    adds to it is an instruction of its own, whose name is returned: as a constant it leaves the original's derivative.
+    `maximum` is a computation of two f32. With `straight_through` the original product stays, and the quantisation
+    error added to it is a separate instruction, whose name is returned: treating it as a constant gives the original's
+    derivative.
     """
     node = product.node
     graph, point = node.graph, InsertionPoint(node.graph, node)

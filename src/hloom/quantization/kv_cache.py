@@ -1,9 +1,9 @@
-"""Which parameters of a decode step are KV caches, and what shares a scale in them.
+"""Finds the KV caches of a decode step, and which of their elements share a scale.
 
-A cache is an array that dots read, some elements of which are written anew (by a dynamic-update-slice, a scatter, a
-select or a concatenation), and that an output of the program is then, or that a loop carries on. A scale is shared by
-what one row of a head is: what is summed up in the product with the queries, or what is left of the values once all
-rows are summed up.
+A cache is an array that dots read, of which some elements are overwritten (by a dynamic-update-slice, a scatter, a
+select or a concatenation), and whose new value is an output of the program, or carried by a loop. A scale is shared by
+one row of a head: the elements summed up in the product with the queries, or those left of the values once all rows are
+summed up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CacheLayout:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A value that is a cache before the first write: a parameter of the entry, or what a loop carries.
+    """A value that is a cache before the first write: a parameter of the entry, or a value carried by a loop.
 
     `outputs` are the numbers of the entry's results that it is afterwards; `writes` and `readers` instructions.
     """
@@ -144,9 +144,9 @@ def row_blocks(write: Apply, operand_index: int, blocks: Sequence[int]) -> tuple
 def find_caches(
     module: Module, slots: CacheSlots, wanted: WeightFormat | Mapping[str, WeightFormat]
 ) -> tuple[list[Cache], list[Exclusion]]:
-    """The caches of a module in canonical form, all or those that are named, and why others are none.
+    """The caches of a module in canonical form, all or the named ones, and why others do not qualify.
 
-    Raises HloomError where a name is not a cache's, and where there is none.
+    Raises HloomError if a name is not a cache's, and if there are none.
     """
     if isinstance(wanted, Mapping):
         return _named_caches(module, slots, wanted), []
@@ -270,7 +270,7 @@ def _reason_against(node: Node) -> str | None:
 def _cache(
     module: Module, slots: CacheSlots, node: Node, form: WeightFormat
 ) -> tuple[Cache | str, CacheFlow[MovedDims]]:
-    """The cache that a value is, or why it is none."""
+    """The cache that a value is, or why it is not one."""
     type_ = array_type(node)
     flow = follow(slots, {node: unmoved(type_)}, _Dims())
     writes = [value for value in flow.known if is_write(value)]

@@ -1,11 +1,11 @@
-"""Rows that decode steps write by adding: sums with what a mask of zeros and ones lets through become selects.
+"""Decode steps that write rows by adding: sums with values masked by zeros and ones become selects.
 
     k1 = add(k, multiply(mask, row))                              ->  k1 = select(mask, add(k, row), k)
     k1 = add(multiply(k, subtract(1, mask)), multiply(mask, row))  ->  k1 = select(mask, row, k)
 
-So JAX programs for TPUs write, with `jax.nn.one_hot` of the position (T5X, flax's examples): `mask` is a predicate that
-is converted, moved and broadcast, or one of the factors of a product without a sum. The values are the same where rows
-are finite; zeros may have another sign.
+JAX programs for TPUs write this way, with `jax.nn.one_hot` of the position (T5X, flax's examples): `mask` is a
+predicate that is converted, moved and broadcast, or one of the factors of a product without a sum. The values are the
+same if rows are finite; zeros may have another sign.
 """
 
 from __future__ import annotations

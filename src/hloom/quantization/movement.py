@@ -1,7 +1,7 @@
-"""Where the dimensions of a weight go, through instructions that only move its elements.
+"""Tracks the dimensions of a weight through instructions that only move its elements.
 
 A dimension of a moved value is a product of pieces, major to minor, each of some dimensions of the weight. Converts
-count as movement here, since a weight stays a weight at another precision.
+count as movement here, since a weight is still a weight at another precision.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def unmoved(type_: TensorType) -> MovedDims:
 
 
 def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
-    """The dimensions of what a node makes of a moved weight; None where it does more than move elements."""
+    """The dimensions of a node's result in terms of a moved weight; None if it does more than move elements."""
     if operand_index != 0 or not isinstance(node.type, TensorType):
         return None
     sizes = node.type.dims

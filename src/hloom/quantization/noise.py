@@ -1,4 +1,4 @@
-"""The difference of two arrays as noise upon a signal.
+"""The difference between two arrays as noise on a signal.
 
 The signal-to-noise ratio is 10 log10(sum |x|^2 / sum |x - x'|^2), in decibels; the error is the root of its inverse.
 """
@@ -15,7 +15,7 @@ from hloom.text import HloomError
 
 @dataclass(slots=True)
 class Noise:
-    """Sums of squares: of the original's values, and of the differences from them; and the greatest difference."""
+    """Sums of squares of the original's values and of the differences, and the maximum difference."""
 
     signal: float = 0.0
     noise: float = 0.0

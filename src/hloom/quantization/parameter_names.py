@@ -1,4 +1,4 @@
-"""The names that a parameter of the entry goes by: HLO's, its number, and the path in the pytree that JAX says."""
+"""The names of an entry parameter: HLO's, its number, and the path in JAX's pytree."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hloom.ir import Node, Parameter
 from hloom.text import HloomError, names_meant, near_names
 
 _MOST_CHARACTERS = 1000
-"""Longer names hold no keys."""
+"""Names longer than this contain no keys."""
 _WRITTEN_KEY = re.compile(r"__(?P<key>.+?)__(?=_|$)|_(?P<index>\d+)_(?=_|$)")
 
 
 def path_of(parameter: Node) -> tuple[str, ...]:
-    """Its keys, from the argument on: ('params', 'layers', '0', 'w'); the name alone where JAX says none.
+    """Its keys from the argument on: ('params', 'layers', '0', 'w'); only the name if JAX gives none.
 
     Without metadata the name has them, JAX's params['layers'][0]['w'] as params__layers___0___w__.
     """
@@ -72,7 +72,7 @@ class ParameterNames:
         return (exact or candidates or [None])[0]
 
     def __getitem__(self, name: str | int) -> Parameter:
-        """The parameter of a name or number; raises HloomError, with near misses, where there is none."""
+        """The parameter with this name or number; raises HloomError, with similar names, if there is none."""
         parameter = self.get(name)
         if parameter is None:
             raise HloomError(f"the program has no parameter '{name}'", hint=near_names(str(name), self._by_name))

@@ -1,7 +1,7 @@
-"""Which elements of a weight a product reads, and with which activations, round by round as a program is evaluated.
+"""Observes which elements of a weight a product reads, and with which activations, as a program is evaluated.
 
-A weight that a loop cuts out of a stack is read in pieces: positions are carried through the movements between the
-parameter and the product, with the values that starts of slices have at that time.
+A weight that a loop slices out of a stack is read in pieces: positions are tracked through the movements between the
+parameter and the product, with the slice starts at that time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hloom.quantization.weights import WeightUse, uses_of
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One round of a product.
+    """One execution of a product.
 
     `positions` of the weight's elements are [batch, summed, free], the activation is [batch, rows, summed]; batch and
     summed dimensions are in the activation's order, so that they are alike for all readers of one activation.
@@ -60,7 +60,7 @@ def observe_products(
     see: Callable[[Observation], None],
     further: Iterable[MovementPath] = (),
 ) -> None:
-    """Evaluate a module on all inputs, and show every round of the products that read some parameters.
+    """Evaluate a module on all inputs, and call `see` for every execution of the products that read these parameters.
 
     `further` are paths whose positions may be asked for.
     """

@@ -23,7 +23,7 @@ from hloom.text import HloomError
 
 @dataclass(frozen=True, slots=True)
 class QuantizedWeight:
-    """A parameter that has a narrow type now, and the parameters that tell its meaning.
+    """A parameter that now has a narrow type, and the parameters needed to interpret it.
 
     Elements of a block of `blocks` share a scale. `uses` are the instructions that read it, by name.
     """
@@ -35,11 +35,11 @@ class QuantizedWeight:
     blocks: tuple[int, ...]
     uses: tuple[str, ...]
     companions: Mapping[str, int]
-    """The numbers of the further parameters: `scale`, and `zero_point` where there is one."""
+    """The numbers of the additional parameters: `scale`, and `zero_point` if there is one."""
     companion_types: Mapping[str, TensorType]
     format: WeightFormat
     summed_count: int
-    """How many elements a product sums up."""
+    """The number of elements a product sums up."""
 
     @property
     def bytes_before(self) -> int:
@@ -54,9 +54,9 @@ class QuantizedWeight:
 class Quantization:
     """A quantised program.
 
-    `module` takes what the original took, weights in their narrow types, and after it the scales (and zero points):
-    `convert` makes these of the original's. `exclusions` says what the recipe means and leaves, and why. `stops` are
-    the instructions that derivatives take as constants: `hloom.grad(module, stop=stops)`.
+    `module` takes the original's parameters, with weights in their narrow types, followed by the scales (and zero
+    points): `convert` makes these from the original's. `exclusions` lists what the recipe covers but skips, and why.
+    `stops` are the instructions to treat as constants in derivatives: `hloom.grad(module, stop=stops)`.
     """
 
     module: Module
@@ -71,11 +71,11 @@ class Quantization:
     rounders: Mapping[int, Callable[[QuantizedWeight, np.ndarray, QuantizedArray], QuantizedArray]] = field(
         default_factory=dict
     )
-    """By a weight's number what rounds it otherwise than to the nearest."""
+    """For each weight that is not rounded to nearest, the function that rounds it."""
 
     @property
     def base(self) -> Module:
-        """What is quantised: the original, or what smoothing made of it."""
+        """The program that is quantised: the original, or its smoothed form."""
         return self.original if self.smoothing is None else self.smoothing.module
 
     def base_arrays(self, arrays: Sequence[Any]) -> list[Any]:
@@ -86,9 +86,9 @@ class Quantization:
         """The quantised program's arrays, of the original's.
 
         A sequence holds all inputs of the original in order, and all of the quantised program's are returned. A mapping
-        may hold any of them, by parameters' names, numbers or paths (`params.layers.w`), the weights among them: they
-        are converted, with `NAME.scale` beside NAME, and the others stay. Raises HloomError for a weight that is
-        missing, of another shape or type, or not finite.
+        may hold any of them, by parameters' names, numbers or paths (`params.layers.w`), including the weights: these
+        are converted, with `NAME.scale` added for each NAME, and the others are kept. Raises HloomError for a weight
+        that is missing, of another shape or type, or not finite.
         """
         if isinstance(arrays, Mapping):
             return self._convert_by_name(arrays)
@@ -120,7 +120,8 @@ class Quantization:
         return [array for number, array in enumerate(result) if number not in gone]
 
     def carried(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The quantised program's arrays of a next step: those given, with the caches that a step left in `outputs`."""
+        """The quantised program's arrays for the next step: those given, with the caches that a step left in `outputs`.
+        """
         result = list(arrays)
         for cache in self.caches:
             if cache.number is None or cache.output is None:
@@ -146,7 +147,7 @@ class Quantization:
         return nearest if rounder is None else rounder(weight, values, nearest)
 
     def dequantized(self, arrays: Sequence[Any]) -> list[Any]:
-        """The inputs of `base` with weights that are what the quantised program computes with."""
+        """The inputs of `base` with weights replaced by the values the quantised program computes with."""
         result = self.base_arrays(arrays)
         for weight in (*self.weights, *self.caches):
             if weight.number is not None:
@@ -187,7 +188,7 @@ class Quantization:
 
 
 def checked_weight(weight: QuantizedWeight | QuantizedCache, array: Any) -> np.ndarray:
-    """A weight's array; raises HloomError where it is of another shape or type."""
+    """A weight's array; raises HloomError if it has another shape or type."""
     values = np.asarray(array)
     if values.shape != weight.type.dims or values.dtype != weight.type.dtype.numpy:
         raise HloomError(

@@ -1,4 +1,4 @@
-"""`quantize`: a program whose weights are parameters of a narrow type."""
+"""`quantize`: turns weights into parameters of a narrow type."""
 
 from __future__ import annotations
 
@@ -50,18 +50,17 @@ def quantize(
     """A program whose weights come in a narrow type and are dequantised where they are used.
 
     `weights` is the format: int8, int4, int2, e4m3, e5m2, or with blocks of 32 that share a power of two mxfp8, mxfp4,
-    mxint8; or that of every weight that is to be quantised, by name. Scales are `per` tensor, channel (of what is
-    summed up for one element of the result; if nothing is said) or group (of `group` of these; also int4:64). Quantised
-    are the weights of instructions of `opcodes` whose op_name `scope`, a regular expression, is found in, of `least`
-    elements or more; or `only` those named. With `activations`, dots and convolutions are of integers, or of fp8 where
-    weights are: activations are quantised to s8, or to the weight's e4m3 or e5m2, by their range in the program, per
-    row ("dynamic"), or by that which they have on the inputs of `calibration`, a list of the arrays of each run
-    ("static"): `clipping` takes the greatest magnitude ("minmax"), a "percentile", or that of the least squared error
-    ("mse"). With `smoothing` outliers of activations migrate into weights by SmoothQuant: an alpha from 0 to 1, or
-    "search" for every activation's best, on the inputs of `calibration`. With `straight_through` a product of integers
-    is written as the original's plus what quantisation adds, and `stops` names that, for `hloom.grad`.
-    Raises HloomError where there is nothing to quantise, where it is not clear what is a weight, and for elided
-    constants.
+    mxint8; or a mapping from weights' names to formats. Scales are `per` tensor, channel (the elements summed up for
+    one element of the result; the default) or group (of `group` of these; also int4:64). Quantised are the weights of
+    instructions of `opcodes` whose op_name matches `scope`, a regular expression, with at least `least` elements; or
+    `only` those named. With `activations`, dots and convolutions work on integers, or on fp8 if the weights do:
+    activations are quantised to s8, or to the weight's e4m3 or e5m2, by their range in the program, per row
+    ("dynamic"), or by their range on the inputs of `calibration`, a list of the arrays of each run ("static"):
+    `clipping` uses the maximum magnitude ("minmax"), a "percentile", or the range of minimum squared error ("mse").
+    With `smoothing`, outliers of activations migrate into weights by SmoothQuant: an alpha from 0 to 1, or "search" for
+    the best one for each activation on the inputs of `calibration`. With `straight_through`, a product of integers is
+    written as the original's plus the quantisation error, and `stops` names the latter, for `hloom.grad`. Raises
+    HloomError if there is nothing to quantise, if weights cannot be identified, and for elided constants.
 
     >>> import hloom
     >>> layer = hloom.parse('''ENTRY layer {

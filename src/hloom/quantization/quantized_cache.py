@@ -1,4 +1,4 @@
-"""Caches of a quantised program: which parameters and results are narrow, and what tells their meaning."""
+"""Caches of a quantised program: which parameters and results are narrow, and their scales."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class QuantizedCache:
 def narrow_caches(
     module: Module, wanted: WeightFormat | Mapping[str, WeightFormat]
 ) -> tuple[list[QuantizedCache], list[Exclusion]]:
-    """Hold the caches of a module in canonical form in a narrow type; they, and why others are none.
+    """Hold the caches of a module in canonical form in a narrow type; returns them, and why others do not qualify.
 
-    Raises HloomError where there are none, and for a name that is not a cache's.
+    Raises HloomError if there are none, and for a name that is not a cache's.
     """
     select_masked_sums(module)
     slots = CacheSlots(module)

@@ -1,9 +1,9 @@
-"""Values in a narrow format with what tells their meaning, moved together and dequantised.
+"""Values in a narrow format together with their scales and zero points, moved and dequantised as one.
 
     q = s8[64,8] transpose(s8[8,64] w)      scale = f32[1,8] transpose(f32[8,1] w.scale)
 
-A companion (the scale, the zero point) has as many dimensions as the value, and in every dimension one element per
-block of the value's. A movement is refused where it would cut a block.
+A companion (the scale, the zero point) has as many dimensions as the value, with one element per block of the value in
+each. A movement that would split a block is rejected.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Spread:
 
 
 def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
-    """What a node makes of a value that is its first operand, of the value's parts; None where it would cut a block.
+    """The result of a node whose first operand is a quantised value, in parts; None if it would split a block.
 
     The parts are written in front of the node.
     """

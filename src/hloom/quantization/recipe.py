@@ -1,4 +1,4 @@
-"""What is to be quantised, and how: checked once, before anything is looked at."""
+"""What to quantise and how; checked once, up front."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPCODES = ("dot", "convolution", "gather")
 ACTIVATIONS = ("dynamic", "static")
 """When the range of activations is known: as the program runs, or before, from inputs."""
 GRANULARITIES = ("tensor", "channel", "group")
-"""What shares a scale: a whole weight, what is summed up for one element of the result, or so many elements of that."""
+"""Which elements share a scale: a whole weight, those summed up for one element of the result, or a group of these."""
 _MOST_DIGITS = 9
 
 
@@ -23,8 +23,8 @@ _MOST_DIGITS = 9
 class WeightSelection:
     """Which weights are meant.
 
-    `weights` are parameters' names or numbers, where not all are meant; `scope` is searched in the instructions'
-    op_names, and in the names that a parameter goes by; weights of fewer than `least` elements are left.
+    `weights` are parameters' names or numbers, if not all are meant; `scope` is matched against the instructions'
+    op_names and the parameters' names; weights with fewer than `least` elements are skipped.
     """
 
     opcodes: tuple[str, ...]
@@ -62,10 +62,10 @@ class WeightFormat:
 
 @dataclass(frozen=True, slots=True)
 class Recipe(WeightSelection):
-    """How weights are quantised, and which.
+    """Which weights to quantise, and how.
 
-    `format` is that of all weights but those that `by_weight` names. `activations` says when the range of activations
-    is known, where products are to be of narrow types.
+    `format` applies to all weights except those in `by_weight`. `activations` says when the range of activations is
+    known, if products use narrow types.
     """
 
     format: WeightFormat

@@ -1,4 +1,4 @@
-"""Values that a program quantises itself: the instructions that find their scales, and round.
+"""Values that a program quantises itself: instructions that find their scales and round.
 
     scale = f32[2,1,4,1] maximum(max|row| / 127, least)      q = s8[2,1,4,64] clamp(-127, round(row / scale), 127)
 

@@ -1,4 +1,4 @@
-"""Arrays in .safetensors files, with types narrower than a byte packed.
+"""Arrays in .safetensors files; types narrower than a byte are packed.
 
 The format (huggingface/safetensors, README.md, "Format"): the header's length in 8 bytes, little-endian; the header,
 JSON {name: {"dtype", "shape", "data_offsets"}}; the data. An array of s4, s2 or f4e2m1fn is written as bytes, its
@@ -35,7 +35,7 @@ _NAMES = {name: code for code, name in _TYPES.items()}
 
 
 def load_safetensors(path: str | Path) -> dict[str, np.ndarray]:
-    """Read arrays by name, in the order of their data; raises HloomError for what is no such file."""
+    """Read arrays by name, in the order of their data; raises HloomError for other files."""
     try:
         if not os.path.isfile(path):
             raise HloomError(f"cannot read {path}: it is not a file")

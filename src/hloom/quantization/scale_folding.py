@@ -1,10 +1,10 @@
-"""Where a scale per channel of a value can go instead: parameters that the value is linear in, channel by channel.
+"""Folds per-channel scales of a value into parameters that the value is linear in, channel by channel.
 
     multiply(normalised, broadcast(gain)) * s        -> gain * s
     add(multiply(n, gain), bias) * s                 -> gain * s, bias * s
     dot(h, w) * s, relu(dot(h, w)) * s               -> w * s, over the columns of w
 
-Scales are positive, so that a relu passes them on. A value on the way, and the parameter, may have no other reader.
+Scales are positive, so a relu passes them on. Values on the path, and the parameter, must have no other readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scales of activations as parameters of a program: what they multiply, moved and sliced as the weight is.
+"""Scales of activations as parameters of a program, moved and sliced like the weights they belong to.
 
 w = f32[3,64,8] parameter(1)                   w.smoothing = f32[3,64,1] parameter(2)
 dot(x, reshape(dynamic-slice(w, i)))   ->      dot(multiply(x, broadcast(dynamic-slice(w.smoothing, i))), ...)

@@ -1,7 +1,7 @@
-"""How much a program's outputs suffer from one weight in a narrow type, and the formats that a budget allows.
+"""The sensitivity of a program's outputs to each weight's format, and the best formats within a budget.
 
 Every weight is quantised alone, in every format, and XLA runs the original with it. Squared errors of different weights
-add up as those of independent roundings do: that predicts the error of a choice, which an integer program makes (the
+add up like independent rounding errors: that predicts the error of a choice, which an integer program makes (the
 multiple-choice knapsack problem), and XLA then measures.
 """
 
@@ -23,7 +23,7 @@ from hloom.text import HloomError, Unattainable
 
 FORMATS_TO_TRY = ("int8", "int4:32")
 MOST_TRIES = 8
-"""How often a choice whose measured error is too great is made again, for a smaller one."""
+"""The maximum number of retries, each with a smaller target, if the measured error of a choice is too large."""
 _TOLERANCE = 1e-5
 """By how much the solver may miss a bound of 1."""
 _ROUNDING = 1e-12
@@ -41,10 +41,10 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class FormatChoice:
-    """The formats that weights are given by name; others stay.
+    """The formats chosen for weights by name; others are not quantised.
 
-    `bytes` are those of all weights, before and after; `predicted` is the error of the outputs that the sensitivities
-    say, `measured` that of the choice.
+    `bytes` are those of all weights, before and after; `predicted` is the output error predicted from the
+    sensitivities, `measured` the real one.
     """
 
     formats: Mapping[str, str]
@@ -96,10 +96,10 @@ def choose_formats(
     bytes: int | None = None,
     **options: Any,
 ) -> FormatChoice:
-    """The format of every weight: the fewest bytes within an error of the outputs, or the least error within bytes.
+    """Choose the format of every weight: the fewest bytes within an output error, or the smallest error within bytes.
 
-    A weight may also stay. The error is measured; where it is more than was predicted, and than is allowed, the choice
-    is made again for less. Raises HloomError where nothing fits.
+    A weight may also stay unquantised. The error is measured; if it exceeds both the prediction and the limit, the
+    choice is repeated with a lower target. Raises HloomError if nothing fits.
     """
     if (error is None) == (bytes is None):
         raise HloomError(

@@ -32,11 +32,11 @@ from hloom.text import HloomError
 
 SEARCH = "search"
 ALPHAS = tuple(step / 20 for step in range(21))
-"""What a search tries, beside leaving an activation as it is."""
+"""The alphas a search tries, besides no smoothing."""
 MOST_ROWS = 256
-"""How many rows of an activation a search looks at, for one round and one set of inputs."""
+"""The maximum number of rows of an activation that a search uses, per execution and set of inputs."""
 MOST_BYTES = 2 << 30
-"""How many bytes of rows are held."""
+"""The maximum bytes of rows to hold."""
 
 FOLDS = 8
 """Into how many parts a search divides rows, or inputs: scales and ranges from all but one are tried on that one."""
@@ -52,8 +52,8 @@ It takes rows on which ranges are measured, x, w as [summed, free], and the numb
 class SmoothedActivation:
     """One activation that is smoothed: by which parameters, with which alpha, and the error of its products.
 
-    `folded` are the parameters that take the scale; where there are none the program multiplies. `errors` are those of
-    the products that a search measured, without smoothing and with it, relative to the exact products.
+    `folded` are the parameters that absorb the scale; if there are none, the program multiplies. `errors` are those of
+    the products that a search measured, without and with smoothing, relative to the exact products.
     """
 
     name: str
@@ -133,10 +133,10 @@ def smooth(
 ) -> Smoothing:
     """Smooth the activations of dots that read some parameters, by inputs that numpy runs the program on.
 
-    `alpha` is how much of the outliers the weights take, None to search for every activation that of the least `error`.
-    Where it does not make the error smaller on rows that are held out, an activation stays as it is.
-    Without `folds_into_weights` these parameters take no other scale than their own. With `holds_out_inputs` these rows
-    are those of whole inputs: for ranges that are measured, which rows of the same input tell more of than others do.
+    `alpha` is how much of the outliers the weights take, None to search for the one with the smallest `error` for each
+    activation. If smoothing does not reduce the error on held-out rows, an activation is left alone. Without
+    `folds_into_weights`, weights only absorb their own scales. With `holds_out_inputs`, these rows are those of whole
+    inputs: needed for measured ranges, since rows of the same input are similar.
     """
     before = module.clone()
     canonicalize_in_place(before)

@@ -1,4 +1,4 @@
-"""Which elements of a weight a product reads, as a program runs: positions in the weight, moved as its elements are."""
+"""Which elements of a weight a product reads at run time: positions in the weight, moved like its elements."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Which parameters of the entry are weights, which instructions read them, and what shares a scale.
+"""Identifies the weights among the entry's parameters, the instructions that read them, and what shares a scale.
 
-A weight is a parameter that a dot or a convolution reads, as it is or moved (transposed, reshaped, converted, cut out
-of a stack in a loop, taken by the branches of a conditional), or the table of a gather. What has a dimension of
-examples is none (`example_dims.py`). Where a dot multiplies two
-parameters, one is an input of the program: that of which no relative (another leaf of the same argument of the
-function) is a weight for certain. Leaves of an argument called params are weights. What
-mixes rows that the weights of another argument keep apart is no weight, but the adjacency of a graph. Where nothing
-tells them apart it is an error, and the user says which. Tables are weights where a relative is one.
+A weight is a parameter that a dot or a convolution reads, directly or moved (transposed, reshaped, converted, sliced
+out of a stack in a loop, passed to the branches of a conditional), or the table of a gather. A parameter with a
+dimension of examples is not one (`example_dims.py`). If a dot multiplies two parameters, one is an input of the
+program: the one without a relative (another leaf of the same function argument) that is certainly a weight. Leaves of
+an argument called params are weights. A parameter that mixes rows which the weights of another argument keep apart is
+the adjacency matrix of a graph and not a weight. If nothing distinguishes them it is an error, and the user decides.
+Tables are weights if a relative is one.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """What is not quantised, though the recipe names its opcode, and why."""
+    """Something the recipe covers but that is not quantised, and why."""
 
     name: str
     reason: str
 
 
 def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[Exclusion]]:
-    """The weights of a module in canonical form that a recipe means, and what it leaves out.
+    """The weights of a module in canonical form that a recipe selects, and what it skips.
 
     Raises HloomError where a parameter may be a weight or an input, and where only some of a weight's uses are meant.
     """
@@ -119,10 +119,10 @@ def select_weights(
     *,
     masked: bool = False,
 ) -> tuple[dict[Parameter, list[WeightUse]], list[Exclusion]]:
-    """The parameters of a module in canonical form that a selection means, with their uses, and what it leaves out.
+    """The parameters of a module in canonical form that a selection covers, with their uses, and what it skips.
 
-    `reason_against` says why an array of a type cannot be `what` is to be done; with `masked`, weights of which a mask
-    leaves some elements are among them. Raises HloomError where a parameter may be a weight or an input.
+    `reason_against` says why an array type does not qualify for `what`; with `masked`, weights behind a mask are
+    included. Raises HloomError if a parameter may be a weight or an input.
     """
     entry = module.entry
     names = ParameterNames(entry.parameters)

@@ -304,7 +304,7 @@ def _traced_module(flat: Callable[..., Any], jaxpr: Any, donated: tuple[int, ...
 
     plain = jit(flat, look, keep_unused=True, donate_argnums=donated)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Some donated buffers", UserWarning)  # jax repeats this warning when it compiles
+        warnings.filterwarnings("ignore", "Some donated buffers", UserWarning)  # repeated by jax when compiling
         around = load(plain.lower(*jaxpr.in_avals))
     (module,) = seen
     inline_calls(module)
