@@ -1,4 +1,4 @@
-"""Arrays that may share elements after control flow joined: a change through one name makes the others unreadable.
+"""Arrays that may share elements after a control-flow join: writing through one name makes the others unreadable.
 
     a = x if p else y; a[0] = 1   ->   x and y may not be read any more, for only the run knows which of them changed
 

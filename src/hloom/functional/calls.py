@@ -1,4 +1,4 @@
-"""Calls: binding of arguments, functions interpreted where they are called, recursion as graphs that call themselves.
+"""Calls: argument binding, inline interpretation of functions, and recursion as recursive graphs.
 
 A recursive call of unlike constants is unrolled within limits; else numbers of the source become numbers of the run,
 and the function one graph per types, whose result type is a fixed point over the paths that do not recurse.
@@ -56,16 +56,17 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 MAX_DEPTH = 120
-"""How many calls of one function may nest while a program is compiled. Calls of distinct functions end by themselves:
-they may nest as deep as Python's stack reaches (`program.RECURSION_LIMIT`), about 1,500 calls."""
+"""The maximum nesting of calls of one function while compiling. Calls of distinct functions terminate by themselves and
+may nest as deep as Python's stack allows (`program.RECURSION_LIMIT`), about 1,500 calls.
+"""
 UNROLLED_DEPTH = 24
 """How deep a function may call itself with numbers that are known, before it becomes a graph that calls itself."""
 UNROLLED_CALLS = 128
-"""How many calls such a recursion may come to."""
+"""The maximum number of calls of such a recursion."""
 UNLIKE_GRAPHS = 8
 """For how many unlike types of its arguments a function may become a graph that calls itself."""
 LARGEST = 1024
-"""How many parts the arguments of a function that calls itself may have."""
+"""The maximum number of parts of a recursive function's arguments."""
 MODULES_IN_C = ("math", "cmath", "operator", "_operator", "builtins", "_functools")
 """Modules of functions that are called while compiling where their arguments are known."""
 

@@ -1,4 +1,4 @@
-"""What a program was compiled with from outside: names and contents that are compared before the next run."""
+"""What a program captured from outside while compiling: names and contents, compared before each run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CapturedContents:
 
 
 def captured_contents(held: Any) -> CapturedContents | None:
-    """What an object holds now, to be compared later; None for what does not change."""
+    """An object's current contents, for a later comparison; None for immutable objects."""
     if isinstance(held, np.ndarray):
         return CapturedContents(held, _array_contents(held))
     contents = contents_of(held)

@@ -1,5 +1,5 @@
-"""Graphs with free variables made first-order: what a graph uses of the graphs around it is passed to it (lambda
-lifting, Johnsson 1985). Branches take a tuple of it, loops carry it, calls pass it as further arguments.
+"""Closure conversion: makes graphs with free variables first-order by passing these in (lambda lifting, Johnsson 1985).
+Branches take them in a tuple, loops carry them, calls pass them as additional arguments.
 
 Only what a result needs is kept; constants are copied rather than passed.
 """

@@ -1,7 +1,7 @@
-"""Which classes of Python's hold items of the program's: lists and deques, dicts and those of `collections`.
+"""The Python classes that contain the program's items: lists and deques, dicts and those of `collections`.
 
-What an object was made with beside its items (the factory of a defaultdict, the greatest length of a deque) belongs to
-a class of its own: objects that differ in it are of unlike types, wherever types meet.
+Anything an object has besides its items (the factory of a defaultdict, the maximum length of a deque) belongs to a
+separate class: objects that differ in it have different types wherever types are joined.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Branches and loops on data: graphs of their own, and the join of what they leave behind.
+"""Branches and loops on data: builds their graphs, and joins the results.
 
 Loops are interpreted until the types of what their bodies change settle, which is a fixed point (the widening
 of abstract interpretation, Cousot and Cousot 1977); what it does not change is not carried.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PREDICATE = dtype("pred")
 S32 = dtype("s32")
 SELECTED = 6
-"""How many cheap instructions of scalars a branch may have to be computed on both paths, and selected from."""
+"""The maximum number of cheap scalar instructions in a branch that is computed on both paths and selected from."""
 CHEAP = frozenset({
     "abs", "add", "and", "compare", "convert", "divide", "maximum", "minimum", "multiply", "negate", "not", "or",
     "remainder", "select", "subtract", "tuple", "xor", "floor", "sign", "is-finite",

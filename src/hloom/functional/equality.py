@@ -1,4 +1,4 @@
-"""Whether two abstract values are surely the same."""
+"""Whether two abstract values are certainly equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of Python's integers with its floats, which are exact: neither is rounded to the other's type."""
+"""Exact comparisons of Python's integers with floats: neither is rounded to the other's type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions: one method for each class of Python's syntax tree, chosen by a table."""
+"""Expressions: one method per class of Python's syntax tree, chosen by a table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Derivatives of functions inside programs: the function as a module of its own, differentiated, and put back.
+"""Derivatives of functions inside programs: the function becomes a module, is differentiated, and is embedded again.
 
-What the function captures becomes further parameters of the module, so nothing but its arguments is differentiated
-with respect to, and derivatives nest without being confused (Siskind and Pearlmutter 2005).
+Captured values become additional parameters of the module, so only its arguments are differentiated with respect to,
+and derivatives nest without perturbation confusion (Siskind and Pearlmutter 2005).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _chosen(interpreter: Interpreter, wrt: Any, count: int) -> list[int]:
 
 
 UNROLLED_ROWS = 8
-"""How many elements a result may have whose Jacobian's rows are computed one after the other, without a loop."""
+"""The maximum number of elements of a result whose Jacobian rows are computed one by one, without a loop."""
 
 
 def _jacobian(

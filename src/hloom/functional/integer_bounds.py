@@ -1,4 +1,4 @@
-"""Python's integers beside arrays of integers, as in NumPy 2 (NEP 50): compared as numbers, checked in arithmetic.
+"""Python's integers combined with integer arrays, as in NumPy 2 (NEP 50): compared by value, checked in arithmetic.
 
     np.array([1, 2], np.uint8) < 300    [True, True]
     np.array([1, 2], np.uint8) + 300    OverflowError: Python integer 300 out of bounds for uint8
@@ -22,7 +22,7 @@ PREDICATE, S64, U64 = dtype("pred"), dtype("s64"), dtype("u64")
 OPCODES = {"==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 HOLDS_FOR_SMALLER = {"==": False, "!=": True, "<": True, "<=": True, ">": False, ">=": False}
-"""What a comparison gives where the left is smaller than all that the right may be."""
+"""The result of a comparison if the left side is smaller than any possible right side."""
 
 
 def bounds(element: DType) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def bounds(element: DType) -> tuple[int, int]:
 
 
 def check_bounds(interpreter: Interpreter, values: Sequence[AbstractValue], element: DType) -> None:
-    """Raise OverflowError where one of Python's integers does not fit the type of the array beside it."""
+    """Raise OverflowError if a Python integer does not fit the type of the array it is combined with."""
     low, high = bounds(element)
     name = element.numpy.name
     for value in values:

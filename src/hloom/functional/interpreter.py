@@ -1,4 +1,4 @@
-"""Abstract interpretation of Python functions: each expression yields a value that is known, or a node of a graph.
+"""Abstract interpretation of Python functions: each expression yields a known value or a node of a graph.
 
 Branches and loops on data become graphs nested in the one around, whose nodes they use as free variables
 (`closure_conversion.py` closes them afterwards). Every call is specialised to what is known of its arguments.
@@ -66,7 +66,8 @@ S32 = dtype("s32")
 OVERFLOW = ErrorSite(RecursionError, "maximum recursion depth exceeded", None)
 """The first of the errors, number 1: a recursion is deeper than its stack."""
 MAX_STEPS = 500_000
-"""How many expressions and statements are interpreted in all: what needs more does not end, or is too large."""
+"""The maximum number of expressions and statements to interpret: programs beyond it do not terminate, or are too large.
+"""
 
 
 @dataclass
@@ -76,9 +77,9 @@ class Settings:
     tracing: LibraryTracing
     precision: int = 64
     depth: int = 1024
-    """How many calls the stack of a recursion holds."""
+    """The maximum number of calls on the stack of a recursion."""
     transformations: dict[int, str] = field(default_factory=dict)
-    """By identity of a Python function such as `hloom.grad`: the name of its transformation."""
+    """The name of a transformation such as `hloom.grad`, by the identity of its Python function."""
 
     def element_of(self, numpy_type: Any) -> DType:
         """The element type of an argument; raises HloomError where XLA has none such."""

@@ -1,4 +1,4 @@
-"""How the iterators of Python and itertools take their next item: a rule for each, after CPython's `itertoolsmodule.c`.
+"""How iterators of Python and itertools take their next item: a rule for each, after CPython's `itertoolsmodule.c`.
 
 A rule is given the iterator object and its state, changes the state, and gives the item; None where there is none.
 """
@@ -26,7 +26,7 @@ For that to be so, counts are tuples: plain numbers of two paths would be joined
 Step = Callable[["Interpreter", Ref, State], AbstractValue | None]
 STEPS: dict[str, Step] = {}
 NOTHING = Const(object())
-"""Of a part of a state: it is not there yet, or no longer."""
+"""Marks a part of a state that is not present yet, or no longer."""
 STARTED = Const("started")
 
 

@@ -1,8 +1,8 @@
-"""Iterators: objects that are used up as they are gone over, and what they read, which may change meanwhile.
+"""Iterators: objects that are consumed by iteration, and their sources, which may change meanwhile.
 
-What `iter()` makes of a source is one of two things. A source whose items have numbers (`Series`, arrays, lists, dicts)
-is read item by item, each as it is when its turn comes. Everything else is an iterator object: a cell of the store that
-holds its class, its rule and its state, so that branches and loops carry how far it has gone.
+`iter()` returns one of two things. A source with numbered items (`Series`, arrays, lists, dicts) is read item by item,
+each when its turn comes. Everything else is an iterator object: a cell of the store that holds its class, its rule and
+its state, so that branches and loops carry its progress.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What values have in common that meet where control flow joins, and how it is carried through HLO.
+"""The common structure of values that meet at a control-flow join, and how it is carried through HLO.
 
-Of a `JoinSpec`, `leaves` are the arrays that are carried, in order; `lower` makes them of one of the values, `lift`
-makes a value of them.
+In a `JoinSpec`, `leaves` are the carried arrays, in order; `lower` produces them from one of the values, `lift` turns
+them back into a value.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NoCommonType(Exception):
 
 
 class JoinSpec:
-    """What values that meet have in common."""
+    """The common structure of values that meet."""
 
     def leaves(self) -> Iterator[LeafSpec]:
         """The arrays that are carried."""
@@ -302,7 +302,7 @@ def same_shape(a: JoinSpec | None, b: JoinSpec | None) -> bool:
 
 
 def count_alternatives(spec: JoinSpec) -> int:
-    """How many alternatives of tagged unions a spec has in all."""
+    """The maximum total number of alternatives of tagged unions in a spec."""
     own = len(spec.parts) if isinstance(spec, ChoiceSpec) else 0
     return own + sum(map(count_alternatives, _inner_specs(spec)))
 

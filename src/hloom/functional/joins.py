@@ -1,4 +1,4 @@
-"""Values that meet where control flow joins: the `JoinSpec` that holds them all."""
+"""Joins: computes the `JoinSpec` that covers all values that meet at a control-flow join."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Join:
         self._pending: set[Any] = set()
 
     def unify(self, values: Sequence[Any], stores: Sequence[Store], *, widen: bool = False) -> JoinSpec:
-        """What values of several paths have in common; raises NoCommonType."""
+        """The common structure of values from several paths; raises NoCommonType."""
         given = [(value, store) for value, store in zip(values, stores, strict=True) if value is not ABSENT]
         if not given:
             return SameSpec(UNBOUND)

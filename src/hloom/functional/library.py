@@ -1,6 +1,6 @@
-"""Calls into array libraries: NumPy's functions by jax.numpy's, jax's own as they are; each is traced to HLO once.
+"""Calls into array libraries: NumPy's functions through jax.numpy, jax's own directly; each is traced to HLO once.
 
-What traces is given from outside (`LibraryTracing`), for this package knows nothing of jax.
+The tracer is passed in (`LibraryTracing`), since this package does not depend on jax.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SINGULAR: dict[Any, str] = {
 SINGLE_DISPATCH = getattr(functools.singledispatch(lambda value: value), "__code__", None)
 """The code of all functions of `functools.singledispatch`."""
 SMALL = 24
-"""How many instructions a traced function may have to be put in place rather than called."""
+"""The maximum number of instructions of a traced function that is inlined rather than called."""
 
 
 def is_library(function: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The arguments of calls into a library of arrays: which are known, and as what jax's functions take them."""
+"""Arguments of calls into an array library: which are known at compile time, and in what form jax takes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COUNTERPART_KEYWORDS: dict[Any, dict[str, str]] = {
     np.clip: {"a_min": "min", "a_max": "max"}, np.linalg.matrix_rank: {"A": "M"},
 }  # fmt: skip
-"""What jax calls the arguments that NumPy calls otherwise."""
+"""jax's names for arguments that NumPy names differently."""
 MEMORY_KEYWORDS = frozenset({"order", "subok", "casting", "kind"})
 """Arguments of NumPy's that say how memory is used, which jax's functions may lack."""
 

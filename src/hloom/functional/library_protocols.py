@@ -1,4 +1,4 @@
-"""What makes HLO of calls into a library of arrays, as the interpreter asks for it."""
+"""The interface through which the interpreter lowers calls into an array library to HLO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops: unrolled, or interpreted until the types of what their bodies change settle.
+"""Loops: unrolled, or interpreted until the types of the variables they change converge.
 
 That is a fixed point (the widening of abstract interpretation, Cousot and Cousot 1977); what a body does not change is
 not carried.
@@ -52,11 +52,11 @@ S32 = dtype("s32")
 MAX_ROUNDS = 12
 """How often a loop's body is interpreted until its types settle."""
 UNROLLED_WORK = 600
-"""How many syntax nodes a loop of known length may come to when it is unrolled without need."""
+"""The maximum number of syntax nodes of a loop of known length that is unrolled by choice."""
 UNROLLED_ROUNDS = 16
-"""How many rounds a loop of known length may have when it is unrolled without need."""
+"""The maximum number of iterations of a loop of known length that is unrolled by choice."""
 MAX_UNROLLED = 4096
-"""How many rounds are unrolled where the types differ from round to round."""
+"""The maximum number of iterations to unroll if types differ between iterations."""
 NUMBERS = (bool, int, float, complex)
 
 

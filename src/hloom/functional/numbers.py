@@ -1,7 +1,7 @@
 """Arithmetic of numbers and arrays with Python's and NumPy's rules: promotion, floor division, powers, comparisons.
 
-Python's numbers are weak, as in NumPy 2 (NEP 50): beside an array they take its type. Where Python raises, a check is
-left in the program.
+Python's numbers are weakly typed, as in NumPy 2 (NEP 50): combined with an array they take its type. Where Python
+raises, the program contains a check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What NumPy itself gives for ones in place of the arrays of a call: element types, and which results are views."""
+"""What NumPy itself returns for arrays of ones: element types, and which results are views."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hloom.functional.interpreter import Interpreter
 
 LARGEST_EXAMPLE = 1 << 16
-"""How many elements the arrays of a call may have for which NumPy is asked what it gives."""
+"""The maximum number of elements in a call's arrays for NumPy to be tried."""
 VIEW_FUNCTIONS = frozenset({
     "array", "array_split", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray",
     "astype", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "conj", "conjugate", "diag",
@@ -84,7 +84,7 @@ class NumpyExample:
 
     @cached_property
     def result(self) -> Any:
-        """What NumPy gives, or the error that it raises; None where it is not asked."""
+        """NumPy's result, or the error that it raises; None if it is not tried."""
         if not self.is_asked:
             return None
         table = {

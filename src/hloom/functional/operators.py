@@ -1,4 +1,4 @@
-"""Operators of values that are not all numbers: sequences, strings, user classes, and values known now."""
+"""Operators on values other than numbers: sequences, strings, user classes, and compile-time constants."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ METHODS = {
 UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 COMPARISON_METHODS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 LARGEST_KNOWN = 1 << 20
-"""How many bits or items a value may have that is computed while compiling."""
+"""The maximum number of bits or items of a value computed while compiling."""
 
 
 class Operators:

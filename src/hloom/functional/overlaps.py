@@ -1,4 +1,4 @@
-"""Assignment of a part of an array to another part of it, as NumPy does it: it copies first, or overwrites as it goes.
+"""Assigns a part of an array to an overlapping part with NumPy's semantics: copying first, or overwriting in order.
 
     x[:3] = x[::2]     ->  x[:3] = copy(x[::2])            nothing is read after it was overwritten
     x[::2] = x[:3]     ->  x[0] = x[0]; x[2] = x[1]; ..    the last element reads what the second wrote

@@ -1,4 +1,4 @@
-"""Powers with Python's and NumPy's rules: by multiplication, by XLA's power, of integers in a loop over their bits."""
+"""Powers with Python's and NumPy's rules: by multiplication, by XLA's power, and for integers in a loop over bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREDICATE = dtype("pred")
 MAX_MULTIPLICATIONS = 64
 """The largest constant exponent that is written out as multiplications; NumPy calls pow beyond the square."""
 SIX = 6
-"""How many bits of an exponent XLA's powers of integers take."""
+"""The number of bits of an exponent that XLA's integer powers use."""
 
 
 class Powers:

@@ -1,4 +1,4 @@
-"""Written in the language that is compiled: what jax and NumPy do with functions, and functions of integers."""
+"""Functions written in the compiled language itself: higher-order functions of jax and NumPy, and integer functions."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def gcd(*numbers: Any) -> Any:
 
 
 def magnitude(n: Any) -> Any:
-    """`abs` of an integer, which must fit: the least has none"""
+    """`abs` of an integer, which must fit: that of the minimum does not"""
     if n != 0 and n == -n:
         raise OverflowError(TOO_LARGE)
     return abs(n)

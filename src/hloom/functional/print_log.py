@@ -1,4 +1,4 @@
-"""`hloom.print_value` inside compiled functions: a log that the program carries, shown when it has run.
+"""`hloom.print_value` inside compiled functions: the program carries a log, which is printed after the run.
 
 Values go as 64-bit patterns into an array of fixed length, each behind the number of the call that prints it; so they
 keep their order through loops, branches and recursion, and derivatives do not see them.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 S64, S32 = dtype("s64"), dtype("s32")
 LENGTH = 4096
-"""How many words the log of one run has; what goes beyond is left out, which is said."""
+"""The maximum number of words in the log of one run; anything beyond is dropped, with a notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Printing:
 
 
 def printed_lines(sites: Sequence[PrintSite], log: np.ndarray, count: int) -> Iterator[str]:
-    """What a run printed, a line each."""
+    """What a run printed, one line each."""
     words = np.asarray(log)
     position = 0
     while position < min(count, LENGTH):

@@ -1,4 +1,4 @@
-"""A Python function compiled for arguments of certain types: the module, and how results and errors come out of it."""
+"""A Python function compiled for given argument types: its module, and how to extract results and errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Functions that call themselves, as graphs: one per types, whose result type is a fixed point over the paths that do
-not recurse."""
+"""Recursive functions as graphs: one per argument types, with the result type as a fixed point over the non-recursive
+paths.
+"""
 
 from __future__ import annotations
 

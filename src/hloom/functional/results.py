@@ -1,4 +1,4 @@
-"""How the result of a program comes out of it: a template of Python's structure, whose arrays are outputs.
+"""How a program's results are returned: a template of Python's structure, with outputs in place of arrays.
 
 A function that was defined inside the program comes out as a Python function, whose cells hold what it captures.
 """

@@ -1,4 +1,4 @@
-"""Calls of graphs that many calls share, as one loop with a stack where the program would otherwise be too large.
+"""Calls of shared graphs as one loop with a stack, if the program would otherwise be too large.
 
 XLA puts a copy of a graph in place of each call: towers of functions that call the one below twice grow without bound.
 """
@@ -15,13 +15,13 @@ from hloom.passes import callees_first, dce
 from hloom.rewrite import has_own_derivative
 
 LARGEST_INLINED = 8_000
-"""How many instructions a program may come to with every call's graph in its place, before calls become a loop."""
+"""The maximum number of instructions after inlining all calls; larger programs turn calls into a loop."""
 GAIN = 4
-"""How many times smaller the program must become for that."""
+"""The minimum factor by which that must shrink the program."""
 MOST_LOOPS = 4
 """How many loops, for as many calls, are made of the same graphs, before what calls them becomes part of one loop."""
 SMALL = 200
-"""How many instructions a graph may have that is put in place of its calls in a program that is too large."""
+"""The maximum number of instructions of a graph that is still inlined in a program that is too large."""
 
 
 def lower_shared_calls(module: Module) -> None:

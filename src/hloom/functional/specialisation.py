@@ -1,4 +1,4 @@
-"""One graph per types of a function's arguments: a function that is called again alike is called, not interpreted.
+"""One graph per combination of argument types: a function called again with the same types is not interpreted again.
 
     f(x); f(y); f(z)  ->  the first interpreted where it is; the second into a graph of its own, which others call
 
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 S32 = dtype("s32")
 MAX_VARIANTS = 4
-"""How many graphs are made of one key, for unlike values of what is captured."""
+"""The maximum number of graphs per key, for different captured values."""
 SMALL = 24
-"""How many nodes a graph may have that is copied to where it is called."""
+"""The maximum number of nodes of a graph that is copied to its callers."""
 MAX_CHAINS = 256
-"""How many error sites a program may have before further calls of a graph report errors without the calls around it."""
+"""The number of error sites of a program beyond which calls of a graph report errors without their call stack."""
 
 
 class NotShareable(Exception):
@@ -74,7 +74,7 @@ class SharedGraph:
 
 @dataclass(eq=False)
 class Row:
-    """What is known of the calls of one key."""
+    """What is known about the calls with one key."""
 
     kept: Any
     """What the key names by identity."""

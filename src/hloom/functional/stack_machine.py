@@ -1,4 +1,4 @@
-"""A loop with a stack that computes functions which call each other: they fall into blocks at their calls.
+"""A loop with a stack that runs mutually recursive functions, which are split into blocks at their calls.
 
 One step of the loop runs one block, chosen by a program counter. Values that outlive a block are in registers; a call
 saves those of its function on the stack, a return brings them back. The stack has a fixed depth: where it is too small

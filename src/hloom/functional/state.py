@@ -1,4 +1,4 @@
-"""What the parts of the interpreter share: frames of calls, how statements leave off, how paths end."""
+"""Types shared by the parts of the interpreter: call frames, how statements exit, how paths end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BREAK, CONTINUE = Const(Completion.BREAK), Const(Completion.CONTINUE)
 
 
 PYTHON_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, ImportError)
-"""What Python's own functions raise for values that they do not take, when they are called while compiling."""
+"""Exceptions that Python's functions raise for unsuitable values when called while compiling."""
 
 
 class PathEnds(Exception):

@@ -1,4 +1,4 @@
-"""What variables are bound to and what mutable objects hold, at one point of a program's run.
+"""The store: values of variables and contents of mutable objects, at one point of a program's run.
 
 A branch or a loop body works on a layer of its own, whose changes are joined into the layer below or thrown away.
 """
@@ -15,7 +15,7 @@ MISSING = object()
 ARGUMENT = "argument"
 """What the parameters of a program are called, with a number behind, until a variable is bound to them."""
 MOST_NAMED = 16
-"""How many items of a tuple are named after the variable that is bound to it."""
+"""The maximum number of items of a tuple named after its variable."""
 
 
 def name_nodes(value: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Functions that call themselves in tail position only, as one `while` without a stack or a dispatch.
+"""Purely tail-recursive functions as a single `while` without a stack or a dispatch.
 
     f(x) = r(x) if done(x) else f(g(x))
 
@@ -7,9 +7,9 @@
     while not done(x): x = g(x)
     r(x)
 
-The body is projected three times: to whether it calls again, to the arguments of that call, and to its result. What a
-projection does not need is left out, so that a branch with one path of interest is not a `conditional`. Functions that
-call each other are put in place of their only call first, where they have only one.
+The body is projected three times: to whether it calls again, to the arguments of that call, and to its result. Each
+projection omits what it does not need, so a branch with only one relevant path is not a `conditional`. For functions
+that call each other, those with a single caller are inlined first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hloom.ops import OPS
 PREDICATE = dtype("pred")
 S32 = dtype("s32")
 CHEAP = 8
-"""How many instructions of scalars a branch may have that is computed in any case to learn whether it calls again."""
+"""The maximum number of scalar instructions in a branch that is always computed to find out whether it calls again."""
 
 
 def lower_tail_calls(module: Module, cycle: Sequence[Graph], errors: dict[Graph, tuple[int, int, int]]) -> bool:

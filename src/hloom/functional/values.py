@@ -1,4 +1,4 @@
-"""What an expression of a Python function is known to be while its graph is made: abstract values.
+"""Abstract values: what is known about an expression's value while its graph is built.
 
 Numbers and arrays that only the run knows are `Array`s, nodes of the graph; everything else is known now. Mutable
 objects are cells of the store, so that aliases see each other's changes.
@@ -158,7 +158,7 @@ class Ref(AbstractValue):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fields:
-    """What a cell holds: the items of a list (keys None), of a dict, or the attributes of an instance."""
+    """The contents of a cell: the items of a list (keys None), of a dict, or the attributes of an instance."""
 
     keys: tuple[Any, ...] | None
     items: tuple[AbstractValue, ...]
@@ -335,7 +335,7 @@ class ValueChoice(AbstractValue):
 
 
 class Unbound(AbstractValue):
-    """Of a variable: nothing is bound to it yet."""
+    """A variable that is not bound yet."""
 
     __slots__ = ()
 
@@ -347,7 +347,7 @@ UNBOUND = Unbound()
 
 
 class Maybe(AbstractValue):
-    """Of a variable: bound to a value where a number of the run is true, else unbound."""
+    """A variable that is bound if a run-time condition holds."""
 
     __slots__ = ("flag", "value")
 
@@ -360,7 +360,7 @@ class Maybe(AbstractValue):
 
 
 class ConflictingValue(AbstractValue):
-    """Of a variable: values met that have no type in common; an error only where it is used."""
+    """A variable whose values at a join have no common type; an error only if it is used."""
 
     __slots__ = ("location", "reason")
 

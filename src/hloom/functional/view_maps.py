@@ -1,4 +1,4 @@
-"""The maps of views: which elements of its owner a view has, how they are read, and how the owner takes others."""
+"""View maps: which elements of its owner a view has, how they are read, and how they are written back."""
 
 from __future__ import annotations
 

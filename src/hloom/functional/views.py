@@ -1,4 +1,4 @@
-"""Views: arrays whose elements are those of another, at places that are known now or that the run knows.
+"""Views: arrays that share elements with another, at positions known at compile time or at run time.
 
     row = x[i]; row += 1      ->  row is (x, [i]), with the i of that moment: x = update(x, subscript(x, [i]) + 1, [i])
     y = x.T; x[0] = 7; y      ->  y is (x, transpose): it is read again from x as it is now

@@ -1,4 +1,4 @@
-"""Slices whose start only the run knows and whose length is known, such as `x[i : i + 3]`: HLO's dynamic slices."""
+"""Slices of known length at a run-time start, such as `x[i : i + 3]`: HLO's dynamic slices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PREDICATE = dtype("pred")
 MAX_COMPARED = 64
-"""How many nodes of two bounds are compared."""
+"""The maximum number of nodes to compare in two bounds."""
 
 
 @dataclass(frozen=True, slots=True)

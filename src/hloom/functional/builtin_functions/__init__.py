@@ -1,4 +1,4 @@
-"""Python's own functions, and the methods of its containers, strings and numbers, on abstract values.
+"""Abstract versions of Python's builtins, and of the methods of containers, strings and numbers.
 
 To add a function, add a row to `BUILTINS` in the file of its subject: the Python object and what makes its value. To
 add a method, add a row to the table of its owner in `methods.py`.

@@ -1,4 +1,4 @@
-"""Python's own functions of numbers: conversions, rounding, extremes, sums, tests over all items."""
+"""Python's builtins on numbers: conversions, rounding, extremes, sums, tests over all items."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PREDICATE = dtype("pred")
 EXACT_DIGITS = 22
 """The largest power of ten that a float holds exactly."""
 MOST_DECIMAL_DIGITS, MOST_WHOLE_DIGITS = 323, 308
-"""Beyond so many digits a float is as it is, or zero (CPython's `float___round___impl`)."""
+"""Beyond this many digits, rounding returns the float itself or zero (CPython's `float___round___impl`)."""
 
 
 @row(abs)

@@ -1,4 +1,4 @@
-"""Arrays as jax has them, whose elements do not change, and as NumPy has them."""
+"""The two kinds of arrays: jax's, which are immutable, and NumPy's, which are mutable."""
 
 from __future__ import annotations
 

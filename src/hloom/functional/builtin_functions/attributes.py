@@ -1,4 +1,4 @@
-"""Types, attributes and texts of values; what Python's own functions refuse."""
+"""Types, attributes and texts of values; and builtins that are not supported."""
 
 from __future__ import annotations
 

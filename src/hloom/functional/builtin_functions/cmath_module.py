@@ -1,4 +1,4 @@
-"""The functions of cmath: their values on both sides of branch cuts, and the errors that Python raises."""
+"""The functions of cmath: their values on both sides of branch cuts, and Python's errors."""
 
 from __future__ import annotations
 

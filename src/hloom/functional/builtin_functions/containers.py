@@ -1,4 +1,4 @@
-"""Python's own functions of containers; those of functools, dataclasses and copy."""
+"""Python's builtins on containers; and those of functools, dataclasses and copy."""
 
 from __future__ import annotations
 

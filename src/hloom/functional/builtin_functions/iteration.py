@@ -1,4 +1,4 @@
-"""Ranges, iterators, and what is made of them: `iter`, `next`, `zip`, `map` and the like, and itertools."""
+"""Ranges, iterators and functions of them: `iter`, `next`, `zip`, `map` and the like, and itertools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of Python objects whose calls are made by the interpreter itself, and how rows are entered."""
+"""The table of Python objects whose calls the interpreter handles itself, and how rows are added."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ COUNTS = {
     "pop": (0, 2), "popleft": (0, 0), "index": (1, 3), "count": (1, 1), "get": (1, 2), "setdefault": (1, 2),
     "keys": (0, 0), "values": (0, 0), "items": (0, 0), "copy": (0, 0), "clear": (0, 0), "rotate": (0, 1),
 }  # fmt: skip
-"""How many arguments methods take of which Python does not write down the parameters."""
+"""The number of arguments of methods for which Python does not document the parameters."""
