@@ -1,4 +1,4 @@
-"""Activity analysis: which values depend differentiably on the inputs asked for, and which the results asked for need.
+"""Activity analysis: which values depend differentiably on the requested inputs, and affect the requested results.
 
 Leaves of a value are counted in order, tuples flattened; a set of them is an integer with a bit for each. Calls, loops
 and branches are seen through by summaries: for each leaf of a graph's result, the leaves of its parameters that it
@@ -98,7 +98,7 @@ class Activity:
         return result
 
     def leaves(self, value_type: Type | None) -> int:
-        """What `differentiable_leaves` says of a type, worked out once."""
+        """The cached result of `differentiable_leaves` for a type."""
         result = self._leaves.get(value_type)
         if result is None:
             result = self._leaves[value_type] = differentiable_leaves(value_type)

@@ -1,4 +1,4 @@
-"""async-start, async-update and async-done: the computation that they call, done where it starts."""
+"""async-start, async-update and async-done: the called computation is differentiated at the start."""
 
 from __future__ import annotations
 

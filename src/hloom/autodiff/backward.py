@@ -1,4 +1,4 @@
-"""Reverse mode's second half: a tape transposed, last entry first, into instructions on cotangents.
+"""The second half of reverse mode: transposes a tape, last entry first, into instructions on cotangents.
 
 The cotangent of a tangent is the sum of what its users give it, made when its turn comes: a user may give a value, or
 an update of the sum so far, as a dynamic-slice does, which adds to a part of it in place.

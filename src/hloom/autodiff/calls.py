@@ -1,4 +1,4 @@
-"""Calls and branches: the called graphs linearized on their own, their residuals returned."""
+"""Calls and branches: called graphs are linearized separately and return their residuals."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from hloom.ir import Apply, Graph, Node, TupleType, Type
 from hloom.rewrite import called_function
 
 MOST_INLINED = 16
-"""Computations of at most so many instructions are inlined: a call of them costs more text than they hold, and masks
-of cotangents do not pass calls."""
+"""Computations with at most this many instructions are inlined: a call would be longer than its contents, and cotangent
+masks do not pass through calls.
+"""
 
 
 def call(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:

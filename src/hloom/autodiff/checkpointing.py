@@ -1,10 +1,10 @@
-"""Loops whose trip count is known only when they run: online checkpointing inside HLO.
+"""Online checkpointing inside HLO, for loops whose trip count is only known at run time.
 
-The forward loop keeps the state at every d-th iteration in one of a fixed number of slots; when they are full, d
-doubles and every second of them is free again. The backward loop takes the iterations from the last to the first: it
-goes on from the latest checkpoint, keeping further states in free slots at the distances of binomial checkpointing, and
-steps back by one. So memory does not depend on the trip count, and up to 100,000 iterations each is computed three
-times or less beside the forward loop, with the default number of slots.
+The forward loop saves the state at every d-th iteration in one of a fixed number of slots; when they are full, d
+doubles and every second slot is freed. The backward loop processes iterations from the last to the first: it recomputes
+from the latest checkpoint, saving more states in free slots at binomial checkpointing distances, and steps back by one.
+So memory does not depend on the trip count, and with the default number of slots, up to 100,000 iterations are each
+computed at most three times in addition to the forward loop.
 
 Source: Stumm and Walther, New algorithms for optimal online checkpointing, SIAM J. Sci. Comput. 32 (2010); Griewank and
 Walther, Algorithm 799: revolve, ACM Trans. Math. Softw. 26 (2000), for the distances.
@@ -52,7 +52,7 @@ class Checkpointed:
 
 @dataclass(slots=True)
 class Kept:
-    """What the forward loop leaves behind: trip count, distance, how many checkpoints, their slots, and the buffers."""
+    """The results of the forward loop: trip count, distance, number of checkpoints, their slots, and the buffers."""
 
     count: Node
     distance: Node

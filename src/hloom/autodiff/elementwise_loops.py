@@ -1,10 +1,10 @@
-"""Loops that compute each element by itself, as Newton's iteration of many numbers does: differentiated forward.
+"""Loops that compute each element independently, such as Newton's iteration on many numbers; uses forward mode.
 
     x = while(x, a): x = (x + a / x) / 2        carries D = dx/da beside x;  the cotangent of a is D times that of x
 
-What an element of the result depends on is the same element of what the loop is given. So the Jacobian is diagonal:
-an array of the elements' shape for each pair of a changing leaf and an input. It is carried forward, and nothing of an
-iteration is kept or computed again for the backward pass.
+An element of the result only depends on the same element of the inputs. So the Jacobian is diagonal: an array of the
+elements' shape for each pair of a changing leaf and an input. It is carried forward, and nothing of an iteration is
+saved or recomputed for the backward pass.
 """
 
 from __future__ import annotations

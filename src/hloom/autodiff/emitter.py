@@ -1,4 +1,4 @@
-"""Appending instructions to a graph, their types inferred."""
+"""Appends instructions to a graph and infers their types."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Loops that search an interval by comparisons: bisection and its kin, whose programs' derivatives say nothing.
+"""Loops that search an interval by comparisons, such as bisection: the program's derivative is meaningless.
 
     middle = (lower + upper) / 2;  p = compare(f(middle), y)
     lower = select(p, middle, lower);  upper = select(p, upper, middle)
 
-What is searched for reaches the result through `p` alone, and a comparison has no derivative. What is left is the
-derivative of the bounds that the search began with, on which its result does not depend: a number, and a wrong one.
+The searched value reaches the result only through `p`, and a comparison has no derivative. What remains is the
+derivative of the initial bounds, on which the result does not depend: a number, and a wrong one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloom.ops import with_trait
 MOST_READS = 3
 """How often a point between two bounds reads them: `lower + (upper - lower) * c`. A secant's reads them more often."""
 _MEANS = frozenset({"add", "subtract", "multiply", "divide", "sqrt", "exponential", "log", "power"})
-"""What points between two bounds are computed with: arithmetic means, and geometric ones."""
+"""Ops that compute points between two bounds: arithmetic and geometric means."""
 _CHOICES = frozenset({"select", "conditional"})
 _PASSED_ON = with_trait(Trait.KEEPS_ORDER) | {"broadcast", "convert", "copy", "opt-barrier"}
 

@@ -1,4 +1,4 @@
-"""Loops whose iterations overwrite the state, as rejection sampling does: the last iteration alone has a derivative.
+"""Loops whose iterations overwrite the state, such as rejection sampling: only the last iteration has a derivative.
 
     x = draw(key, rate)   until   accepts(x, rate)
 

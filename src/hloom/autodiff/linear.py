@@ -1,4 +1,4 @@
-"""Linear ops on tangents: recorded on a tape, to be transposed, or emitted at once, in forward mode.
+"""Linear ops on tangents: recorded on a tape for transposition, or emitted at once in forward mode.
 
 A rule linearizes an instruction once, in these ops; both modes follow. An absent tangent, None, is zero.
 """

@@ -1,4 +1,4 @@
-"""Linearization: a graph's instructions copied in order, and beside them the linear ops of their tangents.
+"""Linearization: copies a graph's instructions in order and adds the linear ops of their tangents.
 
 In reverse mode the tangents go onto a tape, which `backward` transposes; in forward mode they are emitted at once. Only
 what is active is linearized: what depends on an input asked for and is needed by a result asked for.
@@ -29,19 +29,20 @@ from hloom.ir import Apply, Graph, Module, Node, Parameter, TupleType
 from hloom.text import HloomError, Location, Source, Unsupported
 
 LARGEST_SOURCE = 1 << 28
-"""Of how many bytes a file may be that is read again to say where an instruction stands."""
+"""The maximum size in bytes of a file to read again to locate an instruction."""
 LONGEST_TYPE = 10_000
 """Within how many characters of its name an instruction's opcode is looked for."""
 COPIES_FOR_A_NODE = 100
-"""How many instructions may be differentiated, and values kept for the backward pass, for each that a module has: each
-use of a called computation keeps values of its own, and calls of calls may multiply without end."""
+"""The maximum number of differentiated instructions, and of saved values, per instruction of a module: each call of a
+computation saves its own values, and nested calls may multiply without bound.
+"""
 LEAST_COPIES = 100_000
-"""How many may be in any module."""
+"""The number allowed for any module."""
 
 
 @dataclass(slots=True)
 class Options:
-    """What the user asked for: instructions at which the derivative is cut, and how loops keep their states."""
+    """The user's options: instructions at which the derivative is cut, and how loops save their states."""
 
     stop: frozenset[Node] = frozenset()
     checkpoints: int | None = None

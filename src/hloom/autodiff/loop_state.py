@@ -1,4 +1,4 @@
-"""What is known of a loop's state: leaves that never change, leaves that count, where slices are taken."""
+"""Facts about a loop's state: leaves that never change, counters, and where slices are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops whose trip count, or a bound of it, is known: the forward loop stacks what the backward loop reads.
+"""Loops with a known trip count or bound: the forward loop stacks the values that the backward loop reads.
 
 A loop over slices of arrays keeps its shape: where each iteration takes another slice of an array that never changes,
 or writes another slice of one that it only writes, the backward loop writes and takes slices of their cotangents.

@@ -1,4 +1,4 @@
-"""What devices compute by hand, as Shardy writes it, in the form for GSPMD, which says who shares which part.
+"""Rewrites Shardy's manual computations in GSPMD's form, which says which devices share which part.
 
     parts = (f32[2,4], f32[4]) custom-call(x, y), custom_call_target="xla.sdy.GlobalToLocalShape"
     z = f32[2] call(...), to_apply=xla.sdy.manual_computation_body

@@ -1,4 +1,4 @@
-"""Calls of functions that bring their derivatives along: these take the place of derivatives of their programs.
+"""Calls of functions with their own derivatives, which are used instead of differentiating their programs.
 
 y = call(x), to_apply=kernel    ->    (y, residuals) = call(x), to_apply=kernel.forward
                                       dx = call(residuals, dy), to_apply=kernel.backward

@@ -1,4 +1,4 @@
-"""Functions that programs compute by several instructions, recognised by their expressions and differentiated at once.
+"""Recognises functions computed by several instructions from their expressions, and differentiates them as a whole.
 
     select(ne(d, d), a + b, max(a, b) + log1p(exp(-|d|))), d = a - b        is log(exp(a) + exp(b))
 
@@ -23,7 +23,7 @@ has its direction behind a dot. ("as", name, expression) binds a name to what an
 _PLAIN_OPCODES = frozenset(OPS)
 """Heads of expressions that stand for themselves: with no direction behind them, and not "as"."""
 TOLERANCE = 1e-6
-"""By how much, relatively, a constant may differ from the number it stands for, as rounded to its element type."""
+"""The relative tolerance for a constant to match a number, as rounded to its element type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a loop's backward pass needs of each iteration: kept once, made again for nothing, or stacked.
+"""Decides what a loop's backward pass needs of each iteration: saved once, recomputed, or stacked.
 
 A value that depends on the loop's invariants alone is computed once, before the loop. One that depends on counters and
 invariants, and costs no arithmetic, is made again. One that is computed from an opt-barrier alone is computed again
@@ -24,7 +24,7 @@ FREE = BROADCASTS | with_trait(Trait.KEEPS_ORDER) | {"dynamic-slice", "get-tuple
 
 INVARIANT, COUNTED, VARYING = range(3)
 MOST_REMADE = 200
-"""How many instructions are made again for one value."""
+"""The maximum number of instructions to recompute for one value."""
 
 
 class Residuals:

@@ -1,4 +1,4 @@
-"""Maxima that only keep exponentials small: their derivative is known to be zero.
+"""Maxima that only keep exponentials from overflowing: their derivative is known to be zero.
 
     m = reduce-max(x);  e = exp(x - m);  e / sum(e)          does not depend on m, nor does
     m = reduce-max(x);  log(sum(exp(x - m))) + m

@@ -1,8 +1,7 @@
-"""Sums of slices' cotangents: what was sliced is joined again by concatenation and padding, and then added.
+"""Sums of slices' cotangents: slices are joined by concatenation and padding, and then added.
 
-Slices that do not overlap along the one dimension that they cut become one concatenation, zeros in its gaps. What is as
-large as half of the operand is added as a whole, so that compilers fuse it with the sum; what is smaller is added in
-place.
+Slices that do not overlap along their only cut dimension become one concatenation, with zeros in its gaps. Parts of at
+least half of the operand are padded and added, so that compilers fuse the sum; smaller parts are added in place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a rule is written down: a linearization by opcode, a transposition by linear opcode, or the reason for none.
+"""The form of a rule: a linearization by opcode, a transposition by linear opcode, or the reason why there is none.
 
 `rules("sine", ...)` sets a linearization down: from an instruction and the tangents of its operands, the tangent of its
 result, in linear ops. `transposition("slice", ...)` says how a linear op hands a cotangent on. `expansion("map", ...)`

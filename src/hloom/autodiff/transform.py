@@ -47,11 +47,11 @@ from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError, Unsupported, resolve_name
 
 SMALL = 64
-"""How many instructions a computation may have to be inlined at every call."""
+"""The maximum number of instructions of a computation that is inlined at every call."""
 MOST_ADDED = 10_000
-"""How many instructions may be added by inlining guarded calls, or as many as the module has."""
+"""The minimum limit on instructions added by inlining guarded calls; larger modules may add as many as they have."""
 MOST_SEEN = 100
-"""How many values are looked at to see whether one is guarded."""
+"""The maximum number of values to examine to see whether one is guarded."""
 GUARDABLE = MASKABLE | {"get-tuple-element", "copy"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 Which = int | str | Iterable[int | str] | None
@@ -170,7 +170,7 @@ def vjp_parts(
     checkpoints: int | None = None,
     max_iterations: int | None = None,
 ) -> tuple[Module, Module]:
-    """What `vjp` does as two modules: the first yields the results and, behind them, what the second has to know.
+    """The result of `vjp` as two modules: the first yields the results followed by what the second needs.
 
     The first takes the parameters and yields a tuple of the results, leaf by leaf, and the residuals. The second takes
     a cotangent for each floating-point or complex result, in order, then the residuals; it yields a tuple of the

@@ -1,4 +1,4 @@
-"""A module in double precision: what derivatives are checked in."""
+"""Converts a module to double precision, in which derivatives are checked."""
 
 from __future__ import annotations
 

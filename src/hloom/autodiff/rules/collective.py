@@ -1,4 +1,4 @@
-"""Ops between devices. The objective is the sum over all devices, so that what one receives, others have to send back.
+"""Communication ops. The objective is the sum over all devices, so the transpose sends back what a device received.
 
 all-reduce by add    its cotangent all-reduced
 all-gather           reduce-scatter            and the other way round

@@ -1,4 +1,4 @@
-"""Computations of scalars, as reductions and scatters apply them, on whole arrays; and graphs made to say an op."""
+"""Scalar computations of reductions and scatters, applied to whole arrays; and graphs that express an op."""
 
 from __future__ import annotations
 

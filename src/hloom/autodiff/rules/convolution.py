@@ -1,4 +1,4 @@
-"""Convolutions: linear in each operand; each transposition is a convolution.
+"""Convolutions: linear in each operand; each transpose is a convolution.
 
 Source of dimension numbers, groups and padding: jax/_src/lax/convolution.py, _conv_general_dilated_transpose_lhs and
 _conv_general_dilated_transpose_rhs. A reversed window is a reversed kernel.

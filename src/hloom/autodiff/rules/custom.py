@@ -1,4 +1,4 @@
-"""Custom calls: by target, with rules that users may add."""
+"""Custom calls: rules by target, which users may extend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions to Hessenberg and tridiagonal form: custom calls of LAPACK and cuSOLVER, said by loops over reflectors.
+"""Reductions to Hessenberg and tridiagonal form: custom calls of LAPACK and cuSOLVER, as loops over reflectors.
 
 Each iteration computes one reflector I - s v v^H that makes a column zero below its subdiagonal, and applies it from
 both sides. Its loop is differentiated as any other: the derivative exists where no such column is zero already.

@@ -1,4 +1,4 @@
-"""Slices at indices known when the program runs; gathers and scatters."""
+"""Slices at run-time indices, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _are_limits(node: Node, limits: Sequence[int], vector: int) -> bool:
 
 
 MOST_COMPARED = 50
-"""Of how many instructions two expressions may be to be compared."""
+"""The maximum number of instructions in two expressions to compare."""
 
 
 def is_same_value(first: Node, second: Node) -> bool:

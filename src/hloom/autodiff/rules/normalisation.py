@@ -1,4 +1,4 @@
-"""Batch normalisation, said by elementwise ops and sums, and differentiated as those.
+"""Batch normalisation, expressed by elementwise ops and sums and differentiated as such.
 
 Source of the definitions: xla/service/batchnorm_expander.cc.
 """

@@ -1,4 +1,4 @@
-"""Reductions: sums are linear, extremes share ties, other combiners are said by their own instructions, in a tree."""
+"""Reductions: sums are linear, extremes share ties, other combiners become a tree of their own instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans, said by a loop over slices: each iteration takes a slice of every input and writes one of every output."""
+"""Scans, expressed as a loop: each iteration takes a slice of every input and writes one of every output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting: the tangents follow the permutation, which a further operand of the sort says.
+"""Sorting: tangents follow the permutation, which an additional operand of the sort records.
 
 Source: jax/_src/lax/lax.py, _sort_jvp.
 """

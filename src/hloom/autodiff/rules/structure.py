@@ -1,4 +1,4 @@
-"""What the engine itself follows, and what neither computes nor is computed with."""
+"""Ops that the engine itself handles, and ops without a derivative."""
 
 from hloom.autodiff.table import none, structural, zero
 

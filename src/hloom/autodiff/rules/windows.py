@@ -33,7 +33,7 @@ from hloom.ir import (
 from hloom.text import Unsupported
 
 MOST_UNROLLED = 4096
-"""Of how many elements a window that is unrolled may be."""
+"""The maximum number of elements of a window to unroll."""
 
 
 def _window(value: Apply | Linear) -> Window:
