@@ -1,4 +1,4 @@
-"""Pipelines: stages of layers on groups of devices, the order in which they run microbatches, the search for the best.
+"""Pipelines: stages of layers on groups of devices, schedules of microbatches, and the search for the best pipeline.
 
 To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layers.py`; what a stage costs,
 `stage_costs.py`; which stages are searched, `search.py`.

@@ -1,4 +1,4 @@
-"""Steps that accumulate gradients: their own loop over microbatches is the loop whose body becomes stages.
+"""Steps that accumulate gradients: the body of their own loop over microbatches is split into stages.
 
 grads, loss = while(i < 4)(grads + g(weights, batch[i]), loss + l)
 weights = update(weights, grads)
@@ -15,7 +15,7 @@ from hloom.text import HloomError
 HEAVY = with_trait(Trait.CONTRACTS) | {"custom-call"}
 """Opcodes, besides loops and branches, of which a layer has at least one."""
 LEAST_SHARE = 0.5
-"""What part of a program's expensive instructions a loop has at least that is its loop over microbatches."""
+"""The minimum share of a program's expensive instructions in a loop that counts as its loop over microbatches."""
 GET = "get-tuple-element"
 
 

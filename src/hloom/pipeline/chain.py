@@ -1,4 +1,4 @@
-"""A model as a chain of layers, each with what it takes to run: what a pipeline is planned from."""
+"""A model as a chain of layers with their costs: the input of the pipeline planner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InvalidChain(HloomError):
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """What one layer takes on one device for the batch of its chain: seconds and bytes.
+    """The costs of one layer on one device for the chain's batch: seconds and bytes.
 
     `weight_seconds` is the part of `backward_seconds` that makes the gradients of the weights, which nothing waits for.
     The fixed seconds are what a forward and a backward take beside that, however small the microbatch is and on however
@@ -54,7 +54,7 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers in order, at a batch of so many examples; times and activations grow with the batch in proportion.
+    """Layers in order, for a batch of this many examples; times and activations scale with the batch.
 
     `input_bytes` is what the first layer reads of a batch; it is kept where the first stage recomputes.
     """

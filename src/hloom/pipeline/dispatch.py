@@ -1,4 +1,4 @@
-"""One order for all stages of a pipeline, in which a single process dispatches their work."""
+"""A single order for all stages of a pipeline, in which one process dispatches their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline's modules on jax's devices, dispatched in the order of the schedule.
+"""Runs a pipeline's modules on jax devices, dispatched in the order of the schedule.
 
 Nothing waits: jax dispatches asynchronously, and an array is sent to another stage's devices as soon as it is
 dispatched. A value is dropped when the last program that reads it is dispatched.
@@ -22,7 +22,7 @@ from hloom.text import HloomError
 
 @dataclass(slots=True)
 class StepRecord:
-    """What the last step did: actions in the order of their dispatch, and by stage the most live microbatches.
+    """What the last step did: actions in dispatch order, and the maximum number of live microbatches per stage.
 
     A microbatch is live in a stage from its forward until nothing of it is held there any more. `sources` are by action
     those whose results it read. `sent_bytes` counts what came to a stage's devices from elsewhere.

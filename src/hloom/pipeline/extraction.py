@@ -1,4 +1,4 @@
-"""A part of a graph as a module of its own."""
+"""Extracts a part of a graph as a module."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The layers of a step: where its forward part may be cut, and which of its backward part goes with which layer.
+"""The layers of a step: where its forward part can be cut, and which backward instructions belong to which layer.
 
-The forward part is what the first of all gradients needs. It is a sequence: a layer ends where one array alone goes on.
-An instruction of the backward part is of the layer whose forward values and weights it reads; a layer's values that
-only the backward part reads stay in the layer.
+The forward part is everything the first gradient needs. It is a sequence: a layer ends where a single array is passed
+on. A backward instruction belongs to the layer whose forward values and weights it reads; a layer's values that only
+the backward part reads stay in the layer.
 
     loss = f2(f1(x, w1), w2)          layer 0: f1, its part of dw1     layer 1: f2, dw2, the gradient of f1's result
 """

@@ -1,4 +1,4 @@
-"""Devices in a row, what memory they have, and how long they take to send bytes to one another.
+"""A row of devices, their memory, and the time to send bytes between them.
 
 Interconnects are those of `hloom.analysis`: one that joins d devices joins 0 to d-1, d to 2d-1 and so on, so two
 machines of eight devices are one interconnect of eight devices and one of any number behind it.
@@ -13,7 +13,7 @@ from hloom.analysis import HOST, CollectiveCost, Device, Interconnect, collectiv
 from hloom.text import HloomError
 
 LARGEST_MACHINE = 4096
-"""How many devices a pipeline may have."""
+"""The maximum number of devices of a pipeline."""
 
 
 class InvalidMachine(HloomError):
@@ -22,7 +22,7 @@ class InvalidMachine(HloomError):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """`count` equal devices with so many bytes of memory each, and the interconnects between them, nearest first.
+    """`count` equal devices with this many bytes of memory each, and the interconnects between them, nearest first.
 
     >>> pair = Interconnect("nvlink", "NVLink", "ring", bandwidth=100e9, latency=1e-6, devices=2)
     >>> net = Interconnect("network", "InfiniBand", "ring", bandwidth=10e9, latency=1e-5)
@@ -65,7 +65,7 @@ class Machine:
         return self._line("all-reduce", devices, comm_factor("all-reduce", len(devices)))
 
     def all_reduce_seconds(self, devices: Sequence[int], data_bytes: float) -> float:
-        """How long these devices take to sum up what each holds so many bytes of."""
+        """Seconds for these devices to all-reduce this many bytes."""
         latency, per_byte = self.all_reduce_line(devices)
         return latency + per_byte * data_bytes if data_bytes else 0.0
 
@@ -77,7 +77,7 @@ class Machine:
         return self._line("send", (*sources, *targets), 1 / min(len(sources), len(targets)))
 
     def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int], data_bytes: float) -> float:
-        """How long it takes to bring so many bytes from `sources` to `targets`, as in `transfer_line`."""
+        """Seconds to bring this many bytes from `sources` to `targets`, as in `transfer_line`."""
         latency, per_byte = self.transfer_line(sources, targets)
         return latency + per_byte * data_bytes if data_bytes else 0.0
 

@@ -1,4 +1,4 @@
-"""What a pipeline's actions and its step take, measured: the schedule's bubble, beside that of what was dispatched.
+"""Measured times of a pipeline's actions and of its step: the schedule's bubble, and that of the dispatched step.
 
 The actions are run one by one, so that none waits for a core that another has: what they take is the same on a machine
 of fewer cores than devices. When each would run is replayed from the recorded dispatch.

@@ -1,4 +1,4 @@
-"""What a pipeline is: stages of layers on devices, microbatches, a schedule, and where activations are recomputed."""
+"""A pipeline plan: stages of layers on devices, microbatches, a schedule, and which activations are recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipeline plans read back from their JSON, which is not trusted: each part is checked, and sizes are bounded."""
+"""Reads pipeline plans from untrusted JSON: each part is checked, and sizes are bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The best pipeline for a chain of layers on a machine: microbatches, schedule, stages, devices and recomputation."""
+"""Finds the best pipeline for a chain of layers on a machine: microbatches, schedule, stages, devices, recomputation.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from hloom.pipeline.stage_costs import IndivisibleBatch, Pace, StageCosts, Stage
 from hloom.text import Unattainable
 
 BOUND_SLACK = 1.25
-"""How many times as long as the fastest plan's step a bound may be for its plan to be looked at."""
+"""The maximum ratio of a plan's bound to the fastest plan's step for the plan to be examined."""
 REFINED_SLACK = 1.3
-"""How many times as long as the fastest a plan's step may be for its cuts to be refined."""
+"""The maximum ratio of a plan's step to the fastest one for its cuts to be refined."""
 MOST_REFINED = 8
-"""How many plans are refined."""
+"""The maximum number of plans to refine."""
 MERGED_LAYERS = 64
 """To how many layers long chains are merged."""
 MICROBATCHES_PER_DEVICE = 16
-"""Unless the user says which, at most so many times the devices are tried: more leave hardly any bubble to fill."""
+"""The default maximum of microbatches, as a multiple of the devices: more leave hardly any bubble to fill."""
 
 
 class DoesNotFit(Unattainable):
@@ -68,7 +69,7 @@ def plan_pipeline(
     stage_counts: Iterable[int] | None = None,
     has_overlap: bool = True,
 ) -> PlannedPipeline:
-    """The pipeline of least step time for a global batch of so many examples, all within each device's memory.
+    """The pipeline with the shortest step for a global batch of this size that fits in each device's memory.
 
     For 1F1B, GPipe and ZB-H1 the search minimises a bound and an estimate of the step for each number of microbatches
     (`search.py`); for the interleaved schedule all groups have as many devices, and the cuts make the slowest stage as
@@ -121,7 +122,7 @@ def plan_merged_pipeline(
 
 
 def evaluate_plan(costs: StageCosts, plan: PipelinePlan) -> PlannedPipeline:
-    """What a plan of one's own takes. Raises IndivisibleBatch where a stage's devices do not divide a microbatch."""
+    """The costs of a given plan. Raises IndivisibleBatch if a stage's devices do not divide a microbatch."""
     if plan.stages[-1].last != len(costs.chain.layers) - 1:
         raise InvalidPlan(
             f"the last stage ends with layer {plan.stages[-1].last} of {len(costs.chain.layers)}",

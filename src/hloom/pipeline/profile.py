@@ -23,9 +23,9 @@ from hloom.pipeline.chain import Chain, LayerCost
 from hloom.text import ParseError, Source, read_limited
 
 LARGEST_FILE = 2**26
-"""How many bytes a profile may have."""
+"""The maximum size of a profile in bytes."""
 MOST_LINES = 2**20
-"""How many nodes and edges a profile may have."""
+"""The maximum number of nodes and edges of a profile."""
 MILLISECOND = 1e-3
 WEIGHT_SHARE = 0.5
 """The part of a backward that makes the weights' gradients, which profiles do not tell: for a product it is half."""
@@ -55,7 +55,7 @@ class Profile:
     edges: tuple[tuple[int, int], ...]
 
     def chain(self, batch: int, *, optimizer_slots: int = 0) -> Chain:
-        """The layers as a chain, in a topological order, measured at so many examples.
+        """The layers as a chain, in a topological order, measured at this batch size.
 
         Between two neighbours goes what any layer up to the first makes and any layer behind it reads, once each.
         Nodes that are called Input and read nothing are the chain's input. The optimizer keeps `optimizer_slots` times

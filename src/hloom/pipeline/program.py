@@ -1,4 +1,4 @@
-"""What a pipeline runs: modules by stage, and the values that pass between them."""
+"""The programs of a pipeline: modules by stage, and the values passed between them."""
 
 from __future__ import annotations
 

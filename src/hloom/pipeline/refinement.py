@@ -1,4 +1,4 @@
-"""Cuts between stages, moved one at a time as long as the simulated step gets shorter.
+"""Refines the cuts between stages, one at a time, while the simulated step gets shorter.
 
 The search minimises a bound or an estimate (`search.py`); in between is how transfers overlap with the work of stages
 that are less busy than their neighbours, and that early stages go on while later ones do their first backward.
@@ -15,7 +15,7 @@ from hloom.pipeline.simulation import step_seconds
 from hloom.pipeline.stage_costs import StageCosts, StageTimes
 
 MOST_ACTIONS = 2**18
-"""How many actions of neighbouring plans are simulated at most, those that are simulated at once counting once."""
+"""The maximum number of actions of neighbouring plans to simulate; those simulated together count once."""
 LEAST_GAIN = 1e-9
 """The share of the step that a move has to save."""
 

@@ -1,4 +1,4 @@
-"""Rows of stacked arrays: slices along the first dimension, moved towards what the arrays are made of.
+"""Moves row slices (along the first dimension of stacked arrays) towards the definitions of the arrays.
 
 slice(multiply(concatenate(x, y), scale), rows of x)   ->   multiply(x, slice(scale, rows of x))
 """

@@ -14,7 +14,7 @@ from hloom.pipeline.plan import Action, ActionKind, PipelinePlan, Schedule
 from hloom.text import HloomError
 
 LARGEST_SCHEDULE = 2**22
-"""How many actions a schedule may have."""
+"""The maximum number of actions of a schedule."""
 
 FORWARD, BACKWARD = ActionKind.FORWARD, ActionKind.BACKWARD
 
@@ -109,7 +109,7 @@ _ORDERS = {
 
 
 def dependencies(action: Action, stages: int) -> Iterator[Action]:
-    """What has to be done before an action: of one microbatch, in its stage or a neighbour.
+    """The actions that must precede an action: of the same microbatch, in its stage or a neighbouring one.
 
     A backward is named by what gives the gradient of the inputs: whole (BACKWARD) if `action` is, else BACKWARD_INPUT.
 

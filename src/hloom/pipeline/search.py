@@ -1,4 +1,4 @@
-"""The best cuts of a chain into stages, devices for each, and where to recompute, by dynamic programming.
+"""Finds the best cuts of a chain into stages, with devices and recomputation for each, by dynamic programming.
 
 What is searched: contiguous stages on neighbouring devices in order, each on as many as divide the microbatch, and for
 each whether it recomputes its activations. What is minimised is X + (m - 1) M + A (`step_bound`), with X the sum of the
@@ -23,7 +23,7 @@ from hloom.pipeline.stage_costs import Pace, StageCosts, live_bound
 from hloom.text import HloomError
 
 MOST_STATES = 2**24
-"""How many stages may be looked at together: all runs of layers, times devices, times widths."""
+"""The maximum number of candidate stages: all runs of layers, times devices, times widths."""
 MOST_SOLUTIONS = 1000
 """How often the dynamic program is run for one search; a handful is usual."""
 
@@ -274,9 +274,9 @@ class _Tables:
 
 
 _BALANCED_STEPS = 16
-"""How many bounds are tried for nearly equal stages; the last is a million times the first."""
+"""The number of bounds to try for nearly equal stages; the last is a million times the first."""
 _ROUNDING = 1e-9
-"""By how much sums in another order may differ, relative to them."""
+"""The relative tolerance for sums in a different order."""
 
 
 @dataclass(slots=True)

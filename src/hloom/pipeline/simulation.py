@@ -1,4 +1,4 @@
-"""A step of a pipeline, action by action: when each begins and ends, the bubble, and the microbatches in flight."""
+"""Simulates a step of a pipeline, action by action: start and end times, the bubble, and microbatches in flight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a step does: the events of each group of devices, and the ends of the pipeline and of the step.
+    """The simulated step: the events of each device group, and the end times of the pipeline and the step.
 
     The step ends when the last all-reduce of gradients does; `live` has the most microbatches of each stage.
     """

@@ -1,4 +1,4 @@
-"""What a stage takes: seconds of a microbatch, of transfers and of the gradients' all-reduce, and bytes of memory.
+"""The cost of a stage: seconds per microbatch, of transfers and of the gradients' all-reduce, and bytes of memory.
 
 A stage on d devices splits each microbatch over them: each runs a d-th of it and holds all weights (data parallelism),
 and the gradients are all-reduced once, after the last microbatch. With overlap, the all-reduce of a layer's gradients
@@ -23,7 +23,7 @@ from hloom.pipeline.schedules import live_microbatches, order
 from hloom.text import HloomError
 
 MOST_LAYERS = 2048
-"""How many layers a chain may have whose stages are priced: there are tables over all pairs of them."""
+"""The maximum number of layers of a chain: there are tables over all pairs of them."""
 
 
 class ChainTooLong(HloomError):
@@ -31,7 +31,7 @@ class ChainTooLong(HloomError):
 
 
 class IndivisibleBatch(HloomError):
-    """A batch that cannot be split into so many microbatches, or a microbatch over so many devices."""
+    """A batch that cannot be split into this many microbatches, or a microbatch over this many devices."""
 
 
 class Pace(Enum):
@@ -70,7 +70,7 @@ class StageTimes:
 
 
 class StageCosts:
-    """Costs of the stages of a chain on a machine, for microbatches of so many examples.
+    """The costs of a chain's stages on a machine, for microbatches of this size.
 
     Arrays over layers k and l are of the stage from layer k to layer l, both included; what is below the diagonal
     means nothing.

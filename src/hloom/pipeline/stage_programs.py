@@ -1,4 +1,4 @@
-"""The modules that the stages of a pipeline run, and the values that pass between them.
+"""Builds the modules of a pipeline's stages, and determines the values passed between them.
 
     before      parameters                                     -> what is the same for all microbatches, empty sums
     forward     activations of the stages before, weights      -> activations, residuals

@@ -1,4 +1,4 @@
-"""Stages that the planner shards over a mesh: a layout for each value of a stage, a plan for each of its programs.
+"""Stages sharded over a mesh by the planner: a layout for each value of a stage, a plan for each of its programs.
 
 What precedes the microbatches, forward, backward and update of a stage read each other's values: parameters, residuals,
 gradients. Joined into one module they are planned together, which decides the layout of each of these values. Then each

@@ -1,4 +1,4 @@
-"""A step over a batch in three parts: what comes before its microbatches, what is done with each, what comes after.
+"""Splits a step over a batch into three parts: before its microbatches, per microbatch, and after them.
 
 `hloom.microbatch` writes a step as a loop over slices of its batch; a step that accumulates gradients has such a loop
 (`accumulation.py`). What its entry holds before the loop is the same for all microbatches (weights converted, masks),
@@ -22,9 +22,9 @@ GET = "get-tuple-element"
 MOVING = BROADCASTS | (with_trait(Trait.MOVES_DATA) - {"dynamic-reshape", "dynamic-update-slice", "gather"})
 """Opcodes that move elements: with elementwise ones they cost next to nothing, unlike updates and what looks up."""
 NEEDED = frozenset(("computation", "operand", "type"))
-"""What must be known of a program that is cut."""
+"""The kinds of names that must be resolved in a program to split."""
 LEAST_SHARE = 0.5
-"""What part of the work must depend on the microbatch, where nobody said which is the batch."""
+"""The minimum share of the work that must depend on the microbatch if the user did not name the batch."""
 
 
 @dataclass(frozen=True, slots=True)

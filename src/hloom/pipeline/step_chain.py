@@ -1,4 +1,4 @@
-"""A step's layers as a chain to be planned: their seconds on a device by the roofline model, and their bytes."""
+"""A step's layers as a chain for planning: seconds on a device by the roofline model, and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hloom.text import HloomError
 
 FORWARD, INPUT, WEIGHT = ActionKind.FORWARD, ActionKind.BACKWARD_INPUT, ActionKind.BACKWARD_WEIGHT
 LEAST_RATIO = 4
-"""How many times smaller the microbatch is, where the batch allows, that tells fixed seconds from others."""
+"""The factor by which the microbatch is reduced, if the batch permits, to separate fixed seconds from others."""
 
 
 def step_chain(
@@ -91,7 +91,7 @@ class _Measurement:
 
     @cached_property
     def optimizer_bytes(self) -> list[float]:
-        """By layer the parameters of the step that no microbatch reads: the optimizer's state."""
+        """For each layer, the parameters that no microbatch reads: the optimizer's state."""
         read = self.batches.union(*(layer.parameters for layer in self.layers))
         state = [0.0] * len(self.layers)
         for part, stages in zip(self.program.parameters, self.program.placements, strict=True):

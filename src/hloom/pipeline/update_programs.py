@@ -1,7 +1,7 @@
-"""What follows the microbatches of a step, as modules of the stages: the optimizer, and what needs all sums.
+"""The part of a step after the microbatches as modules of the stages: the optimizer, and work that needs all sums.
 
-An instruction is of the stage that has most of the bytes that it reads, so parameters are updated where their gradients
-are. Where stages need each other's results (the norm of all gradients) the work goes in rounds.
+An instruction belongs to the stage that holds most of the bytes it reads, so parameters are updated where their
+gradients are. If stages need each other's results (the norm of all gradients), the work is done in rounds.
 """
 
 from __future__ import annotations
