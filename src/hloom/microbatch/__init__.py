@@ -1,4 +1,4 @@
-"""Microbatches: a program over a batch, as a loop over slices of the batch that sums what the slices yield.
+"""Microbatches: turns a program over a batch into a loop over slices of the batch that combines their results.
 
 To teach it an op that is linear, and so works on sums of slices, edit `linearity.py`; how a dimension passes an op
 is the op's axis map in `ops`.

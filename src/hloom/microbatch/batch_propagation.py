@@ -1,8 +1,7 @@
-"""How a cut of the batch goes through a program: what is cut, what is combined, what mixes examples.
+"""Propagates a split of the batch through a program: what is split, what is combined, what mixes examples.
 
-It is the propagation of a sharding over an axis of as many devices as there are iterations, by the same rules: a
-dimension that a rule passes on is cut, one that it sums up leaves partial results. Where a rule needs the dimension
-whole, examples mix.
+This is the propagation of a sharding over an axis with one device per iteration, by the same rules: a dimension that a
+rule passes on is split, one that it sums leaves partial results. If a rule needs the whole dimension, examples mix.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ TRANSPARENT = (SAME_BYTES - {"add-dependency", "bitcast"}) | {"copy"}
 
 
 MOST_STEPS = 100_000
-"""How many instructions the way from the batch to one that mixes examples may have: it ends, whatever the program."""
+"""The maximum number of instructions on the path from the batch to one that mixes examples."""
 
 
 class BatchPropagation:
@@ -66,7 +65,7 @@ class BatchPropagation:
         return tuple([self.states.get(leaf, WHOLE) for leaf in self.dataflow.values.get(node, ())])
 
     def equation_of(self, node: Node) -> Equation | None:
-        """What the dimensions of an instruction's operands and results have to do with each other."""
+        """How the dimensions of an instruction's operands and results correspond."""
         return self._links.equations.get(node)
 
     def operand_states(self, node: Node, cut: Sliced | None = None) -> list[tuple[State, ...]]:
@@ -127,7 +126,7 @@ class BatchPropagation:
 
     @property
     def work(self) -> int:
-        """How many points the iteration spaces have of the instructions that are cut."""
+        """The total size of the iteration spaces of split instructions."""
         return sum(
             math.prod(factor.size for factor in equation.rule.factors)
             for equation in self.dataflow.equations
@@ -136,7 +135,7 @@ class BatchPropagation:
 
     @property
     def all_work(self) -> int:
-        """How many points the iteration spaces of all instructions have."""
+        """The total size of the iteration spaces of all instructions."""
         return sum(math.prod(factor.size for factor in equation.rule.factors) for equation in self.dataflow.equations)
 
     def share_of(self, nodes: Set[Node]) -> float:

@@ -1,4 +1,4 @@
-"""What becomes of a value where the program runs on one slice of the batch after the other."""
+"""The state of a value when the program runs on one slice of the batch at a time."""
 
 from __future__ import annotations
 

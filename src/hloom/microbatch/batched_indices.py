@@ -1,4 +1,4 @@
-"""Gathers and scatters that look up each example by its own number, written with batching dimensions.
+"""Rewrites gathers and scatters that index each example by its own number to use batching dimensions.
 
 `logits[arange(n), labels]` reaches HLO as a gather whose indices are pairs of an example's number and its label. The
 number is known: element i is looked up in row i. With the rows as a batching dimension the batch can be cut.
@@ -16,9 +16,9 @@ from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType
 from hloom.ops import OPS
 
 MAX_ELEMENTS = 1 << 20
-"""How many numbers may be computed to see whether indices count the examples."""
+"""The maximum number of elements to evaluate to see whether indices enumerate the examples."""
 MAX_STEPS = 64
-"""How many instructions may lead to them."""
+"""The maximum number of instructions that compute them."""
 _FIELDS = {
     "gather": ("collapsed_slice_dims", "start_index_map", "operand_batching_dims", "start_indices_batching_dims"),
     "scatter": (

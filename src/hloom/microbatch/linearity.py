@@ -1,4 +1,4 @@
-"""Which instructions may work on the partial results of each iteration, and leave the combining for later.
+"""Which instructions may be applied to the partial results of each iteration, before they are combined.
 
 An op may where it gives the same for the combined value: sums pass through what is linear, maxima through what only
 moves elements.

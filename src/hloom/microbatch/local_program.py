@@ -1,4 +1,4 @@
-"""Instructions as they are for one slice of the batch: the types and the attributes that name sizes."""
+"""Instructions for one slice of the batch: adapts types and attributes that contain sizes."""
 
 from __future__ import annotations
 

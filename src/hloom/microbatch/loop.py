@@ -1,8 +1,8 @@
-"""The loop over slices of the batch, written from the states of a program's values.
+"""Writes the loop over slices of the batch from the states of a program's values.
 
 The entry becomes three parts: what is the same in all iterations, the loop, and what needs the combined results. The
-loop carries a counter, the values that it reads, and what it yields: results of each example, put together slice by
-slice, and sums (or products, maxima, ...) over the slices.
+loop carries a counter, the values it reads, and its results: those per example, assembled slice by slice, and sums (or
+products, maxima, ...) over the slices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hloom.ops import OPS, only_yields
 from hloom.text import HloomError
 
 LOOP_BODY = "microbatch.body"
-"""What names of bodies of loops over slices begin with."""
+"""The name prefix of bodies of loops over slices."""
 _PREDECESSORS = "control-predecessors"
 _COUNTER = dtype("s32")
 """The element type of the loop's counter."""

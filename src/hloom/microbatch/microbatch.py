@@ -1,7 +1,7 @@
-"""The pass `microbatch`: a program over a batch as a loop over slices of it.
+"""The pass `microbatch`: turns a program over a batch into a loop over slices of it.
 
-What is made for each example is made slice by slice, what is summed over the batch is summed over slices. Where
-examples mix (normalisation over the batch, sorting along it) the pass refuses, with the way from the batch to there.
+Per-example values are computed slice by slice, and sums over the batch are accumulated over slices. If examples mix
+(normalisation over the batch, sorting along it) the pass refuses, and reports the path from the batch to there.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ from hloom.rewrite import Report
 from hloom.text import HloomError, resolve_name
 
 Batch = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
-"""By name or number of a parameter the dimension that is the batch."""
+"""For each parameter, by name or number, the batch dimension."""
 LEAST_SHARE = 0.5
-"""What part of a program's work a proposed batch must cut, of what the best candidate could: less is not a batch."""
+"""The minimum work a proposed batch must split, as a share of what the best candidate would split."""
 LEAST_CUT = 0.5
-"""What part of all of a program's work a proposed batch must cut: examples make most, channels of weights little."""
+"""The minimum share of the program's work a proposed batch must split: examples account for most, weight channels for
+little.
+"""
 MOST_WHOLE = 16
-"""How many values that need the whole batch may be computed before the loop."""
+"""The maximum number of values that need the whole batch and are computed before the loop."""
 MOST_CANDIDATES = 64
-"""How many dimensions are tried as the batch: each takes one propagation through the program.
+"""The maximum number of dimensions to try as the batch: each takes one propagation through the program.
 
 Those of state (of each type as many parameters as the program returns), and of types that many parameters have, come
 last.
@@ -149,7 +151,7 @@ class MicrobatchLoop:
 
     @property
     def body(self) -> Graph:
-        """What is done with one slice."""
+        """The work on one slice."""
         return self.loop.attributes["body"]
 
 

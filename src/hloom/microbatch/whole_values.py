@@ -1,4 +1,4 @@
-"""Values that need the whole batch and cost little: computed before the loop, of all examples.
+"""Cheap values that need the whole batch, computed before the loop for all examples.
 
 A loss that is divided by the number of tokens that count needs that number for each example. It is a sum over the
 masks of all examples: what leads to it is written a second time, for the whole batch.
@@ -13,7 +13,7 @@ from hloom.ops import may_merge
 from hloom.propagation import DataflowGraph, Equation
 
 MOST_SHARE = 0.05
-"""What part of the program's points of iteration spaces may be done before the loop, for the whole batch."""
+"""The maximum share of the program's work that may be done before the loop, for the whole batch."""
 
 
 def compute_whole(dataflow: DataflowGraph, node: Node) -> list[Node] | None:

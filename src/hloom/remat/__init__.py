@@ -1,4 +1,4 @@
-"""Rematerialisation: a program within a memory budget, by computing values again in place of keeping them.
+"""Rematerialisation: fits a program into a memory budget by recomputing values instead of keeping them.
 
 To teach it another way of keeping two computations apart, edit `opaque_dependence.py`; what is chosen, `choice.py`; how
 memory follows from a choice, `live_ranges.py`.

@@ -1,4 +1,4 @@
-"""What to recompute at the least cost so that the memory in use stays within a bound: an integer program.
+"""Chooses what to recompute at minimum cost so that memory stays within a bound: an integer program.
 
 For each value made before the peak, `available` says that the backward part has it and `recomputed` that it computes
 it again; what is available and not recomputed is kept. The backward part needs what it reads; recomputing a value needs
@@ -26,7 +26,9 @@ MOST_ROUNDS = 12
 
 @dataclass(slots=True)
 class RecomputationChoice:
-    """What is recomputed, what that costs by the program's measure, and a bound of any choice that fits at the peak."""
+    """The values to recompute, the cost by the program's measure, and a lower bound on any choice that fits at the
+    peak.
+    """
 
     recomputed: list[StoredValue]
     ranges: LiveRanges
@@ -112,7 +114,8 @@ class _Program:
         return needs
 
     def row(self, ranges: LiveRanges, chosen: set[StoredValue], at: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """What each value holds at a time if it is kept, and if it is recomputed; and what all else holds."""
+        """The memory of each value at a time if it is kept, and if it is recomputed; and the memory of everything else.
+        """
         count = len(self.values)
         kept, recomputed = np.zeros(count), np.zeros(count)
         assumed = self._needs(ranges)

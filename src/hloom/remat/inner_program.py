@@ -1,4 +1,4 @@
-"""Bodies of loops and branches as programs of their own: what they compute inside is recomputed inside.
+"""Treats bodies of loops and branches as separate programs: values computed inside are recomputed inside.
 
     ENTRY { ... s = while(init), body=step ... }        the peak is in `step`
       ->

@@ -1,4 +1,4 @@
-"""Kernels that wait for others, so that these free more memory first than they take.
+"""Delays kernels until others have freed more memory than they take.
 
     p = f32[512,512] divide(e, s)         p and e stored
     d = f32[512,512] multiply(e, ...)     d is computed while p is still kept for the product below
@@ -29,7 +29,7 @@ LEAST_GAIN = 0.005
 MOST_WAITING = 0.25
 """An operand is made to wait only if it is smaller than this share of what that frees."""
 MOST_LATER = 200
-"""How many kernels after one are looked at, for what it could wait for."""
+"""The number of kernels after one to consider waiting for."""
 
 
 class Wait(NamedTuple):

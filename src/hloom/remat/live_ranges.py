@@ -1,4 +1,4 @@
-"""How much memory a choice of what to recompute takes over time.
+"""The memory of a recomputation choice over time.
 
 A value that is recomputed is in use until the forward part last reads it, and from its second computation on, which
 comes right before the first kernel of the backward part that needs it, directly or to recompute another value.

@@ -1,4 +1,4 @@
-"""Residuals of loops: the stacks that one loop writes a slice at a time, and another reads a slice at a time.
+"""Residuals of loops: stacks that one loop writes a slice at a time, and another reads a slice at a time.
 
     forward:  v = f(h, x[i]); stack = dynamic-update-slice(stack, v, i)
     backward: v = dynamic-slice(stack, j)

@@ -1,4 +1,4 @@
-"""Materialization: values are stored once that the CPU's kernels would otherwise compute wherever they are read.
+"""Materialization: stores values once that the CPU's kernels would otherwise recompute for each reader.
 
     g = f32[8,256,256] add(h, d)        all kernels that read g compute it, and h and d are kept for the last of them
       ->
@@ -71,7 +71,7 @@ class _SharedValues:
                 self.forms.setdefault(of, []).append(node)
 
     def find(self) -> list[str]:
-        """The values that are worth storing, each beside those before it, and again beside all others."""
+        """The values worth storing, each evaluated first given those before it, then given all others."""
         least = LEAST_STORED * self.stored.peak
         values = [
             value for value in reversed(self.forms) if _may_materialize(value) and leaf_bytes(value.type) >= least

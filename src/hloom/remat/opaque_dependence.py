@@ -1,4 +1,4 @@
-"""Data dependences that no compiler sees through: a value that is itself, but not before another one is computed.
+"""Data dependences that compilers cannot remove: a value that equals x but is not available before another value.
 
 Merging equal instructions (XLA's HloCSE) undoes recomputation unless an operand differs, and XLA's CPU compiler drops
 optimisation barriers before it merges (OptimizationBarrierExpander in `CpuCompiler::RunHloPasses`,

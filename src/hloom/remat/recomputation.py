@@ -1,4 +1,4 @@
-"""Writing a choice into the program: second computations of values, which wait for the backward part.
+"""Writes a choice into the program: second computations of values, delayed until the backward part.
 
     a = dot(x, w); b = dot(tanh(a), v); ...; d = multiply(g, a)
       ->

@@ -1,4 +1,4 @@
-"""The pass `remat`: peak memory within a budget by computing values again where they are needed, not keeping them."""
+"""The pass `remat`: keeps peak memory within a budget by recomputing values where they are needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from hloom.text import HloomError, Unattainable
 from hloom.xla_cpu import simulate_buffers
 
 MEASURES = ("auto", "model", "xla")
-"""What says whether a program fits: the model of XLA's CPU compiler, that compiler, or the one and then the other."""
+"""What decides whether a program fits: the model of XLA's CPU compiler, that compiler, or first one and then the other.
+"""
 MOST_CHECKED = 20_000
 """Programs of more instructions are not checked by a compiler unless asked for: to compile them takes minutes."""
 MARGIN = 0.05

@@ -1,4 +1,4 @@
-"""Which residuals of loops are stacked, and which are computed again: an integer program over the loops' bodies.
+"""Chooses which residuals of loops are stacked and which are recomputed: an integer program over the loops' bodies.
 
 For each instruction that the stacks depend on, `kept` says that its slices are stacked (or that the loops pass it on),
 `computed` that the backward loop computes it, which needs its operands there. What the backward loop reads is one of
@@ -34,7 +34,7 @@ class ResidualChoice:
 
     @property
     def count(self) -> int:
-        """How many instructions are computed again."""
+        """The number of instructions to recompute."""
         return sum(map(len, self.computed.values()))
 
 

@@ -1,4 +1,4 @@
-"""Writing a choice of residuals into a pair of loops: fewer stacks, or others, and the computation in the second loop.
+"""Writes a choice of residuals into a pair of loops: fewer or other stacks, and the recomputation in the second loop.
 
 forward:  a = g(h); v = f(a); stack = dynamic-update-slice(stack, v, i)
 backward: v = dynamic-slice(stack, j)

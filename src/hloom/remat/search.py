@@ -1,4 +1,4 @@
-"""The search for a choice that fits: each is written into the program, and the buffers that it then has are simulated.
+"""Searches for a choice that fits: each candidate is written into the program, and its buffers are simulated.
 
 Limits follow what the choice before takes once it is written. Where that finds nothing, limits fall by the same factor
 each, whatever the budget is, until the peak no longer falls: the least that is known.
@@ -25,13 +25,13 @@ from hloom.xla_cpu import simulate_buffers
 Measure = Callable[[Module], int]
 """Yields the bytes that a program takes at its peak."""
 Propose = Callable[[float], "tuple[object, Callable[[], Rematerialization]] | None"]
-"""Yields a choice that keeps at most so many bytes, and how it is written; None where there is none."""
+"""Returns a choice that keeps at most this many bytes, and how to write it; None if there is none."""
 MOST_SEARCHED = 5_000
 """Of programs of more instructions a compiler is asked as little as can be: each time takes many seconds."""
 MOST_ORDERED = 20_000
 """In programs of more instructions no kernel is made to wait."""
 MOST_TRIALS = 8
-"""How many choices are written and their buffers simulated."""
+"""The maximum number of choices to write and simulate."""
 RELAXATION = 0.98
 """A choice that takes less than this share of the budget is followed by one with a higher limit."""
 LEAST_STEP = 0.87
@@ -187,7 +187,7 @@ class Search:
 def find_least(
     original: Rematerialization, program: Module, stored: StoredValues, mechanism: str, below: int | None = None
 ) -> list[Rematerialization]:
-    """Ways to run a program in as little memory as the search for the least comes to, whatever the budget is.
+    """Ways to run a program in as little memory as the search for the minimum finds, whatever the budget.
 
     The first is the program as it is. Of what loops stack, the least is kept. Where there is a way that takes `below`
     bytes, others are searched that take less.

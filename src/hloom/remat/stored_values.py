@@ -1,4 +1,4 @@
-"""The values of a program that take memory, as the model of the compiler sees them, and what computing each costs.
+"""The values of a program that take memory, by the compiler model, and the cost of computing each.
 
 What a kernel computes for itself is never stored and costs nothing to keep; so what is kept and what is recomputed is
 chosen among the values that kernels store. The model's module has other instructions than the program (copies into
