@@ -1,4 +1,4 @@
-"""The best way to run a step on the devices there are: sharding, microbatches, recomputation, stages and donation.
+"""Finds the best way to run a step on given devices: sharding, microbatches, recomputation, stages and donation.
 
 To add a kind of combination, edit `sharding_search.py` or `pipeline_search.py`; to change what one is said to take,
 `combination_cost.py`.

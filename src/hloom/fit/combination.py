@@ -1,4 +1,4 @@
-"""A combination of sharding, microbatches, recomputation and stages, and what it takes on each device."""
+"""A combination of sharding, microbatches, recomputation and stages, and its cost on each device."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hloom.pipeline import PipelinePlan
 from hloom.planner import Plan
 
 CAUSES = ("compute", "memory", "launch", "links", "bubble")
-"""What may take a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
+"""The components of a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
 BINDS = {"compute": "compute", "memory": "memory bandwidth", "launch": "launches", "links": "links", "bubble": "bubble"}
-"""What is said to bind where a cause takes most."""
+"""The description of the bottleneck for each dominant component."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCost:
-    """What a device takes for a step: seconds by cause, bytes sent to other devices, bytes held at the peak.
+    """The cost of a step on a device: seconds by component, bytes sent to other devices, peak bytes.
 
     `bubble` is the share of the devices' time in which they wait for other stages.
     """
@@ -35,7 +35,7 @@ class DeviceCost:
 
     @property
     def binding(self) -> str:
-        """What takes most of the time."""
+        """The dominant component."""
         return BINDS[max(CAUSES, key=lambda cause: self.seconds_by_cause.get(cause, 0.0))]
 
 
@@ -69,7 +69,7 @@ class Combination:
         return self.cost.peak_bytes if self.measured_bytes is None else self.measured_bytes
 
     def fits(self, memory: float | None) -> bool:
-        """Whether it stays within so many bytes."""
+        """Whether it fits in this many bytes."""
         return memory is None or self.peak_bytes <= memory
 
     def to_json(self) -> dict[str, Any]:

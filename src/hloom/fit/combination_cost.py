@@ -1,4 +1,4 @@
-"""What a pipeline takes, by the model of sharded programs: the roofline of what a device runs, then what it sends.
+"""The cost of a pipeline by the model of sharded programs: the roofline of each device's work, plus its communication.
 
 Programs of stages are priced as they run (`stage_cost.py`), gradients are summed up over a stage's devices with each
 microbatch, the order of work is simulated, then come the updates.
@@ -32,13 +32,13 @@ WORK = (ActionKind.FORWARD, ActionKind.BACKWARD, ActionKind.BACKWARD_INPUT, Acti
 
 
 class PipelineCosts:
-    """What plans of one step as pipelines take."""
+    """The costs of plans that run one step as a pipeline."""
 
     def __init__(self, module: Module, chain: Chain, machine: Machine, device: Device, batch: Batch | None) -> None:
         self.module, self.chain, self.machine, self.device, self.batch = module, chain, machine, device, batch
 
     def cost(self, plan: PipelinePlan, examples: int) -> DeviceCost:
-        """What a plan takes for a step of so many examples.
+        """The cost of a plan for a step of this many examples.
 
         Its work is the mean of all devices', and the bubble what they wait, for transfers too. Updates of stages run
         side by side: the longest counts.

@@ -1,4 +1,4 @@
-"""Donation: the parameters of a step whose memory results can take, as the results are what becomes of them."""
+"""Donation: parameters of a step whose memory results can reuse, because the results replace them."""
 
 from __future__ import annotations
 

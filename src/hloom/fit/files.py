@@ -69,7 +69,7 @@ def load_fit(path: str | os.PathLike[str]) -> Combination:
 
 
 def fit_json(best: Combination, record: dict[str, Any]) -> dict[str, Any]:
-    """What `plan.json` holds, as plain values."""
+    """The contents of `plan.json`, as plain values."""
     return {
         "version": VERSION,
         **record,

@@ -1,4 +1,4 @@
-"""The search for the best way to run a step on devices: every kind of combination priced by one model."""
+"""Searches for the best way to run a step on devices, with every kind of combination priced by one model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hloom.planner import check_plannable
 from hloom.text import HloomError
 
 LARGEST_MACHINE = 4096
-"""How many devices are searched for."""
+"""The maximum number of devices to search for."""
 MICROBATCHES = (1, 2, 4, 8, 16)
 """Numbers of microbatches that are tried, where they divide the batch."""
 
@@ -36,7 +36,7 @@ def fit(
     measure: int = 0,
     donate: bool = True,
 ) -> FitResult:
-    """The best way found to run a one-device step on so many devices, each with so much memory.
+    """The best way found to run a one-device step on this many devices with this much memory each.
 
     Searched are meshes of one and two axes, sharded by the planner; microbatches (divisors of the batch);
     recomputation; pipelines of stages; donation of state to what becomes of it. What people write by hand is always

@@ -1,4 +1,4 @@
-"""The best combinations as XLA compiles them: bytes held at the peak, bytes sent, and the bubble of small pipelines.
+"""Measures the best combinations with XLA: peak bytes, bytes sent, and the bubble of small pipelines.
 
 A sharded program is compiled for virtual CPU devices. Of a pipeline each program of each stage is, and the schedule is
 followed action by action: a device holds its parts of parameters, sums and live microbatches, and XLA's temporaries of

@@ -1,4 +1,4 @@
-"""Combinations in stages: the best pipelines of a step on the devices, GPipe as people write it, stages on meshes.
+"""Pipeline combinations: the best pipelines of a step on the devices, GPipe, and stages on meshes.
 
 Stages of devices that share the batch are planned for each schedule by the dynamic program of `hloom.pipeline`, from
 layers priced once. The best of each schedule is priced as its programs run, unless it is expected to take longer than
@@ -38,7 +38,7 @@ SEARCHED = (Schedule.ONE_F_ONE_B, Schedule.ZERO_BUBBLE, Schedule.INTERLEAVED)
 RETRIES = 2
 """How often a pipeline that does not fit with its temporaries is planned again, for so much less memory."""
 MOST_ON_MESHES = 6
-"""How many pipelines with stages on meshes are priced at most."""
+"""The maximum number of pipelines with stages on meshes to price."""
 
 
 @dataclass

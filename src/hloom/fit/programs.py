@@ -1,4 +1,4 @@
-"""The one-device programs that are sharded: a step with so many microbatches, and so much of it computed again."""
+"""The one-device programs to shard: a step with a number of microbatches and an amount of recomputation."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ProgramVariants:
 
     @cached_property
     def examples(self) -> int:
-        """How many examples the batch has; 1 where nothing can be cut."""
+        """The batch size; 1 if nothing can be split."""
         sizes = {parameter.name: parameter.type for parameter in self.module.entry.parameters}
         return min((sizes[name].dims[dim] for name, dim in (self.batch or {}).items()), default=1)  # pyright: ignore
 
@@ -112,7 +112,7 @@ class ProgramVariants:
         return [variant for variant in self._made.values() if variant is not None]
 
     def variant(self, microbatches: int, share: float) -> Variant | None:
-        """The program of so many microbatches that keeps such a share of its temporaries; None where there is none."""
+        """The program with this many microbatches that keeps this share of its temporaries; None if there is none."""
         key = microbatches, share
         if key not in self._made:
             try:

@@ -1,4 +1,4 @@
-"""What a search for the best combination found, and how it is written."""
+"""The result of the search for the best combination, and how it is written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FitResult(Displayed):
 
     @property
     def gap(self) -> float:
-        """By which share of its time the best may at most be shorter: up to `bound_seconds`."""
+        """An upper bound on how much shorter the optimum may be, as a share of its time: down to `bound_seconds`."""
         return max(0.0, 1 - self.bound_seconds / self.best.cost.step_seconds)
 
     def display(self) -> Display:
@@ -62,7 +62,7 @@ class FitResult(Displayed):
 
     @property
     def missing_bytes(self) -> float:
-        """By how much the best does not fit."""
+        """The number of bytes by which the best does not fit."""
         return 0.0 if self.memory is None else max(0.0, self.best.peak_bytes - self.memory)
 
     @property

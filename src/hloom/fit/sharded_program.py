@@ -1,4 +1,4 @@
-"""One device's program under a sharding plan: the roofline of what it runs, then its collectives, and what it holds.
+"""One device's program under a sharding plan: the roofline of its work, plus collectives, and its memory.
 
 The collectives are those that the partitioner is predicted to emit.
 """
@@ -31,7 +31,7 @@ def work_seconds(module: Module, device: Device) -> dict[str, float]:
 
 
 def ideal_seconds(module: Module, device: Device, devices: int) -> float:
-    """What a program takes at least on so many devices: all its work divided among them, nothing sent."""
+    """A lower bound for a program on this many devices: its work divided among them, without communication."""
     seconds = work_seconds(module, device)
     return (seconds["compute"] + seconds["memory"]) / devices
 

@@ -1,4 +1,4 @@
-"""Sharded combinations: meshes, microbatches and recomputation, each planned where a bound does not rule it out.
+"""Sharded combinations: meshes, microbatches and recomputation, each planned unless a bound rules it out.
 
 Of a program on a mesh all plans come from one `PlanSpace`. They are priced by time first; what they hold is simulated
 from the fastest on, until one fits. Where the fastest do not fit, plans within the memory are searched for, then
@@ -20,15 +20,16 @@ from hloom.sharding import Mesh, mesh_with_links
 from hloom.text import HloomError
 
 MOST_MESHES = 4
-"""How many meshes of two axes are tried."""
+"""The maximum number of two-axis meshes to try."""
 MOST_VARIANTS = 3
-"""How many programs with microbatches or recomputation are planned on each mesh where the step itself does not fit."""
+"""The maximum number of programs with microbatches or recomputation to plan per mesh if the step itself does not fit.
+"""
 MOST_CARRIED = 1
 """So many of the step's plans on a mesh are completed for each such program, beside the one that is planned for it."""
 RUNNERS_UP = 3
-"""Beside the best, so many of the next fastest are simulated for the table."""
+"""The number of next-fastest combinations to simulate for the table, besides the best."""
 SLACK = 1.25
-"""A program that is expected to hold so many times the memory is not planned."""
+"""A program predicted to need this many times the memory is not planned."""
 AXES = ("data", "model")
 DATA, FSDP, GATHERED, MEGATRON = "data parallel", "FSDP", "FSDP, weights gathered", "Megatron"
 CHECKPOINT = "FSDP with checkpoint"
@@ -90,7 +91,7 @@ class _Sharded:
         return self.candidate.plan.mesh
 
     def simulate(self) -> int:
-        """What it holds at the peak."""
+        """Peak bytes."""
         if self.peak is None:
             self.peak = self.program.peak_bytes()
         return self.peak
@@ -121,7 +122,7 @@ class ShardingSearch:
 
     @property
     def bound_seconds(self) -> float:
-        """What no combination takes less than: the step's work divided among the devices."""
+        """A lower bound on all combinations: the step's work divided among the devices."""
         step = self.variants.variant(1, 1.0)
         return 0.0 if step is None else step.ideal_seconds
 

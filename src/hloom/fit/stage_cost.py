@@ -1,4 +1,4 @@
-"""What a stage of a pipeline takes on each of its devices: seconds of its programs by cause, bytes sent, bytes held.
+"""The cost of a pipeline stage on each of its devices: seconds of its programs by component, bytes sent, bytes held.
 
 A stage on one device runs its programs as they are. On several without a mesh it splits each microbatch, so its devices
 run the programs of smaller microbatches, and sum up the gradients of each. With a mesh they run what the planner
