@@ -1,4 +1,4 @@
-"""Foreign worlds: one package inside this one for each, with its op rows, its values and its lowering to HLO.
+"""Other IRs: one package for each, with its op rows, its values and its lowering to HLO.
 
 To add a dialect, make a package beside `oneflow` and read its texts with `hloom.mlir.parse(text, rows=...)`.
 """

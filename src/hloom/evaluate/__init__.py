@@ -1,4 +1,4 @@
-"""Run a graph with numpy: constant folding, and the small oracle beside XLA.
+"""Evaluates graphs with numpy: for constant folding, and as a small oracle independent of XLA.
 
 `evaluate` runs a module, `evaluate_graph` a graph, `evaluate_node` one node; `first_not_finite` says where a NaN first
 arises. To teach it an opcode, register a function in the file of the opcode's family, as `table.py` says; a further

@@ -1,4 +1,4 @@
-"""Bitcasts: the memory of an array, as its layout orders it, read as another array."""
+"""Bitcasts: reads an array's memory, in the order of its layout, as another array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives where there is one device: every group is that device alone."""
+"""Collectives on a single device: every group is that device alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _permute_start(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 def permuted(node: Apply, operands: Values) -> Values:
-    """What device 0 gets: its own operands where it sends to itself, zeros where nobody sends to it."""
+    """What device 0 receives: its own operands if it sends to itself, zeros if nobody sends to it."""
     pairs = node.attribute("source_target_pairs")
     if node.attribute("slice_sizes"):
         raise Unsupported("it moves slices")

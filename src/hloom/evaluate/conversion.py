@@ -1,4 +1,4 @@
-"""Elements as those of another type: by value, by bits, with fewer bits, or rounded at random."""
+"""Conversions of elements: by value, by bits, to reduced precision, or with stochastic rounding."""
 
 from __future__ import annotations
 

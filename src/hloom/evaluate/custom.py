@@ -1,4 +1,4 @@
-"""What nothing but a backend or the host knows."""
+"""Ops that only a backend or the host can execute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that work element by element: the tables of their functions by kind of element, compare, clamp and select.
+"""Elementwise ops: tables of their functions by kind of element, compare, clamp and select.
 
 Floats below f32 are computed in f32 and rounded back, as XLA's CPU does. Denormals are kept, which XLA's CPU takes for
 zeros in f32, bf16 and f64.

@@ -1,4 +1,4 @@
-"""Gathers, and slices whose place is computed."""
+"""Gathers, and slices with computed offsets."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def linear_grid(dims: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) 
 
 
 def strides(dims: Sequence[int]) -> list[int]:
-    """How many elements are between neighbours along each dimension of a flattened array."""
+    """The number of elements between neighbours along each dimension of a flattened array."""
     steps = [1] * len(dims)
     for axis in range(len(dims) - 2, -1, -1):
         steps[axis] = steps[axis + 1] * dims[axis + 1]

@@ -1,4 +1,4 @@
-"""What evaluating may take, checked beforehand: instructions executed, elements computed, bytes held at once."""
+"""Limits on evaluation, checked beforehand: instructions executed, elements computed, bytes held at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hloom.ops import CALLERS, INLINABLE, SAME_BYTES, with_trait
 from hloom.text import HloomError
 
 MOST_STEPS = 10_000_000
-"""How many instructions may be executed, unless more are allowed: a minute or two of scalars."""
+"""The default maximum number of instructions to execute: a minute or two of scalars."""
 MOST_BYTES = 4 << 30
-"""How many bytes the values in use and the temporaries of one instruction may take, unless more are allowed."""
+"""The default maximum bytes of live values and temporaries of one instruction."""
 TEMPORARY_BYTES = 64
-"""How many bytes of temporaries an evaluator may take for each element of its operands and results."""
+"""The maximum bytes of temporaries an evaluator may use per element of its operands and results."""
 LIGHT_TEMPORARY_BYTES = 24
 """The same for the opcodes of LIGHT."""
 LIGHT = frozenset((
@@ -57,7 +57,7 @@ class LimitReached(HloomError):
 
 
 class EvaluationLimits:
-    """What is left of the instructions and elements allowed, and the bytes that values hold.
+    """The remaining instructions and elements, and the bytes held by values.
 
     A value that several names have is held once, and a view holds what it is a view of. Values below SMALL bytes are
     not counted.

@@ -1,4 +1,4 @@
-"""Where NaNs and infinities of a program's outputs first arise: the instruction whose operands were finite."""
+"""Finds where NaNs and infinities in a program's outputs arise: the first instruction with finite operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloom.ir import Apply, Constant, Module, Node, dtype_of
 from hloom.text import HloomError
 
 MOST_INSTRUCTIONS, MOST_ELEMENTS = 200_000, 1 << 27
-"""How many instructions are executed, and elements computed, to find where a value arises: some seconds."""
+"""The maximum number of instructions executed, and elements computed, for the search: some seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Random bits, the same as XLA's CPU yields; and the ops whose numbers are the device's own.
+"""Random bits identical to those of XLA's CPU backend; and ops whose numbers depend on the device.
 
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011; for the order in which the words become
 elements, `xla/hlo/builder/lib/prng.cc`.

@@ -1,4 +1,4 @@
-"""Graphs of scalars run on whole arrays: which allow it, and the element-by-element way for those that do not."""
+"""Runs scalar graphs on whole arrays where possible, and element by element otherwise."""
 
 from __future__ import annotations
 

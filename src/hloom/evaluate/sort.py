@@ -27,7 +27,7 @@ def _sort(node: Apply, operands: Values, run: Runner) -> Value:
 
 
 def plain_keys(graph: Graph, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
-    """What numpy may sort by instead, where the comparator only says whether one operand's element is less or greater.
+    """The key numpy may sort by if the comparator is a plain less-than or greater-than of one operand.
 
     None where it says more, or where the operand has NaNs that it does not order.
     """

@@ -1,4 +1,4 @@
-"""Reductions of windows, and scattering to the places that windows select."""
+"""Reductions over windows, and select-and-scatter."""
 
 from __future__ import annotations
 
