@@ -1,9 +1,8 @@
-"""A model of XLA's CPU compiler as far as memory goes: which values of a program are stored, and for how long.
+"""A model of XLA's CPU compiler for memory: which values of a program are stored, and for how long.
 
-`memory` reports what a run of a module takes; `simulate_buffers` runs the model over a module that is not compiled yet.
-Each file names the files and functions that it
-follows, of openxla/xla in the sources of early 2026; all is checked against the executables of jaxlib 0.10.2
-(tests/xla_cpu/).
+`memory` reports the memory of a module's run; `simulate_buffers` applies the model to an uncompiled module. Each file
+names the files and functions it follows, of openxla/xla in the sources of early 2026; everything is checked against
+executables of jaxlib 0.10.2 (tests/xla_cpu/).
 
 To change which operands are copied into another layout, edit `layout_assignment.py`; what runs as one kernel,
 `instruction_fusion.py` and `library_fusion.py`; in which order kernels run, `bfs_scheduler.py`.

@@ -1,4 +1,4 @@
-"""All-to-alls of arrays become all-to-alls of their parts: the collective of the CPU's runtime takes and yields tuples.
+"""Decomposes all-to-alls of arrays into all-to-alls of their parts: the CPU runtime's collective works on tuples.
 
     all-to-all(x[64,512]), dimensions={0}, over 8 devices
       ->

@@ -116,7 +116,7 @@ def _sort_elements(state: Node, readers: list[Node], state_sizes: Mapping[Graph,
 
 
 def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node, int]:
-    """By fused node the position of the last kernel that computes it."""
+    """For each fused node, the position of the last kernel that computes it."""
     last: dict[Node, int] = {}
     for position in range(len(order) - 1, -1, -1):
         node = order[position]

@@ -1,7 +1,7 @@
-"""The buffers that XLA's CPU compiler would assign to a program that is not compiled yet.
+"""The buffers that XLA's CPU compiler would assign to an uncompiled program.
 
-The passes run in the order of `CpuCompiler::RunHloPasses` (xla/service/cpu/cpu_compiler.cc), as far as they change what
-is stored; buffers are then counted as of a compiled module (xla/service/buffer_assignment.cc: `hloom.analysis`).
+The passes run in the order of `CpuCompiler::RunHloPasses` (xla/service/cpu/cpu_compiler.cc), as far as they affect what
+is stored; buffers are then counted as for a compiled module (xla/service/buffer_assignment.cc: `hloom.analysis`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ NOT_HOISTED = frozenset(
         "tuple",
     }
 )
-"""What is not computed before a loop by itself: `NotWorthHoistingIndividually`
-(xla/service/while_loop_invariant_code_motion.cc)."""
+"""Opcodes not hoisted out of a loop by themselves: `NotWorthHoistingIndividually`
+(xla/service/while_loop_invariant_code_motion.cc).
+"""
 
 
 class _KernelScheduler(Scheduler):
@@ -64,7 +65,8 @@ class _KernelScheduler(Scheduler):
 
 
 def simulate_buffers(module: Module, given: Donations | None = None, *, keeps_barriers: bool = True) -> Liveness:
-    """The buffers of one device's program; `given` are donations beside its own. The module is changed: pass a copy.
+    """The buffers of one device's program; `given` are donations in addition to its own. The module is changed: pass a
+    copy.
 
     XLA's CPU compiler merges what barriers keep apart; with `keeps_barriers` they stay, as on other backends.
     """

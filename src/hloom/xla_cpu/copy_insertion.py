@@ -1,5 +1,5 @@
-"""Copies that keep values apart which would share a buffer: of loops' states, branches' results, operands written over,
-and donated parameters.
+"""Inserts copies that separate values which would otherwise share a buffer: loop states, branch results, overwritten
+operands, and donated parameters.
 
 All are added first, and those removed that are not needed whatever the schedule (`copy_remover.py`). Follows
 `AddCopiesForWhile`, `CopyInsertion::AddCopiesForConditional`, `AddCopiesForInPlaceOperation` and
@@ -19,7 +19,9 @@ from hloom.xla_cpu.copy_remover import InsertedCopies, removable_copies
 from hloom.xla_cpu.dependency_order import branch_computations
 
 MAX_FORWARDS = 1000
-"""How many instructions that forward an element of a loop's state are followed; beyond, it counts as changed."""
+"""The maximum number of forwarding instructions to follow for an element of a loop's state; beyond it, the element
+counts as changed.
+"""
 
 
 def insert_copies(module: Module, fused: Mapping[Graph, Collection[Node]]) -> None:

@@ -1,8 +1,8 @@
-"""Removal of copies: a copy goes where its operand and its result can share one buffer whatever the schedule.
+"""Removes copies whose operand and result can share one buffer under every schedule.
 
-Each buffer is a list of values in the order in which they are in it. Without the copy, the list that it starts is
-spliced in behind its operand, or the list that its operand ends in front of it; every value must then be read for the
-last time before the next one is written, by dependences alone.
+Each buffer is a list of values in time order. Without the copy, the list it starts is spliced in after its operand, or
+the list its operand ends before it; every value must then be read for the last time before the next one is written, by
+dependences alone.
 
 Follows `CopyRemover::TryElideCopy`, `LiveRangeBefore` and `SpliceAfter` (xla/service/copy_insertion.cc) without the
 analysis of regions, which the CPU compiler leaves off, and `HloOrdering::UsesBeforeValueDefinition` (xla/service/

@@ -1,4 +1,4 @@
-"""What runs before what by data and control dependences alone, within a computation and across those that it calls.
+"""The order implied by data and control dependences alone, within a computation and across its callees.
 
 Follows `HloOrdering::GetExecutionConstraint` and `IsDefinedBefore` and `DependencyHloOrdering` (xla/service/
 hlo_ordering.cc). A computation that several instructions call counts as called by the first of them.

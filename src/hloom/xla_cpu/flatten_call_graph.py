@@ -10,7 +10,8 @@ from hloom.ir import Graph, Module, Node
 from hloom.passes import callees_first, own_copy
 
 MOST_GROWTH = 4
-"""By how much a module may grow; beyond, computations stay shared. Calls of calls would multiply without end."""
+"""The maximum growth of a module; beyond it, computations stay shared, since nested calls would multiply without bound.
+"""
 
 
 def flatten_call_graph(module: Module) -> None:

@@ -2,7 +2,7 @@
 
     tanh(x bf16[8,4])   ->   convert(tanh(convert(x) f32[8,4])) bf16[8,4]
 
-A conversion to f32 in the program reads the unrounded result. Which of the two is stored is fusion's choice. Follows
+A conversion to f32 in the program reads the unrounded result. Fusion decides which of the two is stored. Follows
 `FloatNormalizationVisitor::HandleInstruction` (xla/hlo/transforms/simplifiers/float_normalization.cc) with
 `CpuFloatSupport` (xla/service/cpu/cpu_float_support.cc).
 """

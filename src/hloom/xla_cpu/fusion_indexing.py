@@ -1,4 +1,4 @@
-"""How often a kernel's code computes a fused node: once for each way in which it is indexed.
+"""How often a kernel's code computes a fused node: once per distinct index.
 
     slice(x), [0:2]; slice(x), [2:4]      x is emitted twice, so one that is expensive to index is not fused
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from hloom.ir import Node
 
 MAX_CODE_DUPLICATION = 15
-"""How often a node may be emitted (`kAllowedCodeDuplication`)."""
+"""The maximum number of times a node may be emitted (`kAllowedCodeDuplication`)."""
 MAX_REDUCTIONS = 5
 """A kernel of more reductions fuses no further one (`kMaxReductionsInFusion`)."""
 BRANCHING = frozenset({"concatenate", "dot", "dynamic-update-slice", "pad", "reduce", "reduce-window"})

@@ -1,4 +1,4 @@
-"""Instruction fusion: which instructions run as one kernel, so that only its root is stored.
+"""Instruction fusion: which instructions run as one kernel, of which only the root is stored.
 
 Dots and reductions, and ops around them, go to a library first (`library_fusion.py`). What is left is fused into its
 users as a loop, and computed by several users where that is cheap. Follows `CpuInstructionFusion::ShouldFuse` and
@@ -31,12 +31,14 @@ from hloom.xla_cpu.reachability import Reachability
 _LOOPS = ELEMENTWISE | VIEWS | DATA_MOVEMENT | SLICES | {"dynamic-update-slice", "reduce"}
 _EXPENSIVE = (EXPENSIVE - {"cosine", "sine"}) | {"gather", "reduce"}
 POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - _EXPENSIVE)
-"""What can be part of a loop (`CanBeLoopFused`), and what of it is cheap enough to be computed by several loops."""
+"""Opcodes that can be part of a loop (`CanBeLoopFused`), and those cheap enough to be recomputed in several loops."""
 MAX_CONCATENATE_OPERANDS = 8
-"""A concatenate of more operands is a kernel of its own: a loop would search the operand for every element
-(`kMaxConcatenateArguments`)."""
+"""The maximum number of operands of a concatenate in a loop: it would search the operand for every element
+(`kMaxConcatenateArguments`).
+"""
 MIN_LONG_ROW = 128
-"""A concatenate of rows of so many elements is a kernel of its own, which copies rows (`is_minor_dim_concatenate`)."""
+"""The minimum row length of a concatenate that is a kernel of its own, which copies rows (`is_minor_dim_concatenate`).
+"""
 
 
 def fuse_instructions(graph: Graph) -> set[Node]:

@@ -1,4 +1,4 @@
-"""Copies that XLA's CPU compiler makes because dots, convolutions and collectives demand operands in other layouts.
+"""Copies that XLA's CPU compiler inserts because dots, convolutions and collectives need other operand layouts.
 
 Follows `CanonicalizeDot` (xla/hlo/transforms/expanders/dot_decomposer.cc), `ConvCanonicalization`
 (xla/service/cpu/conv_canonicalization.cc) and `CpuLayoutAssignment::AddBackendConstraints`

@@ -1,4 +1,4 @@
-"""Library fusion: the kernels that XLA's CPU compiler gives to YNNPACK, of dots, reductions and elementwise ops.
+"""Library fusion: the kernels of dots, reductions and elementwise ops that XLA's CPU compiler hands to YNNPACK.
 
 A fusion that starts at a reduction grows over operands that only it reads and over the only user of its result, other
 dots and reductions included. Follows `LibraryRewriter::ProcessComputation`, `FuseNeighbors` and `AddFusionCandidates`
@@ -53,14 +53,15 @@ SELECTED_TYPES = frozenset({"f64", "f32", "f16", "bf16", "s8", "u8"})
 MIN_DOT_SIZE = 8
 """Dots whose matrices all have fewer rows and columns than this are left to loops (`IsDotSupportedByYnn`)."""
 MAX_SMALL_FEATURES = 16
-"""Convolutions between so many features at most are left to Eigen (`IsConvolutionOpSupportedByYnn`)."""
+"""The maximum number of features of convolutions left to Eigen (`IsConvolutionOpSupportedByYnn`)."""
 MIN_ELEMENTS = 4096
-"""Instructions are left to loops unless they or an operand have so many elements: the library's overhead would exceed
-their work (`kMinElements` in `IsInstructionPreferredByYnn`)."""
+"""The minimum number of elements of an instruction or operand for the library: below that its overhead would exceed the
+work (`kMinElements` in `IsInstructionPreferredByYnn`).
+"""
 
 
 def library_kernels(graph: Graph) -> dict[Node, Node]:
-    """By each node that the library computes the root of its kernel, whose result alone is stored."""
+    """For each node that the library computes, the root of its kernel, whose result alone is stored."""
     rewriter = _LibraryRewriter()
     for node in reversed(graph.nodes):
         if isinstance(node, Apply) and node not in rewriter.kernels and _starts_fusion(node):

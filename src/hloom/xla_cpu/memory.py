@@ -1,4 +1,4 @@
-"""How much memory a run of a module takes: by its own schedule, or by one that hloom works out."""
+"""The memory of a module's run: with its own schedule, or one computed by hloom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimization barriers, which keep what is computed again apart up to layout assignment, and what merges then.
+"""Optimization barriers, which separate recomputed values up to layout assignment, and what is merged afterwards.
 
     b = opt-barrier(tuple(x, y))
     get-tuple-element(b), index=1   ->   y
@@ -20,7 +20,7 @@ from hloom.passes import ValueNumbering, dce, merge_key
 
 
 def expand_optimization_barriers(module: Module) -> bool:
-    """Let the readers of barriers read what these pass on; whether there were any."""
+    """Make the readers of barriers read the forwarded values; returns whether there were any."""
     barriers = [node for graph in module.graphs for node in graph.nodes if node.opcode == "opt-barrier"]
     for barrier in barriers:
         barrier.graph.replace_uses(barrier, barrier.inputs[0])

@@ -1,4 +1,4 @@
-"""Tree reduction: reductions that the library does not have are computed window by window, then over the windows.
+"""Tree reduction: reductions not handled by the library are computed window by window, then over the windows.
 
     reduce(x[8,128]), dimensions={1}
       ->
@@ -15,7 +15,7 @@ from hloom.ops import OPS
 from hloom.xla_cpu.library_fusion import is_library_reduction
 
 WINDOW_SIZE = 32
-"""How many elements along a dimension are one window (`reduce_window_size`)."""
+"""The number of elements of a window along a dimension (`reduce_window_size`)."""
 
 
 def rewrite_reductions(graph: Graph) -> None:
