@@ -1,8 +1,8 @@
-"""Minimisation: the smallest module in which a fault still shows, by delta debugging on graphs.
+"""Minimisation: finds a smallest module that still shows a fault, by delta debugging on graphs.
 
-To add a reduction, write a function of the search in `reductions.py` (or, if it is of shapes, in `shape_reduction.py`)
-and put it into its table; to add a predicate, write a class in `predicates.py`, or `numeric_predicates.py` if it
-compares numbers. Which pass brings a fault in is told by `pass_bisection.py`.
+To add a reduction, write a function of the search in `reductions.py` (or in `shape_reduction.py` for shapes) and put it
+into its table; to add a predicate, write a class in `predicates.py`, or `numeric_predicates.py` if it compares numbers.
+`pass_bisection.py` finds the pass that introduces a fault.
 """
 
 import sys

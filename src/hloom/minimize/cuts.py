@@ -1,4 +1,4 @@
-"""Cuts: some of a program's instructions as a program, parameters in the place of what they are given.
+"""Cuts: a subset of a program's instructions as a program, with parameters in place of missing operands.
 
 x = f(p)                        p = parameter(0)
 y = g(x)      keeping y   ->    y = g(p)
@@ -23,7 +23,7 @@ SIGNATURE_ATTRIBUTES = (
     "allow_spmd_sharding_propagation_to_output",
     "origin_recovery_table",
 )
-"""What a header says of parameters and results: it goes where those change."""
+"""Header attributes about parameters and results, which are dropped when those change."""
 GET = "get-tuple-element"
 MOVING = with_trait(Trait.KEEPS_ORDER)
 """Opcodes that do what a reshape does."""

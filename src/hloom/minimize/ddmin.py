@@ -1,4 +1,4 @@
-"""Delta debugging: few items that a test still passes with, by halves before single ones.
+"""Delta debugging: finds few items with which a test still passes, trying halves before single ones.
 
 Source: A. Zeller, R. Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE Transactions on Software
 Engineering 28(2), 2002 (ddmin). Halves that pass alone are taken first, as in a binary search, a half from the middle

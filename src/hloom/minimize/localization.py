@@ -1,15 +1,15 @@
-"""Localization of numeric faults: instructions that compute different numbers of equal operands.
+"""Localizes numeric faults: finds instructions that compute different numbers from equal operands.
 
-All instructions of the entry are run at once, each (or each window of neighbours) given recorded values of its
-operands, so that no error spreads from one to another:
+All instructions of the entry are run at once, each (or each window of neighbours) on recorded values of its operands,
+so that errors do not propagate:
 
     a = f(p)              a = f(p)
     b = g(a)        ->    b = g(a.value)
     ROOT c = h(b)         c = h(b.value)
                           ROOT t = tuple(a, b, c)
 
-Those whose results differ are where the fault comes from, and become the program, worst first. A loop that differs
-becomes the round of it that differs most, a call what it calls.
+Those whose results differ cause the fault, and become the program, worst first. A differing loop becomes the iteration
+that differs most, a call its callee.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from hloom.ops import INLINABLE, OPS, with_trait
 from hloom.text import HloomError
 
 WINDOWS = ((1, 0), (16, 0), (16, 8), (256, 0))
-"""How many neighbours are run together, and how many stand before the first window: single instructions first."""
+"""The number of neighbours run together, and the number before the first window: single instructions first."""
 MOST_SUSPECTS = 8
-"""How many of the windows that differ are tried, worst first."""
+"""The maximum number of differing windows to try, worst first."""
 FEW = 4
 """Programs of no more instructions are not looked through."""
 MOST_ROUNDS = 256
-"""How many rounds of a loop are looked at."""
+"""The maximum number of iterations of a loop to examine."""
 MOST_STATE_BYTES = 1 << 28
-"""How many bytes the loop's states in these rounds may take."""
+"""The maximum bytes of the loop's states in these iterations."""
 STATE = ".state"
 """How the name of a parameter ends that takes the place of a loop's state; the loop's and the round come before."""
 JOINTS = with_trait(Trait.TUPLE)

@@ -1,4 +1,4 @@
-"""Minimisation: the smallest module in which a fault still shows, by rounds of reductions until none of them helps."""
+"""Minimisation: repeats rounds of reductions until none makes the faulty module smaller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hloom.runtime import Arbitration, parameter_names
 from hloom.text import HloomError, HloomWarning, Unattainable
 
 STEPS = 5_000
-"""How many candidates are checked at most, unless told otherwise."""
+"""The default maximum number of candidates to check."""
 
 
 class FaultNotShown(Unattainable):

@@ -1,4 +1,4 @@
-"""Numeric faults: how two results of a program differ, and whether two differences may be of the same fault."""
+"""Numeric faults: how two results of a program differ, and whether two differences may have the same cause."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hloom.runtime import Difference, compare
 LEAST_SHARE = 0.1
 """Which part of the first error a later one must be at least: what is smaller may be rounding."""
 MOST_ROUNDING = 16
-"""How many times what rounded inputs change a difference must be, so that it is not one of rounding."""
+"""The minimum ratio of a difference to the effect of rounding the inputs, so that it is not itself rounding."""
 PIECE = 1 << 20
-"""How many elements are looked at together."""
+"""The number of elements to process at once."""
 
 
 @dataclass(frozen=True, slots=True)

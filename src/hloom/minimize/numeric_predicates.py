@@ -1,7 +1,7 @@
-"""Predicates that compare numbers: a program computed in two ways, on inputs that stay what they were.
+"""Predicates that compare numbers: a program computed in two ways, on fixed inputs.
 
-A candidate's parameters are given what the module's were, or what the instructions that they stand for have computed
-(`recorded_values.py`). So a part of a program works on numbers as they come up in it.
+A candidate's parameters get the values of the module's parameters, or those of the instructions they replace
+(`recorded_values.py`). So a part of a program works on realistic numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hloom.runtime import (
 from hloom.text import HloomError
 
 ROUNDING_SAMPLES = 2
-"""How often inputs are rounded in another way, to see what that changes."""
+"""The number of times inputs are rounded differently, to see the effect."""
 Sides = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
 """What the two ways compute."""
 

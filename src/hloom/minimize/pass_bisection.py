@@ -1,4 +1,4 @@
-"""Bisection of passes: after which one a fault shows, of hloom's own pipelines and of XLA's.
+"""Bisects passes: finds the one after which a fault shows, in hloom's own pipelines and in XLA's.
 
 A pipeline is run anew up to an application in the middle, until the fault does not show after one application and shows
 after the next. That pass is taken apart: the rules of it that are needed, and the smallest module that it breaks.

@@ -1,4 +1,4 @@
-"""What makes a module worth keeping: a fault that shows, told by a command, by XLA, or by a function of Python's.
+"""Predicates: whether a module shows a fault, according to a command, XLA, or a Python function.
 
 A predicate has a name for messages and a method `check(module, text)`, which gives a `Verdict`. To add one, write a
 class here (in `numeric_predicates.py` if it compares numbers) and, for the command line, an option in
@@ -38,14 +38,14 @@ from hloom.text import HloomError
 TIMEOUT = 60.0
 """Seconds that one candidate may take, unless told otherwise."""
 FILE = "{}"
-"""What stands in a command for the file's name."""
+"""The placeholder for the file's name in a command."""
 ZERO, NONZERO = "zero", "nonzero"
 STATUSES = (ZERO, NONZERO)
 """Which exit status of a command says that the fault shows."""
 TAIL_BYTES = 2048
 """How much of what a command printed an error shows."""
 REPETITIONS = 3
-"""How often a program is run whose time counts: the shortest time does."""
+"""The number of runs of a timed program; the minimum counts."""
 ALIKE = 0.5
 """Which part of the words of two messages must be the same for them to tell of one fault."""
 
@@ -65,7 +65,8 @@ class Verdict:
 class FaultPredicate(ABC):
     """Whether a fault shows in a module; `name` is how messages call it.
 
-    What cannot be checked shows no fault; `check` raises HloomError only for what no other module would change.
+    A module that cannot be checked shows no fault; `check` raises HloomError only for problems that affect every
+    module.
     """
 
     name: str

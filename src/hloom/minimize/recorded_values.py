@@ -1,4 +1,4 @@
-"""Recorded values: what a program computes on its inputs, for the parameters that take the place of instructions.
+"""Recorded values: what a program computes on its inputs, for parameters that replace instructions.
 
     y = f32[4] tanh(x)   ->   y.value = f32[4] parameter(1)      given what tanh(x) was
 
@@ -19,7 +19,7 @@ from hloom.runtime import input_domains, random_array
 from hloom.text import HloomError
 
 MOST_BYTES = 1 << 30
-"""How many bytes of values are recorded."""
+"""The maximum bytes of values to record."""
 
 Leaves = list[np.ndarray]
 """The arrays of a value, tuples flattened."""

@@ -1,4 +1,4 @@
-"""The reductions, in the order of a round: each offers candidates to the search, by halves before single instructions.
+"""The reductions, in the order of a round: each offers candidates to the search, halves before single instructions.
 
 To add one, write a function of the search and put it into REDUCTIONS.
 """
@@ -66,7 +66,7 @@ def reduce_instructions(search: ReductionSearch) -> None:
 
 
 def replace_by_operands(search: ReductionSearch) -> None:
-    """Let users of an instruction use an operand of the same type: a loop becomes its initial value.
+    """Replace an instruction by an operand of the same type: a loop becomes its initial value.
 
     Where no operand is of that type, but one has as many elements, a reshape of it will do; and so will an operand of
     an operand.
@@ -125,7 +125,7 @@ def run_passes(search: ReductionSearch) -> None:
 
 
 def replace_large_constants(search: ReductionSearch) -> None:
-    """Let large constants be parameters, or their first element everywhere."""
+    """Replace large constants by parameters, or by their first element everywhere."""
     entry = search.module.entry
     sites = [(entry.name, node.name) for node in entry.nodes if _is_large(node)]
     _replace(search, sites, _as_parameter)

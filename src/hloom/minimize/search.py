@@ -1,4 +1,4 @@
-"""The search for a smaller module: candidates are verified, measured and checked, one after the other."""
+"""The search for a smaller module: candidates are verified, measured and checked one by one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ReductionSearch:
             self._told(MinimizationProgress(self.reduction, self.round, *counts, self.smallest))
 
     def take(self, candidate: Module | None, *, may_grow: bool = False) -> bool:
-        """Let a candidate be the module if it is sound, smaller, and shows the fault; whether it is.
+        """Adopt a candidate if it is sound, smaller, and shows the fault; returns whether it was adopted.
 
         With `may_grow` it may be larger: for what opens the way to other reductions and cannot go on for ever.
         """
@@ -134,7 +134,7 @@ def _digest(text: str) -> bytes:
 
 
 def attempt(make: Callable[[], Made | None]) -> Made | None:
-    """What a reduction makes; None where types do not follow or it cannot be done."""
+    """The result of a reduction; None if types are inconsistent or it is not applicable."""
     try:
         return make()
     except (TypeProblem, HloomError):

@@ -1,8 +1,8 @@
-"""Smaller shapes: dimensions that must be equal shrink together, and the types of the whole program follow.
+"""Smaller shapes: dimensions that must be equal shrink together, and all types are adapted.
 
-Which dimensions are equal, the equations of `hloom.propagation` say; where a dimension is a product of others (a
-reshape), it follows from them. What follows from operands and attributes (a slice, a pad, a concatenation) is inferred,
-and slices are cut to what is left.
+The equations of `hloom.propagation` say which dimensions are equal; a dimension that is a product of others (a reshape)
+follows from them. Sizes that follow from operands and attributes (a slice, a pad, a concatenation) are inferred, and
+slices are clipped.
 
     x = f32[8,768] parameter(0)             x = f32[1,1] parameter(0)
     y = f32[8,12,64] reshape(x)      ->     y = f32[1,1,1] reshape(x)
