@@ -1,7 +1,7 @@
-"""Differences of two modules: which instruction stands for which, what changed about them, and what that costs.
+"""Differences between two modules: which instructions correspond, what changed about them, and what that costs.
 
-What is compared of an instruction alone is in `labels.py`, which calls are looked into in `value_graph.py`; to add
-a step of matching, edit `instruction_map.py`; to tell more of what changed, edit `changes.py`.
+The properties compared of a single instruction are in `labels.py`, which calls are looked through in `value_graph.py`;
+to add a step of matching, edit `instruction_map.py`; to report more changes, edit `changes.py`.
 """
 
 import sys

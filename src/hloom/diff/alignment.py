@@ -1,4 +1,4 @@
-"""The alignment of two sequences: which elements stand for each other, in order."""
+"""Aligns two sequences: which elements correspond, in order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 LARGEST_TABLE = 40_000
-"""How many pairs of elements are compared one with another, between two elements that are aligned."""
+"""The maximum number of pairs of elements to compare between two aligned elements."""
 
 
 def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:

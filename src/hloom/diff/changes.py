@@ -1,4 +1,4 @@
-"""What is different between matched instructions, and where they went."""
+"""What differs between matched instructions, and where they moved."""
 
 from __future__ import annotations
 

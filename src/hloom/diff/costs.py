@@ -1,4 +1,4 @@
-"""What two modules cost, side by side: FLOPs, bytes, time, memory at the peak and traffic, by scope or otherwise."""
+"""The costs of two modules side by side: FLOPs, bytes, time, peak memory and traffic, by scope or otherwise."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class CostDifference:
         return Table(("figure", "before", "after", "change"), tuple((n, a, b, b - a) for n, a, b in rows))
 
     def collectives(self) -> Table:
-        """How often collectives run, by opcode."""
+        """The number of runs of collectives, by opcode."""
         ours, others = self.before.collectives, self.after.collectives
         counts = [(opcode, ours.get(opcode, 0), others.get(opcode, 0)) for opcode in {**ours, **others}]
         return Table(("opcode", "before", "after", "change"), tuple((o, a, b, b - a) for o, a, b in counts))

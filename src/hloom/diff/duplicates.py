@@ -1,4 +1,4 @@
-"""Which of several instructions that compute the same stands for the one that is left of them: the first."""
+"""Which of several equal instructions corresponds to the one that remains of them: the first."""
 
 from __future__ import annotations
 

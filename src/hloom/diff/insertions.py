@@ -1,4 +1,4 @@
-"""Where what was inserted begins and ends: of two equal stretches, which one the other module's stands for.
+"""The exact extent of an insertion: which of two equal stretches corresponds to the other module's.
 
 Where a layer is put between two, the beginning of the layer behind it computes what the inserted layer's beginning
 computes, and the end of the one may be used as the other's. Equal expressions and equal uses so disagree, as in a text
@@ -17,7 +17,7 @@ from hloom.diff.value_graph import Edges
 
 UNPAIRED = -1
 MOST_USERS = 64
-"""How many users of an instruction are looked at."""
+"""The maximum number of users of an instruction to examine."""
 MOST_PATHS = 64
 """How many values a border may tear; a stretch whose best border tears more stays where it is."""
 

@@ -1,4 +1,4 @@
-"""Which instruction of one module stands for which of another.
+"""Matches the instructions of one module with those of another.
 
 As in GumTree (Falleri et al., Fine-grained and accurate source code differencing, ASE 2014), of which XLA's hlo_diff is
 a form (xla/hlo/tools/hlo_diff/hlo_gumgraph_diff.cc, FindMappings): equal expressions first, then what their neighbours
@@ -20,7 +20,7 @@ from hloom.diff.value_graph import Edges, ValueGraph
 
 UNMATCHED = -1
 MOST_ROUNDS = 4
-"""How often the steps of one level are repeated while they find more."""
+"""The maximum number of times the steps of one level are repeated while they find more."""
 MOST_USERS = 256
 """Instructions of more users say nothing of any one of them."""
 RADII = (3, 1)

@@ -1,4 +1,4 @@
-"""What an instruction is by itself, without its name, operands and users, at three levels of exactness."""
+"""The label of an instruction without its name, operands and users, at three levels of exactness."""
 
 from __future__ import annotations
 

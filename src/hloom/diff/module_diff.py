@@ -1,4 +1,4 @@
-"""The differences of two modules: which instructions were added, removed, changed, moved, and what that costs."""
+"""The differences between two modules: instructions added, removed, changed and moved, and the change in cost."""
 
 from __future__ import annotations
 

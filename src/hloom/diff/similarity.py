@@ -1,4 +1,4 @@
-"""Unmatched instructions that resemble each other, beside matched ones."""
+"""Matches similar instructions near matched ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hloom.ir import Node, TensorType, Trait, same_shape
 from hloom.ops import CALLERS, with_trait
 
 MOST_USERS = 64
-"""How many users of a matched instruction, and users of an unmatched one, are looked at."""
+"""The maximum number of users of a matched instruction, and of users of an unmatched one, to examine."""
 SAME_OPCODE = 4.0
 """The least score of a pair of one opcode."""
 OTHER_OPCODE = 3.5

@@ -1,4 +1,4 @@
-"""The instructions of a module as numbers, with the operands and users that they have once calls are looked into.
+"""The instructions of a module as numbers, with their operands and users after looking through calls.
 
 A fusion, a call of a computation that nothing else calls, the parameters inside, and copies only pass values on. An
 instruction so has the same operands and users whether it stands in a fusion, behind a call, or in the open.

@@ -1,7 +1,7 @@
-"""Why a program does not fit into memory: what is live at the peak, who still needs it, and what was tried against it.
+"""Explains why a program does not fit into memory: what is live at the peak, why, and which remedies help.
 
-To add a remedy that is tried, edit `remedies.py`; to read another form of XLA's messages, edit `error_text.py`; to say
-of more buffers why they are kept, `held_buffers.py`.
+To add a remedy, edit `remedies.py`; to read another form of XLA's messages, edit `error_text.py`; to explain why more
+buffers are kept, `held_buffers.py`.
 """
 
 from hloom.oom.diagnosis import why_oom as why_oom

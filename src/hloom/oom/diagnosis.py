@@ -1,4 +1,4 @@
-"""Why a program, or what XLA says of one, does not fit into memory."""
+"""The diagnosis of a program, or of an XLA error message, that ran out of memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def why_oom(
     batch: Batch | str | None = None,
     file: str = "FILE",
 ) -> OomReport:
-    """What a program holds at its peak and why, and what would lower the peak, each tried on the model.
+    """What a program holds at its peak and why, and remedies, each simulated on the model.
 
     `source` is a module or what `hloom.load` reads; a directory that XLA dumped into, of which the module that needs
     most is taken; or an error of XLA's about memory (the exception, its text, or a file with the text), which holds no

@@ -1,4 +1,4 @@
-"""Dump directories: the module that takes most, by XLA's own buffer assignment where the dump holds it.
+"""Dump directories: finds the module that needs most memory, by XLA's buffer assignment if the dump has it.
 
     module_0007.jit_step.cpu_after_optimizations-buffer-assignment.txt
       allocation 19: size 13107200, preallocated-temp:
@@ -29,9 +29,9 @@ ASSIGNMENT = "-buffer-assignment.txt"
 ASSIGNMENT_BYTES = 1 << 30
 """The largest file that is read as a buffer assignment."""
 MOST_SIMULATED = 8
-"""Of modules without one, so many are read and simulated, the largest files first."""
+"""The maximum number of modules without one to read and simulate, largest files first."""
 LARGEST = 20
-"""How many allocations are kept."""
+"""The maximum number of allocations to keep."""
 _ALLOCATION = re.compile(r"^allocation ([0-9]{1,9}): size ([0-9]{1,18}), ?(.*):\s*$")
 _VALUE = re.compile(r"^ value: <[0-9]+ (\S+?)(?:\{[0-9,]*\})? @[0-9]+> \(size=([0-9]{1,18}),offset=([0-9]{1,18})\)")
 

@@ -1,4 +1,4 @@
-"""XLA's messages about memory that ran out, as tables: what was asked for, the sums, and the largest allocations.
+"""Parses XLA's out-of-memory messages into tables: the request, the sums, and the largest allocations.
 
 A TPU's compiler counts an entry `1. Size: 32.00G` with `Operator:`, `Shape:`, `Unpadded size:`, `XLA label:` and
 `Allocation type:` under it. What GPUs and CPUs print where an executable's memory cannot be had has `Buffer 1:` with
@@ -22,16 +22,16 @@ from hloom.text import HloomError
 MOST_CHARACTERS = 64 << 20
 """How much of a text is read."""
 MOST_ALLOCATIONS = 20_000
-"""How many allocations are kept; XLA lists 15 to 20 for each program."""
+"""The maximum number of allocations to keep; XLA lists 15 to 20 for each program."""
 LONGEST_SIZE = 32
-"""How many characters a size has at most."""
+"""The maximum number of characters of a size."""
 
 _IS_ERROR = re.compile(
     r"RESOURCE_EXHAUSTED|Resource exhausted|Ran out of memory in memory space|Out of memory (?:while|allocating)|"
     r"ran out of memory trying|Largest program allocations in|BufferAssignment OOM|Peak buffers:|BufferAssignment stats"
 )
 _OF_PROGRAMS = re.compile(r"[={}\x00-\x08]|HloModule|ENTRY")
-"""What programs of every format have and prose has not: definitions, braces, the bytes of protos."""
+"""Matches programs of every format but no prose: definitions, braces, the bytes of protos."""
 _SIZE = r"([0-9][0-9.,]*\s?[KMGTPE]?(?:i?B\b|\b)(?:\s?bytes)?)"
 _ENTRY = re.compile(rf"(?:^|\s)[0-9]{{1,6}}\. Size: {_SIZE}")
 _BUFFER = re.compile(r"(?:^|\s)Buffer ([0-9]{1,6}):\s*$")
@@ -72,7 +72,9 @@ _ROLES = {"HLO temp": "temporary"}
 
 @dataclass(slots=True)
 class OomMessage:
-    """What a message says: `used` and `capacity` of the memory `space`, what was `requested`, sums by XLA's names."""
+    """The contents of a message: `used` and `capacity` of the memory `space`, the bytes `requested`, sums by XLA's
+    names.
+    """
 
     space: str = ""
     used: int | None = None
@@ -84,7 +86,7 @@ class OomMessage:
 
     @property
     def peak(self) -> int | None:
-        """What the program needs, as far as the message says."""
+        """The bytes the program needs, as far as the message says."""
         total = self.sums.get("total allocation")
         return self.used or total or self.sums.get("total usage") or self.requested
 
@@ -120,7 +122,7 @@ def error_text_in(data: bytes, name: str) -> str | None:
 
 
 def read_error_text(text: str, name: str = "the text") -> OomMessage:
-    """Read XLA's message; raises HloomError where it says no number of bytes."""
+    """Parse XLA's message; raises HloomError if it contains no number of bytes."""
     message = OomMessage()
     reader = _EntryReader(message)
     for line in text[:MOST_CHARACTERS].splitlines():

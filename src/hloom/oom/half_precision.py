@@ -1,4 +1,4 @@
-"""A program in half precision, for the forecast of its memory: f32 computed in bf16, parameters and results as before.
+"""A program in half precision, to forecast its memory: f32 computed in bf16, with parameters and results unchanged.
 
     x = f32[8] parameter(0); y = f32[8] tanh(x); ROOT z = f32[8] negate(y)
       ->

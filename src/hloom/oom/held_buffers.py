@@ -1,4 +1,4 @@
-"""What is in memory at the peak, row by row: what made it, how it is stored, and who still needs it."""
+"""The contents of memory at the peak, row by row: what made each buffer, how it is stored, and who still needs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BRIEF = 0.02
 FEWEST_STEPS = 4
 """So many steps are brief in any program."""
 MOST_FUSED = 4
-"""How many opcodes of a fusion are named."""
+"""The maximum number of opcodes of a fusion to name."""
 _NUMBER = re.compile(r"(?<![A-Za-z])\d+|(?<=_)\d+|(?<=[A-Za-z])\d+(?=/|$)")
 _USER = re.compile(r"[,:] last needed by .*", re.DOTALL)
 _STEPS = re.compile(r"^kept for [0-9,]+ of [0-9,]+ steps")

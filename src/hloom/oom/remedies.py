@@ -1,4 +1,4 @@
-"""What could be done about memory, each tried: the program is changed, and its peak forecast by the same model.
+"""Remedies for memory, each simulated: the program is changed, and its peak forecast by the same model.
 
 donate        results take the memory of the parameters that they update
 remat         values computed again, within a budget
@@ -39,7 +39,7 @@ LITTLE_SAVED = 0.75
 """A plan that keeps more than this part of the peak on each device is compared with fully sharded weights."""
 FSDP = "FSDP"
 NO_EFFECT = 0.01
-"""What saves less than this part of the peak does not help."""
+"""The minimum saving, as a share of the peak, for a remedy to count as helpful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Remedy:
         return self.saved > NO_EFFECT * self.original_peak
 
     def fits(self, limit: int | None) -> bool:
-        """Whether the changed program takes no more than so many bytes."""
+        """Whether the changed program fits in this many bytes."""
         return self.peak is not None and (limit is None or self.peak <= limit)
 
 

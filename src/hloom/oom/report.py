@@ -1,4 +1,4 @@
-"""What is said about memory that runs out: sums, buffers at the peak, and what was tried."""
+"""The out-of-memory report: sums, buffers at the peak, and remedies."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class OomReport:
 
     @property
     def helpful(self) -> tuple[Remedy, ...]:
-        """What lowers the peak, in order."""
+        """The remedies that lower the peak, in order."""
         return tuple(remedy for remedy in self.remedies if remedy.helps)
 
     @property
     def useless(self) -> tuple[Remedy, ...]:
-        """What was tried and does not lower the peak, or could not be tried."""
+        """The remedies that do not lower the peak, or could not be tried."""
         return tuple(remedy for remedy in self.remedies if not remedy.helps)
 
     def by_scope(self, repeated: bool = True) -> list[BufferGroup]:
