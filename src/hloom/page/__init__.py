@@ -1,9 +1,9 @@
 """A module as one HTML file that opens offline: graph, costs, memory, roofline, collectives, instructions.
 
-To add a number that instructions have, edit `figures.py`, and `overlays.py` to colour the graph by it; a further panel
-takes its data from `panels.py` and is drawn by `assets/page.js`. How instructions are grouped is decided in
-`groups.py`, what is cloned and what an instruction says of itself in `graphs.py`; what is shown of two modules in
-`comparison.py`; `viewer.py` reads the viewer.
+To add a number per instruction, edit `figures.py`, and `overlays.py` to colour the graph by it; another panel gets its
+data from `panels.py` and is drawn by `assets/page.js`. `groups.py` decides how instructions are grouped, `graphs.py`
+what is cloned and how an instruction is described; `comparison.py` what is shown of two modules; `viewer.py` reads the
+viewer.
 """
 
 import sys

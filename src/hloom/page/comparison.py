@@ -1,4 +1,4 @@
-"""What a page shows of two modules: the graphs of both, coloured by what changed, and tables of the changes."""
+"""The page of two modules: both graphs, coloured by what changed, and tables of the changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLOURS = {"added": "#86efac", "removed": "#fca5a5", "changed": "#fde047", "move
 BEFORE = "(before)"
 """What stands behind the names of the first module's computations, and in front of its instructions' ids."""
 MOST_CHANGES = 2000
-"""How many rows of each table of changes are shown."""
+"""The maximum number of rows of each table of changes."""
 LONGEST_TEXT = 160
 
 Record = dict[str, Any]

@@ -1,4 +1,4 @@
-"""One HTML file that shows a module: it opens from the disk, loads nothing, and runs no text of a dump."""
+"""One HTML file that shows a module: it opens from disk, loads nothing, and never executes text of a dump."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
     "connect-src data: blob:; worker-src blob:; base-uri 'self'; form-action 'none'"
 )
-"""What the browser lets the page do: run its own scripts, and load nothing."""
+"""The page's content security policy: run its own scripts, and load nothing."""
 
 
 def page(

@@ -1,4 +1,4 @@
-"""What every instruction costs, takes and holds: the numbers that a page shows."""
+"""The numbers that a page shows per instruction: cost, time and memory."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from hloom.text import HloomError
 from hloom.viz import attribute_text, clean, constant_text, identify, metadata_fields, shorten
 
 MOST_EXPORTED = 400_000
-"""Of a module of more instructions no graphs are made: no browser takes them in."""
+"""The maximum number of instructions of a module to make graphs for: browsers cannot handle more."""
 LONGEST_LINE = 400
-"""How many characters of an instruction's line are shown."""
+"""The maximum number of characters of an instruction's line to show."""
 LONGEST_TYPE = 160
 DEEPEST_CLONE = 3
 """How many instructions follow one another at most in what is cloned with its users: broadcast(convert(constant))."""

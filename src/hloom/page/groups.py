@@ -1,4 +1,4 @@
-"""Instructions in nested groups, no group of more members than a viewer lays out and a reader takes in."""
+"""Groups instructions hierarchically, with no group larger than a viewer can lay out and a reader can grasp."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 from hloom.analysis import ScopePath
 
 MOST_MEMBERS = 120
-"""How many members a group has at most: instructions, clones of constants, groups."""
+"""The maximum number of members of a group: instructions, clones of constants, groups."""
 MOST_SHOWN_FIRST = 12
 """How many groups are shown before one is expanded."""
 LONGEST_LEVEL = 80
-"""How many characters of a level's name are kept."""
+"""The maximum number of characters of a level's name."""
 RESERVED = frozenset(name for name in (*dir(object), "__proto__", "prototype", "constructor", "toString", "valueOf"))
 """Names that a group has not: JavaScript's objects have properties of some of them."""
 
@@ -132,7 +132,7 @@ def _range_name(number: int, part: Sequence[Item | _Group[Item]], name_of: Calla
 
 
 def member_counts(paths: Iterable[ScopePath]) -> Mapping[ScopePath, int]:
-    """How many members every group has, by its path: instructions and groups."""
+    """The number of members of every group, by its path: instructions and groups."""
     counts: dict[ScopePath, int] = {(): 0}
     for path in paths:
         for length in range(len(path), -1, -1):

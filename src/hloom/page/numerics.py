@@ -1,4 +1,4 @@
-"""What values a program computes: the least, the greatest, the mean, and how many are not finite, by instruction."""
+"""The values a program computes, per instruction: minimum, maximum, mean, and how many are not finite."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class ValueStatistics:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return self.finite + self.not_a_number + self.infinite
 
     @property
     def largest_magnitude(self) -> float:
-        """The largest magnitude of a finite value; 0 where there is none."""
+        """The largest magnitude of a finite value; 0 if there is none."""
         return max(abs(self.least), abs(self.greatest)) if self.finite else 0.0
 
     def add(self, array: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""What stands beside the graph: costs by scope, memory over time, the roofline, collectives; as plain data."""
+"""The panels next to the graph: costs by scope, memory over time, the roofline, collectives; as plain data."""
 
 from __future__ import annotations
 

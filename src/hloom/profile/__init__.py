@@ -1,7 +1,7 @@
-"""What a profiler measured of a program, beside what the model says: time by instruction, scope and source line.
+"""Profiler measurements of a program compared with the model: time by instruction, scope and source line.
 
-To change what is read of a trace, edit `trace.py`; how one is told from that of another program, `program_match.py`;
-what is said of the times, `measurement.py`; which device that was, `trace_device.py`.
+To change what is read of a trace, edit `trace.py`; how its program is matched with a module, `program_match.py`; how
+times are reported, `measurement.py`; which device it was, `trace_device.py`.
 """
 
 from hloom.profile.measurement import CollectiveTime as CollectiveTime

@@ -1,4 +1,4 @@
-"""Measured times of a program's instructions beside the model's: shares, rates, errors of the model, idle time."""
+"""Measured times of a program's instructions compared with the model's: shares, rates, model errors, idle time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """Seconds over runs: the median, the least, and the spread, which is the distance of the quartiles."""
+    """Seconds over runs: the median, the minimum, and the interquartile range."""
 
     runs: int
     median: float
@@ -106,7 +106,7 @@ class IdleGap:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTime:
-    """What a collective took in a run, and how much of that nothing else overlaps."""
+    """The time of a collective in a run, and how much of it is not overlapped."""
 
     node: Node
     seconds: float
@@ -141,7 +141,7 @@ class Measurement:
 
     @property
     def measured_seconds(self) -> float:
-        """The sum of all instructions' times, which is more than `busy_seconds` where they run beside each other."""
+        """The sum of all instructions' times, which exceeds `busy_seconds` if they run concurrently."""
         return sum(row.seconds for row in self.instructions)
 
     @property

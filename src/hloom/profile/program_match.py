@@ -1,4 +1,4 @@
-"""Which program of a trace a module is, if any: the one whose instructions it has, or the one it was compiled to."""
+"""Which program of a trace a module is, if any: by its instructions, or by the program it was compiled to."""
 
 from __future__ import annotations
 

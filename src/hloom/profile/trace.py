@@ -28,17 +28,17 @@ from hloom.text import HloomError, read_limited
 XPLANE = Schema("xplane")
 SUFFIX = ".xplane.pb"
 LARGEST_FILE = 2 << 30
-"""The most bytes of a file; protobuf's own limit is the same."""
+"""The maximum size of a file in bytes, which is also protobuf's limit."""
 MOST_FILES = 256
 MOST_EVENTS = 20_000_000
-"""How many events of instructions are read."""
+"""The maximum number of instruction events to read."""
 HINT = "a trace is what jax.profiler.trace(DIR) writes: DIR/plugins/profile/*/*.xplane.pb"
 OPS_LINE = "XLA Ops"
 METADATA_PLANE = "/host:metadata"
 TITLES = ("device_type_string", "gpu_device_name")
 """Statistics of a device's plane that name it (xla/tsl/profiler/utils/xplane_schema.cc): of TPUs, and some of GPUs."""
 MOST_TITLE = 100
-"""How many characters of a device's title are kept."""
+"""The maximum number of characters of a device's title."""
 _PROGRAM = re.compile(r"^(.*)\(([0-9]{1,20})\)$")
 _INSTRUCTION = re.compile(r"^%?([\w.-]+)(?: = |$)")
 

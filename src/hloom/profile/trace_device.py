@@ -1,4 +1,4 @@
-"""On which device a trace was made, and whether that is the one whose rates the times are held against."""
+"""The device of a trace, and whether it is the one whose rates the times are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries: the instructions of a module that an expression asks for, and all of them as a table.
+"""Queries: selects the instructions of a module that match an expression, and lists all of them as a table.
 
 To add a field that queries can ask for, edit `instructions.py`; the language is in `expression.py`.
 """

@@ -1,4 +1,4 @@
-"""What can be asked of an instruction: its fields, each worked out for all instructions when first asked for."""
+"""The fields of an instruction that queries can use, each computed for all instructions on first use."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ class Instructions:
 
     @cached_property
     def inclusive_flops(self) -> dict[Node, int]:
-        """By instruction the FLOPs of all its runs, those of the computations that it calls included."""
+        """For each instruction, the FLOPs of all its runs, including the computations it calls."""
         looped = self.cost.analysis(LOOPED)
         return {entry.node: looped.inclusive(entry.node).flops * entry.times.flops for entry in self.cost.per_node}
 
     @cached_property
     def seconds(self) -> dict[Node, float]:
-        """By instruction what its kernel takes; an instruction that another's kernel computes takes nothing."""
+        """For each instruction, the cost of its kernel; instructions computed inside another's kernel cost nothing."""
         return {timing.node: timing.total for timing in Roofline(self.cost, self.device).timings}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The states of a module between XLA's passes: which file holds which, and what its name says.
+"""The states of a module between XLA's passes: their files, and what the file names say.
 
     module_0012.jit_f.0031.simplification.after_algsimp.before_simplify-sorts.txt
                       number pipeline     last pass      next pass
@@ -30,7 +30,7 @@ STAGES = {"before": "before_optimizations", "after": "after_optimizations"}
 START = "pipeline-start"
 """The pass that a name gives where a pipeline has run none yet."""
 MOST_LISTED = 20
-"""How many modules an error lists."""
+"""The maximum number of modules to list in an error."""
 
 _STATE = re.compile(r"(?P<number>\d{4,})\.(?P<pipeline>.+?)\.after_(?P<last>.+?)(?:\.before_(?P<next>.+))?")
 

@@ -1,4 +1,4 @@
-"""The figures of one state: what a module has, costs and holds at its peak."""
+"""The figures of one state: a module's size, cost and peak memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StateFigures:
 
     @property
     def instructions(self) -> int:
-        """How many instructions all computations have together."""
+        """The number of instructions in all computations."""
         return self.opcodes.total()
 
 

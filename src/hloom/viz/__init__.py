@@ -1,8 +1,8 @@
 """Drawings of a module: Graphviz DOT, JSON, GraphML, and pictures through Graphviz.
 
-What is drawn is chosen in `selection.py` and described in `node_text.py`, once for all formats; a writer only turns a
-`Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table
-in `files.py`; to change what a node's label says, edit `node_text.py`; a colour, `opcode_families.py`.
+`selection.py` chooses what is drawn and `node_text.py` describes it, once for all formats; a writer only turns a
+`Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table in
+`files.py`; to change node labels, edit `node_text.py`; colours, `opcode_families.py`.
 """
 
 from hloom.viz.dot import to_dot as to_dot

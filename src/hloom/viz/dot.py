@@ -12,7 +12,7 @@ from hloom.viz.opcode_families import COLOURS
 from hloom.viz.selection import Selection, drawing_of
 
 TOOLTIP = 800
-"""How many characters a tooltip has at most."""
+"""The maximum number of characters of a tooltip."""
 HEADER = """\
   graph [compound=true, fontname="Helvetica", fontsize=12, style="rounded,filled", fillcolor="#f7f9fa"];
   graph [nslimit=2, mclimit=0.5];

@@ -1,4 +1,4 @@
-"""Layout and pictures by Graphviz: by the port that is installed with hloom, else by the `dot` of the machine."""
+"""Layouts and images by Graphviz: by the port installed with hloom, else by the machine's `dot`."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from hloom.viz.drawing import DrawnNode
 from hloom.viz.opcode_families import family
 
 LINE = 80
-"""How many characters a line of a label has at most."""
+"""The maximum number of characters of a line of a label."""
 TEXT = 1000
-"""How many characters an attribute's text has at most, and how many elements of a list are looked at."""
+"""The maximum number of characters of an attribute's text, and of elements of a list to format."""
 SMALL = 8
-"""How many elements a literal has at most for all of them to be shown."""
+"""The maximum number of elements of a literal to show all of them."""
 HIDDEN = {
     "backend_config",
     "control-predecessors",

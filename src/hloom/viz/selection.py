@@ -1,4 +1,4 @@
-"""What is drawn: a whole module, one computation, or the neighbourhood of a node."""
+"""Selects what to draw: a whole module, one computation, or the neighbourhood of a node."""
 
 from __future__ import annotations
 
