@@ -1,4 +1,4 @@
-"""MLIR's generic operation text: read into the one IR, and printed as MLIR's own printer prints it.
+"""MLIR's generic operation text: parses it into the IR, and prints it as MLIR's own printer does.
 
 Dialects need no registration: `parse` takes op rows by full name (`oneflow.dropout`) and makes rows for the rest. An
 op with several results is an application that yields a tuple, followed by a `get-tuple-element` for each used result.

@@ -22,7 +22,7 @@ _LABEL = re.compile(r"\^[\w$.\-]+")
 LOCATION = re.compile(r"loc(?=[ \t]*\()")
 _RESERVED = frozenset((SPELLINGS, PROPERTIES, REGIONS))
 MOST_RESULTS = 100_000
-"""How many results an op may have."""
+"""The maximum number of results of an op."""
 
 
 class OperationReader:

@@ -1,4 +1,4 @@
-"""The ops of one graph while they are read: their order, the names in scope, and which results are used."""
+"""The state of one graph while its ops are read: their order, the names in scope, and which results are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How functions and modules were written, what graphs do not say and the printer needs; rows of unknown ops."""
+"""Syntax details of functions and modules that graphs do not hold and the printer needs; rows of unknown ops."""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ _KEYWORDS = re.compile(
     r"(?:affine_map|affine_set|dense_resource|sparse|strided|distinct(?:\[[0-9]+\])?|loc)(?=[ \t]*[<(])"
 )
 _LONGEST_NUMBER = 1000
-"""The most characters of a number: Python takes time that is quadratic in them, and no type has so many digits."""
+"""The maximum number of characters of a number: Python's parsing is quadratic in them, and no type has that many
+digits.
+"""
 _INDEX_BITS = 64
 """The width of `index`, in bits: MLIR holds its attributes in 64."""
 

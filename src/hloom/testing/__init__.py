@@ -1,12 +1,12 @@
-"""Assertions for tests of programs: costs within bounds, no collectives, the same results, rules that keep them.
+"""Assertions for tests of programs: cost bounds, no collectives, equal results, correct rules.
 
     def test_step():
         module = hloom.parse(jax.jit(step).lower(*arguments).as_text("hlo"))
         assert_flops(module, at_most=3e9)
         assert_no_collective(module, "all-gather")
 
-Each raises AssertionError, which names the instructions and source lines that cause it. To add an assertion, write
-it in the file of what it asserts about, or in a new one.
+Each raises AssertionError that names the instructions and source lines responsible. To add an assertion, write it in
+the file of its subject, or in a new one.
 """
 
 from hloom.testing.costs import assert_bytes_accessed as assert_bytes_accessed

@@ -93,7 +93,7 @@ def _place(node: Node, module: Module) -> str:
 
 
 def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | None = None) -> None:
-    """Assert that a run takes no more than so many bytes: a number, or a text such as "80GiB".
+    """Assert that a run needs no more than this many bytes: a number, or a text such as "80GiB".
 
     `schedule` is as `hloom.memory` takes it. Raises AssertionError, which names the largest buffers in use at
     the peak with their source lines, and ValueError for a text that is not a number of bytes.

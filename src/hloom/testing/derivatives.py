@@ -1,4 +1,4 @@
-"""Derivatives compared with central differences, in double precision, on random inputs."""
+"""Compares derivatives with central differences, in double precision, on random inputs."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hloom.ir import TOKEN, Apply, Module, Node
 from hloom.runtime import Difference, Inputs, ProgramRun, arbitrate, compare, run
 
 SHOWN = 5
-"""How many outputs a message names."""
+"""The maximum number of outputs to name in a message."""
 
 
 def assert_equivalent(

@@ -1,4 +1,4 @@
-"""Equivalence check of a rewrite rule: many random programs in which it fires, both sides run through XLA.
+"""Tests the equivalence of a rewrite rule: runs both sides of many random programs in which it fires through XLA.
 
     found = check_rule(MY_RULE)
     assert found.firings >= 20
@@ -30,9 +30,9 @@ from hloom.testing.joined_program import device_counts, join_programs
 from hloom.text import HloomError
 
 Domain = Callable[[Random], str | Module]
-"""What makes a random program in which a rule fires."""
+"""Makes a random program in which a rule fires."""
 Lower = Callable[[Module], Module]
-"""What makes HLO of a dialect's program."""
+"""Lowers a dialect's program to HLO."""
 
 TOLERANCES: Mapping[str, float] = {
     "f64": 1e-12, "c128": 1e-12, "f32": 2e-6, "c64": 2e-6, "f16": 4e-3, "bf16": 3.2e-2,
@@ -91,7 +91,7 @@ def check_rule(
     lower: Lower | None = None,
     narrowed: Mapping[str, Any] | None = None,
 ) -> Equivalence:
-    """Check that a rule keeps what programs compute, in so many programs in which it fires.
+    """Check that a rule preserves what programs compute, on `programs` programs in which it fires.
 
     `domain` makes programs of a random generator: HLO text, or modules; a declared rule needs none. `lower` makes HLO
     of them where the rule is of a dialect. `narrowed` is as `p.equivalence(...)`, for native rules. Raises
