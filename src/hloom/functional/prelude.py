@@ -125,7 +125,7 @@ def stacked(function: Any, count: Any) -> Any:
 
 
 def allocated(leaf: Any, count: Any, position: Any) -> Any:
-    """An array of so many elements like a leaf, which is one of them."""
+    """An array of `count` elements of a leaf's type and shape."""
     array = np.asarray(leaf)
     whole: Any = np.zeros((count, *array.shape), array.dtype)
     return whole.at[position].set(array)

@@ -242,7 +242,7 @@ def _spread(passes: Sequence[Pass]) -> list[Pass]:
 
 
 def _state(module: Module, passes: Sequence[Pass], applications: int | None) -> _State:
-    """A copy of a module after so many applications of passes, or all."""
+    """A copy of a module after the first applications of passes, or after all."""
     state = _State(module.clone())
     by_name = {leaf.name: leaf for leaf in _leaves(passes)}
 

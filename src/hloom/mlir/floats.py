@@ -67,7 +67,7 @@ def _precision(element: DType) -> int:
 
 
 def _digits(value: float, element: DType, count: int, *, scientific: bool) -> str:
-    """About so many significant digits: always with an exponent, or only where the number is very large or small."""
+    """About this many significant digits: always with an exponent, or only for very large or small numbers."""
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return f"{sign}0.000000e+00" if scientific else f"{sign}0.0"
@@ -105,7 +105,7 @@ def _cut_bits(significand: int, exponent: int, count: int) -> tuple[int, int]:
 
 
 def _cut_digits(digits: str, exponent: int, count: int) -> tuple[str, int]:
-    """Round half up to so many digits, and drop zeros at the end."""
+    """Round half up to this many digits, and drop trailing zeros."""
     surplus = len(digits) - count
     if surplus <= 0:
         return digits, exponent

@@ -177,7 +177,7 @@ class _Trials:
         return _Trial(memory(sliced).peak, cost(sliced).total.flops / flops)
 
     def shard(self, count: int, flops: int) -> _Trial:
-        """The planner's plan for so many devices, or where that keeps most of the memory, fully sharded weights."""
+        """The planner's plan for this many devices, or fully sharded weights if that hardly saves memory."""
         check_plannable(self.module)
         mesh = Mesh(("x",), (count,))
         plans = [search_plans(self.module, mesh).best]

@@ -111,7 +111,7 @@ def _cut(
 def _ranges(
     members: Sequence[Item | _Group[Item]], clones_of: Callable[[Item], Sequence[Item]], size: int
 ) -> Iterator[list[Item | _Group[Item]]]:
-    """Members in order, so many at a time, or as many as there may be with the clones that they need."""
+    """Members in order, in batches whose size allows for the clones that they need."""
     part: list[Item | _Group[Item]] = []
     clones: set[Item] = set()
     for member in members:

@@ -111,7 +111,7 @@ def _type(node: Node) -> Type:
 
 
 def wider_attributes(attributes: Attributes, count: int) -> Attributes:
-    """Attributes of what yields a tuple, when it yields so many further elements without shardings."""
+    """Attributes of a tuple-valued node after `count` elements without shardings are added."""
     return _wider(attributes, [None] * count)
 
 

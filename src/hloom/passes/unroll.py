@@ -103,7 +103,7 @@ def _is_plain(loop: Apply) -> bool:
 
 
 def _write_out(loop: Apply, count: int, channels: ChannelNumbers) -> None:
-    """Put so many copies of a loop's body in its place."""
+    """Replace a loop by this many copies of its body."""
     graph = loop.graph
     state = _State(graph, loop.inputs[0], loop)
     for number in range(count):

@@ -33,7 +33,7 @@ from hloom.pipeline.step import (
 from hloom.text import HloomError
 
 SHARED_READERS, SHARED_SPAN = 3, 6
-"""A value that is read after so many different expensive instructions, so many of them apart, is sent to all layers."""
+"""A value read after at least this many different expensive instructions, this many apart, is sent to all layers."""
 UNARY = frozenset(("convert", "negate"))
 """Opcodes that a gradient goes through, besides those that move elements."""
 

@@ -148,7 +148,7 @@ class StageCosts:
         return backward + 2 * forward if recomputes else backward + forward
 
     def memory_bytes(self, width: int, live: int, recomputes: bool) -> np.ndarray:
-        """Bytes on each of `width` devices with so many microbatches live, [k, l]."""
+        """Bytes on each of `width` devices with this many microbatches live, [k, l]."""
         if recomputes:
             return self.state + (live * self.inputs[:, None] + self.activations) / width
         return self.state + live * self.activations / width

@@ -122,7 +122,7 @@ def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
 
 
 def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:
-    """The account of a partitioned module that takes so many bytes."""
+    """The account of a partitioned module that needs `memory` bytes."""
     costs = list(cost(module).per_node)
     work: Work = defaultdict(float)
     for product in costs:

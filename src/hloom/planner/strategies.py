@@ -61,7 +61,7 @@ def strategies(clusters: Clusters, cluster: Cluster, classes: Sequence[int], mes
 def _strategies(
     clusters: Clusters, cluster: Cluster, classes: Sequence[int], mesh: Mesh, apart: int, *, any_order: bool
 ) -> Iterator[Strategy]:
-    """The strategies in which at most so many groups of neighbouring axes are used apart."""
+    """The strategies in which at most `apart` groups of adjacent axes are used separately."""
     local = {number: local for local, number in enumerate(classes)}
     partial = {local[number] for number in partial_classes(clusters, cluster.lead)}
     shown = {local[c] for c in clusters.result_dims(cluster.lead) if c is not None}

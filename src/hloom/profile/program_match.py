@@ -11,9 +11,9 @@ from hloom.profile.trace import OpEvent, ProfilerTrace, ProgramId
 from hloom.text import HloomError
 
 LEAST_SHARE = 0.9
-"""A module is the one that ran if it has so many of the measured instructions, by their number of events."""
+"""The minimum share of measured events whose instructions a module must have to be the one that ran."""
 LEAST_NAMES = 0.5
-"""A module was compiled to the one that ran if it has so many of that one's op_names."""
+"""The minimum share of op_names a module must have in common with the one that ran to be its source."""
 MOST_LISTED = 5
 
 

@@ -57,7 +57,7 @@ def stacked_layers(coupling: Coupling) -> StackedLayers | str | None:
 
 
 def _is_stacked(coupling: Coupling, count: int) -> bool:
-    """Whether something takes one row of so many of a value of the coupling."""
+    """Whether something reads a single row, out of this many, of a coupled value."""
     equations = (coupling.dataflow.equations[number] for number in coupling.equations)
     return any(
         size == count and part == 1

@@ -94,7 +94,7 @@ def save_safetensors(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None
 
 
 def packed_bytes(array: np.ndarray, bits: int) -> np.ndarray:
-    """Elements of so many bits in bytes, from the low bits on; the last byte is filled up with zeros."""
+    """Elements of `bits` bits packed into bytes, low bits first; the last byte is padded with zeros."""
     per_byte = 8 // bits
     flat = np.zeros(-(-array.size // per_byte) * per_byte, np.uint8)
     flat[: array.size] = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)

@@ -66,7 +66,7 @@ class OpcodePattern:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The instructions within so many hops of those that the step before yields, in one of the relations NEIGHBOURS."""
+    """The instructions within some hops of the previous step's result, in one of the relations NEIGHBOURS."""
 
     relation: str
     hops: int

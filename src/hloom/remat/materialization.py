@@ -25,7 +25,7 @@ from hloom.remat.stored_values import StoredValues
 LEAST_STORED = 1e-5
 """Values smaller than this share of the peak are left as they are."""
 LEAST_RATIO = 1.2
-"""A value is stored if what it is computed from is held for so many times its own bytes and steps less."""
+"""A value is stored if that frees its operands earlier by at least this many times its own bytes times steps."""
 MOST_FUSED = 500
 """A value that is computed from more instructions of one kernel is left as it is."""
 

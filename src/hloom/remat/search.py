@@ -39,7 +39,7 @@ LEAST_STEP = 0.87
 MOST_LIMITS = 25
 """How many limits are tried so."""
 WIDER = 1.1
-"""Limits are left out that with arguments and outputs are above so many times a peak that is to be undercut."""
+"""Limits are skipped if, with arguments and outputs, they exceed this multiple of a peak that must be undercut."""
 REFINEMENT = (0.955, 0.91, 1.05, 1.1)
 """About the limit of the least peak, of small programs: further limits, as shares of it."""
 MOST_WORSE = 2

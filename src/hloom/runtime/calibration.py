@@ -257,7 +257,7 @@ def _measure_links(rates: MeasuredRates, time_program: TimeProgram) -> None:
 
 
 def _both(count: int, time_program: TimeProgram) -> float:
-    """Seconds of an all-reduce and an all-gather that both give so many f32."""
+    """Seconds of an all-reduce and an all-gather that each yield `count` f32."""
     result_type, operand_type = f"f32[{count}]", f"f32[{count // COLLECTIVE_DEVICES}]"
     groups = "replica_groups={{0,1}}"
     reduced = entry([result_type], f"ROOT r = {result_type} all-reduce(p0), {groups}, to_apply=sum", SUM)

@@ -32,7 +32,7 @@ def pack(header: dict[str, Any], blobs: Sequence[bytes | memoryview] = ()) -> li
 
 
 def unpack(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    """One message, from a function that returns exactly so many bytes or raises."""
+    """Read one message with a function that returns exactly the requested number of bytes or raises."""
     count = _COUNT.unpack(read(_COUNT.size))[0]
     if not 0 < count <= MOST_PARTS:
         raise HloomError(f"the worker's message is out of step: it claims {count} parts")

@@ -91,7 +91,7 @@ def check_rule(
     lower: Lower | None = None,
     narrowed: Mapping[str, Any] | None = None,
 ) -> Equivalence:
-    """Check that a rule preserves what programs compute, on `programs` programs in which it fires.
+    """Check that a rule preserves what programs compute, on `firings` random programs in which it fires.
 
     `domain` makes programs of a random generator: HLO text, or modules; a declared rule needs none. `lower` makes HLO
     of them where the rule is of a dialect. `narrowed` is as `p.equivalence(...)`, for native rules. Raises

@@ -99,7 +99,7 @@ def find_node(module: Module, around: Node | str, graph: Graph | None = None) ->
 
 
 def neighbourhood(center: Node, hops: int, called: set[Graph]) -> set[Node]:
-    """The nodes within so many uses of a node, either way; hops lead into and out of the `called` graphs only."""
+    """The nodes within some hops of a node, in either direction; hops lead into and out of the `called` graphs only."""
     chosen = {center}
     border = [center]
     while border and hops:

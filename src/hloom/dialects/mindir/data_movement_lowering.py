@@ -100,7 +100,7 @@ def _broadcast_to(primitive: Primitive) -> Node:
 
 @lowers("Tile")
 def _tile(primitive: Primitive) -> Node:
-    """An array repeated so many times along each dimension, counted from the last."""
+    """An array repeated along each dimension, with the counts given from the last dimension on."""
     build, x = primitive.build, primitive.x
     counts = list(primitive.dims(1))
     dims = list(tensor(x).dims)
@@ -145,7 +145,7 @@ def _stack(primitive: Primitive) -> Node:
 
 @lowers("Split")
 def _split(primitive: Primitive) -> tuple[Node, ...]:
-    """Into so many parts of equal size: (x, dimension, count)."""
+    """Split into parts of equal size: (x, dimension, count)."""
     x = primitive.x
     axis = primitive.axis(1, x, primitive.attribute("axis", 0))
     count = primitive.static(2, primitive.attribute("output_num", 1))

@@ -321,7 +321,7 @@ def _unary(primitive: Primitive, function: Unary, name: str) -> Node:
 
 @lowers("Round")
 def _round(primitive: Primitive) -> Node:
-    """To the nearest even number, of so many decimals."""
+    """Round to this many decimals, ties to even."""
     build, x = primitive.build, primitive.x
     decimals = primitive.static(1, 0)
     if not tensor(x).dtype.is_float:

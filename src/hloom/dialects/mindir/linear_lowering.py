@@ -250,7 +250,7 @@ def _adaptive_pool(primitive: Primitive) -> Node:
 
 
 def _means_of_parts(build: HloBuilder, x: Node, dim: int, count: int) -> Node:
-    """The means of so many parts of a dimension, which may overlap by one element."""
+    """The means of `count` parts of a dimension, which may overlap by one element."""
     side = tensor(x).dims[dim]
     parts: list[Node] = []
     for index in range(count):

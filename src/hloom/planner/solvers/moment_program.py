@@ -1,6 +1,6 @@
 """The linear program of a factor graph within memory budgets at some moments, over a few strategies per node.
 
-A node of several isomorphic clusters may take several strategies: of each so many of its clusters.
+A node of several isomorphic clusters may take several strategies, each for some of its clusters.
 """
 
 from __future__ import annotations
