@@ -17,7 +17,7 @@ from hloom.saturation import extraction, saturate, saturation
 from hloom.saturation.egraph import EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
-from hloom.saturation.extraction_model import ExtractionModel
+from hloom.saturation.extraction_model import NEAR, ExtractionModel
 from tests.passes.test_random_modules import ROUNDING, check_rounding, text_drawn
 
 MATRICES = """ENTRY e {
@@ -60,7 +60,7 @@ def test_products_are_taken_in_the_cheapest_order():
     before = hloom.parse(MATRICES)
     after, [graph] = saturate(before, cost="flops")
     assert hloom.cost(after).total.flops < 0.05 * hloom.cost(before).total.flops
-    assert graph.is_saturated and graph.bound == pytest.approx(graph.cost)
+    assert graph.is_saturated and graph.bound <= graph.cost <= graph.bound * (1 + NEAR)
     assert_same_numbers(before, after)
 
 
@@ -363,7 +363,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str):
 
 def test_as_a_pass():
     after, report = hloom.apply(hloom.parse(MATRICES), "saturate(cost=flops, nodes=1000)")
-    assert report.passes[0].notes[0].startswith("e: flops 532,480 -> 16,256, no form costs less than 16,256; saturated")
+    assert report.passes[0].notes[0].startswith("e: flops 532,480 -> 16,384, no form costs less than 16,256; saturated")
     assert hloom.cost(after).total.flops < 20_000
 
 
@@ -443,7 +443,7 @@ def test_no_choice_costs_less_than_the_one_that_the_integer_program_makes(seed: 
         assert solved is None
         return
     assert solved is not None
-    choice, bound = solved
+    choice, _, bound = solved
     assert bound <= least * (1 + 1e-6)
     needed = [0]
     for number in needed:
@@ -483,7 +483,7 @@ def test_what_every_program_needs_is_decided_apart():
     model = ExtractionModel(options, operands, cost, [0])
     assert [sorted(part.options) for part in model.parts()] == [[0], [1, 2, 3]]
     solved = model.solve()
-    assert solved is not None and solved[1] == pytest.approx(8.0)
+    assert solved is not None and solved[2] == pytest.approx(8.0)
     assert solved[0][0] is free and solved[0][1] is other and solved[0][3] is right
 
 

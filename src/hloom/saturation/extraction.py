@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hloom.ir import Node
 from hloom.saturation.egraph import EGraph
-from hloom.saturation.extraction_model import ExtractionModel
+from hloom.saturation.extraction_model import NEAR, ExtractionModel
 
 MOST_COLUMNS = 6_000
 """The largest number of nodes among which an integer program chooses."""
@@ -44,22 +44,25 @@ def extract(
     program: Iterable[Node] = (),
     seconds_of: Callable[[Node], float] | None = None,
 ) -> Extraction:
-    """Choose the cheapest nodes that yield the values of the roots; with `seconds_of`, of equals the fastest.
+    """Choose the cheapest nodes that yield the values of the roots; with `seconds_of`, of near ties the fastest.
 
     `program` yields the roots with its nodes in order and is one of the choices, so the result costs no more.
     """
     space = _Space(egraph, roots, cost_of, seconds_of)
-    best, bound = space.cheaper(space.by_trees(), space.by_program(program)), 0.0
-    solved = None
+    given = space.by_program(program)
+    best, bound = space.cheaper(space.by_trees(), given), 0.0
+    solved, fastest = None, None
     if len(space.nodes) == len(space.options):
         bound = space.cost(best)  # there is no choice
     elif len(space.nodes) <= MOST_COLUMNS:
         solved = space.by_integer_program()
     if solved is not None:
-        choice, bound = solved
+        choice, fastest, bound = solved
         best = space.cheaper(best, choice)
     elif not bound:
         best = space.improved(best)
+    if seconds_of is not None:
+        best = space.fastest(best, fastest, given)
     needed = space.needed(best)
     return Extraction({number: best[number] for number in needed}, space.cost(best), bound)
 
@@ -75,7 +78,7 @@ class _Space:
         seconds_of: Callable[[Node], float] | None,
     ) -> None:
         self.egraph = egraph
-        self._price = cost_of
+        self._price, self._time = cost_of, seconds_of
         self.roots = list(dict.fromkeys(egraph.class_of[root] for root in roots))
         self.options = {number: egraph.distinct[number] for number in egraph.reachable(roots)}
         self.nodes = [node for nodes in self.options.values() for node in nodes]
@@ -109,12 +112,26 @@ class _Space:
         for node in program:
             if choice.setdefault(self.egraph.class_of[node], node) is node and node not in self.cost_of:
                 self.cost_of[node] = self._price(node)
+                if self._time is not None:
+                    self.seconds_of[node] = self._time(node)
                 self.operands[node] = tuple(dict.fromkeys(self.egraph.operands(node)))
         return choice or None
 
     def cheaper(self, choice: Choice, other: Choice | None) -> Choice:
         """The choice that costs less, of equals the first."""
         return choice if other is None or self.cost(choice) <= self.cost(other) else other
+
+    def fastest(self, cheapest: Choice, other: Choice | None, given: Choice | None) -> Choice:
+        """Of choices that cost nearly what the cheapest does, and no more than the given one, the fastest."""
+        most = self.cost(cheapest) * (1 + NEAR)
+        if given is not None:
+            most = min(most, self.cost(given))
+        near = [choice for choice in (other, given) if choice is not None and self.cost(choice) <= most]
+        return min((cheapest, *near), key=self.seconds)
+
+    def seconds(self, choice: Mapping[int, Node]) -> float:
+        """How long the chosen nodes that are needed take."""
+        return math.fsum(self.seconds_of[choice[number]] for number in self.needed(choice))
 
     def needed(self, choice: Mapping[int, Node]) -> dict[int, None]:
         """The classes that a choice needs, operands first; raises ValueError where they need each other in a circle."""
@@ -162,14 +179,18 @@ class _Space:
                 break
         return choice
 
-    def by_integer_program(self) -> tuple[Choice | None, float] | None:
-        """The cheapest choice that the solver finds, and its bound; None if it finds none."""
+    def by_integer_program(self) -> tuple[Choice | None, Choice | None, float] | None:
+        """The cheapest choice that the solver finds, the fastest near it, and the bound; None where it finds none."""
         solved = ExtractionModel(self.options, self.operands, self.cost_of, self.roots, self.seconds_of).solve()
         if solved is None:
             return None
-        choice, bound = solved
+        *choices, bound = solved
+        cheapest, fastest = (self._without_circles(choice) for choice in choices)
+        return cheapest, fastest, bound
+
+    def _without_circles(self, choice: Choice) -> Choice | None:
         try:
             self.needed(choice)
         except ValueError:
-            return None, bound
-        return choice, bound
+            return None
+        return choice

@@ -85,7 +85,8 @@ def saturate(
 
     `rules` defaults to those of `simplify-xla` and `EXPLORATION`. `cost` is one of COSTS: the total bytes accessed, or
     FLOPs and transcendentals, as `hloom cost` counts them, or seconds by the roofline of the `device`; or a function of
-    an instruction. Seconds break ties between forms of equal cost. FLOPs ignore data movement (reshapes, transposes,
+    an instruction. Seconds decide between forms of equal cost, and between
+    those within 2 % of the fewest FLOPs. FLOPs ignore data movement (reshapes, transposes,
     slices, concatenations), bytes ignore computation: with either, the chosen form may be slower. At most `nodes` are
     made for a graph in `rounds`; no round starts after `seconds`, so then the result depends on the machine's speed.
     Raises HloomError for another cost, and as `cost` does.
