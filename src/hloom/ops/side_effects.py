@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hloom.ir import Apply, Effect, Graph, Node, Op
+from hloom.ir import Apply, Effect, Graph, Node, Op, Trait
 
 CONTROL_PREDECESSORS = "control-predecessors"
 """The attribute that names the nodes a node must run after."""
 _STRENGTH = (Effect.OUTSIDE, Effect.COMMUNICATION, Effect.STATE, Effect.ORDER)
 """Effects from strongest to weakest; the effect of several called graphs is the strongest one among them."""
+_ASYNC_STEPS = (Trait.ASYNC_UPDATE, Trait.ASYNC_DONE)
+_LONGEST_ASYNC = 1_000
+"""The maximum number of steps followed to the start of an asynchronous operation; a longer one may do anything."""
 
 
 def effect_of(node: Node) -> Effect | None:
@@ -18,7 +21,10 @@ def effect_of(node: Node) -> Effect | None:
     A custom call without `custom_call_has_side_effect` has none; an opcode that is in no table may do anything.
     """
     effect = _own_effect(node)
-    return _effect_of_graphs(node.called_graphs) if effect is Effect.CALLS else effect
+    if effect is not Effect.CALLS:
+        return effect
+    called = _called_graphs(node)
+    return Effect.OUTSIDE if called is None else _effect_of_graphs(called)
 
 
 def may_drop(node: Node) -> bool:
@@ -53,6 +59,18 @@ def _own_effect(node: Node) -> Effect | None:
     return op.effect
 
 
+def _called_graphs(node: Node) -> Iterable[Graph] | None:
+    """The graphs that a node calls; of a step of an asynchronous operation those of its start, None if that is far.
+
+    An unread end stays with a start that does something: XLA refuses the one without the other.
+    """
+    for _ in range(_LONGEST_ASYNC):
+        if node.called_graphs or not node.inputs or not any(map(node.has_trait, _ASYNC_STEPS)):
+            return node.called_graphs
+        node = node.inputs[0]
+    return None
+
+
 class SideEffects:
     """Effects of nodes, with the effects of called graphs cached, for passes that ask about many calls.
 
@@ -74,7 +92,8 @@ class SideEffects:
         effect = _own_effect(node)
         if effect is not Effect.CALLS:
             return effect
-        return _strongest({self._effect(graph) for graph in node.called_graphs})
+        called = _called_graphs(node)
+        return Effect.OUTSIDE if called is None else _strongest({self._effect(graph) for graph in called})
 
     def _effect(self, graph: Graph) -> Effect | None:
         """The strongest effect in a graph and those that it calls, callees first."""
@@ -106,7 +125,7 @@ def _effects_within(graph: Graph) -> tuple[set[Effect], list[Graph]]:
     callees: list[Graph] = []
     for member in graph.nodes:
         effect = _own_effect(member)
-        if effect is Effect.CALLS:
+        if effect is Effect.CALLS:  # an asynchronous operation's steps do what its start does
             callees.extend(member.called_graphs)
         elif effect is not None:
             effects.add(effect)
