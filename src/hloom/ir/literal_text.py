@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hloom.ir.dtypes import DType, DTypeKind, dtype
-from hloom.ir.f32_text import f32_rows
+from hloom.ir.f32_text import f32_rows, is_varied
 from hloom.ir.layout import default_layout
 from hloom.ir.literal import Literal
 from hloom.ir.number_conversion import PAYLOAD_BITS, component, float_range
@@ -29,9 +29,7 @@ _FEWER_DIGITS = {"f32": 6, "f64": 15}
 """The number of digits to try first (digits10); kept if they read back as the same value."""
 
 _CHUNK = 2**18
-"""The number of values formatted per batch, so that their texts take at most tens of megabytes on top of the arrays."""
-_SAMPLE = 1024
-"""The number of values sampled to estimate whether most are repeated; if so, each distinct value is formatted once."""
+"""How many numbers are written at once, so that their texts beside the arrays take tens of megabytes at most."""
 
 _MANY = 512
 """The minimum number of f32 to format as a batch."""
@@ -261,7 +259,7 @@ def _float_texts(flat: np.ndarray, dtype: DType) -> list[str]:
     for start in range(0, flat.size, _CHUNK):
         chunk = flat[start : start + _CHUNK]
         words = chunk.view(f"u{dtype.byte_count}")
-        if np.unique(words[:_SAMPLE]).size * 4 > min(chunk.size, _SAMPLE):
+        if is_varied(words):
             texts += _wide_texts(chunk, dtype)
             continue
         distinct, numbers = np.unique(words, return_inverse=True)
