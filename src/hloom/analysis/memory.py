@@ -147,7 +147,7 @@ class SpacePeak:
     peak: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MemoryReport(Displayed):
     """The memory use of a run, in bytes.
 
@@ -206,7 +206,7 @@ class MemoryReport(Displayed):
             DisplayTable("bytes", ("memory", "bytes"), sizes, len(sizes)),
             DisplayTable("live at the peak", columns, buffers, len(self.at_peak)),
         )
-        return Display(str(self), tables)
+        return Display(f"<memory of {self}>", tables)
 
     def __str__(self) -> str:
         parts = (

@@ -68,7 +68,7 @@ class CollectiveCount:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Summary(Displayed):
     """The summary of a module.
 
@@ -119,7 +119,7 @@ class Summary(Displayed):
             DisplayTable("custom calls", ("target", "instructions"), custom_calls, len(custom_calls)),
             DisplayTable("unresolved", ("name",), [(name,) for name in self.unresolved], len(self.unresolved)),
         )
-        return Display(str(self), tables)
+        return Display(f"<summary of {self}>", tables)
 
     def __str__(self) -> str:
         opcodes = ", ".join(f"{opcode} {count:,}" for opcode, count in list(self.opcodes.items())[:8])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from hloom.analysis.arrow import schema_capsule, stream_capsule
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, plain_table
 
 MOST_LINES = 60
 """The maximum number of rows to show in an interactive shell."""
@@ -36,11 +36,6 @@ class Table(Displayed):
     def top(self, count: int) -> Table:
         """The first `count` rows."""
         return Table(self.columns, self.rows[:count])
-
-    def sorted_by(self, column: str) -> Table:
-        """The rows sorted by decreasing value of a column; ties keep their order."""
-        number = self.columns.index(column)
-        return Table(self.columns, tuple(sorted(self.rows, key=lambda row: row[number], reverse=True)))
 
     def to_json(self) -> list[dict[str, Any]]:
         """A list of records, which `json.dumps` takes."""
@@ -78,26 +73,12 @@ class Table(Displayed):
         return f"<table of {len(self.rows):,} rows: {', '.join(self.columns)}>"
 
     def __str__(self) -> str:
-        texts = [self.columns, *([_text(value) for value in row] for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        is_number = [all(isinstance(row[number], int | float) for row in self.rows) for number in range(len(widths))]
-        return "\n".join(_line(row, widths, is_number) for row in texts)
-
-
-def _line(row: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
-    cells = zip(row, widths, is_number, strict=True)
-    return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
+        return plain_table(self.columns, self.rows)
 
 
 def _valid(value: Any) -> Any:
     """A value that pandas accepts: text without lone surrogates, which stand for bytes that were not UTF-8."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return "" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _library(name: str) -> Any:

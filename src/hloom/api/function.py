@@ -34,7 +34,7 @@ from hloom.functional import (
 from hloom.hlo import is_lowering
 from hloom.ir import Module, ModuleLike, as_module, dump
 from hloom.passes import apply as apply_passes
-from hloom.text import HloomError, unwritable
+from hloom.text import Display, Displayed, HloomError, unwritable
 from hloom.viz import to_dot
 
 DEEPEST = 1 << 21
@@ -60,7 +60,7 @@ class FunctionOptions(NamedTuple):
 DEFAULT_OPTIONS = FunctionOptions()
 
 
-class Function(Generic[Parameters, Result]):
+class Function(Displayed, Generic[Parameters, Result]):
     """A Python function that is compiled for the types of its arguments and run by XLA.
 
     Numbers and arrays are data; strings, None, functions and arguments named in `static` are compile-time constants.
@@ -88,8 +88,8 @@ class Function(Generic[Parameters, Result]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __repr__(self) -> str:
-        return f"<hloom.function {self.name}>"
+    def display(self) -> Display:
+        return Display(f"<hloom.function {self.name}>")
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         arrays: list[Any] = []

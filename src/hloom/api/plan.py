@@ -115,7 +115,7 @@ def measure(
     return read_partitioned(compiled.module, devices, compiled.memory)
 
 
-@dataclass
+@dataclass(repr=False)
 class PlanResult(Displayed):
     """The plan chosen for a module; `chosen` has all candidates with their predicted and measured costs."""
 

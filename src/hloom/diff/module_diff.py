@@ -20,7 +20,7 @@ UNRELATED = 0.1
 """Modules are unrelated of which less than this share of the smaller one is matched with equal opcode and type."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ModuleDiff(Displayed):
     """The differences of two modules; names of instructions, computations and modules are none unless it is strict.
 
@@ -84,7 +84,7 @@ class ModuleDiff(Displayed):
         ]
         if isinstance(self.costs, CostDifference):
             tables.append(self.costs.totals().as_display("costs"))
-        return Display(str(self), tables)
+        return Display(f"<diff of {self.before.name} and {self.after.name}: {self}>", tables)
 
     def __str__(self) -> str:
         if self.is_equal:

@@ -5,11 +5,6 @@ arises. To teach it an opcode, register a function in the file of the opcode's f
 family file stands in `families.py`.
 """
 
-import sys
-from types import ModuleType
-
-import numpy as np
-
 from hloom.evaluate.families import FAMILIES as FAMILIES
 from hloom.evaluate.inputs import Inputs as Inputs
 from hloom.evaluate.inputs import inputs_in_order as inputs_in_order
@@ -36,22 +31,6 @@ from hloom.evaluate.table import Value as Value
 from hloom.evaluate.table import evaluator as evaluator
 from hloom.evaluate.table import none as none
 from hloom.evaluate.table import pointwise as pointwise
-from hloom.ir import ModuleLike
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.evaluate(module, inputs)`, have one name."""
-
-    def __call__(
-        self,
-        module: ModuleLike,
-        inputs: Inputs = (),
-        *,
-        limit: int | None = None,
-        steps: int | None = MOST_STEPS,
-        memory: int | None = MOST_BYTES,
-    ) -> tuple[np.ndarray, ...]:
-        return evaluate(module, inputs, limit=limit, steps=steps, memory=memory)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, evaluate)

@@ -75,6 +75,7 @@ def evaluate(
     Raises CannotEvaluate naming the first instruction that cannot be, LimitReached naming the instruction and the loops
     around it, and HloomError for inputs that do not fit and for elided constants.
 
+    >>> import numpy as np
     >>> from hloom.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
     >>> evaluate(module, [np.float32([1, 2])])

@@ -9,6 +9,7 @@ from typing import Any
 from hloom.ir import Module
 from hloom.pipeline import PipelinePlan
 from hloom.planner import Plan
+from hloom.text import Display, Displayed, DisplayTable
 
 CAUSES = ("compute", "memory", "launch", "links", "bubble")
 """The components of a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
@@ -39,8 +40,8 @@ class DeviceCost:
         return BINDS[max(CAUSES, key=lambda cause: self.seconds_by_cause.get(cause, 0.0))]
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+@dataclass(frozen=True, slots=True, repr=False)
+class Combination(Displayed):
     """One way to run a step: `plan` shards `module` over a mesh, or `pipeline` cuts it into stages.
 
     `module` is the one-device program that is run: with a loop over microbatches, and with what is computed again.
@@ -62,6 +63,14 @@ class Combination:
     measured_bytes: int | None = None
     measured_comm_bytes: float | None = None
     measured_bubble: float | None = None
+
+    def display(self) -> Display:
+        causes = [(cause, seconds) for cause, seconds in self.cost.seconds_by_cause.items() if seconds]
+        held = f"{self.cost.step_seconds:.3g} s a step, {self.peak_bytes:,} bytes at the peak"
+        tables = [DisplayTable("what takes the time", ("cause", "seconds"), causes, len(causes))]
+        for part in filter(None, (self.plan, self.pipeline)):
+            tables += part.display().tables
+        return Display(f"<combination {self.name}: {held}>", tables)
 
     @property
     def peak_bytes(self) -> int:

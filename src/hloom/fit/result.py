@@ -15,7 +15,7 @@ from hloom.ir import Module
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
-@dataclass
+@dataclass(repr=False)
 class FitResult(Displayed):
     """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
 

@@ -98,7 +98,7 @@ class MissedFusion:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FusionReport(Displayed):
     """The fusions of a module on a device, slowest first; made by `fusions`.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from hloom.text import HloomError, unreadable
+from hloom.text import Display, Displayed, HloomError, unreadable
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
@@ -36,9 +36,9 @@ class SeveralModules(HloomError):
         self.modules = modules
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedModule:
-    """One module at one stage of compilation, stored in a file.
+@dataclass(frozen=True, slots=True, repr=False)
+class DumpedModule(Displayed):
+    """One module at one stage of compilation, in a file.
 
     `stage` is `before_optimizations`, `cpu_after_optimizations`, or the number and names of passes; empty if the file's
     name does not say. `number` distinguishes modules of the same name: it counts compilations in the process.
@@ -48,6 +48,9 @@ class DumpedModule:
     stage: str
     number: int | None
     path: Path
+
+    def display(self) -> Display:
+        return Display(f"<{self.label} at {self.stage or 'an unknown stage'}: {self.path}>")
 
     @property
     def label(self) -> str:

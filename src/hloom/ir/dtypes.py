@@ -8,7 +8,7 @@ from enum import Enum
 import ml_dtypes
 import numpy as np
 
-from hloom.text import HloomError, near_names
+from hloom.text import Display, Displayed, HloomError, near_names
 
 
 class DTypeKind(Enum):
@@ -21,8 +21,8 @@ class DTypeKind(Enum):
     COMPLEX = "complex"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DType:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DType(Displayed):
     """One element type; there is one object per type, so `is` compares them.
 
     `bits` is the width of a value; `numpy` holds it unpacked, one value per element (s4 takes a byte there).
@@ -32,6 +32,9 @@ class DType:
     bits: int
     kind: DTypeKind
     numpy: np.dtype
+
+    def display(self) -> Display:
+        return Display(self.name)
 
     def __str__(self) -> str:
         return self.name

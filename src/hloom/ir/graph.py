@@ -80,6 +80,9 @@ class Graph(Referent, Displayed):
     def __repr__(self) -> str:
         return f"<graph {self.name}: {len(self.nodes)} nodes>"
 
+    def __str__(self) -> str:
+        return repr(self)  # one line: messages name graphs
+
     def display(self) -> Display:
         tables = (
             node_table("parameters", self.parameters),

@@ -78,6 +78,9 @@ class Module(Displayed):
     def __repr__(self) -> str:
         return f"<module {self.name}: {len(self.graphs)} graphs, {self.node_count} nodes>"
 
+    def __str__(self) -> str:
+        return repr(self)  # one line: messages name modules
+
     def display(self) -> Display:
         entry = self._entry
         largest = sorted(self.graphs, key=lambda graph: -len(graph.nodes))

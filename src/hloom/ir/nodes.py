@@ -136,6 +136,9 @@ class Node(Referent, Displayed):
         inputs = ", ".join(str(getattr(node, "name", node)) for node in self.inputs)
         return f"<{self.name} = {self.type or '?'} {self.opcode}({inputs})>"
 
+    def __str__(self) -> str:
+        return repr(self)  # one line: messages name nodes
+
     def display(self) -> Display:
         attributes = [(name, str(value)) for name, value in self.attributes.items()]
         if self._metadata is not None:

@@ -27,7 +27,7 @@ from hloom.ir.surroundings import Surroundings
 from hloom.ir.tile_assignment import sharding_problem
 from hloom.ir.types import BufferType, FunctionType, Type, compatible, element_at
 from hloom.ir.values import Verbatim
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 NEIGHBOURS = 2
 """The number of nodes to show before and after the bad one in an error."""
@@ -50,13 +50,22 @@ class Level(IntEnum):
     """A complete program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The result of `verify`: the level, unresolved names, and notes on why the level is FUNCTIONAL."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Displayed):
+    """What `verify` found: the level, what is unresolved, and notes on why the level is FUNCTIONAL."""
 
     level: Level
     unresolved: tuple[Unresolved, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def display(self) -> Display:
+        unresolved = [(one.name, one.referent, one.graph) for one in self.unresolved]
+        tables = (
+            DisplayTable("unresolved", ("name", "should name", "in"), unresolved, len(unresolved)),
+            DisplayTable("notes", ("note",), [(note,) for note in self.notes], len(self.notes)),
+        )
+        return Display(f"<verified: {self.level.name}>", tables)
+
 
 
 class VerifyError(HloomError):

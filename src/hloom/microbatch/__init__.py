@@ -4,10 +4,6 @@ To teach it an op that is linear, and so works on sums of slices, edit `linearit
 is the op's axis map in `ops`.
 """
 
-import sys
-from types import ModuleType
-
-from hloom.ir import Module, ModuleLike
 from hloom.microbatch.batch_state import MixedExamples as MixedExamples
 from hloom.microbatch.microbatch import Batch as Batch
 from hloom.microbatch.microbatch import MicrobatchLoop as MicrobatchLoop
@@ -18,15 +14,6 @@ from hloom.microbatch.microbatch import microbatch as microbatch
 from hloom.microbatch.microbatch import microbatch_in_place as microbatch_in_place
 from hloom.microbatch.microbatch import microbatch_loop as microbatch_loop
 from hloom.microbatch.microbatch import propose_batch as propose_batch
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.microbatch(module, 4)`, have one name."""
-
-    def __call__(
-        self, module: ModuleLike, n: int, *, batch: Batch | str | None = None, accumulate: str | None = "f32"
-    ) -> Module:
-        return microbatch(module, n, batch=batch, accumulate=accumulate)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, microbatch)

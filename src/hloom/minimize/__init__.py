@@ -5,11 +5,6 @@ into its table; to add a predicate, write a class in `predicates.py`, or `numeri
 `pass_bisection.py` finds the pass that introduces a fault.
 """
 
-import sys
-from collections.abc import Callable
-from types import ModuleType
-
-from hloom.ir import Module, ModuleLike
 from hloom.minimize.ddmin import minimize_items as minimize_items
 from hloom.minimize.minimization import STEPS as STEPS
 from hloom.minimize.minimization import FaultNotShown as FaultNotShown
@@ -35,22 +30,6 @@ from hloom.minimize.predicates import Verdict as Verdict
 from hloom.minimize.predicates import XlaCrashes as XlaCrashes
 from hloom.minimize.predicates import XlaRefuses as XlaRefuses
 from hloom.minimize.search import MinimizationProgress as MinimizationProgress
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.minimize(m, predicate)`, have one name."""
-
-    def __call__(
-        self,
-        module: ModuleLike,
-        predicate: FaultPredicate | Callable[[Module], object],
-        *,
-        steps: int = STEPS,
-        isolated: bool = False,
-        timeout: float = TIMEOUT,
-        told: Callable[[MinimizationProgress], object] | None = None,
-    ) -> Minimization:
-        return minimize(module, predicate, steps=steps, isolated=isolated, timeout=timeout, told=told)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, minimize)

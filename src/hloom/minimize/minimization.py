@@ -15,7 +15,7 @@ from hloom.minimize.predicates import TIMEOUT, FaultPredicate, Verdict, as_predi
 from hloom.minimize.reductions import REDUCTIONS
 from hloom.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
 from hloom.runtime import Arbitration, parameter_names
-from hloom.text import HloomError, HloomWarning, Unattainable
+from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, Unattainable
 
 STEPS = 5_000
 """The default maximum number of candidates to check."""
@@ -25,8 +25,8 @@ class FaultNotShown(Unattainable):
     """The predicate does not hold for the module that is to be minimised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Minimization:
+@dataclass(frozen=True, slots=True, repr=False)
+class Minimization(Displayed):
     """The smallest module that was reached, and how.
 
     `text` is the module's; `shows` says whether the fault showed again in the module that was read back from it, with
@@ -52,6 +52,12 @@ class Minimization:
     inputs: dict[str, np.ndarray] | None = None
     needs_inputs: bool = False
     arbitration: Arbitration | None = None
+
+    def display(self) -> Display:
+        nodes = ((node.graph.name, node.name, node.opcode, str(node.type)) for node in self.module.nodes())
+        columns = ("computation", "instruction", "opcode", "type")
+        table = DisplayTable("what is left", columns, nodes, self.module.node_count)
+        return Display(f"<{self.module.name}: {self}>", [table], "print(result.text)")
 
     def __str__(self) -> str:
         end = "" if self.is_finished else ", stopped when the steps ran out"

@@ -8,10 +8,11 @@ from typing import Any
 from hloom.analysis import ALL_KNOWN, SizeNote
 from hloom.oom.held_buffers import BufferGroup, HeldBuffer, general_reason, grouped, repeated_scope
 from hloom.oom.remedies import Remedy
+from hloom.text import Display, Displayed, DisplayTable
 
 
-@dataclass(frozen=True, slots=True)
-class OomReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class OomReport(Displayed):
     """Why a program does or does not fit.
 
     `origin` says what it was read from: "module", "error text" or "dump". `peak` are the bytes that the program needs,
@@ -34,6 +35,18 @@ class OomReport:
     xla_sums: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: SizeNote = ALL_KNOWN
+
+    def display(self) -> Display:
+        sums = [(name, count, self.xla_sums.get(name)) for name, count in self.sums.items()]
+        buffers = ((one.name, one.type, one.role, one.bytes, one.scope, one.reason) for one in self.buffers)
+        tried = [(one.what, one.peak, one.saved, one.problem, one.command) for one in self.remedies]
+        columns = ("buffer", "type", "whose", "bytes", "scope", "why")
+        tables = (
+            DisplayTable("bytes", ("memory", "bytes", "by XLA"), sums, len(sums)),
+            DisplayTable("live at the peak", columns, buffers, len(self.buffers)),
+            DisplayTable("tried", ("change", "peak", "saved", "problem", "command"), tried, len(tried)),
+        )
+        return Display(f"<{self}>", tables)
 
     @property
     def fits(self) -> bool | None:

@@ -6,14 +6,6 @@ what is cloned and how an instruction is described; `comparison.py` what is show
 viewer.
 """
 
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-from types import ModuleType
-
-from hloom.analysis import Device
-from hloom.evaluate import Inputs
-from hloom.ir import ModuleLike
 from hloom.page.comparison import COLOURS as COLOURS
 from hloom.page.document import page as page
 from hloom.page.document import page_text as page_text
@@ -31,35 +23,6 @@ from hloom.page.panels import panels as panels
 from hloom.page.source_links import SourceLinks as SourceLinks
 from hloom.page.viewer import VIEWER_HINT as VIEWER_HINT
 from hloom.page.viewer import has_viewer as has_viewer
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.page(module, "page.html")`, have one name."""
-
-    def __call__(
-        self,
-        module: ModuleLike,
-        path: str | Path,
-        *,
-        device: Device | str | None = None,
-        source_url: str | None = None,
-        trip_counts: Mapping[str, int] | None = None,
-        unknown_trips: int = 1,
-        viewer: str | Path | None = None,
-        before: ModuleLike | None = None,
-        numerics: Inputs | None = None,
-    ) -> None:
-        page(
-            module,
-            path,
-            device=device,
-            source_url=source_url,
-            trip_counts=trip_counts,
-            unknown_trips=unknown_trips,
-            viewer=viewer,
-            before=before,
-            numerics=numerics,
-        )
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, page)

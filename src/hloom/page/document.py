@@ -48,7 +48,17 @@ def page(
     before: ModuleLike | None = None,
     numerics: Inputs | None = None,
 ) -> None:
-    """Write a page that shows a module into a file, whole or not at all; see `page_text`."""
+    """Write one HTML file that shows a module: its graph, costs, memory, roofline, collectives and instructions.
+
+    `device` is the one whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
+    {line}. `trip_counts` says how often loops run, by name; where nothing says it, a loop counts `unknown_trips` times.
+    The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page has
+    everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that one
+    to this. With `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range
+    of their values. The file is written whole or not at all.
+
+    Raises HloomError as `page_text` does, and where the file cannot be written.
+    """
     text = page_text(
         module,
         device=device,

@@ -13,7 +13,7 @@ from hloom.hlo import write_whole
 from hloom.text import Display, Displayed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PageFile(Displayed):
     """A page that was written: where, of which module, and whether a browser took it."""
 
@@ -23,7 +23,7 @@ class PageFile(Displayed):
 
     def display(self) -> Display:
         size = self.path.stat().st_size if self.path.exists() else 0
-        return Display(f"page of {self.name}: {self.path}, {size / 1e6:.1f} MB", link=self._link())
+        return Display(f"<page of {self.name}: {self.path}, {size / 1e6:.1f} MB>", link=self._link())
 
     def _link(self) -> str:
         """Below the working folder a relative link, which notebook servers serve; else a file's URL."""

@@ -4,13 +4,6 @@ To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layer
 `stage_costs.py`; which stages are searched, `search.py`.
 """
 
-import sys
-from collections.abc import Mapping
-from os import PathLike
-from types import ModuleType
-from typing import Any
-
-from hloom.ir import ModuleLike
 from hloom.pipeline.chain import Chain as Chain
 from hloom.pipeline.chain import InvalidChain as InvalidChain
 from hloom.pipeline.chain import LayerCost as LayerCost
@@ -67,15 +60,6 @@ from hloom.pipeline.stage_sharding import shard_stage as shard_stage
 from hloom.pipeline.stage_sharding import shard_stages as shard_stages
 from hloom.pipeline.step import check_effects as check_effects
 from hloom.pipeline.step_chain import step_chain as step_chain
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.pipeline(step, plan)`, have one name."""
-
-    def __call__(
-        self, source: ModuleLike, plan: PipelinePlan | Mapping[str, Any] | str | PathLike[str], **options: Any
-    ) -> Pipeline:
-        return pipeline(source, plan, **options)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, pipeline)

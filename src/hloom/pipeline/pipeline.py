@@ -17,7 +17,7 @@ from hloom.pipeline.program import PipelineProgram
 from hloom.pipeline.stage_programs import pipeline_program
 from hloom.pipeline.stage_sharding import shard_stages
 from hloom.runtime import ProgramTrees
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, HloomError
 
 
 def pipeline(
@@ -44,7 +44,7 @@ def pipeline(
     return Pipeline(program, PipelineExecutor(program, devices, shardings), ProgramTrees.of(source))
 
 
-class Pipeline:
+class Pipeline(Displayed):
     """A step that runs as a pipeline.
 
     `program` holds the stages' modules; `executor.record` says what the last step did.
@@ -53,6 +53,9 @@ class Pipeline:
     def __init__(self, program: PipelineProgram, executor: PipelineExecutor, trees: ProgramTrees | None) -> None:
         self.program, self.executor = program, executor
         self._trees = trees
+
+    def display(self) -> Display:
+        return self.program.plan.display()
 
     @property
     def record(self) -> StepRecord:

@@ -95,7 +95,7 @@ class Stage:
         return None if self.mesh is None else Mesh.parse(self.mesh)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PipelinePlan(Displayed):
     """A pipeline: its stages in the order of the layers, and for each whether it recomputes its activations.
 

@@ -17,6 +17,7 @@ from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, Trait, TupleTy
 from hloom.partitioner import TracedCollective
 from hloom.planner.cost_model import Work, hops
 from hloom.sharding import Axes, Mesh
+from hloom.text import Display, Displayed, DisplayTable
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
@@ -59,9 +60,9 @@ class Comparison:
         return (self.expected - self.measured) / self.measured if self.measured else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionedProgram:
-    """The work, traffic and memory of one device; `module` is the partitioned program.
+@dataclass(frozen=True, slots=True, repr=False)
+class PartitionedProgram(Displayed):
+    """What one device does and holds; `module` is the program after the partitioner.
 
     `comparisons` pairs these numbers with predictions, if a plan has them.
     """
@@ -71,6 +72,16 @@ class PartitionedProgram:
     work: Work
     memory: int
     comparisons: tuple[Comparison, ...] = ()
+
+    def display(self) -> Display:
+        sent = sorted(self.comm_bytes_by_opcode.items(), key=lambda item: -item[1])
+        compared = [(one.name, one.expected, one.measured, one.error) for one in self.comparisons]
+        tables = (
+            DisplayTable("what is sent", ("collective", "bytes"), sent, len(sent)),
+            DisplayTable("compared", ("what", "expected", "measured", "error"), compared, len(compared)),
+        )
+        figures = f"{self.flops:.3g} FLOPs, {self.comm_bytes:,.0f} bytes sent, {self.memory:,} bytes held"
+        return Display(f"<{self.module.name} on one device: {figures}>", tables)
 
     @property
     def flops(self) -> float:

@@ -64,7 +64,7 @@ class OperandSpec:
             graph.set_inputs(reader, inputs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan(Displayed):
     """Specs of parameters by number, of outputs by index, and of other instructions of the entry by name.
 

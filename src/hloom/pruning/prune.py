@@ -26,7 +26,7 @@ from hloom.quantization import (
     select_weights,
     write_entry_layout,
 )
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 SPARSITY = 0.5
 """The share of elements that is removed where nothing else is said."""
@@ -63,8 +63,8 @@ class PrunedWeight:
         return 1 - self.kept / self.mask.size if self.mask.size else 0.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pruning:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pruning(Displayed):
     """A program whose weights have zeros where `mask` of `weights` is false.
 
     `module` is the original, or takes the masks after its inputs; `convert` makes its arrays from the original's.
@@ -77,6 +77,16 @@ class Pruning:
     pattern: Pattern
     weights: tuple[PrunedWeight, ...]
     exclusions: tuple[Exclusion, ...]
+
+    def display(self) -> Display:
+        left = [(one.name, one.reason) for one in self.exclusions]
+        weights = ((one.name, str(one.type), one.sparsity) for one in self.weights)
+        tables = (
+            DisplayTable("weights", ("weight", "type", "share of zeros"), weights, len(self.weights)),
+            DisplayTable("left as they are", ("name", "why"), left, len(left)),
+        )
+        how = self.method if self.pattern is None else f"{self.method}, {self.pattern}"
+        return Display(f"<{self.original.name} pruned by {how}: {len(self.weights)} weights>", tables)
 
     def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
         """The pruned program's arrays, of the original's: elements that are removed are zero.

@@ -34,7 +34,7 @@ from hloom.quantization import (
     select_weights,
     uses_of,
 )
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 DEFAULT_AXES = ("channels", "heads", "experts")
 """The axes that are pruned where nothing else is said."""
@@ -65,8 +65,8 @@ class PrunedAxis:
     why_shared: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StructuredPruning:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StructuredPruning(Displayed):
     """A program without the positions of dimensions that matter least.
 
     `module` takes smaller arrays: `convert` cuts those of the original. It computes what the original computes with
@@ -77,6 +77,16 @@ class StructuredPruning:
     original: Module
     axes: tuple[PrunedAxis, ...]
     exclusions: tuple[Exclusion, ...]
+
+    def display(self) -> Display:
+        left = [(one.name, one.reason) for one in self.exclusions]
+        axes = ((axis.name, axis.role, axis.size, axis.kept) for axis in self.axes)
+        tables = (
+            DisplayTable("axes", ("axis", "role", "size", "kept"), axes, len(self.axes)),
+            DisplayTable("left as they are", ("name", "why"), left, len(left)),
+        )
+        kept, size = sum(axis.kept for axis in self.axes), sum(axis.size for axis in self.axes)
+        return Display(f"<{self.original.name} pruned to {kept:,} of {size:,} units on {len(self.axes)} axes>", tables)
 
     def convert(self, arrays: Mapping[str, Any] | Sequence[Any]) -> Any:
         """The pruned program's arrays, of the original's: the kept positions.

@@ -18,7 +18,7 @@ from hloom.quantization.quantized_value import SCALE
 from hloom.quantization.recipe import Recipe, WeightFormat
 from hloom.quantization.smooth_quant import Smoothing
 from hloom.quantization.weights import Exclusion
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class QuantizedWeight:
         return leaf_bytes(self.quantized_type) + sum(map(leaf_bytes, self.companion_types.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Quantization:
+@dataclass(frozen=True, slots=True, repr=False)
+class Quantization(Displayed):
     """A quantised program.
 
     `module` takes the original's parameters, with weights in their narrow types, followed by the scales (and zero
@@ -72,6 +72,21 @@ class Quantization:
         default_factory=dict
     )
     """For each weight that is not rounded to nearest, the function that rounds it."""
+
+    def display(self) -> Display:
+        left = [(one.name, one.reason) for one in self.exclusions]
+        weights = (
+            (one.name, str(one.type), str(one.quantized_type), one.bytes_before, one.bytes_after)
+            for one in self.weights
+        )
+        columns = ("weight", "type", "quantised type", "bytes before", "bytes after")
+        tables = (
+            DisplayTable("weights", columns, weights, len(self.weights)),
+            DisplayTable("left as they are", ("name", "why"), left, len(left)),
+        )
+        before, after = (sum(getattr(one, f"bytes_{when}") for one in self.weights) for when in ("before", "after"))
+        held = f"{len(self.weights)} weights of {before:,} bytes in {after:,}"
+        return Display(f"<{self.original.name} quantised to {self.recipe}: {held}>", tables)
 
     @property
     def base(self) -> Module:

@@ -3,11 +3,6 @@
 To add a field that queries can ask for, edit `instructions.py`; the language is in `expression.py`.
 """
 
-import sys
-from types import ModuleType
-
-from hloom.analysis import DEFAULT_DEVICE, Device
-from hloom.ir import ModuleLike
 from hloom.query.expression import parse_query as parse_query
 from hloom.query.instructions import FIELDS as FIELDS
 from hloom.query.instructions import Instructions as Instructions
@@ -16,13 +11,6 @@ from hloom.query.query import Matches as Matches
 from hloom.query.query import query as query
 from hloom.query.query import table as table
 from hloom.query.speedscope import speedscope as speedscope
+from hloom.text import make_callable
 
-
-class _CallablePackage(ModuleType):
-    """The package as a function: the package and what users call, `hloom.query(module, "dot")`, have one name."""
-
-    def __call__(self, module: ModuleLike, text: str, *, device: Device | str = DEFAULT_DEVICE) -> Matches:
-        return query(module, text, device=device)
-
-
-sys.modules[__name__].__class__ = _CallablePackage
+make_callable(__name__, query)

@@ -45,7 +45,7 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Matches(Displayed):
     """The instructions that a query asks for, in the module's order; iterating gives the nodes."""
 

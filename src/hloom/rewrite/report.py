@@ -44,7 +44,7 @@ class Step(NamedTuple):
         return f"{self.rule} at {self.graph}.{self.node}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Report(Displayed):
     """What one pass did to a module; `name` is the pass's name.
 

@@ -16,14 +16,15 @@ from hloom.rewrite.builder import Builder
 from hloom.rewrite.pattern import Pattern
 from hloom.rewrite.registry import Origin, RuleError, origin_of, register, registered
 from hloom.rewrite.requirements import Requirement
+from hloom.text import Display, Displayed
 
 NativeRewrite = Callable[[Builder, Apply], Node | None]
 """A native rule: inspects a node and builds its replacement, or returns None if it does not apply."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Rule:
-    """One rewrite rule.
+class Rule(Displayed):
+    """One rewriting rule.
 
     `roots` are the opcodes of nodes it is tried at. Either `pattern` describes the match and the replacement, or
     `native` names the registered function that performs both. Among several matching rules, the one with the highest
@@ -47,6 +48,9 @@ class Rule:
     cost: Callable[[Node], float] | None = field(default=None, repr=False)
     origin: Origin | None = None
     requires: tuple[Requirement, ...] = ()
+
+    def display(self) -> Display:
+        return Display(repr(self), text=f"{self}: {self.statement}")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.origin})" if self.origin else self.name

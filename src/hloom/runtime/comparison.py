@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from hloom.ir import DType, dtype_of
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 RELATIVE_TOLERANCES = {"f64": 1e-9, "c128": 1e-9, "f32": 1e-4, "c64": 1e-4, "f16": 1e-2, "bf16": 4e-2}
 """Relative tolerances, by type, for results rounded in different orders; narrower floats use NARROW."""
@@ -17,8 +17,8 @@ NARROW = 0.25
 """Relative tolerance of floats narrower than 16 bits: two roundings of f8e5m2, of 1/8 each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Displayed):
     """One output that differs.
 
     `index` is that of the maximum error; `absolute` and `relative` are the errors there, `count` the number of elements
@@ -34,6 +34,13 @@ class Difference:
     relative: float = 0.0
     count: int = 0
     size: int = 0
+
+    def display(self) -> Display:
+        figures = {"index": str(self.index), "left": str(self.left), "right": str(self.right)}
+        figures |= {"absolute error": f"{self.absolute:.4g}", "relative error": f"{self.relative:.4g}"}
+        figures["out of tolerance"] = f"{self.count:,} of {self.size:,}"
+        tables = [DisplayTable("where it is greatest", ("what", "value"), figures.items(), len(figures))]
+        return Display(f"<{self}>", tables if self.size else ())
 
     def __str__(self) -> str:
         return f"output {self.output}: {self.reason}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
 from hloom.runtime.legalization import legalize, parameter_names, text_for_xla
 from hloom.runtime.preflight import check_text
 from hloom.runtime.xla import Placement
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 _HEADER = re.compile(r"^\s*HloModule\b.*", re.MULTILINE)
 _MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
@@ -57,9 +57,9 @@ class OutputRow:
     not_finite: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The result of a run.
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult(Displayed):
+    """What a run gave.
 
     `outputs` are unsharded arrays, with tuples flattened and tokens dropped. `per_device` holds each device's results
     if there were several; replicas may differ, and `outputs` are then the first one's. `seconds` is the execution time,
@@ -71,6 +71,17 @@ class RunResult:
     per_device: tuple[tuple[np.ndarray, ...], ...]
     seconds: float
     compile_seconds: float
+
+    def display(self) -> Display:
+        columns = ("output", "type", "minimum", "maximum", "not finite")
+        title = f"<run: {len(self.outputs)} outputs in {self.seconds:.3g} s>"
+        return Display(title, [DisplayTable("outputs", columns, self._cells(), len(self.outputs))], "result.rows()")
+
+    def _cells(self) -> Iterator[tuple[Any, ...]]:
+        """The table of outputs, looked at when it is shown: it takes as long as reading all of them."""
+        for row in self.rows():
+            ends = (end if end is None else str(end) for end in (row.minimum, row.maximum))
+            yield (row.number, row.type, *ends, row.not_finite)
 
     def rows(self) -> list[OutputRow]:
         """The table of outputs."""

@@ -35,7 +35,7 @@ from hloom.rewrite import Family, Report, Rule, RuleIndex
 from hloom.saturation.egraph import OPAQUE, EGraph
 from hloom.saturation.exploration import Exploration
 from hloom.saturation.extraction import extract
-from hloom.text import HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 COSTS = ("bytes", "flops", "seconds")
 MOST_NODES = 20_000
@@ -54,9 +54,9 @@ SMALLEST = 3
 """Graphs of fewer nodes that compute something stay: they are what reductions and the like are given."""
 
 
-@dataclass(slots=True)
-class SaturatedGraph:
-    """The result for one graph: nodes made, rounds, whether saturation was reached, and costs before and after.
+@dataclass(slots=True, repr=False)
+class SaturatedGraph(Displayed):
+    """What was done with one graph: nodes made, rounds, whether nothing new could be said; costs before and after.
 
     `bound` is a lower bound on the cost of any form in the e-graph; 0 if unknown.
     """
@@ -69,6 +69,12 @@ class SaturatedGraph:
     cost: float
     bound: float
     fired: Counter[str] = field(default_factory=Counter)
+
+    def display(self) -> Display:
+        fired = self.fired.most_common()
+        title = f"<{self.graph}: cost {self.cost_before:,.4g} to {self.cost:,.4g}, {self.nodes:,} nodes made>"
+        return Display(title, [DisplayTable("rules that fired", ("rule", "times"), fired, len(fired))])
+
 
 
 def saturate(

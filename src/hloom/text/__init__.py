@@ -5,6 +5,8 @@ token, `cursor.py`; how values look in a notebook, `notebook.py`; which characte
 the syntax of patterns, `regular_expression.py`.
 """
 
+from hloom.text.callable_package import CallablePackage as CallablePackage
+from hloom.text.callable_package import make_callable as make_callable
 from hloom.text.cursor import TRIVIA as TRIVIA
 from hloom.text.cursor import Cursor as Cursor
 from hloom.text.files import read_limited as read_limited
@@ -18,6 +20,7 @@ from hloom.text.names import resolve_name as resolve_name
 from hloom.text.notebook import Display as Display
 from hloom.text.notebook import Displayed as Displayed
 from hloom.text.notebook import DisplayTable as DisplayTable
+from hloom.text.plain_table import plain_table as plain_table
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
 from hloom.text.progress import tracked as tracked

@@ -1,7 +1,8 @@
-"""Notebook display of a value: a line with collapsible tables below it, in HTML.
+"""How a value shows itself: one line as its `repr`, tables where it is printed, HTML in a notebook.
 
-A displayed class derives from `Displayed` and returns its contents from `display`. Layout, truncation and escaping of
-program text are decided here only. No scripts are used, because notebooks strip them.
+A class that shows itself derives from `Displayed` and says in `display` what there is to see; how it looks, how much of
+it is shown and that no text of a program becomes HTML is decided here alone. Nothing here runs scripts: notebooks take
+those out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from html import escape
 from itertools import islice
 from typing import Any
+
+from hloom.text.plain_table import plain_table
+from hloom.text.strings import readable
 
 MOST_ROWS = 20
 """The maximum number of rows of a table to show; the others are only counted."""
@@ -54,6 +58,22 @@ class Display:
         if colon and scheme != "file":
             raise ValueError(f"a link to a file is relative or begins with file:, not '{scheme}:'")
 
+    def to_text(self) -> str:
+        """The line and, under their headings, the first rows of the tables, for a terminal.
+
+        >>> print(Display("<cost of step>", [DisplayTable("totals", ("what", "flops"), [("dot", 12000)], 1)]).to_text())
+        <cost of step>
+        <BLANKLINE>
+        totals: 1
+        what   flops
+        dot   12,000
+        """
+        return self.text or "\n\n".join([self.line(), *(_plain(table) for table in self.tables if table.count)])
+
+    def line(self) -> str:
+        """The title as one line, without characters that terminals obey."""
+        return readable(" ".join(self.title.split("\n")))
+
     def to_html(self) -> str:
         """The HTML, all texts escaped.
 
@@ -70,7 +90,10 @@ class Display:
 
 
 class Displayed:
-    """A value that notebooks show as its `display` describes."""
+    """A value that shells, `print` and notebooks show by what `display` says.
+
+    A dataclass that derives from it says `repr=False`: its own `repr` would be all that it holds.
+    """
 
     __slots__ = ()
 
@@ -78,13 +101,34 @@ class Displayed:
     def display(self) -> Display:
         """The contents to show."""
 
+    def __repr__(self) -> str:
+        return self.display().line()
+
+    def __str__(self) -> str:
+        return self.display().to_text()
+
     def _repr_html_(self) -> str:
         return self.display().to_html()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Text and HTML; without the text, IPython would compute the `repr` of everything a report holds."""
+        """Text and HTML: in a shell IPython shows the text."""
         shown = self.display()
         return {"text/plain": shown.text or shown.title, "text/html": shown.to_html()}
+
+
+def _plain(table: DisplayTable) -> str:
+    """The first rows of a table under its heading, cells cut."""
+    columns = table.columns[:MOST_COLUMNS]
+    rows = [list(map(_plain_cell, row[:MOST_COLUMNS])) for row in islice(table.rows, MOST_ROWS)]
+    left = table.count - len(rows)
+    rest = f"\n{left:,} more" if left > 0 else ""
+    return f"{table.heading}: {table.count:,}\n{plain_table(columns, rows)}{rest}"
+
+
+def _plain_cell(value: Cell) -> Cell:
+    if isinstance(value, str):
+        return readable(" ".join(_cut(value).split("\n")))
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _table(table: DisplayTable) -> str:
@@ -109,9 +153,12 @@ def _cell(value: Cell) -> str:
 
 
 def _text(text: str, longest: int = LONGEST_CELL) -> str:
-    """A text prepared for HTML: truncated, without control characters and lone surrogates, escaped."""
-    if len(text) > longest:
-        text = f"{text[: longest - 3]}..."
+    """A text as HTML holds it: cut, without control characters and lone surrogates, escaped."""
+    text = _cut(text, longest)
     if not text.isprintable():
         text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
     return escape(text)
+
+
+def _cut(text: str, longest: int = LONGEST_CELL) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

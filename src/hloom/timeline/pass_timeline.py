@@ -12,7 +12,7 @@ from typing import Any
 
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.diff import ModuleDiff, diff
-from hloom.text import HloomError, HloomWarning, tracked
+from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, tracked
 from hloom.timeline.pass_states import PassState, find_state, pass_states
 from hloom.timeline.state_figures import StateFigures, figures_of
 
@@ -51,13 +51,18 @@ class StateRow:
         }
 
 
-@dataclass(slots=True)
-class PassTimeline:
+@dataclass(slots=True, repr=False)
+class PassTimeline(Displayed):
     """The states of one module, in order. Files are read when they are asked for, each distinct text parsed once."""
 
     name: str
     states: list[PassState]
     _figures: dict[bytes, StateFigures | HloomError] = field(default_factory=dict)
+
+    def display(self) -> Display:
+        rows = ((state.label, state.pipeline, state.last_pass, state.path.name) for state in self.states)
+        table = DisplayTable("states", ("state", "pipeline", "after pass", "file"), rows, len(self.states))
+        return Display(f"<timeline of {self.name}: {len(self.states):,} states>", [table], "timeline.rows()")
 
     def __len__(self) -> int:
         return len(self.states)
