@@ -126,9 +126,15 @@ def _paragraphs(text: str) -> Iterator[str]:
         if lines[0].strip() != "\b":
             yield " ".join(_escape(line.strip()) for line in lines)
         elif lines[1].strip() == "Examples:":
-            yield "## Examples\n\n```console\n" + "\n".join(f"$ {line.strip()}" for line in lines[2:]) + "\n```"
+            yield "## Examples\n\n```console\n" + _console(lines[2:]) + "\n```"
         else:
             yield "```text\n" + "\n".join(line.rstrip() for line in lines[1:]) + "\n```"
+
+
+def _console(lines: list[str]) -> str:
+    """Commands behind a prompt; a line after a backslash continues the one before."""
+    text = "\n".join(line.strip() for line in lines)
+    return "$ " + re.sub(r"(\\)?\n", lambda end: "\\\n    " if end[1] else "\n$ ", text)
 
 
 def _cell(text: str) -> str:

@@ -133,7 +133,8 @@ def examples() -> list[str]:
     commands = [main, *(main.get_command(context, name) for name in COMMANDS)]
     texts = [command.help or "" for command in commands if command is not None]
     assert all("Examples:" in text for text in texts)
-    return [line.strip() for text in texts for line in text.partition("Examples:")[2].splitlines() if line.strip()]
+    joined = [re.sub(r"\\\n\s*", "", text.partition("Examples:")[2]) for text in texts]
+    return [line.strip() for text in joined for line in text.splitlines() if line.strip()]
 
 
 def write_inputs(folder: Path, command: str) -> None:

@@ -159,7 +159,7 @@ def _groups(groups: Rows, top: int) -> Table:
         least = f"{row['sizes']} " if row.get("sizes") else ""
         numbers = (f"{row['count']:,}", f"{least}{row['flops']:,}", percent_text(row["flops"], total))
         sizes = (f"{least}{row['transcendentals']:,}", f"{least}{byte_text(row['bytes_accessed'])}")
-        table.add_row(Text(cut(row[name], 70)), *numbers, *sizes)
+        table.add_row(Text(row[name]), *numbers, *sizes)
     add_rest(table, len(groups), top)
     return table
 
@@ -196,6 +196,6 @@ def _traffic(transfers: Sequence[CollectiveCost], top: int, least: str) -> Table
         host = byte_text(transfer.host_bytes * transfer.times)
         steps = f"{transfer.steps * transfer.times:,}"
         numbers = (f"{transfer.group_size:,}", f"{transfer.times:,}", f"{least}{sent}", f"{least}{host}", steps)
-        table.add_row(Text(cut(transfer.name, 50)), Text(transfer.opcode), *numbers)
+        table.add_row(Text(transfer.name), Text(transfer.opcode), *numbers)
     add_rest(table, len(transfers), top)
     return table

@@ -180,20 +180,20 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
             for number, difference in enumerate(change.differences):
                 names = (change.before.name, change.after.name) if number == 0 else ("", "")
                 texts = (cut(difference.before, 30), cut(difference.after, 30))
-                table.add_row(*[Text(cut(name, 30)) for name in names], Text(difference.what), *map(Text, texts))
+                table.add_row(*map(Text, names), Text(difference.what), *map(Text, texts))
         add_rest(table, len(result.changed), limit, "; --limit shows them")
         yield table
     if result.moved:
         table = new_table("moved", "instruction", "changed", "from", "to")
         for move in result.moved[:limit]:
             texts = (cut(move.origin, 35), cut(move.destination, 35))
-            table.add_row(Text(cut(move.before.name, 30)), Text(move.what), *map(Text, texts))
+            table.add_row(Text(move.before.name), Text(move.what), *map(Text, texts))
         add_rest(table, len(result.moved), limit, "; --limit shows them")
         yield table
 
 
 def _cells(node: Node) -> tuple[Text, Text]:
-    return Text(cut(node.name, 35)), Text(cut(node.graph.name, 30))
+    return Text(node.name), Text(cut(node.graph.name, 30))
 
 
 def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> Iterator[RenderableType]:
@@ -224,7 +224,7 @@ def _groups(groups: Rows, limit: int) -> Table:
     for row in groups.top(limit):
         roughly = f"{row['sizes']} " if row.get("sizes") else ""
         cells = (_signed(figure, row[figure]) for figure in figures)
-        table.add_row(Text(cut(row[by], 50)), *(f"{roughly}{cell}" if cell else "" for cell in cells))
+        table.add_row(Text(row[by]), *(f"{roughly}{cell}" if cell else "" for cell in cells))
     add_rest(table, len(groups), limit, "; --limit shows them")
     return table
 

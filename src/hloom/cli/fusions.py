@@ -114,7 +114,7 @@ def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
     table = new_table("fusions", "fusion", *columns)
     for row in rows[:top]:
         table.add_row(
-            Text(cut(row.node.name, 30) + ("" if row.is_modelled else " *")),
+            Text(row.node.name + ("" if row.is_modelled else " *")),
             f"{row.times:,}",
             time_text(row.total),
             percent_text(row.total, seconds),
@@ -132,7 +132,7 @@ def _missed(report: FusionReport, top: int) -> Table:
     table = new_table("worth fusing", "kernel", "with", ">time saved", ">bytes saved", "obstacle")
     for pair in report.missed[:top]:
         table.add_row(
-            Text(cut(pair.first.name, 30)),
+            Text(pair.first.name),
             Text(cut(pair.second.name, 30)),
             time_text(pair.saved),
             byte_text(max(0, pair.saved_bytes)),

@@ -149,13 +149,13 @@ def _call_row(call: Call, name: str, members: Sequence[Call]) -> tuple[str, str,
     indent = "  " * min(call.depth, 20)
     again = " (shown above)" if call.is_repeated else ""
     times = sum(member.times for member in members)
-    return f"{indent}{cut(name, 60)}{again}", f"{call.instructions:,}", ", ".join(call.opcodes), f"{times:,}"
+    return f"{indent}{name}{again}", f"{call.instructions:,}", ", ".join(call.opcodes), f"{times:,}"
 
 
 def _largest(report: Summary) -> Table:
     table = new_table("largest tensors", "instruction", "computation", "opcode", "type", ">bytes")
     for tensor in report.largest:
-        names = (cut(tensor.name, 40), cut(tensor.computation, 40), tensor.opcode, cut(tensor.type, 40))
+        names = (tensor.name, cut(tensor.computation, 40), tensor.opcode, cut(tensor.type, 40))
         table.add_row(*map(Text, names), byte_text(tensor.bytes))
     return table
 

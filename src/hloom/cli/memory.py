@@ -15,9 +15,9 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
 from hloom.cli.output import write_json
-from hloom.cli.plots.memory import characters, png, svg
+from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.quantities import ByteSize
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, shown_width, write_tables
 from hloom.hlo import write_whole
 from hloom.xla_cpu import SCHEDULES, memory
 
@@ -91,7 +91,7 @@ def command(
 def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables and lines."""
     yield _sizes(report)
-    for line in characters(report):
+    for line in characters(report, min(WIDTH, shown_width() - MARGIN_LEFT)):
         yield Text(line, no_wrap=True, overflow="ellipsis")
     yield _buffers("live at the peak", report.at_peak, report.peak, top)
     if report.donatable:
@@ -122,7 +122,7 @@ def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> 
     for buffer in buffers[:top]:
         element = "".join(f"{{{index}}}" for index in buffer.index)
         texts = (
-            cut(buffer.name + element, 30),
+            buffer.name + element,
             buffer.role,
             cut(buffer.type, 24),
             cut(buffer.scope, 36),

@@ -177,7 +177,9 @@ def command(
       hloom minimize step.hlo --passes simplify,cse
       hloom minimize step.hlo --load my_passes.py --passes my_passes -o input.hlo
       hloom minimize step.hlo --differs-from-evaluator --xla-passes
-      hloom minimize step.hlo --differs-between '--xla_cpu_enable_fast_math=true' '' --save-inputs small.npz
+      hloom minimize step.hlo \\
+        --differs-between '--xla_cpu_enable_fast_math=true' '' \\
+        --save-inputs small.npz
     """
     predicate = _predicate(options)
     passes = (

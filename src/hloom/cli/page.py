@@ -142,7 +142,8 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
       hloom page step.hlo --profile trace/
       hloom page step.hlo --numerics random
       hloom page step.hlo --source-url 'vscode://file{path}:{line}'
-      hloom page step.hlo --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
+      hloom page step.hlo \\
+        --source-url 'https://git.example.com/model/blob/main{path}#L{line}'
     """
     target = output or Path(f"{_stem(source.file if after is None else after)}.html")
     check_folder(target)

@@ -115,8 +115,10 @@ def command(
     \b
     Examples:
       hloom pipeline step.hlo --devices 8 --device h100
-      hloom pipeline step.hlo --devices 4 --stages 4 --microbatches 16 --schedule 1f1b
-      hloom pipeline step.hlo --devices 8 --memory 16GiB --batch tokens:0 -o plan.json
+      hloom pipeline step.hlo --devices 4 --stages 4 --microbatches 16 \\
+        --schedule 1f1b
+      hloom pipeline step.hlo --devices 8 --memory 16GiB --batch tokens:0 \\
+        -o plan.json
       hloom pipeline step.hlo --devices 2 -o stages/
     """
     if output == STDOUT and json_output:

@@ -134,11 +134,11 @@ def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType
 
 
 def _families(explanation: Explanation, limit: int | None) -> Table:
-    table = new_table("shardings", "tensors", ">count", "type", "sharding", ">memory saved", ">sent", "by")
+    table = new_table("what is split", "tensors", ">count", "type", "!split", ">saves", ">sends", "by")
     shown = list(explanation.table)
     for family in shown[:limit]:
         table.add_row(
-            Text(cut(family.name, WIDEST)),
+            Text(family.name),
             str(family.count),
             family.type,
             Text(str(family.spec)),
@@ -160,7 +160,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
     for group in ordered[:limit]:
         first = group[0]
         table.add_row(
-            Text(cut(first.instruction, NARROW)),
+            Text(first.instruction),
             str(len(group)),
             Text(cut(PurePath(first.source).name or first.scope, NARROW)),
             first.collective,

@@ -62,7 +62,7 @@ def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: i
     table = new_table(f"change in measured time by {what}", what, ">before", ">after", ">change", ">noise")
     for row in groups.top(top):
         noise = "" if row["noise"] is None else f"±{time_text(row['noise'])}"
-        table.add_row(Text(cut(row[what], 50)), *_change(row["before"], row["after"]), noise)
+        table.add_row(Text(row[what]), *_change(row["before"], row["after"]), noise)
     add_rest(table, len(groups), top, "; --limit shows them")
     yield table
     for measured in (before, after):
@@ -112,7 +112,7 @@ def _groups(groups: Rows, measured: Measurement, top: int, has_model: bool) -> T
         beside = [time_text(modelled), f"{seconds / modelled:.3g}" if modelled else ""] if has_model else []
         rates = [_rate(row["flops"], seconds), _bandwidth(row["bytes"], seconds)]
         share = percent_text(seconds, measured.measured_seconds)
-        cells = [cut(row[what], 50), f"{row['instructions']:,}", time_text(seconds), share, *beside, *rates]
+        cells = [row[what], f"{row['instructions']:,}", time_text(seconds), share, *beside, *rates]
         table.add_row(*map(Text, cells))
     add_rest(table, len(groups), top)
     return table
@@ -125,7 +125,7 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
         model = time_text(row.model_seconds) if row.model_seconds is not None else ""
         ratio = f"{row.ratio:.3g}" if row.ratio is not None else ""
         table.add_row(
-            Text(cut(row.node.name, 30)),
+            Text(row.node.name),
             Text(row.node.opcode),
             f"{row.events:,.3g}",
             time_text(row.seconds),
@@ -144,7 +144,7 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
 def _gaps(measured: Measurement) -> Table:
     table = new_table("longest gaps in any run", "after", "before", ">idle")
     for gap in measured.gaps[:MOST_GAPS]:
-        table.add_row(Text(cut(gap.after, 40)), Text(cut(gap.before, 40)), time_text(gap.seconds))
+        table.add_row(Text(gap.after), Text(cut(gap.before, 40)), time_text(gap.seconds))
     return table
 
 
@@ -152,7 +152,7 @@ def _collectives(measured: Measurement, top: int) -> Table:
     table = new_table("collectives", "instruction", ">time", ">not overlapped", ">%")
     for row in sorted(measured.collectives, key=lambda row: -row.exposed_seconds)[:top]:
         share = percent_text(row.exposed_seconds, row.seconds)
-        table.add_row(Text(cut(row.node.name, 40)), time_text(row.seconds), time_text(row.exposed_seconds), share)
+        table.add_row(Text(row.node.name), time_text(row.seconds), time_text(row.exposed_seconds), share)
     add_rest(table, len(measured.collectives), top)
     return table
 

@@ -76,7 +76,8 @@ def command(
     \b
     Examples:
       hloom propagate step.hlo --mesh data=8 --set x:0=data
-      hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data --set w:1=model --json
+      hloom propagate step.hlo --mesh data=2,model=4 --set x:0=data \\
+        --set w:1=model --json
       hloom propagate step.hlo --mesh x=8 --enumerate --prune
     """
     program = read_program(source)
@@ -140,7 +141,7 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
             if row["computation"] == entry.name and (row["opcode"] == "parameter" or row["value"] in ends)
         ]
     for row in rows[:top]:
-        table.add_row(Text(cut(row["value"], 40)), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
+        table.add_row(Text(row["value"]), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
     hidden = len(propagation.table()) - len(rows[:top])
     if hidden:
         table.add_row(Text(f"{hidden:,} more split values; --all and --top show them"), style="dim")
@@ -155,7 +156,7 @@ def _exchanged(propagation: Propagation, top: int) -> Table:
         where = collective.scope or collective.source.replace(UNKNOWN, "")
         table.add_row(
             collective.opcode,
-            Text(cut(collective.node.name, 30)),
+            Text(collective.node.name),
             Text(cut(collective.value, 30)),
             Text(".".join(collective.axes)),
             byte_text(collective.comm_bytes),

@@ -180,9 +180,12 @@ def command(
     \b
     Examples:
       hloom prune model.hlo --convert model.safetensors sparse.safetensors
-      hloom prune model.hlo --weights model.npz --pattern 2:4 --save-masks masks.npz
-      hloom prune model.hlo --weights model.npz --method wanda --calibrate batch.npz --check
-      hloom prune model.hlo --structured heads,channels --convert model.npz small.npz -o small.hlo
+      hloom prune model.hlo --weights model.npz --pattern 2:4 \\
+        --save-masks masks.npz
+      hloom prune model.hlo --weights model.npz --method wanda \\
+        --calibrate batch.npz --check
+      hloom prune model.hlo --structured heads,channels \\
+        --convert model.npz small.npz -o small.hlo
     """
     is_given = {"--pattern": pattern, "--within": within, "--calibrate": calibrate, "--masks": masks}
     wrong = [option for option, value in is_given.items() if value]

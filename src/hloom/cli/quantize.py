@@ -231,13 +231,18 @@ def command(
 
     \b
     Examples:
-      hloom quantize model.hlo -o small.hlo --convert model.safetensors small.safetensors
+      hloom quantize model.hlo -o small.hlo \\
+        --convert model.safetensors small.safetensors
       hloom quantize model.hlo --format int4 --group 64 --check
-      hloom quantize model.hlo --activations static --calibrate batch.npz --clipping mse --check
+      hloom quantize model.hlo --activations static --calibrate batch.npz \\
+        --clipping mse --check
       hloom quantize model.hlo --format mxfp8 --scope mlp --json
-      hloom quantize model.hlo --format int4 --method gptq --calibrate batch.npz --convert old.npz new.npz
-      hloom quantize decode.hlo --format none --cache int8 --check --inputs step0.npz --inputs step1.npz
-      hloom quantize model.hlo --error-budget 0.01 --choices int8,int4:32,int4:128 --calibrate batch.npz
+      hloom quantize model.hlo --format int4 --method gptq \\
+        --calibrate batch.npz --convert old.npz new.npz
+      hloom quantize decode.hlo --format none --cache int8 --check \\
+        --inputs step0.npz --inputs step1.npz
+      hloom quantize model.hlo --error-budget 0.01 \\
+        --choices int8,int4:32,int4:128 --calibrate batch.npz
     """
     _check_usage(per, group, check=check, has_inputs=bool(inputs), has_seed=seed is not None)
     _check_measures(activations, clipping, percentile, smooth)

@@ -19,9 +19,9 @@ from hloom.cli.cost import trip
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
-from hloom.cli.plots.roofline import characters, plotted, svg
+from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables, profile_option
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
+from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, shown_width, time_text, write_tables
 from hloom.hlo import STDIN
 from hloom.profile import Measurement, measurement
 
@@ -174,7 +174,7 @@ def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iter
     yield _totals(report)
     yield _instructions(report.timings, report.seconds, top) if groups is None else _groups(groups, report.seconds, top)
     if plotted(report):
-        yield Text("\n".join(characters(report)) + "\n")
+        yield Text("\n".join(characters(report, min(COLUMNS, shown_width() - MARGIN_LEFT))) + "\n")
     yield Text(FUSED if report.is_fused else ESTIMATE)
     unknown = [loop.name for loop in report.report.unknown_loops]
     if unknown:
@@ -199,7 +199,7 @@ def _instructions(timings: Sequence[Timing], seconds: float, top: int) -> Table:
     for timing in timings[:top]:
         least = qualifier(timing.kinds)
         table.add_row(
-            Text(cut(timing.node.name, 30)),
+            Text(timing.node.name),
             Text(timing.node.opcode),
             f"{timing.instructions:,}",
             f"{timing.times:,}",
@@ -221,7 +221,7 @@ def _groups(groups: Rows, seconds: float, top: int) -> Table:
         least = f"{row['sizes']} " if row.get("sizes") else ""
         parts = (f"{least}{time_text(row[bound])}" if row[bound] else "" for bound in bounds)
         share = percent_text(row["seconds"], seconds)
-        table.add_row(Text(cut(row[what], 60)), f"{least}{time_text(row['seconds'])}", share, *parts)
+        table.add_row(Text(row[what]), f"{least}{time_text(row['seconds'])}", share, *parts)
     add_rest(table, len(groups), top)
     return table
 

@@ -6,11 +6,15 @@ What a subcommand shows is in its own file; how a table looks is here alone.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+import os
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -21,17 +25,30 @@ from hloom.cli.streams import writing_stdout
 from hloom.text import visible
 
 WIDTH = 120
-"""The width, in characters, of tables that are not written to a terminal."""
+"""The width, in characters, of tables that are not written to a terminal, unless COLUMNS says another."""
+NARROWEST = 40
+"""No output is made narrower than this, in characters: a table's names and one number need it."""
+NAME = 36
+"""How many characters a line of the first column has before other columns are left out; longer names are folded."""
+TEXTS = (24, 12)
+"""To how many characters other columns of text are cut: before names are folded, and before columns are left out."""
+GAP, EDGE = 3, 1
+"""How many characters stand between two columns, and at either end of a line."""
+MOST_LINES = 4
+"""Over how many lines a name is folded; one that needs more loses its middle."""
 RIGHT = ">"
 """In front of a column's name: its values are aligned to the right, as in Python's format strings."""
+KEPT = "!"
+"""In front of a column's name: on a narrow line, columns without it are left out before it."""
 
 
 def new_table(title: str | None, *columns: str) -> Table:
-    """An empty table; a column whose name begins with `>` is aligned to the right, as numbers are."""
+    """An empty table; a column whose name begins with `>` is aligned to the right, as numbers are; see also KEPT."""
     table = _ProgramTable(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.kept = {number for number, column in enumerate(columns) if column.startswith(KEPT)}
     for column in columns:
         justify = "right" if column.startswith(RIGHT) else "left"
-        table.add_column(column.removeprefix(RIGHT), justify=justify, overflow="fold")
+        table.add_column(column.removeprefix(RIGHT).removeprefix(KEPT), justify=justify, overflow="fold")
     table.columns[0].style = "cyan"
     return table
 
@@ -43,10 +60,91 @@ def add_rest(table: Table, total: int, limit: int, hint: str = "; --top shows th
 
 
 class _ProgramTable(Table):
-    """A table that shows a program's strings: terminals see escapes, for which its columns are wide enough."""
+    """A table that shows a program's strings: terminals see escapes, for which its columns are wide enough.
+
+    Where it is wider than the line, columns of text lose the middle of their cells, then names in the first column are
+    folded, and at last the columns at the right are left out. Numbers are shown whole or not at all.
+    """
+
+    kept: set[int]
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_shown, cells), **options)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
+        widths = [_natural_width(column.header, *column.cells) for column in self.columns]
+        is_text = [number > 0 and column.justify == "left" for number, column in enumerate(self.columns)]
+        fitted = _fitted_widths(widths, is_text, options.max_width, self.kept)
+        if fitted != widths:
+            yield from self._narrowed(fitted).__rich_console__(console, options)
+        else:
+            yield from super().__rich_console__(console, options)
+
+    def _narrowed(self, widths: Sequence[int]) -> Table:
+        """The table with its columns that wide; those of no width are named below it."""
+        made = Table(title=self.title, title_justify="left", title_style="bold", box=self.box, pad_edge=False)
+        kept = [number for number, width in enumerate(widths) if width]
+        for number in kept:
+            column, width = self.columns[number], widths[number]
+            made.add_column(column.header, justify=column.justify, style=column.style, width=width, overflow="fold")
+        limits = {number: widths[number] * (1 if number else MOST_LINES) for number in kept}
+        cells = [[_cut_cell(cell, limits[number]) for cell in self.columns[number].cells] for number in kept]
+        for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
+            made.add_row(*values, style=row.style, end_section=row.end_section)
+        left_out = [str(column.header) for column, width in zip(self.columns, widths, strict=True) if not width]
+        if left_out:
+            made.caption = f"columns that do not fit: {', '.join(left_out)}\n"
+            made.caption_justify = "left"
+        return made
+
+
+def _natural_width(*cells: RenderableType) -> int:
+    return max(max((cell_len(line) for line in str(cell).split("\n")), default=0) for cell in cells)
+
+
+def _cut_cell(cell: RenderableType, width: int) -> RenderableType:
+    if not isinstance(cell, Text | str) or _natural_width(cell) <= width:
+        return cell
+    text = "\n".join(cut(line, width) for line in str(cell).split("\n"))
+    return Text(text, cell.style) if isinstance(cell, Text) else text
+
+
+def _fitted_widths(widths: Sequence[int], is_text: Sequence[bool], line: int, kept: Collection[int] = ()) -> list[int]:
+    """The widths with which columns fit on a line, 0 for those that are left out.
+
+    >>> _fitted_widths([30, 7, 50, 50], [False, False, True, True], 80)
+    [30, 7, 16, 16]
+    >>> _fitted_widths([50, 7, 50, 9], [False, False, True, False], 60)
+    [36, 7, 0, 9]
+    """
+    fitted = list(widths)
+    while len([width for width in fitted if width]) > 2:
+        for text, name in ((TEXTS[0], widths[0]), (TEXTS[0], NAME), (TEXTS[1], NAME)):
+            _shrink(fitted, [number for number, shrinks in enumerate(is_text) if shrinks], text, _excess(fitted, line))
+            _shrink(fitted, [0], name, _excess(fitted, line))
+        if _excess(fitted, line) <= 0:
+            return fitted
+        shown = [number for number, width in enumerate(fitted) if width and number]
+        free = [number for number in shown if number not in kept] or shown
+        droppable = [number for number in free if is_text[number]] or free
+        fitted = [widths[number] if width and number != droppable[-1] else 0 for number, width in enumerate(fitted)]
+    _shrink(fitted, range(1, len(fitted)), TEXTS[1], _excess(fitted, line))
+    _shrink(fitted, [0], 1, _excess(fitted, line))
+    return fitted
+
+
+def _excess(widths: Sequence[int], line: int) -> int:
+    """By how many characters a table with such columns is wider than the line."""
+    return sum(width + GAP for width in widths if width) - GAP + 2 * EDGE - line
+
+
+def _shrink(widths: list[int], numbers: Sequence[int], least: int, excess: int) -> None:
+    """Take up to `excess` from the widest of these columns, none below the least."""
+    for _ in range(excess):
+        widest = max(numbers, key=widths.__getitem__, default=0)
+        if widths[widest] <= least or widest not in numbers:
+            return
+        widths[widest] -= 1
 
 
 def _shown(cell: RenderableType | None) -> RenderableType | None:
@@ -87,9 +185,21 @@ def _show(parts: Iterable[RenderableType], console: Console) -> None:
         console.print(part)
 
 
+def shown_width() -> int:
+    """How many characters a line of output has: a terminal's width; elsewhere that of COLUMNS, or else WIDTH."""
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else _columns()
+    return max(width, NARROWEST)
+
+
+def _columns() -> int:
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isdecimal() and text.isascii() and int(text[:6]) > 0 else WIDTH
+
+
 def _plain(parts: Iterable[RenderableType]) -> str:
     plain = io.StringIO()
-    _show(parts, _Console(file=plain, width=WIDTH, highlight=False, no_color=True, force_terminal=False))
+    width = max(_columns(), NARROWEST)
+    _show(parts, _Console(file=plain, width=width, highlight=False, no_color=True, force_terminal=False))
     lines = (line.rstrip() for line in plain.getvalue().split("\n"))
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -140,7 +140,7 @@ def _groups(
     for group in groups[:top]:
         padding = [byte_text(group.padding) if group.padding else ""] if report.padding else []
         cells = [
-            cut(group.name, 48),
+            group.name,
             f"{group.count:,}",
             byte_text(group.bytes),
             percent_text(group.bytes, report.peak),
@@ -159,7 +159,7 @@ def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Tabl
         space = f" in space {buffer.space}" if buffer.space else ""
         made_by = cut(buffer.made_by + space, 26)
         why = buffer.reason or cut(buffer.scope, 60)
-        cells = [cut(buffer.name, 26), byte_text(buffer.bytes), *padding, cut(buffer.type, 30), made_by, cut(why, 90)]
+        cells = [buffer.name, byte_text(buffer.bytes), *padding, cut(buffer.type, 30), made_by, cut(why, 90)]
         table.add_row(*map(Text, cells))
     add_rest(table, len(buffers), top)
     return table

@@ -9,12 +9,14 @@ from typing import Any
 
 from hloom.analysis import MemoryReport
 from hloom.cli.plots.svg import line, picture, text
-from hloom.cli.tables import byte_text
+from hloom.cli.tables import byte_text, cut
 from hloom.text import HloomError
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 100, 10
-"""The plot's size on a terminal, in characters."""
+"""The plot's greatest size on a terminal, in characters, beside its labels."""
+MARGIN_LEFT = 12
+"""How many characters the labels at the left take."""
 PICTURE = (900, 360)
 """Width and height of a picture, in pixels."""
 MARGIN = (80, 30, 20, 46)
@@ -37,8 +39,16 @@ def characters(report: MemoryReport, width: int = WIDTH, height: int = HEIGHT) -
         rows.append(f"{label:>10} │{cells}")
     marked = _peak_column(report, len(bars))
     rows.append(f"{'0 B':>10} └{'─' * len(bars)}")
-    rows.append(f"{'':>11} {' ' * marked}▲ {report.peak_instruction}" if len(bars) else "")
+    rows.append(_mark(marked, report.peak_instruction, MARGIN_LEFT + width) if len(bars) else "")
     return [row.rstrip() for row in rows]
+
+
+def _mark(column: int, name: str, line: int) -> str:
+    """The line that marks the peak: its instruction stands where there is room, right of the mark or left of it."""
+    column += MARGIN_LEFT
+    if column + 2 + len(name) > line and len(name) < column:
+        return f"{name:>{column - 1}} ▲"
+    return f"{'':>{column}}▲ {cut(name, line - column - 2)}"
 
 
 def _columns(report: MemoryReport, width: int) -> list[int]:

@@ -15,7 +15,9 @@ from hloom.cli.plots.svg import line, picture, text
 from hloom.ir import dtype
 
 COLUMNS, LINES = 90, 18
-"""The plot's size on a terminal, in characters."""
+"""The plot's greatest size on a terminal, in characters, beside its labels."""
+MARGIN_LEFT = 9
+"""How many characters the labels at the left take."""
 PICTURE = (900, 520)
 """Width and height of a picture, in pixels."""
 MARGIN = (80, 170, 40, 50)
@@ -89,9 +91,10 @@ def characters(report: Roofline, columns: int = COLUMNS, lines: int = LINES) -> 
     labels[0] = scale.up[1]
     drawn = [f"{_short(10.0 ** labels[n]) if n in labels else '':>7} │{''.join(row)}" for n, row in enumerate(cells)]
     low, high = (_short(10.0**power) for power in scale.across)
-    legend = "operations per second over operations per byte; bound by C compute, M memory, L link, . launch"
+    legend = "operations per second over operations per byte"
+    marks = "bound by: C compute, M memory, L link, . launch"
     axis = [f"{'':>7} └{'─' * columns}", f"{'':>9}{low:<{columns - 8}}{high:>8}"]
-    return [*(row.rstrip() for row in drawn), *axis, legend]
+    return [*(row.rstrip() for row in drawn), *axis, legend, marks]
 
 
 def _put(cells: list[list[str]], column: int, height: float, mark: str) -> None:
