@@ -15,7 +15,7 @@ import hloom
 from hloom.analysis import device
 from hloom.fit import FitResult, donate_state
 from hloom.fit.combination_cost import PipelineCosts
-from hloom.fit.sharded_program import sharded_cost
+from hloom.fit.sharded_program import ShardedProgram
 from hloom.fit.sharding_search import rates_of
 from hloom.pipeline import Machine, plan_pipeline, step_chain
 from hloom.planner import complete_plan, experts
@@ -59,7 +59,8 @@ def test_one_time_model():
     step, on = donate_state(perceptron(layers=4, width=1024, batch=16384))[0], device("h100")
     mesh = mesh_with_links(on, Mesh.parse("data=4"))
     plan = next(plan for plan in experts(step, mesh) if plan.name == "data parallel on data")
-    sharded = sharded_cost(complete_plan(step, plan, rates_of(on, mesh)), on)
+    program = ShardedProgram.of(complete_plan(step, plan, rates_of(on, mesh)), on)
+    sharded = program.cost(program.peak_bytes())
     machine = Machine.of(on, 4)
     chain = step_chain(step, on, batch=BATCH)
     planned = plan_pipeline(chain, machine, 16384, microbatches=[1], stage_counts=[1], has_overlap=False)

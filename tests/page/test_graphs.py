@@ -10,7 +10,8 @@ from hloom.analysis import device
 from hloom.hlo import parse
 from hloom.ir import Module
 from hloom.page import Figures, SourceLinks, export_graphs, figures
-from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, member_counts
+from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST
+from tests.page.group_sizes import member_counts
 
 FUSED = """
 HloModule fused, is_scheduled=true

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, group_paths, level_name, member_counts
+from hloom.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, group_paths, level_name
+from tests.page.group_sizes import member_counts
 
 SCOPES = st.lists(st.sampled_from(["a", "b", "layer_0", "layer_1", "", "x/y", "__proto__"]), max_size=4).map(tuple)
 

@@ -62,12 +62,10 @@ def test_what_no_value_has_is_refused(of_x: dict[str, Any], message: str):
     [
         lambda x: x.dtype == "float32",
         lambda x: x.dtype != "float32",
-        lambda x: x.dtype.is_in(("f32", "float32")),
-        lambda x: x.dtype.is_in({"float32"}),
         lambda x: x.type == "float32[4]",
         lambda x: x.rank == "1",
     ],
-    ids=["equal", "not equal", "in a tuple", "in a set", "type", "rank"],
+    ids=["equal", "not equal", "type", "rank"],
 )
 def test_comparisons_that_never_hold_are_refused(test: Callable[[Any], Any]):
     with pytest.raises(RuleError, match=r"float32|'1'"):
@@ -90,7 +88,8 @@ def test_types_may_be_written_as_text(made: Callable[[Any, Any, Any], Any]):
 
 
 @pytest.mark.parametrize(
-    "test", [lambda x: x.dtype == np.float32, lambda x: x.type == "f32[4]", lambda x: x.dtype.is_in(("f32", "bf16"))]
+    "test",
+    [lambda x: x.dtype == np.float32, lambda x: x.type == "f32[4]", lambda x: (x.dtype == "f32") | (x.dtype == "bf16")],
 )
 def test_comparisons_with_types(test: Callable[[Any], Any]):
     assert hloom.apply(hloom.parse(TEXT), negated_tanh(condition(test)))[1].matched == 1

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from hloom.hlo import parse
 from hloom.hlo.sharding_reader import read_sharding
-from hloom.ir import AxisRef, DimensionAxes, HloMesh
-from hloom.runtime.jax_shardings import hlo_mesh, jax_mesh, mesh_sharding, named_sharding, partition_spec
+from hloom.ir import AxisRef, DimensionAxes, HloMesh, MeshSharding
+from hloom.runtime.jax_shardings import hlo_mesh, named_sharding, partition_spec
 from hloom.sharding import (
     Mesh,
     from_hlo,
@@ -74,17 +74,6 @@ def trivial(mesh: Mesh) -> list[str]:
     return [name for name, size in zip(mesh.names, mesh.sizes, strict=True) if size == 1]
 
 
-@given(meshes_with_specs(most=DEVICES))
-@settings(deadline=None, max_examples=50, database=None)
-def named_shardings_round_trip(case):
-    mesh, spec = case
-    written = to_mesh_sharding(spec, mesh)
-    named = named_sharding(written)
-    assert mesh_sharding(named, spec.rank) == written
-    assert from_hlo(mesh_sharding(named, spec.rank), mesh, spec.rank) == spec
-    assert named == named_sharding(mesh_sharding(named, spec.rank))
-
-
 @given(meshes_with_specs(most=DEVICES, manual=False))
 @settings(deadline=None, max_examples=50, database=None)
 def partition_specs_round_trip(case):
@@ -96,22 +85,25 @@ def partition_specs_round_trip(case):
 
 
 def open_dimensions():
-    mesh = HloMesh(("x", "y"), (2, 3))
-    named = NamedSharding(jax_mesh(mesh), P(P.UNCONSTRAINED, "x"))
-    written = mesh_sharding(named, 3)
-    assert written.dimensions == (DimensionAxes(is_open=True), DimensionAxes((AxisRef("x"),)), DimensionAxes())
+    dimensions = (DimensionAxes(is_open=True), DimensionAxes((AxisRef("x"),)), DimensionAxes())
+    written = MeshSharding(HloMesh(("x", "y"), (2, 3)), dimensions)
     assert partition_spec(written) == P(P.UNCONSTRAINED, "x", None)
 
 
 def meshes():
     listed = jax.sharding.Mesh(np.array(jax.devices())[[3, 1, 2, 0]].reshape(2, 2), ("x", "y"))
     assert str(hlo_mesh(listed)) == "mesh['x'=2,'y'=2], device_ids=(3,1,2,0)"
-    assert jax_mesh(hlo_mesh(listed)) == listed
+    assert named_sharding(MeshSharding(hlo_mesh(listed), (DimensionAxes(),))).mesh == listed
     assert hlo_mesh(AbstractMesh((2, 3), ("x", "y"))) == HloMesh(("x", "y"), (2, 3))
-    manual = jax_mesh(HloMesh(("x", "y"), (2, 2)), manual=["y"])
-    assert manual.axis_types == (AxisType.Auto, AxisType.Manual)
-    own = jax_mesh(HloMesh(("x",), (1,)), jax.devices()[:1])
-    assert own.devices.tolist() == jax.devices()[:1]
+
+
+def axis_types():
+    mesh = HloMesh(("x", "y"), (2, 2))
+    dimensions = (DimensionAxes((AxisRef("x"),)),)
+    plain = named_sharding(MeshSharding(mesh, dimensions))
+    assert plain.mesh.axis_types == (AxisType.Auto, AxisType.Auto)
+    manual = named_sharding(MeshSharding(mesh, dimensions, manual=(AxisRef("y"),)))
+    assert manual.mesh.axis_types == (AxisType.Auto, AxisType.Manual)
 
 
 def what_jax_lowers():
@@ -140,14 +132,9 @@ def refusals():
             lambda: partition_spec(still_open),
             f"{still_open}: jax has no word for a dimension that is split and still open",
         ),
-        (lambda: jax_mesh(HloMesh(("x",), (16,))), "mesh['x'=16] names device 12, which is missing"),
         (
-            lambda: mesh_sharding(jax.sharding.SingleDeviceSharding(jax.devices()[0]), 1),
-            "expected a NamedSharding, whose axes have names, not SingleDeviceSharding",
-        ),
-        (
-            lambda: mesh_sharding(NamedSharding(jax_mesh(mesh), P("x", None)), 1),
-            "P('x', None) is for arrays of rank 2, not 1",
+            lambda: named_sharding(MeshSharding(HloMesh(("x",), (16,)), (DimensionAxes(),))),
+            "mesh['x'=16] names device 12, which is missing",
         ),
     ]
     for ask, message in cases:
@@ -164,10 +151,10 @@ CASES = {
     for case in (
         each_device_holds_what_jax_says,
         jax_says_the_same_to_xla,
-        named_shardings_round_trip,
         partition_specs_round_trip,
         open_dimensions,
         meshes,
+        axis_types,
         what_jax_lowers,
         refusals,
     )

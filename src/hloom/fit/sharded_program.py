@@ -86,12 +86,6 @@ class ShardedProgram:
         return DeviceCost(self.seconds, self.comm_bytes, peak_bytes)
 
 
-def sharded_cost(candidate: CandidatePlan, device: Device) -> DeviceCost:
-    """What a device takes under a plan whose solution is known."""
-    program = ShardedProgram.of(candidate, device)
-    return program.cost(program.peak_bytes())
-
-
 def members_along(mesh: Mesh, axes: Axes) -> tuple[int, ...]:
     """The devices of the first group along some axes of a mesh; all of them where none is named.
 

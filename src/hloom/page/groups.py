@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -129,16 +129,3 @@ def _ranges(
 def _range_name(number: int, part: Sequence[Item | _Group[Item]], name_of: Callable[[Item], str]) -> str:
     first, last = (member.path[-1] if isinstance(member, _Group) else name_of(member) for member in (part[0], part[-1]))
     return level_name(f"{number}: {first} ... {last}" if first != last else f"{number}: {first}")
-
-
-def member_counts(paths: Iterable[ScopePath]) -> Mapping[ScopePath, int]:
-    """The number of members of every group, by its path: instructions and groups."""
-    counts: dict[ScopePath, int] = {(): 0}
-    for path in paths:
-        for length in range(len(path), -1, -1):
-            group = path[:length]
-            is_known = group in counts
-            counts[group] = counts.get(group, 0) + 1
-            if is_known:
-                break
-    return counts

@@ -45,11 +45,6 @@ class MomentSavings:
         own[strategy] = own[base[node]] + changed.moments - held.moments
         self.beside[node, strategy] = choice_key(base)
 
-    def learned_beside(self, base: Mapping[int, int]) -> list[tuple[int, int]]:
-        """The nodes and strategies that were simulated beside a choice by node."""
-        key = choice_key(base)
-        return [change for change, beside in self.beside.items() if beside == key]
-
     def copy(self) -> MomentSavings:
         """The same, to be corrected apart."""
         return MomentSavings(self.members, {node: dict(own) for node, own in self.by_node.items()}, dict(self.beside))

@@ -100,10 +100,6 @@ def _item(value: Any, index: Any) -> Any:
     return value[number(index)]
 
 
-def _is_in(value: Any, values: Iterable[Any]) -> bool:
-    return number(value) in [number(choice) for choice in values]
-
-
 def _tuple(*values: Any) -> tuple[Any, ...]:
     return values
 
@@ -143,7 +139,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "not": operator.not_,
     "item": _item,
     "length": len,
-    "in": _is_in,
     "tuple": _tuple,
     "sum": _sum,
     "product": _product,

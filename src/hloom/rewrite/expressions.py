@@ -8,7 +8,7 @@ number in arithmetic and comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.rewrite.registry import RuleError
 from hloom.rewrite.type_guards import as_tuple, is_tuple
@@ -85,17 +85,6 @@ class Expression:
 
     def __invert__(self) -> Expression:
         return Expression("not", self)
-
-    def is_in(self, values: Any) -> Expression:
-        """Whether it is one of some values."""
-        if isinstance(values, (set, frozenset)):
-            values = sorted(cast("frozenset[Any]", values), key=repr)
-        if not isinstance(values, (tuple, list)):
-            return Expression("in", self, expression(values))
-        listed = tuple(map(self._comparable, as_tuple(values)))
-        if all(value.operator == "known" for value in listed):
-            return Expression("in", self, Expression("known", tuple(value.arguments[0] for value in listed)))
-        return Expression("in", self, Expression("tuple", *listed))
 
     def _comparable(self, other: Any) -> Expression:
         """The other side of a comparison; a text that this feature can never equal is rejected, as it would never
@@ -199,7 +188,7 @@ def _argument(value: Any) -> Expression:
 ARITIES: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "floor-divide", "remainder", "power"), (2, 2)),
     **dict.fromkeys(
-        ("equal", "not-equal", "less", "at-most", "more", "at-least", "in", "item", "join", "matches"), (2, 2)
+        ("equal", "not-equal", "less", "at-most", "more", "at-least", "item", "join", "matches"), (2, 2)
     ),
     **dict.fromkeys(("negate", "absolute", "sqrt", "not", "length", "sum", "product", "number"), (1, 1)),
     **dict.fromkeys(("and", "or", "node", "made"), (2, 2)),
@@ -227,7 +216,7 @@ METADATA_FEATURES = frozenset({"scope", "source_file", "source_line"})
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor-divide": "//", "remainder": "%", "power": "**",
     "equal": "==", "not-equal": "!=", "less": "<", "at-most": "<=", "more": ">", "at-least": ">=", "and": "&",
-    "or": "|", "in": "in", "matches": "~",
+    "or": "|", "matches": "~",
 }  # fmt: skip
 
 

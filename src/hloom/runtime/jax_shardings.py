@@ -1,4 +1,4 @@
-"""Conversion between jax's meshes and shardings and HLO's V3 shardings (XLA's NamedSharding), axis by axis.
+"""jax's shardings of HLO's V3 shardings (XLA's NamedSharding), axis by axis, and HLO's meshes of jax's.
 
 Here the devices of a mesh are numbered by their ids, as `devices_indices_map` shows them. In a program that jax lowers
 they are numbered by their positions in the mesh.
@@ -6,22 +6,13 @@ they are numbered by their positions in the mesh.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hloom.ir import AxisRef, DimensionAxes, ExplicitDevices, HloMesh, MeshSharding, as_iota
+from hloom.ir import DimensionAxes, ExplicitDevices, HloMesh, MeshSharding, as_iota
 from hloom.runtime import xla
 from hloom.text import HloomError, Unsupported
-
-
-def jax_mesh(mesh: HloMesh, devices: Sequence[Any] | None = None, manual: Sequence[str] = ()) -> Any:
-    """A `jax.sharding.Mesh` of these devices, else of jax's own; all axes are `Auto`, but for the manual ones.
-
-    Raises HloomError where a device that the mesh names is missing.
-    """
-    return _mesh(mesh, devices, dict.fromkeys(manual, "Manual"))
 
 
 def hlo_mesh(mesh: Any) -> HloMesh:
@@ -50,42 +41,21 @@ def partition_spec(sharding: MeshSharding) -> Any:
     return make(*entries, unreduced=unreduced) if unreduced else make(*entries)
 
 
-def named_sharding(sharding: MeshSharding, devices: Sequence[Any] | None = None) -> Any:
-    """A `jax.sharding.NamedSharding`: axes of partial sums are `Explicit`, as jax wants them, manual ones `Manual`."""
+def named_sharding(sharding: MeshSharding) -> Any:
+    """A `jax.sharding.NamedSharding`: axes of partial sums are `Explicit`, as jax wants them, manual ones `Manual`.
+
+    Raises HloomError where a device that the mesh names is missing.
+    """
     axis_types = {axis.name: "Explicit" for axis in sharding.unreduced} | {
         axis.name: "Manual" for axis in sharding.manual
     }
     spec = partition_spec(sharding)
-    return xla.libraries().jax.sharding.NamedSharding(_mesh(sharding.mesh, devices, axis_types), spec)
+    return xla.libraries().jax.sharding.NamedSharding(_mesh(sharding.mesh, axis_types), spec)
 
 
-def mesh_sharding(sharding: Any, rank: int) -> MeshSharding:
-    """The V3 sharding of a `NamedSharding` of an array of this rank.
-
-    Raises Unsupported for jax's other shardings, which name no axes, and HloomError for another rank.
-    """
+def _mesh(mesh: HloMesh, axis_types: dict[str, str]) -> Any:
     jax = xla.libraries().jax
-    if not isinstance(sharding, jax.sharding.NamedSharding):
-        raise Unsupported(f"expected a NamedSharding, whose axes have names, not {type(sharding).__name__}")
-    spec, mesh = sharding.spec, sharding.mesh
-    if len(spec) > rank:
-        raise HloomError(f"{spec} is for arrays of rank {len(spec)}, not {rank}")
-    dimensions = tuple(_dimension(entry, spec.UNCONSTRAINED) for entry in spec.partitions) + (DimensionAxes(),) * (
-        rank - len(spec)
-    )
-    manual_type = jax.sharding.AxisType.Manual
-    manual = [
-        name for name, axis_type in zip(mesh.axis_names, mesh.axis_types, strict=True) if axis_type == manual_type
-    ]
-    unreduced = [name for name in mesh.axis_names if name in spec.unreduced]
-    return MeshSharding(
-        hlo_mesh(mesh), dimensions, unreduced=tuple(map(AxisRef, unreduced)), manual=tuple(map(AxisRef, manual))
-    )
-
-
-def _mesh(mesh: HloMesh, devices: Sequence[Any] | None, axis_types: dict[str, str]) -> Any:
-    jax = xla.libraries().jax
-    by_number = {device.id: device for device in (jax.devices() if devices is None else devices)}
+    by_number = {device.id: device for device in jax.devices()}
     missing = [number for number in mesh.order.ids().tolist() if number not in by_number]
     if missing:
         hint = (
@@ -105,10 +75,3 @@ def _entry(dimension: DimensionAxes, unconstrained: Any, sharding: MeshSharding)
     if names:
         raise Unsupported(f"{sharding}: jax has no word for a dimension that is split and still open")
     return unconstrained
-
-
-def _dimension(entry: Any, unconstrained: Any) -> DimensionAxes:
-    if entry is unconstrained:
-        return DimensionAxes(is_open=True)
-    names = () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
-    return DimensionAxes(tuple(map(AxisRef, names)))
