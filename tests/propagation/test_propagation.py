@@ -16,7 +16,8 @@ from hloom.propagation.conflicts import SHARED, TWICE
 from hloom.sharding import Mesh, spec_of
 from hloom.text import HloomError
 
-SHARED_FOLDER = Path(__file__).resolve().parents[3] / "shared"
+EXAMPLES = Path(__file__).parent / "examples"
+TRAINING_STEPS = Path(__file__).resolve().parents[1] / "training_steps"
 SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } "
 MAX = "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) } "
 
@@ -35,10 +36,7 @@ def specs(propagation: Propagation, *names: str) -> list[str]:
 @pytest.mark.parametrize(("dimension", "size"), [(0, 3), (1, 5), (2, 4)])
 def test_the_example_of_a_fused_gradient(dimension: int, size: int):
     """Dimensions 0 and 1 are those of all nine arrays; dimension 2 is of the five that have it."""
-    path = SHARED_FOLDER / "examples" / "fused_computation.3461.clone.hlo"
-    if not path.exists():
-        pytest.skip("the example is not beside this checkout")
-    module = load(path)
+    module = load(EXAMPLES / "fused_computation.3461.clone.hlo")
     propagation = propagate(module, [f"param_9:{dimension}=x"], Mesh(("x",), (size,)))
     split = {parameter.name.partition(".")[0]: propagation.spec(parameter) for parameter in module.entry.parameters}
     for name, spec in split.items():
@@ -244,23 +242,17 @@ MEASURED = [
     ("mlp", ["args_48_.1:0=x"], 3_758_669_831),
     ("dlrm", ["args_6_.1:0=x"], 915_403_783),
 ]
-"""Bytes that ../shared/measure/measure.py reads from what XLA's partitioner makes of the plans tp, dp and dp for 8."""
+"""Bytes that one device sends in what XLA's partitioner makes of tensor parallelism, and twice of data parallelism."""
 
 
 @pytest.mark.parametrize(("case", "seeds", "comm_bytes"), MEASURED)
 def test_the_bytes_are_those_that_xla_sends(case: str, seeds: list[str], comm_bytes: int):
-    path = SHARED_FOLDER / "measure" / "cases" / f"{case}.hlo"
-    if not path.exists():
-        pytest.skip("the cases are not beside this checkout")
-    propagation = propagate(load(path), seeds, "x=8")
+    propagation = propagate(load(TRAINING_STEPS / f"{case}.hlo"), seeds, "x=8")
     assert propagation.comm_bytes == pytest.approx(comm_bytes, rel=1e-8)
 
 
 def test_a_fragment_is_followed_as_far_as_it_goes():
-    path = SHARED_FOLDER / "examples" / "fusion.8228.hlo"
-    if not path.exists():
-        pytest.skip("the example is not beside this checkout")
-    propagation = propagate(load(path), ["dot.2067:0=x"], "x=2")
+    propagation = propagate(load(EXAMPLES / "fusion.8228.hlo"), ["dot.2067:0=x"], "x=2")
     (gather,) = propagation.collectives
     assert (gather.node.name, gather.reason) == ("fusion.8228", "fusion has no rule")
 

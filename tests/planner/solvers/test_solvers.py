@@ -24,7 +24,7 @@ from hloom.planner.solvers.ilp import PROVEN, plan_shared, prove_apart
 from hloom.sharding import Mesh, parse_spec
 from tests.propagation.programs import random_program
 
-CASES = Path(__file__).resolve().parents[4] / "shared" / "measure" / "cases"
+TRAINING_STEPS = Path(__file__).resolve().parents[2] / "training_steps"
 MOST = 30_000
 """Problems of more choices are not looked at one by one."""
 
@@ -107,10 +107,7 @@ def test_a_solution_is_proven_of_layers_that_choose_apart_as_if_it_were_solved_a
 
 @pytest.mark.parametrize(("case", "mesh"), [("mlp", "x=8"), ("mlp", "a=2,b=4"), ("dlrm", "a=2,b=4")])
 def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh: str):
-    path = CASES / f"{case}.hlo"
-    if not path.exists():
-        pytest.skip("the cases are not beside this checkout")
-    problem = build_problem(load(path), Mesh.parse(mesh))
+    problem = build_problem(load(TRAINING_STEPS / f"{case}.hlo"), Mesh.parse(mesh))
     default = PLANNERS["ilp"](problem)
     assert default.cost == pytest.approx(default.shared_bound, rel=PROVEN)
     assert default.gap <= ENOUGH and not default.is_shared
@@ -119,10 +116,7 @@ def test_the_planners_agree_on_training_steps_and_close_the_gap(case: str, mesh:
 
 @pytest.mark.long
 def test_a_transformer_on_three_axes_is_solved_to_the_optimum():
-    path = CASES / "gpt4.hlo"
-    if not path.exists():
-        pytest.skip("the cases are not beside this checkout")
-    problem = build_problem(load(path), Mesh.parse("a=2,b=2,c=2"))
+    problem = build_problem(load(TRAINING_STEPS / "gpt4.hlo.gz"), Mesh.parse("a=2,b=2,c=2"))
     default = PLANNERS["ilp"](problem)
     assert default.cost == pytest.approx(default.shared_bound, rel=PROVEN)
     assert default.gap <= ENOUGH and not default.is_shared
