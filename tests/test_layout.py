@@ -48,6 +48,20 @@ def names_in_tests() -> dict[str, set[str]]:
     return names
 
 
+def missing_files() -> list[str]:
+    """Files that a package's docstring names and that are not there: in the package, or from `hloom` on."""
+    named = [
+        (path, name)
+        for path in sorted(SOURCE.rglob("__init__.py"))
+        for name in re.findall(r"`([\w./-]+\.(?:py|js|css|html|toml|proto|md))`", docstring_of(path.read_text()))
+    ]
+    return [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, name in named
+        if not any((folder / name).exists() for folder in (path.parent, SOURCE, SOURCE.parent, ROOT))
+    ]
+
+
 @cache
 def untested() -> list[str]:
     """Source files with logic to which no test leads."""
@@ -61,6 +75,10 @@ def untested() -> list[str]:
 
 def test_each_file_with_logic_has_a_test_that_names_it():
     assert untested() == []
+
+
+def test_files_that_packages_say_to_edit_exist():
+    assert missing_files() == []
 
 
 def main(packages: list[str]) -> None:

@@ -1,6 +1,6 @@
 """What the public functions return: each is one line as its `repr`, printed as text, and HTML in a notebook.
 
-The classes are found in the functions' return types; one that is new fails here until `RESULTS` makes one.
+The classes are read off the functions' return types; one that is new fails here until `RESULTS` makes one.
 """
 
 from __future__ import annotations
@@ -110,17 +110,17 @@ def public_functions() -> dict[str, Any]:
 
 
 def returned_classes() -> set[type]:
-    found: set[type] = set()
+    classes: set[type] = set()
     for value in public_functions().values():
         function = inspect.unwrap(value)
         if inspect.isfunction(function):
             names = vars(sys.modules[function.__module__])
-            found |= set(classes_in(eval(function.__annotations__["return"], names)))
-    return found
+            classes |= set(classes_in(eval(function.__annotations__["return"], names)))
+    return classes
 
 
 def test_the_list_has_every_class_that_a_public_function_returns():
-    assert {found.__name__ for found in returned_classes()} == set(RESULTS)
+    assert {returned.__name__ for returned in returned_classes()} == set(RESULTS)
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -139,8 +139,9 @@ def test_a_result_shows_itself(name: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_no_class_that_shows_itself_has_a_dataclass_repr():
-    pending = [Displayed]
-    for found in pending:
-        pending += [one for one in found.__subclasses__() if one.__module__.startswith("hloom")]
-        assert "__dataclass_params__" not in vars(found) or not found.__dataclass_params__.repr, found
+    assert public_functions(), "which imports the packages that define them"
+    pending: list[Any] = [Displayed]
+    for shown in pending:
+        pending += [derived for derived in shown.__subclasses__() if derived.__module__.startswith("hloom")]
+        assert "__dataclass_params__" not in vars(shown) or not shown.__dataclass_params__.repr, shown
     assert len(pending) > len(RESULTS)

@@ -30,7 +30,7 @@ def test_a_temporary_file(opened: list[str]):
     assert opened == [written.path.as_uri()]
     assert written.path.read_text() == page_text(module)
     html = written._repr_html_()
-    assert html.startswith(f'<a href="{written.path.as_uri()}" target="_blank">page of m: ')
+    assert html.startswith(f'<a href="{written.path.as_uri()}" target="_blank">&lt;page of m: ')
     assert len(html) < 1000
 
 

@@ -3,7 +3,7 @@
 To add a kind of attribute value, edit `value_reader.py`, `attribute_printer.py` and the value's `__str__` (`hloom.ir`).
 Plain lines are read by one regular expression in `computation_reader.py`, all others token by token in
 `instruction_reader.py`; what `strict` refuses is in `strict_checks.py`; the containers of modules are in `files.py`,
-protos in the package `hlo.proto`.
+protos in the package `proto`.
 
 Source: xla/hlo/parser/hlo_parser.cc and hlo_lexer.cc (reading), xla/hlo/ir/hlo_instruction.cc, HloInstruction::Print,
 and xla/hlo/ir/hlo_module.cc, HloModule::Print (printing), as of jaxlib 0.10.2.

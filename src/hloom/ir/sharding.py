@@ -1,4 +1,4 @@
-"""Shardings, which say which device holds which part of an array, as HLO writes them; `tiling.py` interprets them.
+"""Which device holds which part of an array, as HLO writes it; what it means is in `sharding/hlo_sharding.py`.
 
 The three generations of the text are three kinds of value: `Tiled` with explicit devices (V1), `Tiled` with a range
 (V2) and `MeshSharding` (V3).

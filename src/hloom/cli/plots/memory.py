@@ -44,7 +44,7 @@ def characters(report: MemoryReport, width: int = WIDTH, height: int = HEIGHT) -
 
 
 def _mark(column: int, name: str, line: int) -> str:
-    """The line that marks the peak: its instruction stands where there is room, right of the mark or left of it."""
+    """The line that marks the peak: its instruction stands right of the mark, or left of it where the line ends."""
     column += MARGIN_LEFT
     if column + 2 + len(name) > line and len(name) < column:
         return f"{name:>{column - 1}} ▲"

@@ -2,7 +2,7 @@
 
     from hloom.dialects.paddle import InputSpec, PassDesc, RegisterPass, get_pass, read_program, to_multi_pass_desc
 
-To add an op that Paddle has, edit `ops.toml`; to teach the type of what one yields, add a function to `inferring.py`.
+To add an op of Paddle's, edit `ops.toml`; its result type is computed by a function in `type_inference.py`.
 `declare_op` makes a custom op known.
 """
 

@@ -2,7 +2,7 @@
 
 Names, arguments and meaning are those of `paddle.incubate.passes.ir` in Paddle 2.6, so that code written for it runs
 here. What goes beyond it: conditions other than EQ, on ops' attributes and on results, `* //` beside `+ -` and Mod,
-mapping to a variable. Most of that Paddle's runtime does not honour: `writing_rules.py` says what.
+mapping to a variable. Most of that Paddle's runtime does not honour: `pass_writer.py` says what.
 """
 
 from __future__ import annotations
