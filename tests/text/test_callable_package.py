@@ -29,7 +29,7 @@ def test_help_shows_the_function(name: str):
     said, _, rest = text.partition("PACKAGE CONTENTS")
     for parameter in inspect.signature(function).parameters:
         assert re.search(rf"\b{parameter}: ", said), parameter
-    for line in inspect.getdoc(function).splitlines():
+    for line in (inspect.getdoc(function) or "").splitlines():
         assert line.strip() in said
     assert not re.search(r"\w+\.(py|js)`", text), "which file to edit is for those who change hloom"
     assert not re.search(r"^(CLASSES|FUNCTIONS|DATA)$", rest, re.MULTILINE)

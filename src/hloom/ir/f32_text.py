@@ -81,7 +81,7 @@ def f32_rows(flat: np.ndarray, size: int, spell: Callable[[np.ndarray], list[str
 def is_varied(words: np.ndarray) -> bool:
     """Whether more than a quarter of the first numbers, given as unsigned words, are distinct."""
     ordered = np.sort(words[:_SAMPLE])  # np.unique would import numpy.ma here, 26 ms in the first print of a constant
-    return (1 + np.count_nonzero(ordered[1:] != ordered[:-1])) * 4 > ordered.size
+    return (1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))) * 4 > ordered.size
 
 
 def _joined(flat: np.ndarray, spell: Callable[[np.ndarray], list[str]]) -> tuple[bytes, np.ndarray]:
