@@ -134,7 +134,7 @@ def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType
 
 
 def _families(explanation: Explanation, limit: int | None) -> Table:
-    table = new_table("what is split", "tensors", ">count", "type", "!split", ">saves", ">sends", "by")
+    table = new_table("shardings", "tensors", ">count", "type", "!sharding", ">memory saved", ">sent", "by")
     shown = list(explanation.table)
     for family in shown[:limit]:
         table.add_row(
