@@ -178,7 +178,7 @@ def write_inputs(folder: Path, command: str) -> None:
     weights = {name: array for name, array in arrays().items() if name != "x"}
     for name in ("model.npz", "old.npz", "model.safetensors"):
         save_checkpoint(folder / name, weights)
-    np.savez(folder / "batch.npz", x=arrays()["x"])
+    np.savez(folder / "batch.npz", **arrays())  # pyright: ignore[reportArgumentType]
     np.savez(folder / "x.npz", **{name: np.ones((64, 64), "f4") for name in ("x", "w.1")})  # pyright: ignore[reportArgumentType]
     steps(folder, 2)
     for trace in ("trace", "old_trace", "new_trace") if "--profile" in command else ():
