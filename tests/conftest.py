@@ -17,6 +17,9 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """Tests are compiled, and their assertions rewritten, once: workers and children would do it again, and the next run too."""
 
+os.environ.pop("COLUMNS", None)
+"""pytest-xdist gives its workers 80 columns, and commands would leave out what wider lines show."""
+
 gc.set_threshold(500_000, 4, 20)
 """Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""
 

@@ -54,7 +54,7 @@ ENTRY e { x = f32[4] parameter(0) c = f32[?] custom-call(x), custom_call_target=
     ids=["cost", "roofline", "memory", "summary", "why_oom"],
 )
 def test_reports_say_it_in_their_line_and_in_json(report):
-    lines = {name: str(report(module)) for name, module in (("", STATIC), ("?", UNBOUNDED), ("<=", BOUNDED))}
+    lines = {name: repr(report(module)) for name, module in (("", STATIC), ("?", UNBOUNDED), ("<=", BOUNDED))}
     assert "at least" not in lines[""] and "at most" not in lines[""] and "bound, such as" not in lines[""]
     assert "at least " in lines["?"] and "such as x: f32[?,8]" in lines["?"] and "\n" not in lines["?"]
     assert "at most " in lines["<="] and "such as x: f32[<=100,8]" in lines["<="] and "\n" not in lines["<="]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -79,7 +78,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 def signature(name: str) -> inspect.Signature:
     function = functions()[name]
-    return inspect.signature(type(function).__call__ if isinstance(function, ModuleType) else function)
+    return inspect.signature(function)
 
 
 def parameters(*names: str) -> list[Any]:

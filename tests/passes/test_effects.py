@@ -17,7 +17,7 @@ from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.ir import Apply, Graph, Module, Node, verify
 from hloom.passes import PASSES
 from hloom.runtime import accepts
-from tests.passes.effect_programs import KINDS, PLACES, effect_program
+from tests.passes.effect_programs import CASES, POSITIONS, effect_program
 
 NAMES = (*sorted(PASSES.keys() - {"lower-mindir", "microbatch", "remat"}), "fixpoint(inline,simplify-xla,unroll,cse,dce)")
 """All but those that need options, or programs of MindSpore's; and several together."""
@@ -55,12 +55,12 @@ def check(text: str) -> None:
     for name in NAMES:
         after, _ = hloom.apply(before, name)
         verify(after)
-        found = effects_of(after)
+        kept_effects = effects_of(after)
         if name == "cluster":  # a fusion of several results moves what no order ties to it
-            found, effects_here = sorted(found), sorted(effects)
+            kept_effects, effects_here = sorted(kept_effects), sorted(effects)
         else:
             effects_here = effects
-        assert found == effects_here, name
+        assert kept_effects == effects_here, name
         opcodes = Counter(node.opcode for node in after.nodes())
         assert all(opcodes[f"{pair}-start"] == opcodes[f"{pair}-done"] for pair in PAIRS), name
         assert any(map(is_marker, before.nodes())) == any(map(is_marker, after.nodes())), name
@@ -77,14 +77,14 @@ SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in ran
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs_keep_their_effects(seed: int):
     random = Random(seed)
-    check(effect_program(random.choices(list(KINDS), k=random.randint(2, 6)), random.choice(PLACES)))
+    check(effect_program(random.choices(list(CASES), k=random.randint(2, 6)), random.choice(POSITIONS)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_equal_effects_stay_two(kind: str, place: str):
-    check(effect_program([kind, kind], place))
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_two_equal_effects_stay_two(case: str, position: str):
+    check(effect_program([case, case], position))
 
 
 @pytest.mark.parametrize("step", ["", "u = ((f32[4]), f32[4], s32[]) async-update(s)\n"])

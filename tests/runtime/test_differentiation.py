@@ -195,4 +195,4 @@ def test_inside_a_larger_program():
 
 def test_what_is_not_a_function_is_refused():
     with pytest.raises(hloom.HloomError, match="expected a function to differentiate, not int"):
-        hloom.differentiable(3)  # pyright: ignore[reportArgumentType]
+        hloom.differentiable(3)  # pyright: ignore[reportCallIssue, reportArgumentType]

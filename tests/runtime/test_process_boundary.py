@@ -91,7 +91,7 @@ def test_who_hands_bytes_to_jaxlib():
 
 
 @pytest.mark.parametrize(
-    ("source", "place"),
+    ("source", "position"),
     [
         ("def f(data): return hlo.XlaComputation(data)", "f"),
         ("async def f(data): return ir.Module.parseFile(data)", "f"),
@@ -102,8 +102,8 @@ def test_who_hands_bytes_to_jaxlib():
         ("def f(data=ir.Module.parse('module {}')): return data", NO_FUNCTION),
     ],
 )
-def test_every_place_is_looked_at(source: str, place: str):
-    assert list(_users(ast.parse(source), set(), is_shared=False)) == [place]
+def test_every_position_is_looked_at(source: str, position: str):
+    assert list(_users(ast.parse(source), set(), is_shared=False)) == [position]
 
 
 @pytest.mark.parametrize("file", sorted(WORKER_FILES))

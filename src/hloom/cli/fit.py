@@ -127,7 +127,7 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     table = new_table(
         f"{heading}, {byte_text(round(result.memory or 0))} each; best first, peaks for the {COMPILED} schedule"
         f"{f'; {sizes}' if sizes else ''}",
-        "combination", ">micro", "keeps", ">step", ">sent", ">peak", ">bubble", "limited by", "",
+        "combination", ">micro", "keeps", ">step", ">sent", ">peak", ">bubble", "limited by", "!",
     )  # fmt: skip
     shown = [
         made

@@ -111,7 +111,7 @@ def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[Rendera
     """The timeline, a row for each state."""
     table = new_table(
         f"{timeline.name}: {len(timeline):,} states", "state", "pipeline", "after", ">instructions", ">FLOPs",
-        ">peak (schedule)", "collectives", "changed",
+        ">peak (schedule)", "collectives", "!changed",
     )  # fmt: skip
     for row in rows:
         table.add_row(*_cells(row), style="" if row.is_changed else "dim")

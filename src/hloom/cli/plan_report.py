@@ -156,7 +156,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
     for cause in causes:
         groups.setdefault(cause.likeness, []).append(cause)
     ordered = sorted(groups.values(), key=lambda group: -sum(cause.sent for cause in group))
-    table = new_table("collectives", "instruction", ">count", "source", "kind", "axes", ">runs", ">sent", "why")
+    table = new_table("collectives", "instruction", ">count", "source", "kind", "axes", ">runs", ">sent", "!why")
     for group in ordered[:limit]:
         first = group[0]
         table.add_row(

@@ -150,7 +150,7 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
 
 def _exchanged(propagation: Propagation, top: int) -> Table:
     title = f"communication: {byte_text(propagation.comm_bytes)} sent by each device per run"
-    table = new_table(title, "collective", "instruction", "value", "axes", ">sent", ">runs", "why")
+    table = new_table(title, "collective", "instruction", "value", "axes", ">sent", ">runs", "!why")
     ordered = sorted(propagation.collectives, key=lambda collective: -collective.total)
     for collective in ordered[:top]:
         where = collective.scope or collective.source.replace(UNKNOWN, "")

@@ -62,8 +62,9 @@ def add_rest(table: Table, total: int, limit: int, hint: str = "; --top shows th
 class _ProgramTable(Table):
     """A table that shows a program's strings: terminals see escapes, for which its columns are wide enough.
 
-    Where it is wider than the line, columns of text lose the middle of their cells, then names in the first column are
-    folded, and at last the columns at the right are left out. Numbers are shown whole or not at all.
+    Where it is wider than the line, columns of text lose the middle of their cells (the last column is folded: there
+    stand reasons and lists), then names in the first column are folded, and at last the columns at the right are left
+    out. Numbers are shown whole or not at all.
     """
 
     kept: set[int]
@@ -87,11 +88,13 @@ class _ProgramTable(Table):
         for number in kept:
             column, width = self.columns[number], widths[number]
             made.add_column(column.header, justify=column.justify, style=column.style, width=width, overflow="fold")
-        limits = {number: widths[number] * (1 if number else MOST_LINES) for number in kept}
-        cells = [[_cut_cell(cell, limits[number]) for cell in self.columns[number].cells] for number in kept]
+        limits = {number: widths[number] for number in kept} | {0: widths[0] * MOST_LINES}
+        limits.pop(len(widths) - 1, None)
+        cells = [[_cut_cell(cell, limits.get(number)) for cell in self.columns[number].cells] for number in kept]
         for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
             made.add_row(*values, style=row.style, end_section=row.end_section)
-        left_out = [str(column.header) for column, width in zip(self.columns, widths, strict=True) if not width]
+        headers = [str(column.header) for column, width in zip(self.columns, widths, strict=True) if not width]
+        left_out = list(filter(None, headers))
         if left_out:
             made.caption = f"columns that do not fit: {', '.join(left_out)}\n"
             made.caption_justify = "left"
@@ -99,11 +102,11 @@ class _ProgramTable(Table):
 
 
 def _natural_width(*cells: RenderableType) -> int:
-    return max(max((cell_len(line) for line in str(cell).split("\n")), default=0) for cell in cells)
+    return max(1, *(cell_len(line) for cell in cells for line in str(cell).split("\n")))
 
 
-def _cut_cell(cell: RenderableType, width: int) -> RenderableType:
-    if not isinstance(cell, Text | str) or _natural_width(cell) <= width:
+def _cut_cell(cell: RenderableType, width: int | None) -> RenderableType:
+    if width is None or not isinstance(cell, Text | str) or _natural_width(cell) <= width:
         return cell
     text = "\n".join(cut(line, width) for line in str(cell).split("\n"))
     return Text(text, cell.style) if isinstance(cell, Text) else text

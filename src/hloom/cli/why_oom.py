@@ -152,7 +152,7 @@ def _groups(
 
 
 def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Table:
-    columns = ["value", ">bytes", *([">padding"] if report.padding else []), "type", "produced by", "why"]
+    columns = ["value", ">bytes", *([">padding"] if report.padding else []), "type", "produced by", "!why"]
     table = new_table("largest buffers", *columns)
     for buffer in buffers[:top]:
         padding = [byte_text(buffer.padding) if buffer.padding else ""] if report.padding else []

@@ -1,6 +1,6 @@
 """Python functions as syntax trees with scopes and source locations; rejects constructs that cannot be compiled.
 
-To reject another construct, add a row to `REFUSED` in `subset.py`.
+To add a construct to reject, add a row to `REFUSED` in `subset.py`.
 """
 
 from hloom.frontend.code import Code as Code

@@ -104,8 +104,8 @@ def _is_plain(loop: Apply) -> bool:
 
 def _write_out(loop: Apply, count: int, channels: ChannelNumbers) -> None:
     """Replace a loop by this many copies of its body."""
-    graph = loop.graph
-    state = _State(graph, loop.inputs[0], loop)
+    graph, start = loop.graph, loop.inputs[0]
+    state = _State(graph, start, loop)
     for number in range(count):
         state.step(loop.attributes["body"], channels, is_first=number == 0)
     for user in loop.users:
@@ -116,6 +116,8 @@ def _write_out(loop: Apply, count: int, channels: ChannelNumbers) -> None:
     if loop.is_used:
         graph.replace_uses(loop, state.whole())
     graph.erase(loop)
+    if start.opcode == "tuple" and not start.is_used and may_drop(start):
+        graph.erase(start)  # a second reader of a send, beside its send-done, is an error in XLA
 
 
 def _do_several(loop: Apply, factor: int, count: int, channels: ChannelNumbers) -> None:

@@ -45,6 +45,11 @@ class Forecast:
     work: Work
 
     @property
+    def flops(self) -> float:
+        """FLOPs of dots and convolutions."""
+        return sum(self.work.values())
+
+    @property
     def comm_bytes(self) -> float:
         """Bytes that a device sends."""
         return sum(collective.sent for collective in self.collectives)

@@ -5,8 +5,8 @@
 imported there, when something is run. `jit` and `inside_jit` transform jax programs on their way to XLA, `auto_shard`
 shards them over devices, and a `DeviceGroup` runs modules on some devices, in this process.
 
-For an op that XLA's client rejects, edit `legalization.py` (`bitcast_expander.py`, `op_expanders.py`); for a new query
-to XLA, write the call in `xla.py`, the request in `worker.py` and the query in `xla_queries.py`; for another jax
+To add an op that XLA's client rejects, edit `legalization.py` (`bitcast_expander.py`, `op_expanders.py`); for a new
+query to XLA, write the call in `xla.py`, the request in `worker.py` and the query in `xla_queries.py`; for another jax
 version, edit `xla.py` and `jax_internals.py`, the two files that use private names of jaxlib and jax.
 """
 
