@@ -42,6 +42,15 @@ def test_the_stage(
         assert first.partition(";")[0] == f"note: module_0001.jit_f at stage {taken}{said}"
 
 
+@pytest.mark.parametrize("name", ["cost", "roofline", "page"])
+def test_a_profile_is_of_the_optimised_module(call: Call, tmp_path: Path, name: str):
+    for stage in (BEFORE, AFTER):
+        (tmp_path / f"module_0001.jit_f.{stage}.txt").write_text(STEP)
+    result = call(name, tmp_path, "--profile", tmp_path / "no_trace")
+    assert result.exit_code == 2
+    assert result.stderr.split("\n")[0].partition(";")[0] == f"note: module_0001.jit_f at stage {AFTER}"
+
+
 def test_several_modules_are_listed(call: Call, tmp_path: Path):
     for module, stage in (("module_0001.jit_f", AFTER), ("module_0002.jit_g", BEFORE)):
         (tmp_path / f"{module}.{stage}.txt").write_text(STEP)

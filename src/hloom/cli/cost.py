@@ -89,7 +89,7 @@ def command(
       hloom cost step.hlo --trips while.6=100
       hloom cost step.hlo --by source --profile trace/
     """
-    program = read_program(source)
+    program = read_program(source.beside(profile))
     note_whole_program(program)
     with progress("counting"):
         counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,10 @@ class ModuleSource:
     def name(self) -> str:
         """How messages call it."""
         return "the standard input" if self.file == "-" else self.file
+
+    def beside(self, profile: Path | None) -> ModuleSource:
+        """The same source, or the optimised module of a dump directory if a profile names its instructions."""
+        return self if profile is None else replace(self, preferred=AFTER)
 
 
 def file_argument(function: Function) -> Function:

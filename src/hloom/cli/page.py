@@ -94,7 +94,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         def make_page() -> str:
             before = None if after is None else read_program(source)
-            program = read_program(source if after is None else replace(source, file=after))
+            program = read_program(source.beside(profile) if after is None else replace(source, file=after))
             with progress("making the page"):
                 text = page_text(
                     program,

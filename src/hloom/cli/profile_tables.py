@@ -24,7 +24,7 @@ def profile_option() -> Callable[..., Any]:
         "--profile",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="Add measured times from a jax.profiler.trace(DIR) of this module.",
+        help="Add measured times from a jax.profiler.trace(DIR) of this module (in a dump: of the optimised one).",
     )
 
 

@@ -130,7 +130,7 @@ def command(
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
     named = None if name is None else device(name, listed)
-    program = read_program(source)
+    program = read_program(source.beside(profile))
     note_whole_program(program)
     with progress("estimating"):
         counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
