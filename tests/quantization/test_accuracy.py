@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.quantization import Noise, accuracy, inputs_in_order, random_arrays, report
+from hloom.quantization import Noise, accuracy, inputs_by_any_name, random_arrays, report
 from hloom.text import HloomError
 from tests.quantization.programs import lowered
 
@@ -83,8 +83,8 @@ def test_random_arrays_keep_the_size_of_sums():
 def test_inputs_by_name():
     module, arrays = lowered("mlp")
     named = {"x": arrays[3], "params.up": arrays[2], "params.down": arrays[1], "bias": arrays[0]}
-    assert all(one is other for one, other in zip(inputs_in_order(module, named), arrays, strict=True))
+    assert all(one is other for one, other in zip(inputs_by_any_name(module, named), arrays, strict=True))
     with pytest.raises(HloomError, match=r"no input is given for params__bias__.1, params__down__.1, params__up__.1"):
-        inputs_in_order(module, {"x": arrays[3]})
+        inputs_by_any_name(module, {"x": arrays[3]})
     with pytest.raises(HloomError, match="the program has no parameter 'y'"):
-        inputs_in_order(module, {"y": arrays[3]})
+        inputs_by_any_name(module, {"y": arrays[3]})

@@ -111,7 +111,7 @@ def _typed(columns: Columns) -> list[TypedColumn]:
 
 
 def _format(values: Sequence[Any]) -> bytes:
-    """Arrow's letter for the common type of all values: b, l, g, U, or n if there is no value."""
+    """The Arrow format letter for the values' common type: b, l, g or U, or n for an empty column."""
     types = {value.__class__ for value in values} - {type(None)}
     if not types:
         return b"n"

@@ -242,7 +242,7 @@ def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:
 
 
 def element_type(value_type: Type | None, index: Index) -> Type | None:
-    """The type of an element of a tuple; None if there is no such element."""
+    """The type of the tuple element at an index, or None if the index is out of range."""
     for number in index:
         if not isinstance(value_type, TupleType) or not 0 <= number < len(value_type.elements):
             return None

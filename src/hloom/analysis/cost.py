@@ -296,8 +296,8 @@ def cost(module: ModuleLike, *, trip_counts: Mapping[str, int] | None = None, un
 
     `trip_counts` gives iterations by the names of while instructions (`while.6`, or `computation/while.6`) and
     overrides what the text says or what can be derived; loops whose counts depend on the data run `unknown_trips`
-    times. Raises HloomError if there is no entry, if graphs call each other in a cycle, and for a name that no loop
-    has.
+    times. Raises HloomError for a module without an entry, for graphs that call each other in a cycle, and for a name
+    that no loop has.
     """
     module = as_module(module)
     return CostReport(module, trip_counts or {}, unknown_trips)

@@ -66,7 +66,7 @@ def check_devices(text: str, name: str) -> dict[str, Table]:
 
 
 def _check_dots(source: Source) -> None:
-    """Raise HloomError if a key may have so many parts that tomllib, which is quadratic in them, takes long."""
+    """Raise HloomError for keys with too many dotted parts: tomllib takes quadratic time to parse them."""
     position = 0
     for line in source.text.split("\n"):
         if line.count(".") > MOST_DOTS and not line.lstrip().startswith("#"):

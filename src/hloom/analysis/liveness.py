@@ -207,7 +207,7 @@ def leaves_at(trees: Mapping[int, ValueTree], number: int, index: Index) -> list
 
 
 def leaves_below(tree: ValueTree, index: Index) -> list[int]:
-    """The values in an element of a tree; empty if there is no such element."""
+    """The values below an index of a tree, or none if the index is out of range."""
     part = subtree(tree, index)
     return [] if part is None else leaves(part)
 

@@ -81,7 +81,7 @@ def named_within(caller: str, op_name: str) -> str:
 
 
 def op_name_of(node: Node) -> str:
-    """An instruction's op_name; empty if there is no metadata or it is malformed."""
+    """An instruction's op_name, or "" if its metadata is missing or malformed."""
     try:
         metadata = node.metadata
     except HloomError:

@@ -64,7 +64,7 @@ def differentiable(
 
     `jax.grad`, `value_and_grad`, `vjp`, `jvp`, `jit`, `vmap` and higher orders work on it, and on its callers. Its
     arguments are trees of arrays. `checkpoints` and `max_iterations` are those of `hloom.vjp`. Without a function, this
-    is a decorator. Raises HloomError on differentiation if there is no derivative.
+    is a decorator. Differentiating a function that has no derivative raises HloomError.
     """
     if function is None:
         return partial(differentiable, checkpoints=checkpoints, max_iterations=max_iterations)

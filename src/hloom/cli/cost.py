@@ -13,7 +13,16 @@ from rich.text import Text
 from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    depth_option,
+    file_argument,
+    json_option,
+    output_option,
+    top_option,
+    trips_option,
+    unknown_trips_option,
+)
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.quantities import MOST_DIGITS
@@ -30,31 +39,10 @@ MOST_LINES = 30
 @click.command("cost")
 @file_argument
 @click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Group costs by this.")
-@click.option(
-    "--depth",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Group by N levels of the scope or layer, or N frames of the source stack.",
-)
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
-@click.option(
-    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
-)
-@click.option(
-    "--unknown-trips",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Assume N iterations for loops of unknown trip count.",
-)
+@depth_option()
+@top_option(MOST_LINES)
+@trips_option()
+@unknown_trips_option()
 @profile_option()
 @json_option("Write JSON: totals, loops, collective traffic and every group.")
 @output_option(f"Write to file OUT; with the suffix {FLAME_GRAPH}, a flame graph for speedscope.")

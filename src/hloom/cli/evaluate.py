@@ -8,7 +8,15 @@ import click
 import numpy as np
 
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    file_argument,
+    inputs_option,
+    json_option,
+    output_option,
+    seed_option,
+)
 from hloom.cli.output import write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.run import (
@@ -32,18 +40,8 @@ DRAWING_BYTES = 16
 
 @click.command("evaluate")
 @file_argument
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    help="Read the inputs from this file, by position or by parameter name.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed for random inputs when --inputs is not given.  [default: 0]",
-)
+@inputs_option()
+@seed_option()
 @click.option(
     "--steps",
     metavar="N",

@@ -13,7 +13,7 @@ from rich.text import Text
 from hloom.analysis import device
 from hloom.cli.completion import complete_device
 from hloom.cli.input import note_sizes, note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
+from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
 from hloom.fusion import FusionReport, FusionRow, counted, fusions
@@ -50,14 +50,7 @@ NO_FUSIONS = "no fusions: compile the module first, or use `hloom opt FILE -p cl
     help="TOML file with more devices, as written by `hloom calibrate`.",
 )
 @click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="Sort fusions by this.")
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
+@top_option(MOST_LINES)
 @json_option("Write JSON: every fusion, and every pair worth fusing.")
 @output_option("Write to file OUT, atomically.")
 def command(

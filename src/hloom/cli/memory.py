@@ -13,7 +13,7 @@ from rich.text import Text
 from hloom.analysis import LiveBuffer, MemoryReport
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option
+from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.quantities import ByteSize
@@ -37,14 +37,7 @@ WRITERS = {".svg": svg, ".png": png}
     type=click.Choice(SCHEDULES),
     help="Instruction order: as XLA's CPU compiler would schedule, hloom's list scheduler, or as in the text.",
 )
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
+@top_option(MOST_LINES)
 @json_option("Write JSON: sizes, buffers live at the peak, and the timeline.")
 @output_option(f"Write the timeline to file OUT ({' '.join(WRITERS)}), or with --json the JSON.")
 @click.pass_context

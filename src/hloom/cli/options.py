@@ -79,6 +79,67 @@ def json_option(what: str = "Write JSON instead of text.") -> Callable[[Function
     return click.option("--json", "json_output", is_flag=True, help=what)
 
 
+def top_option(rows: int) -> Callable[[Function], Function]:
+    """Add --top, this many rows by default: the command gets `top`."""
+    return click.option(
+        "--top",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=rows,
+        show_default=True,
+        help="Show at most N rows of each table.",
+    )
+
+
+def depth_option() -> Callable[[Function], Function]:
+    """Add --depth: the command gets `depth`, or None."""
+    return click.option(
+        "--depth",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Group by N levels of the scope or layer, or N frames of the source stack.",
+    )
+
+
+def trips_option() -> Callable[[Function], Function]:
+    """Add --trips: the command gets `trips`, texts such as `loop=8`."""
+    return click.option(
+        "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
+    )
+
+
+def unknown_trips_option() -> Callable[[Function], Function]:
+    """Add --unknown-trips: the command gets `unknown_trips`."""
+    return click.option(
+        "--unknown-trips",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        help="Assume N iterations for loops of unknown trip count.",
+    )
+
+
+def inputs_option() -> Callable[[Function], Function]:
+    """Add --inputs of a command that executes a module: it gets `inputs`, a path or None."""
+    return click.option(
+        "--inputs",
+        metavar="X.npz",
+        type=click.Path(path_type=Path),
+        help="Read the inputs from this file, by position or by parameter name.",
+    )
+
+
+def seed_option() -> Callable[[Function], Function]:
+    """Add --seed of a command that executes a module: it gets `seed`, or None."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Seed for random inputs when --inputs is not given.  [default: 0]",
+    )
+
+
 def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -> Function:
     decorators = (
         click.argument("file", metavar="FILE", required=required, shell_complete=complete_file),

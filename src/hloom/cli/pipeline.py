@@ -20,7 +20,7 @@ from hloom.analysis import DEFAULT_DEVICE, device
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option, trips_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
@@ -88,9 +88,7 @@ class ScheduleResult:
     multiple=True,
     help="Batch dimension of a parameter, as in tokens:0; may be repeated.  [default: detected]",
 )
-@click.option(
-    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
-)
+@trips_option()
 @json_option("Write JSON: the plan, its stages, and the best plan of each schedule.")
 @output_option("Write the plan to a .json file, or the plan and the stage modules to a directory.", keeps_stdout=True)
 def command(

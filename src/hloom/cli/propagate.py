@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_sizes, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
 from hloom.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
@@ -44,14 +44,7 @@ MOST_LINES = 20
     help="Stop after listing N tilings.",
 )
 @click.option("--all", "shows_all", is_flag=True, help="Show every value, not only the entry's parameters and results.")
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
+@top_option(MOST_LINES)
 @json_option("Write JSON: every value, collective and conflict.")
 @output_option("Write to file OUT, atomically.")
 def command(

@@ -45,7 +45,7 @@ from hloom.pruning import (
     stored_bytes,
     structure_report,
 )
-from hloom.quantization import ParameterNames, check_suffix, inputs_in_order, load_checkpoint, save_checkpoint
+from hloom.quantization import ParameterNames, check_suffix, inputs_by_any_name, load_checkpoint, save_checkpoint
 
 
 @click.command("prune")
@@ -296,7 +296,7 @@ def _inputs(program: Module, path: Path, known: Mapping[str, Any] | None) -> Seq
         for key, array in (known or {}).items()
         if (parameter := names.get(key)) is not None and parameter.number not in given
     }
-    return inputs_in_order(program, {**rest, **arrays})
+    return inputs_by_any_name(program, {**rest, **arrays})
 
 
 def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType]:

@@ -49,7 +49,7 @@ from hloom.quantization import (
     QuantizedWeight,
     check_suffix,
     choose_formats,
-    inputs_in_order,
+    inputs_by_any_name,
     load_checkpoint,
     quantize,
     random_arrays,
@@ -388,7 +388,7 @@ def _arrays(made: Quantization, inputs: Sequence[Path], seed: int) -> list[Seque
 
 def _inputs(program: Module, path: Path) -> Sequence[Any]:
     arrays = arrays_in_order(load_checkpoint(path, program))
-    return arrays if isinstance(arrays, list) else inputs_in_order(program, arrays)
+    return arrays if isinstance(arrays, list) else inputs_by_any_name(program, arrays)
 
 
 def tables(result: QuantizationReport) -> Iterator[RenderableType]:

@@ -17,7 +17,16 @@ from hloom.analysis import Table as Rows
 from hloom.cli.completion import complete_device
 from hloom.cli.cost import trip
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    depth_option,
+    file_argument,
+    json_option,
+    output_option,
+    top_option,
+    trips_option,
+    unknown_trips_option,
+)
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables, profile_option
@@ -63,31 +72,10 @@ class _Roofline(click.Command):
     help="TOML file with more devices, as written by `hloom calibrate`.",
 )
 @click.option("--by", type=click.Choice(BY), help="Group times by this (default: list instructions).")
-@click.option(
-    "--depth",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Group by N levels of the scope or layer, or N frames of the source stack.",
-)
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
-@click.option(
-    "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
-)
-@click.option(
-    "--unknown-trips",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Assume N iterations for loops of unknown trip count.",
-)
+@depth_option()
+@top_option(MOST_LINES)
+@trips_option()
+@unknown_trips_option()
 @profile_option()
 @json_option("Write JSON: the time, what limits it, and every instruction.")
 @output_option("Write to file OUT; with the suffix .svg, the roofline plot.")

@@ -16,7 +16,15 @@ from rich.text import Text
 from hloom.cli.completion import complete_file
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    file_argument,
+    inputs_option,
+    json_option,
+    output_option,
+    seed_option,
+)
 from hloom.cli.output import write_bytes, write_json
 from hloom.cli.quantities import FiniteNumber
 from hloom.cli.tables import new_table, note_tables, write_tables
@@ -45,18 +53,8 @@ MOST_DIFFERENCES = 10
 
 @click.command("run")
 @file_argument
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    help="Read the inputs from this file, by position or by parameter name.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed for random inputs when --inputs is not given.  [default: 0]",
-)
+@inputs_option()
+@seed_option()
 @click.option(
     "--check",
     metavar="OTHER",

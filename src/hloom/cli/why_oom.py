@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
@@ -33,14 +33,7 @@ MOST_LINES = 10
 )
 @click.option("--quick", is_flag=True, help="Report what is in memory and why, without simulating remedies.")
 @click.option("--batch", metavar="NAME:DIM", multiple=True, help="Batch dimension, as in x:0.  [default: detected]")
-@click.option(
-    "--top",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
+@top_option(MOST_LINES)
 @json_option("Write JSON: every buffer live at the peak, and every remedy tried.")
 @output_option("Write to file OUT, atomically.")
 def command(

@@ -13,7 +13,7 @@ from hloom.quantization.accuracy import QuantizationReport as QuantizationReport
 from hloom.quantization.accuracy import compare_outputs as compare_outputs
 from hloom.quantization.accuracy import compare_products as compare_products
 from hloom.quantization.accuracy import compare_steps as compare_steps
-from hloom.quantization.accuracy import inputs_in_order as inputs_in_order
+from hloom.quantization.accuracy import inputs_by_any_name as inputs_by_any_name
 from hloom.quantization.accuracy import product_reports as product_reports
 from hloom.quantization.accuracy import random_arrays as random_arrays
 from hloom.quantization.accuracy import random_weights as random_weights

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
-from hloom.evaluate import Value, evaluate
+from hloom.evaluate import Value, evaluate, inputs_in_order
 from hloom.ir import Graph, Module, Node, TensorType, Trait
 from hloom.ops import with_trait
 from hloom.passes import canonicalize
@@ -240,19 +240,16 @@ def random_weights(module: Module, summed: Mapping[int, int], seed: int = 0) -> 
     return arrays
 
 
-def inputs_in_order(module: Module, arrays: dict[str, Any]) -> list[Any]:
-    """Arrays by any of their names as the inputs of a program, in order."""
-    from_names = {}
-    names = ParameterNames(module.entry.parameters)
-    for key, array in arrays.items():
-        parameter = names.get(key)
-        if parameter is None:
-            raise HloomError(f"the program has no parameter '{key}'")
-        from_names[parameter.number] = array
-    missing = [p.name for p in module.entry.parameters if p.number not in from_names]
-    if missing:
-        raise HloomError(f"no input is given for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}")
-    return [from_names[parameter.number] for parameter in module.entry.parameters]
+def inputs_by_any_name(module: Module, arrays: Mapping[str, Any]) -> list[Any]:
+    """The inputs of a program in order, from arrays under any of the parameters' names.
+
+    Raises HloomError for a name that no parameter has, and for parameters without an array.
+    """
+    parameters = module.entry.parameters
+    names = ParameterNames(parameters)
+    return inputs_in_order(
+        {names[key].name: array for key, array in arrays.items()}, [parameter.name for parameter in parameters]
+    )
 
 
 def compare_outputs(

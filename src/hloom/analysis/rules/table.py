@@ -32,7 +32,7 @@ class Instruction:
         return self.op.attributes[name].default
 
     def operand(self, number: int) -> Type | None:
-        """The type of an operand; None if there is no such operand."""
+        """The type of an operand, or None if it has fewer operands."""
         return self.operands[number] if -len(self.operands) <= number < len(self.operands) else None
 
     @property
