@@ -10,9 +10,9 @@ from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds, times_the_time
 from benchmarks.programs import Plan, Program, called, training_step, unrolled
 from hloom.analysis import cost, roofline
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, Module, infer_type
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 
 SECOND = AtMost(1)
 LINEAR = AtMost(2)

@@ -16,7 +16,7 @@ from benchmarks.derivative_costs import MORE, REASONS, compare_in_child, geometr
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.peers import jax
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import load, parse, print_module
+from hloom.formats.hlo import load, parse, print_module
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 from hloom.runtime import memory

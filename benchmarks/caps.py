@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from benchmarks.figures import AtMost, Figure
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import parse
+from hloom.distribute.planner import search_plans
+from hloom.formats.hlo import parse
 from hloom.ir import Module
-from hloom.planner import search_plans
 from hloom.sharding import Mesh
 
 LAYERS = 4

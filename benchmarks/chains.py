@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module
 from hloom.rewrite import Rule, RuleIndex, rewrite, rule
 

@@ -29,7 +29,7 @@ def _measured(function: Any, shapes: tuple[tuple[int, ...], ...]) -> dict[str, f
     import jax
     import numpy as np
 
-    import hloom.fusion  # noqa: F401  (registers the pass)
+    import hloom.passes.fusion  # noqa: F401  (registers the pass)
     from hloom import inside_jit
     from hloom.ir import Module
     from hloom.passes import apply_in_place

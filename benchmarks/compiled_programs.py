@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.scipy.special import gammainc
 
 from benchmarks.programs import Plan, Program
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from scripts.lower_gpt2 import compiled
 
 

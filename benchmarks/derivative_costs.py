@@ -164,7 +164,7 @@ def _is_inexact(value: Any) -> bool:
 
 def _cost(module: Any, temporaries: bool) -> Cost:
     from benchmarks import peers
-    from hloom.hlo import print_module
+    from hloom.formats.hlo import print_module
     from hloom.passes import apply_in_place
     from hloom.runtime import memory
     from hloom.text import HloomError

@@ -10,8 +10,8 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.diff_pairs import qualities, together
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program, training_step
-from hloom.diff import diff
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
+from hloom.inspection.diff import diff
 from hloom.ir import Module
 from hloom.passes import apply
 

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 
 from hloom.analysis import op_name_of
 from hloom.api.apply import apply
-from hloom.diff import diff
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
+from hloom.inspection.diff import diff
 from hloom.ir import Module, Node
 from scripts.lower_gpt2 import Config, lower
 

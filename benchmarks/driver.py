@@ -22,7 +22,7 @@ from benchmarks.chains import (
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program, training_step
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.passes import apply_in_place
 from hloom.rewrite import RuleIndex
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from benchmarks.figures import AtMost, Figure
 from benchmarks.programs import Plan, training_step
-from hloom.fit import FitResult, fit
-from hloom.hlo import parse
+from hloom.distribute.fit import FitResult, fit
+from hloom.formats.hlo import parse
 
 DEVICES = 8
 SECONDS = 90.0

@@ -11,10 +11,10 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.compiled_programs import compiled_programs
 from benchmarks.figures import AtMost, Figure, growth, times_the_time, together
 from benchmarks.programs import Plan, Program, training_step
-from hloom.hlo import parse
-from hloom.hlo.proto import read_proto, write_proto
+from hloom.formats.hlo import parse
+from hloom.formats.hlo.proto import read_proto, write_proto
+from hloom.inspection.viz import to_dot, to_json
 from hloom.ir import Module, equal, verify
-from hloom.viz import to_dot, to_json
 
 LINEAR = AtMost(2)
 """Caches and the garbage collector make large modules more expensive; what is quadratic would pass this by far."""

@@ -10,7 +10,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 
 
 def main(path: str) -> None:

@@ -10,9 +10,9 @@ from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, training_step
 from benchmarks.propagation import batch_of
 from hloom.analysis import cost
-from hloom.hlo import parse, print_module
+from hloom.distribute.microbatch import microbatch
+from hloom.formats.hlo import parse, print_module
 from hloom.ir import Module, TensorType
-from hloom.microbatch import microbatch
 from hloom.runtime import memory
 
 SLICES = 4

@@ -12,9 +12,8 @@ from functools import partial
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program, training_step
-from hloom.hlo import parse
-from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, Type, literal_of
-from hloom.minimize import (
+from hloom.formats.hlo import parse
+from hloom.inspection.minimize import (
     DiffersBetweenFlags,
     DiffersFromEvaluator,
     FaultPredicate,
@@ -24,6 +23,7 @@ from hloom.minimize import (
     XlaRefuses,
     minimize,
 )
+from hloom.ir import DTYPES, Apply, Graph, Module, Node, TensorType, Type, literal_of
 from hloom.ops import OPS
 from hloom.runtime import close, xla_flags
 

@@ -8,7 +8,7 @@ from benchmarks import peers
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast
 from benchmarks.programs import Plan, Program, training_step
-from hloom.mlir import parse, to_text
+from hloom.formats.mlir import parse, to_text
 
 
 def mlir(plan: Plan) -> Iterator[Figure]:

@@ -8,10 +8,10 @@ from functools import partial
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
+from hloom.inspection.why_oom import OomReport, why_oom
 from hloom.ir import Module
-from hloom.oom import OomReport, why_oom
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 
 LIMIT, QUICK_LIMIT = 60, 30
 """Seconds of processor time for all that is tried on a step, and for the tables of the large one."""

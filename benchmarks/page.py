@@ -11,9 +11,9 @@ from pathlib import Path
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program, training_step
-from hloom.hlo import parse
-from hloom.page import has_viewer, page_text
-from tests.page.chromium import FRAMES, Chromium, program, wait_for_graph
+from hloom.formats.hlo import parse
+from hloom.inspection.page import has_viewer, page_text
+from tests.inspection.page.chromium import FRAMES, Chromium, program, wait_for_graph
 
 LIMITS = {
     "MB": (5.5, 7.0),

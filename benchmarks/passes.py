@@ -8,7 +8,7 @@ from functools import partial
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 

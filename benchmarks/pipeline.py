@@ -9,8 +9,17 @@ from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtMost, Figure, milliseconds
 from benchmarks.programs import Plan
 from hloom.analysis import Interconnect
-from hloom.pipeline import Chain, LayerCost, Machine, Schedule, StageCosts, best_stages, plan_pipeline, simulate
-from tests.pipeline.brute_force import least_bound
+from hloom.distribute.pipeline import (
+    Chain,
+    LayerCost,
+    Machine,
+    Schedule,
+    StageCosts,
+    best_stages,
+    plan_pipeline,
+    simulate,
+)
+from tests.distribute.pipeline.brute_force import least_bound
 
 CHAINS = 40
 """How many small chains are planned in all ways."""

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 import hloom
-from hloom.pipeline import PipelinePlan, Schedule, Stage, layers
+from hloom.distribute.pipeline import PipelinePlan, Schedule, Stage, layers
 
 MICROBATCHES, LENGTH, WORDS, EXAMPLES, SIDE = 8, 32, 64, 4, 8
 """Of each program: tokens of an example, and pixels along a side of an image."""

@@ -12,14 +12,14 @@ from benchmarks.figures import AtLeast, AtMost, Figure
 from benchmarks.mindspore.cost_graph import CostGraph, cost_edge, cost_node
 from benchmarks.mindspore.eliminations import solve
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import parse
+from hloom.distribute.planner.cost_tables import build_problem
+from hloom.distribute.planner.problem import Problem
+from hloom.distribute.planner.solvers import ilp
+from hloom.distribute.planner.solvers.deadline import Deadline
+from hloom.distribute.planner.solvers.factor_graph import FactorGraph, quotient_graph
+from hloom.distribute.planner.solvers.ilp_model import solve_exactly
+from hloom.formats.hlo import parse
 from hloom.ir import Module
-from hloom.planner.cost_tables import build_problem
-from hloom.planner.problem import Problem
-from hloom.planner.solvers import ilp
-from hloom.planner.solvers.deadline import Deadline
-from hloom.planner.solvers.factor_graph import FactorGraph, quotient_graph
-from hloom.planner.solvers.ilp_model import solve_exactly
 from hloom.sharding import Mesh
 
 STRATEGIES = 20

@@ -9,7 +9,7 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.compiled_programs import compiled_programs
 from benchmarks.figures import AtMost, Figure, times_the_time, together
 from benchmarks.programs import Plan, Program, training_steps
-from hloom.hlo import parse, print_module
+from hloom.formats.hlo import parse, print_module
 
 
 def printing(plan: Plan) -> Iterator[Figure]:

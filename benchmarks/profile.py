@@ -9,9 +9,9 @@ from pathlib import Path
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, milliseconds
 from benchmarks.programs import Plan
-from hloom.hlo import parse
-from hloom.profile import Measurement, measurement
-from tests.profile.traces import MODULE, RUNS, Event, written
+from hloom.formats.hlo import parse
+from hloom.inspection.profile import Measurement, measurement
+from tests.inspection.profile.traces import MODULE, RUNS, Event, written
 
 LIMIT = 50e-6
 """Seconds of processor time for an event."""

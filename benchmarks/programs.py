@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from hloom.hlo import parse, print_module
+from hloom.formats.hlo import parse, print_module
 from hloom.ir import Apply, Module, Node, TupleType
 from hloom.ops import OPS
 from scripts.lower_gpt2 import Config, lower

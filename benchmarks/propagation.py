@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, training_step
-from hloom.hlo import parse
+from hloom.distribute.propagation import propagate
+from hloom.formats.hlo import parse
 from hloom.ir import Module, TensorType
-from hloom.propagation import propagate
 
 SECOND = AtMost(1)
 LINEAR = AtMost(2)

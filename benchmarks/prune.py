@@ -10,10 +10,10 @@ import numpy as np
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program
-from hloom.hlo import parse
+from hloom.compress.pruning import prune, prune_structured
+from hloom.compress.quantization import Noise
+from hloom.formats.hlo import parse
 from hloom.ir import Module
-from hloom.pruning import prune, prune_structured
-from hloom.quantization import Noise
 from hloom.runtime import run
 
 LINEAR = AtMost(2)

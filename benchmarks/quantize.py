@@ -9,9 +9,9 @@ import numpy as np
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program
-from hloom.hlo import parse
+from hloom.compress.quantization import Noise, compare_steps, quantize
+from hloom.formats.hlo import parse
 from hloom.ir import Module
-from hloom.quantization import Noise, compare_steps, quantize
 from hloom.runtime import run
 
 LINEAR = AtMost(2)

@@ -17,7 +17,7 @@ from benchmarks.figures import AtLeast, Figure
 from benchmarks.programs import Plan
 from hloom.analysis import device, roofline
 from hloom.cli.calibrate import to_toml
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.runtime import run
 from hloom.runtime.calibration import BestTimes, calibrate
 

@@ -11,7 +11,7 @@ from benchmarks.compiled_programs import compiled_programs
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, together
 from benchmarks.growing import GROWING
 from benchmarks.programs import Plan, Program, all_different, all_equal, repeated, training_step, training_steps
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.text import HloomWarning
 
 

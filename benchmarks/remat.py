@@ -13,9 +13,9 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, training_step
 from hloom.analysis import cost
-from hloom.hlo import parse, print_module
+from hloom.distribute.remat import Rematerialization, rematerialize
+from hloom.formats.hlo import parse, print_module
 from hloom.ir import Module
-from hloom.remat import Rematerialization, rematerialize
 from hloom.runtime import memory
 
 SHARE = 0.5

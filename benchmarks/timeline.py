@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtMost, Figure, microseconds
 from benchmarks.programs import Plan
-from hloom.timeline import pass_timeline
+from hloom.inspection.profile import pass_timeline
 
 STATES = (100, 1_000)
 """How many states the two directories have; of every ten, one differs from the one before."""

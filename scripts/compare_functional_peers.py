@@ -3,7 +3,7 @@
     python scripts/compare_functional_peers.py --peer jax --peer mindspore=/tmp/mindspore-venv/bin/python --sample 150
 
 A peer is `hloom`, `jax`, `mindspore` or `tensorflow`, with the interpreter that has it where that is not this one.
-The functions are those of `tests/functional/programs` that must compute a value (and, in the family of gradients, a
+The functions are those of `tests/functions/programs` that must compute a value (and, in the family of gradients, a
 gradient); of each at most three calls. Each way of passing numbers that a peer has is tried, with NumPy as the
 functions import it and with the peer's own NumPy in its place, until one gives CPython's values; data types are not
 compared, numbers within 1e-5. A call that takes over 20 s is stopped, with the process that it runs in.
@@ -182,13 +182,13 @@ def load_programs() -> list[Any]:
         sys.modules["hloom"] = types.ModuleType("hloom")
     sys.path.insert(0, str(ROOT))
     warnings.simplefilter("ignore")
-    from tests.functional import table
+    from tests.functions import table
 
     return [
         entry
         for name in sorted(path.stem for path in table.FOLDER.glob("*.py"))
         if name not in (*LEFT_OUT, "__init__")
-        for entry in table.programs_of(__import__(f"tests.functional.programs.{name}", fromlist=["_"]))
+        for entry in table.programs_of(__import__(f"tests.functions.programs.{name}", fromlist=["_"]))
         if cases_of(entry)
     ]
 
@@ -234,7 +234,7 @@ def expected_value(entry: Any, case: Any, gradients: bool) -> Any:
     """What CPython gives; the gradient by central differences."""
     import numpy as np
 
-    from tests.functional import differences
+    from tests.functions import differences
 
     function = differences.grad(entry.function, case.gradient) if gradients else case.reference or entry.function
     before = sys.getrecursionlimit()

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import jax
 
 import hloom
-from hloom.quantization import round_by_gptq
+from hloom.compress.quantization import round_by_gptq
 from scripts.quantizer_models import DRAWS, JaxOperations, Model, model, relative
 from scripts.quantizer_peers import Errors, aqt_errors, onnxruntime_errors, qwix_errors
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-PROTOBUF = Path(__file__).resolve().parent.parent / "src" / "hloom" / "protobuf"
+PROTOBUF = Path(__file__).resolve().parent.parent / "src" / "hloom" / "formats" / "protobuf"
 
 
 def main() -> None:

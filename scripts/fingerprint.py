@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = ".finished"
 """The file that says that a folder of programs is complete."""
-TEST_MODULES = ("analysis", "partitioner", "planner", "propagation", "xla_cpu")
+TEST_MODULES = ("analysis", "distribute/partitioner", "distribute/planner", "distribute/propagation", "targets/cpu")
 """Tests whose modules are taken as programs."""
 LARGE, HUGE = 8_000, 40_000
 """Instructions (lines with ` = `) above which a program gets only the linear products, and only its prints and cost."""
@@ -68,10 +68,10 @@ FURTHER_PLANS = {
 """Plans of few programs, for they take longer."""
 MEMORY_SHARE = 0.3
 PLANNED = re.compile(
-    r"tests/planner/|tests/partitioner/|extra/|benchmarks/tiny$"
+    r"tests/distribute/planner/|tests/distribute/partitioner/|extra/|benchmarks/tiny$"
     r"|lowered/before/(models|sharding|contraction\.(attention|dot))"
 )
-PLANNED_FURTHER = re.compile(r"tests/planner/|benchmarks/tiny$")
+PLANNED_FURTHER = re.compile(r"tests/distribute/planner/|benchmarks/tiny$")
 MEASURED_KEYS = re.compile(r"^(\w+ing|search)_?\w*seconds$")
 """Keys of reports whose values are times of this run."""
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import ShapeDtypeStruct, lax
 
 import hloom
-from hloom.hlo import PrintOptions, print_module
+from hloom.formats.hlo import PrintOptions, print_module
 
 WORDS, LENGTH, WIDTH, BLOCKS, HEADS, EXAMPLES = 16384, 1024, 2048, 1, 16, 16
 RATE, DECAY = 0.01, 0.9

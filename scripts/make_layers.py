@@ -44,7 +44,7 @@ def main() -> None:
 def layers() -> list[list[str]]:
     """The packages of each layer, the topmost first, as the import contract lists them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (contract,) = (entry for entry in contracts if entry["type"] == "layers")
+    (contract,) = (entry for entry in contracts if entry.get("containers") == ["hloom"])
     return [re.findall(r"\w+", layer) for layer in contract["layers"]]
 
 

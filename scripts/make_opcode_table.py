@@ -10,7 +10,7 @@ from pathlib import Path
 from hloom.analysis import cost_rule
 from hloom.autodiff import RULES as DERIVATIVES
 from hloom.autodiff import DerivativeRule as Derivative
-from hloom.evaluate import TABLE
+from hloom.evaluator import TABLE
 from hloom.ir import Op
 from hloom.ops import OPS
 

@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import hloom
-from hloom.page import has_viewer
-from tests.page.chromium import FRAMES, Chromium, open_tab, program, wait_for_graph
+from hloom.inspection.page import has_viewer
+from tests.inspection.page.chromium import FRAMES, Chromium, open_tab, program, wait_for_graph
 
 IMAGES = ROOT / "docs" / "images"
 DUMP = ROOT / "docs" / "dumps" / "gpt2_step.hlo"

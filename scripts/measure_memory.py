@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import hloom
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 from tests.analysis.memory_corpus import Compiled, compiled, every_name
 from tests.analysis.package_corpus import HELD_OUT, PACKAGES, missing, programs_of
 
@@ -42,9 +42,10 @@ Of the {held} programs where temporaries are a fifth of the peak or more, the te
 (median), {worst_temporary} at worst, after optimisation.
 
 After optimisation the text holds the schedule, the fusions and the copies that XLA chose, so the peak is nearly XLA's.
-Before it, a model of XLA's CPU compiler simplifies, converts, lays out, fuses and orders the program (`hloom.xla_cpu`:
-each of its files names the XLA file that it follows), and the buffers are those of what comes out; `list` and `text`
-(`--schedule`) only take elementwise work as fused into what reads it, and say how the program's own order does.
+Before it, a model of XLA's CPU compiler simplifies, converts, lays out, fuses and orders the program
+(`hloom.targets.cpu`: each of its files names the XLA file that it follows), and the buffers are those of what comes
+out; `list` and `text` (`--schedule`) only take elementwise work as fused into what reads it, and say how the program's
+own order does.
 
 ## The programs that are furthest off
 

@@ -32,10 +32,10 @@ CASES = (("x=8", False), ("x=2,y=4", False), ("x=8", True))
 TEXT = """
 `scripts/measure_plans.py` plans {count} training and inference steps, of flax and optax or in jax alone, on eight
 devices, and compiles each plan with XLA's partitioner for virtual CPU devices. The forecast is what `hloom plan`
-prints: the program of one device is written with its collectives (`hloom.planner.device_program`) and compiled by the
-model above. Of the {rows} plans, {near} forecasts of memory are within 5% and {nearer} within 10% of XLA's own buffer
-assignment; the median is {median:.1%}, the worst {worst:+.1%}. With a cap the budget is {cap:.0%} of what the free plan
-takes; where none is found that fits, the plan is the smallest.
+prints: the program of one device is written with its collectives (`hloom.distribute.planner.device_program`) and
+compiled by the model above. Of the {rows} plans, {near} forecasts of memory are within 5% and {nearer} within 10% of
+XLA's own buffer assignment; the median is {median:.1%}, the worst {worst:+.1%}. With a cap the budget is {cap:.0%} of
+what the free plan takes; where none is found that fits, the plan is the smallest.
 
 The last six programs were measured once, on both meshes without a cap, before anything was changed on their account.
 That first time 10 of the 12 plans were within 10%; the LSTM's two were 24% and 30% off, and sent 4.7 GB where 16 MB

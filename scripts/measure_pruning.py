@@ -24,7 +24,7 @@ import numpy as np
 from package_programs.pruning_programs import PROGRAMS, UNSEEN, Model  # pyright: ignore[reportMissingImports]
 
 import hloom
-from hloom.pruning import DEFAULT_AXES
+from hloom.compress.pruning import DEFAULT_AXES
 
 PACKAGES = ("jax", "flax", "equinox", "keras", "dm-haiku", "transformers")
 COLUMNS = ("program", ", ".join(DEFAULT_AXES), "weights left", "error", "residual", "weights left", "error", "seconds")

@@ -16,7 +16,7 @@ from benchmarks.programs import Plan, Program, all_different, all_equal, repeate
 from benchmarks.ranks import spearman
 from benchmarks.sections import SECTIONS
 from benchmarks.table import to_json, to_table
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import equal
 from scripts.lower_gpt2 import Config
 

@@ -15,8 +15,11 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from tests.test_imports import package_of
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hloom"
+
 
 def has_logic(path: Path) -> bool:
     """Whether a file defines a function that does more than return one expression, or has several of them."""
@@ -32,18 +35,17 @@ def docstring_of(text: str) -> str:
 @cache
 def names_in_tests() -> dict[str, set[str]]:
     """By package the modules that its tests are named after or import from, and the files that docstrings name."""
-    packages = {path.name for path in SOURCE.iterdir() if path.is_dir()}
-    names: dict[str, set[str]] = {package: set() for package in packages}
+    names: dict[str, set[str]] = {package_of(path.relative_to(SOURCE)): set() for path in SOURCE.rglob("*.py")}
     for path in (ROOT / "tests").rglob("*.py"):
-        package = path.relative_to(ROOT / "tests").parts[0]
-        if package not in packages:
+        package = package_of(path.relative_to(ROOT / "tests"))
+        if package not in names:
             continue
         text = path.read_text()
         names[package].add(path.stem.removeprefix("test_"))
         for file in re.findall(r"`((?:\w+/)*\w+)\.py`", docstring_of(text)):
-            owner, _, rest = file.partition("/")
-            names[owner if rest and owner in packages else package].add(file.rpartition("/")[2])
-        modules = re.findall(rf"^\s*from hloom\.{package}\.([\w.]+) import", text, re.MULTILINE)
+            owner = package_of(Path(file))
+            names[owner if owner in names and owner else package].add(file.rpartition("/")[2])
+        modules = re.findall(rf"^\s*from hloom\.{re.escape(package)}\.([\w.]+) import", text, re.MULTILINE)
         names[package] |= {module.rpartition(".")[2] for module in modules}
     return names
 
@@ -69,7 +71,7 @@ def untested() -> list[str]:
     return [
         file.as_posix()
         for file in files
-        if len(file.parts) > 1 and file.stem not in names_in_tests()[file.parts[0]] and has_logic(SOURCE / file)
+        if len(file.parts) > 1 and file.stem not in names_in_tests()[package_of(file)] and has_logic(SOURCE / file)
     ]
 
 
@@ -83,7 +85,7 @@ def test_files_that_packages_say_to_edit_exist():
 
 def main(packages: list[str]) -> None:
     for file in untested():
-        if not packages or file.partition("/")[0] in packages:
+        if not packages or package_of(Path(file)) in packages:
             sys.stdout.write(f"{file}\n")
 
 

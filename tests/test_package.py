@@ -14,7 +14,7 @@ import pytest
 import hloom
 
 ROOT = Path(__file__).resolve().parent.parent
-UNUSED_BY_OPT = ("dialects", "mlir", "sharding", "propagation", "partitioner", "planner", "runtime", "viz")
+UNUSED_BY_OPT = ("dialects", "formats.mlir", "sharding", "distribute", "runtime", "inspection.viz")
 """Packages that `hloom opt FILE -p simplify` does not import."""
 MOST_MODULES = 640
 """How many modules it imports at most, those of numpy and protobuf included."""

@@ -46,7 +46,7 @@ MAY_BIND = re.compile(
 )
 """What must stand in a file that gives something such a name; most files are not parsed for it."""
 FIELDS_OWN = {
-    "wire": r"^(?:src/hloom/hlo/proto|src/hloom/protobuf|tests/hlo/proto|tests/protobuf)/",
+    "wire": r"^(?:src/hloom/formats/hlo/proto|src/hloom/formats/protobuf|tests/formats/hlo/proto|tests/formats/protobuf)/",
     "pose": r"^CHANGELOG",
     "lie": r"^src/hloom/passes/rules/min_max.py",
 }

@@ -43,21 +43,43 @@ if TYPE_CHECKING:
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
-    from hloom.diff import ModuleDiff as ModuleDiff
-    from hloom.diff import diff as diff
-    from hloom.evaluate import evaluate as evaluate
-    from hloom.fit import FitResult as FitResult
-    from hloom.fit import fit as fit
-    from hloom.fit import load_fit as load_fit
-    from hloom.fusion import FusionReport as FusionReport
-    from hloom.fusion import fusions as fusions
-    from hloom.hlo import DumpedModule as DumpedModule
-    from hloom.hlo import Limits as Limits
-    from hloom.hlo import PrintOptions as PrintOptions
-    from hloom.hlo import dump_modules as dump_modules
-    from hloom.hlo import parse as parse
-    from hloom.hlo import save as save
-    from hloom.hlo import to_text as _to_text
+    from hloom.compress.pruning import Pruning as Pruning
+    from hloom.compress.pruning import StructuredPruning as StructuredPruning
+    from hloom.compress.pruning import prune as prune
+    from hloom.compress.pruning import prune_structured as prune_structured
+    from hloom.compress.quantization import Quantization as Quantization
+    from hloom.compress.quantization import quantize as quantize
+    from hloom.distribute.fit import FitResult as FitResult
+    from hloom.distribute.fit import fit as fit
+    from hloom.distribute.fit import load_fit as load_fit
+    from hloom.distribute.microbatch import microbatch as microbatch
+    from hloom.distribute.pipeline import pipeline as pipeline
+    from hloom.distribute.remat import remat as remat
+    from hloom.evaluator import evaluate as evaluate
+    from hloom.formats.hlo import DumpedModule as DumpedModule
+    from hloom.formats.hlo import Limits as Limits
+    from hloom.formats.hlo import PrintOptions as PrintOptions
+    from hloom.formats.hlo import dump_modules as dump_modules
+    from hloom.formats.hlo import parse as parse
+    from hloom.formats.hlo import save as save
+    from hloom.formats.hlo import to_text as _to_text
+    from hloom.inspection.diff import ModuleDiff as ModuleDiff
+    from hloom.inspection.diff import diff as diff
+    from hloom.inspection.minimize import FaultNotShown as FaultNotShown
+    from hloom.inspection.minimize import Minimization as Minimization
+    from hloom.inspection.minimize import minimize as minimize
+    from hloom.inspection.page import page as page
+    from hloom.inspection.page import view as view
+    from hloom.inspection.profile import PassTimeline as PassTimeline
+    from hloom.inspection.profile import pass_timeline as pass_timeline
+    from hloom.inspection.query import query as query
+    from hloom.inspection.query import table as table
+    from hloom.inspection.viz import draw as draw
+    from hloom.inspection.viz import to_dot as to_dot
+    from hloom.inspection.viz import to_graphml as to_graphml
+    from hloom.inspection.viz import to_json as to_json
+    from hloom.inspection.why_oom import OomReport as OomReport
+    from hloom.inspection.why_oom import why_oom as why_oom
     from hloom.ir import Graph as Graph
     from hloom.ir import Level as Level
     from hloom.ir import Literal as Literal
@@ -70,25 +92,10 @@ if TYPE_CHECKING:
     from hloom.ir import dtype as dtype
     from hloom.ir import equal as equal
     from hloom.ir import verify as verify
-    from hloom.microbatch import microbatch as microbatch
-    from hloom.minimize import FaultNotShown as FaultNotShown
-    from hloom.minimize import Minimization as Minimization
-    from hloom.minimize import minimize as minimize
-    from hloom.oom import OomReport as OomReport
-    from hloom.oom import why_oom as why_oom
     from hloom.ops import OPS as OPS
-    from hloom.page import page as page
-    from hloom.page import view as view
-    from hloom.pipeline import pipeline as pipeline
-    from hloom.pruning import Pruning as Pruning
-    from hloom.pruning import StructuredPruning as StructuredPruning
-    from hloom.pruning import prune as prune
-    from hloom.pruning import prune_structured as prune_structured
-    from hloom.quantization import Quantization as Quantization
-    from hloom.quantization import quantize as quantize
-    from hloom.query import query as query
-    from hloom.query import table as table
-    from hloom.remat import remat as remat
+    from hloom.passes.fusion import FusionReport as FusionReport
+    from hloom.passes.fusion import fusions as fusions
+    from hloom.passes.saturation import saturate as saturate
     from hloom.rewrite import ANY as ANY
     from hloom.rewrite import rule as rule
     from hloom.rewrite import rule_from as rule_from
@@ -97,18 +104,11 @@ if TYPE_CHECKING:
     from hloom.runtime import compare as compare
     from hloom.runtime import from_stablehlo as from_stablehlo
     from hloom.runtime import run as run
-    from hloom.saturation import saturate as saturate
+    from hloom.targets.cpu import memory as memory
     from hloom.text import HloomError as HloomError
     from hloom.text import HloomWarning as HloomWarning
     from hloom.text import ParseError as ParseError
     from hloom.text import Unsupported as Unsupported
-    from hloom.timeline import PassTimeline as PassTimeline
-    from hloom.timeline import pass_timeline as pass_timeline
-    from hloom.viz import draw as draw
-    from hloom.viz import to_dot as to_dot
-    from hloom.viz import to_graphml as to_graphml
-    from hloom.viz import to_json as to_json
-    from hloom.xla_cpu import memory as memory
 
     print = _to_text
 
@@ -134,11 +134,11 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
     "api.plan": ("PlanResult", "measure", "plan"),
-    "diff": ("ModuleDiff", "diff"),
-    "evaluate": ("evaluate",),
-    "fit": ("FitResult", "fit", "load_fit"),
-    "fusion": ("FusionReport", "fusions"),
-    "hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
+    "inspection.diff": ("ModuleDiff", "diff"),
+    "evaluator": ("evaluate",),
+    "distribute.fit": ("FitResult", "fit", "load_fit"),
+    "passes.fusion": ("FusionReport", "fusions"),
+    "formats.hlo": ("DumpedModule", "Limits", "PrintOptions", "dump_modules", "parse", "save", "to_text"),
     "ir": (
         "Graph",
         "Level",
@@ -153,23 +153,23 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
         "equal",
         "verify",
     ),
-    "microbatch": ("microbatch",),
-    "minimize": ("FaultNotShown", "Minimization", "minimize"),
-    "oom": ("OomReport", "why_oom"),
+    "distribute.microbatch": ("microbatch",),
+    "inspection.minimize": ("FaultNotShown", "Minimization", "minimize"),
+    "inspection.why_oom": ("OomReport", "why_oom"),
     "ops": ("OPS",),
-    "page": ("page", "view"),
-    "pipeline": ("pipeline",),
-    "pruning": ("Pruning", "StructuredPruning", "prune", "prune_structured"),
-    "quantization": ("Quantization", "quantize"),
-    "query": ("query", "table"),
-    "remat": ("remat",),
+    "inspection.page": ("page", "view"),
+    "distribute.pipeline": ("pipeline",),
+    "compress.pruning": ("Pruning", "StructuredPruning", "prune", "prune_structured"),
+    "compress.quantization": ("Quantization", "quantize"),
+    "inspection.query": ("query", "table"),
+    "distribute.remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
-    "saturation": ("saturate",),
+    "passes.saturation": ("saturate",),
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
-    "timeline": ("PassTimeline", "pass_timeline"),
-    "viz": ("draw", "to_dot", "to_graphml", "to_json"),
-    "xla_cpu": ("memory",),
+    "inspection.profile": ("PassTimeline", "pass_timeline"),
+    "inspection.viz": ("draw", "to_dot", "to_graphml", "to_json"),
+    "targets.cpu": ("memory",),
 }
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.hlo import PrintOptions, to_text
+from hloom.formats.hlo import PrintOptions, to_text
 from hloom.ir import Apply, Graph, Module
 
 ENTRY = "alone"

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
-from hloom import protobuf
+from hloom.formats import protobuf
 
 from .memory_programs import PROGRAMS
 

@@ -6,14 +6,14 @@ import pytest
 
 from hloom.analysis import collective_seconds, cost, device, liveness, roofline
 from hloom.analysis.collective_cost import ALGORITHMS, comm_bytes, comm_factor, group_members, step_count
-from hloom.hlo import parse
+from hloom.distribute.partitioner import TracedCollective
+from hloom.distribute.planner.cost_model import Rates, StepCost
+from hloom.distribute.planner.partitioned import read_partitioned
+from hloom.formats.hlo import parse
 from hloom.ir import Apply
-from hloom.partitioner import TracedCollective
-from hloom.planner.cost_model import Rates, StepCost
-from hloom.planner.partitioned import read_partitioned
 from hloom.sharding import Mesh
 from hloom.sharding.mesh import mesh_with_links
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 
 TRIPS = 6
 TEXT = """

@@ -8,7 +8,7 @@ from hloom.analysis import CollectiveCost, cost, roofline
 from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.collective_cost import traffic
 from hloom.analysis.cost_analysis import LOOPED, CostAnalysis, run_counts
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.text import HloomError
 from tests.corpus import lowered
 

@@ -6,7 +6,10 @@ import pytest
 
 from hloom.analysis import Phi, Position, call_sites, cost, liveness, roofline
 from hloom.analysis.control_flow import forwarded_from, phis
-from hloom.hlo import parse
+from hloom.distribute.planner import search_plans
+from hloom.distribute.planner.dataflow import Dataflow
+from hloom.distribute.propagation import propagate
+from hloom.formats.hlo import parse
 from hloom.ir import (
     Apply,
     Arguments,
@@ -23,11 +26,8 @@ from hloom.ir import (
 )
 from hloom.ops import OPS
 from hloom.passes import canonicalize
-from hloom.planner import search_plans
-from hloom.planner.dataflow import Dataflow
-from hloom.propagation import propagate
 from hloom.sharding import Mesh
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 
 LOOP = """
 HloModule loop

@@ -14,7 +14,7 @@ import pytest
 
 from hloom.analysis import Cost, CostReport, cost
 from hloom.analysis.rules import contraction
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import WindowDimension
 from hloom.runtime import cost as ask_xla
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from hloom.analysis import Cost, cost, cost_rule
 from hloom.analysis.rules.contraction import positions
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import WindowDimension
 from hloom.ops import OPS
 from hloom.text import HloomError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hloom.analysis import Cost, cost
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, Module
 from hloom.runtime import cost as ask_xla
 from hloom.text import HloomError

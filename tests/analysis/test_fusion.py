@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hloom.analysis.fusion import KERNELS, MEMORY, FusionModel, FusionPolicy, fused_nodes
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Node
-from hloom.xla_cpu.instruction_fusion import POLICY as XLA_CPU
+from hloom.targets.cpu.instruction_fusion import POLICY as XLA_CPU
 
 TEXT = """
 HloModule m

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import hloom
 from hloom.analysis import bytes_of
 from hloom.cli import main
+from hloom.targets.cpu import memory
 from hloom.testing import assert_peak_memory
-from hloom.xla_cpu import memory
 from tests.helpers.work import calls, growth
 
 STEP = """HloModule step, is_scheduled=true

@@ -13,7 +13,7 @@ import pytest
 
 from hloom.analysis import BY, Table, cost
 from hloom.analysis.op_names import joined, layer, parts
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.text import HloomError
 from tests.corpus import lowered
 

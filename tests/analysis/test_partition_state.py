@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom.analysis import awaits_partitioning
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 
 SPLIT = "sharding={devices=[2]<=[2]}"
 

@@ -10,7 +10,7 @@ import pytest
 from hloom.analysis import Device, Interconnect, roofline
 from hloom.analysis.devices import devices
 from hloom.analysis.fusion import FusionModel, border_bytes
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module
 
 SOURCES = {"bandwidth": "round", "latency": "round"}

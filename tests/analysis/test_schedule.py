@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloom.analysis import as_written
 from hloom.analysis.schedule import _ListSchedule, list_schedule
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Graph
 
 TWO_CHAINS = """ENTRY e {

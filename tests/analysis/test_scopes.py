@@ -8,7 +8,7 @@ import pytest
 
 from hloom.analysis import ScopePaths, scopes
 from hloom.analysis.scopes import MOST_LEVELS, NO_SCOPE, pytree_path, scope_of_name
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module
 
 TENSORFLOW = """

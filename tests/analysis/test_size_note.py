@@ -4,9 +4,9 @@ import pytest
 
 import hloom
 from hloom.analysis import size_note
-from hloom.hlo import parse
-from hloom.oom import why_oom
-from hloom.xla_cpu import memory
+from hloom.formats.hlo import parse
+from hloom.inspection.why_oom import why_oom
+from hloom.targets.cpu import memory
 
 STATIC, UNBOUNDED, BOUNDED = (
     parse(f"""

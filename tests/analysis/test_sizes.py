@@ -6,7 +6,7 @@ import pytest
 
 from hloom.analysis import elements, leaf_bytes
 from hloom.analysis.sizes import first_array, leaf_elements, shape_bytes
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Type
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import hloom
 from hloom.analysis import liveness, stored_bytes
-from hloom.oom import why_oom
-from hloom.xla_cpu import memory
+from hloom.inspection.why_oom import why_oom
+from hloom.targets.cpu import memory
 
 SCHEDULED = "HloModule m, is_scheduled=true\n"
 OFFLOADED = f"""{SCHEDULED}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hloom.analysis import Call, CollectiveCount, Tensor, summary
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module
 from hloom.text import HloomError
 

@@ -8,7 +8,7 @@ from hloom.analysis import cost
 from hloom.analysis.call_graph import build_call_graph
 from hloom.analysis.scalar_evolution import ScalarEvolution
 from hloom.analysis.trip_counts import WRITTEN, TripCount, derive_trip_count, find_trip_counts, runs
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, Module
 from hloom.text import HloomError
 from tests.corpus import lowered

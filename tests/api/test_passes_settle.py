@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import hloom
-from hloom.hlo import to_text
+from hloom.formats.hlo import to_text
 from hloom.ir import Module
 from hloom.passes import PASSES, apply_in_place, fixpoint, load_further_passes
 from tests.passes.random_programs import program_of

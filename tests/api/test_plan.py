@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 import hloom
 from hloom.text import HloomError
-from tests.planner.test_plan import TWO_LAYERS
+from tests.distribute.planner.test_plan import TWO_LAYERS
 
 MODULE = hloom.parse(TWO_LAYERS.replace("4096", "64").replace("16384", "256").replace("512", "32"))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.hlo import to_text
+from hloom.formats.hlo import to_text
 
 
 def größe(α: Any, β: Any = 2) -> Any:

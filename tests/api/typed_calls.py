@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_type
 import hloom
 
 if TYPE_CHECKING:
-    from hloom.planner import FamilyTable
+    from hloom.distribute.planner import FamilyTable
 
     def scaled(x: float, times: int) -> float:
         return x * times

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hloom.hlo import load
-from hloom.viz import to_dot, to_graphml, to_json
+from hloom.formats.hlo import load
+from hloom.inspection.viz import to_dot, to_graphml, to_json
 from tests.cli.conftest import Call
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="pdf needs an installed Graphviz: no program 'dot'")

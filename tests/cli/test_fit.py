@@ -9,7 +9,7 @@ import pytest
 
 import hloom
 from tests.cli.conftest import Call
-from tests.fit.programs import perceptron_text
+from tests.distribute.fit.programs import perceptron_text
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ from click.testing import CliRunner
 
 from hloom.cli import main
 from hloom.cli.main import COMMANDS
-from hloom.hlo import parse, save
-from hloom.quantization import save_checkpoint
+from hloom.compress.quantization import save_checkpoint
+from hloom.formats.hlo import parse, save
 from hloom.rewrite import save_rules
 from tests.cli.conftest import ROOT
 from tests.cli.test_quantize import DECODE, MODEL, arrays, steps
-from tests.fit.programs import perceptron_text
-from tests.oom.test_error_text import TPU
-from tests.profile.traces import MODULE as TRACED
-from tests.profile.traces import RUNS, TraceWriter
+from tests.distribute.fit.programs import perceptron_text
+from tests.inspection.profile.traces import MODULE as TRACED
+from tests.inspection.profile.traces import RUNS, TraceWriter
+from tests.inspection.why_oom.test_error_text import TPU
 
 STEP = """HloModule step
 

@@ -16,9 +16,9 @@ import click.testing
 import pytest
 
 import hloom
-from hloom import protobuf
 from hloom.cli.main import COMMANDS
-from hloom.hlo import read_proto, write_proto
+from hloom.formats import protobuf
+from hloom.formats.hlo import read_proto, write_proto
 from hloom.text import HloomError, HloomWarning
 from hloom.text.strings import HIDDEN
 from tests.cli.conftest import Call

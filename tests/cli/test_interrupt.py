@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.conftest import ROOT
-from tests.fit.programs import perceptron_text
+from tests.distribute.fit.programs import perceptron_text
 
 ENDLESS = """HloModule endless
 

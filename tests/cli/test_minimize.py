@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hloom.cli import minimize as cli_minimize
-from hloom.minimize import MinimizationProgress
+from hloom.inspection.minimize import MinimizationProgress
 from hloom.runtime import load_arrays, save_arrays
 from tests.cli.conftest import Call
 

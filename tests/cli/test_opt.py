@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.hlo import load, parse
+from hloom.formats.hlo import load, parse
 from hloom.ir import equal
 from hloom.rewrite import rule, save_rules
 from tests.cli.conftest import ROOT, STEP, Call

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hloom.hlo import load
-from hloom.page import has_viewer, page_text
+from hloom.formats.hlo import load
+from hloom.inspection.page import has_viewer, page_text
 from tests.cli.conftest import Call
 
 

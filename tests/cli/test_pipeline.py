@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hloom
-from hloom.pipeline import Schedule, load_plan, pipeline_program
+from hloom.distribute.pipeline import Schedule, load_plan, pipeline_program
 from tests.cli.conftest import Call
 
 STEP = """HloModule step

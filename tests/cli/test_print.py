@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.hlo import PrintOptions, load, parse, print_module, to_text
+from hloom.formats.hlo import PrintOptions, load, parse, print_module, to_text
 from hloom.ir import equal
 from tests.cli.conftest import STEP, Call
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from tests.profile.traces import MODULE, RUNS, written
+from tests.inspection.profile.traces import MODULE, RUNS, written
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.quantization import load_checkpoint, save_checkpoint
+from hloom.compress.quantization import load_checkpoint, save_checkpoint
 from tests.cli.conftest import Call
 
 MODEL = """HloModule model

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import STEP, Call
-from tests.oom.test_error_text import TPU
+from tests.inspection.why_oom.test_error_text import TPU
 
 
 def test_a_module(call: Call, step: Path):

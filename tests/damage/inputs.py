@@ -18,8 +18,8 @@ import numpy as np
 import zstandard
 
 import hloom
-from hloom import protobuf
-from hloom.hlo import write_proto
+from hloom.formats import protobuf
+from hloom.formats.hlo import write_proto
 from hloom.passes import PASSES
 from hloom.rewrite import to_json
 from hloom.text import HloomError

@@ -8,7 +8,7 @@ import re
 from random import Random
 from typing import Any
 
-from tests.hlo.mutations import BRACKETS, NUMBERS, TOKEN, TYPES, WORDS
+from tests.formats.hlo.mutations import BRACKETS, NUMBERS, TOKEN, TYPES, WORDS
 
 MOST_BYTES = 20_000
 

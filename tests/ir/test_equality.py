@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import (
     Apply,
     Attributes,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import (
     Apply,
     Attributes,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import (
     COMMON,
     Attribute,

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Inference, Type, without_layout
 from hloom.text import HloomError
 

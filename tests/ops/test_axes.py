@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, node_axes
 from hloom.ops import OPS, data_movement, elementwise, indexing, random
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, AxisMap, TypeProblem, node_axes
 
 from .agreement import computation

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, FactorKind, TensorType, Type, TypeProblem, infer_type, node_axes, same_shape
 from hloom.ops import contraction, linalg, reduction
 from hloom.text import HloomError

@@ -11,7 +11,7 @@ from math import prod
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Apply, FactorKind, Inference, Module, Op, TensorType, TypeProblem, node_axes, same_shape
 from hloom.ops import data_movement, elementwise, indexing, random
 from hloom.text import HloomError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Level, VerifyError, verify
 from tests.ops.verifier import complaint
 

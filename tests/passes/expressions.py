@@ -9,8 +9,8 @@ import numpy as np
 
 from hloom.ir import DTYPES, DTypeKind
 from hloom.ir.number_conversion import integer_range
-from tests.evaluate.batches import every_pair
-from tests.evaluate.edge_programs import edges
+from tests.evaluator.batches import every_pair
+from tests.evaluator.edge_programs import edges
 
 _ROUNDING = ("abs", "ceil", "floor", "negate", "round-nearest-afz", "round-nearest-even", "sign", "real", "sqrt", "rsqrt")
 _CURVES = (

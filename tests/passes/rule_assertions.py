@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 import hloom
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.ir import Module, verify
 from hloom.rewrite import Rule, rewrite
 

@@ -7,10 +7,10 @@ import pytest
 
 import hloom
 from hloom.analysis.control_flow import called_computations
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Module, TupleType
 from hloom.passes import canonicalize, is_loop_or_branch
-from tests.planner.loops import BRANCHES, COUNTDOWN, SCAN
+from tests.distribute.planner.loops import BRANCHES, COUNTDOWN, SCAN
 
 
 def inputs(module: Module) -> list[np.ndarray]:

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 import hloom
-import hloom.fusion
-import hloom.saturation
+import hloom.passes.fusion
+import hloom.passes.saturation
 from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.ir import Apply, Graph, Module, Node, verify
 from hloom.passes import PASSES

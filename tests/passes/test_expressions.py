@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.evaluate import evaluate, integers
-from hloom.hlo import parse
+from hloom.evaluator import evaluate, integers
+from hloom.formats.hlo import parse
 from hloom.ir import DTYPES, Module, dtype_of, verify
 from hloom.passes.simplify import FAST_MATH, INEXACT
 from hloom.rewrite import Report
 from hloom.runtime import run, worker_client
-from tests.evaluate.batches import distance, is_same
-from tests.evaluate.xla import bits, types
+from tests.evaluator.batches import distance, is_same
+from tests.evaluator.xla import bits, types
 from tests.passes.expressions import Expressions, expressions
 from tests.passes.test_elementwise import ROUNDED
 

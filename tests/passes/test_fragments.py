@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 import hloom
-import hloom.fusion
 import hloom.passes
-import hloom.saturation
+import hloom.passes.fusion
+import hloom.passes.saturation
 from hloom.ir import Module, verify
 from hloom.passes import PASSES, apply_in_place
 from hloom.text import HloomError

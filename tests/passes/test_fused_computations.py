@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 import hloom
-import hloom.fusion
-import hloom.saturation
+import hloom.passes.fusion
+import hloom.passes.saturation
 from hloom.ir import Graph, Module, difference, verify
 from hloom.passes import PASSES
 from hloom.runtime import accepts

@@ -11,7 +11,7 @@ import pytest
 
 import hloom
 from hloom import HloomError
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
 from tests.passes.domains.while_loop import Element, loop

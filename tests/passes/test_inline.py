@@ -3,7 +3,7 @@
 import pytest
 
 import hloom
-from hloom.hlo import parse, to_text
+from hloom.formats.hlo import parse, to_text
 from hloom.ir import verify
 from hloom.passes import PASSES, PassLike, apply, apply_in_place
 from hloom.text import HloomError

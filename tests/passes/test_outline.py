@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.ir import verify
 from hloom.passes import apply
 from hloom.passes.outline import Repeat, repeats

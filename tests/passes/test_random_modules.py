@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hloom
-from hloom.evaluate import LimitReached, evaluate
+from hloom.evaluator import LimitReached, evaluate
 from hloom.ir import Module, TensorType, TupleType, verify
 from hloom.ops import OPS
 from hloom.passes import PASSES, apply_in_place, fixpoint, rules_pass

@@ -1,6 +1,6 @@
 """Passes on control flow and on stretches, each on random programs: sound, read back as printed, and the same bits.
 
-Cluster is tried on the same programs in `tests/fusion/test_cluster.py`.
+Cluster is tried on the same programs in `tests/passes/fusion/test_cluster.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hloom
-from hloom.evaluate import LimitReached, evaluate
+from hloom.evaluator import LimitReached, evaluate
 from hloom.ir import Module, verify
 from hloom.passes import PassLike, apply
 from hloom.passes.unroll import unrolled

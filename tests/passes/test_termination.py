@@ -3,7 +3,7 @@
 import pytest
 
 import hloom
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.passes import PASSES, apply_in_place
 from hloom.text import HloomError
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import hloom
-from hloom.hlo import parse, to_text
+from hloom.formats.hlo import parse, to_text
 from hloom.ir import verify
 from hloom.passes import Pass, apply
 from hloom.passes.unroll import unroll, unrolled

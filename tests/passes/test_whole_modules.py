@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloom.hlo import parse, print_module
+from hloom.formats.hlo import parse, print_module
 from hloom.ir import verify
 from hloom.passes import PASSES, apply_in_place
 from hloom.passes.rules.conditional import CONDITIONAL

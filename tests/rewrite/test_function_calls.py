@@ -12,7 +12,7 @@ import pytest
 
 import hloom
 from hloom import ops
-from hloom.hlo import to_text
+from hloom.formats.hlo import to_text
 from hloom.rewrite import (
     Family,
     Rule,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import Node
 from hloom.rewrite.questions import Question, answer_to
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hloom.hlo import parse, print_module
+from hloom.formats.hlo import parse, print_module
 from hloom.passes import EXPLORATION, INEXACT, STRICT
 from hloom.rewrite import (
     Requirement,

@@ -19,9 +19,9 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hloom
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.runtime.inside_jit import inside_jit
-from hloom.runtime.jit import jit
+from hloom.runtime.jit_rewrite import jit
 from tests.runtime.changes import (
     everything,
     fuse_each,

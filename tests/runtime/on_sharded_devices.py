@@ -21,12 +21,12 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hloom
+from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_tables import build_problem
+from hloom.distribute.planner.partitioned import read_partitioned
+from hloom.distribute.planner.plan import Plan, plan_of
+from hloom.distribute.planner.solvers import PLANNERS
 from hloom.ir import Parameter, TensorType
-from hloom.planner.cost_model import Rates
-from hloom.planner.cost_tables import build_problem
-from hloom.planner.partitioned import read_partitioned
-from hloom.planner.plan import Plan, plan_of
-from hloom.planner.solvers import PLANNERS
 from hloom.sharding import Mesh, Spec, spec_of
 
 MESH = "data=2,model=4"

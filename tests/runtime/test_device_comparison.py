@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.runtime import device_comparison
 from hloom.runtime.device_comparison import compare_with_one_device
 from hloom.text import Unsupported

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.ir import DTYPES, TensorType
 from hloom.runtime import JaxGradients
 from hloom.text import HloomError

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import hloom
-import hloom.fusion
+import hloom.passes.fusion
 from hloom.ir import Module, verify
 from hloom.passes import apply_in_place
 from hloom.runtime.in_place_copies import insert_copies

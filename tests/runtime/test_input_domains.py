@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hloom.evaluate import evaluate
-from hloom.hlo import parse
+from hloom.evaluator import evaluate
+from hloom.formats.hlo import parse
 from hloom.ops import OPS
 from hloom.runtime import input_domains, run
 from hloom.runtime.input_domains import ANY, NONZERO, POSITIVE, RESTRICTED, InputDomain

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from hloom.runtime.jit import jit
+from hloom.runtime.jit_rewrite import jit
 from tests.runtime.changes import everything, sine_to_cosine
 
 X = jnp.arange(6.0).reshape(2, 3) / 6 + 0.1

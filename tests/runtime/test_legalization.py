@@ -6,8 +6,8 @@ Covers `op_expanders.py`, `bitcast_expander.py`, `constant_division.py`.
 import numpy as np
 import pytest
 
-from hloom.evaluate import evaluate
-from hloom.hlo import PrintOptions, parse, print_module
+from hloom.evaluator import evaluate
+from hloom.formats.hlo import PrintOptions, parse, print_module
 from hloom.ir import DTYPES
 from hloom.runtime import compare, legalize, run
 from hloom.text import HloomError, Unsupported

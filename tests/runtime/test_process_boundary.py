@@ -69,7 +69,7 @@ IN_PROCESS = {
     ("runtime/library_calls.py", "_module_of"): "a program that jax has just traced",
     ("runtime/function_lowering.py", "_lowered"): "a program that jax has just traced",
     ("runtime/inside_jit.py", "_registered"): "a verified module, which jax compiles in this process next",
-    ("hlo/jax_program.py", "proto_of"): "a program that jax has in this process",
+    ("formats/hlo/jax_program.py", "proto_of"): "a program that jax has in this process",
     ("runtime/runner.py", "stablehlo_function"): "a script of its own, which compiles the program in its process",
     ("runtime/runner.py", "lower"): "its inner function",
 }

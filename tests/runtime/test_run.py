@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from hloom.hlo import parse, print_module
+from hloom.formats.hlo import parse, print_module
 from hloom.ir.sharding import Tiled
 from hloom.runtime import compare, run, run_per_device, run_text
 from hloom.text import HloomError

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from hloom.hlo import parse
-from hloom.hlo.sharding_reader import read_sharding
+from hloom.formats.hlo import parse
+from hloom.formats.hlo.sharding_reader import read_sharding
 from hloom.ir import AxisRef, DimensionAxes, HloMesh, MeshSharding
 from hloom.runtime.jax_shardings import hlo_mesh, named_sharding, partition_spec
 from hloom.sharding import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.hlo import parse
-from hloom.hlo.sharding_reader import read_sharding
+from hloom.formats.hlo import parse
+from hloom.formats.hlo.sharding_reader import read_sharding
 from hloom.ir import ExplicitDevices, MeshSharding, Tiled, Uniform, equivalent, shard_dims, tile_of
 from hloom.sharding import (
     Mesh,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from hloom.hlo.sharding_reader import read_sharding
+from hloom.formats.hlo.sharding_reader import read_sharding
 from hloom.ir import ExplicitDevices
 from hloom.ops import REDUCERS
 from hloom.sharding import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.testing import assert_bytes_accessed, assert_equivalent, assert_flops, assert_no_collective
 
 MODULE = parse("""

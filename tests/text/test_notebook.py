@@ -115,7 +115,7 @@ def test_reports():
 
 
 def test_plans():
-    from hloom.pipeline import PipelinePlan, Stage
+    from hloom.distribute.pipeline import PipelinePlan, Stage
 
     assert "2 stages, 4 microbatches" in shown(PipelinePlan((Stage(0, 1, (0,)), Stage(2, 3, (1,))), 4))
     planned = hloom.plan(hloom.parse(STEP), "data=2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.text import listening, report, tracked
 
 

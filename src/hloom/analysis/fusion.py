@@ -2,7 +2,7 @@
 
 Each purpose has a policy that says which opcodes are fused into which; the logic common to all policies is here.
 `MEMORY` says which values of an uncompiled module take memory, `KERNELS` what runs as one kernel on an accelerator;
-`hloom.xla_cpu.instruction_fusion` follows XLA's CPU compiler in detail, with its own policy.
+`hloom.targets.cpu.instruction_fusion` follows XLA's CPU compiler in detail, with its own policy.
 
 Source: xla/service/instruction_fusion.cc, InstructionFusion::ShouldFuse and IsExpensive;
 xla/backends/gpu/transforms/priority_fusion.cc (openxla/xla of early 2026). The two estimates are much simpler:

@@ -47,7 +47,7 @@ provide_gradients(_gradients_by_jax)
 
 def _load_packages() -> None:
     """Import the packages above `passes` that register passes."""
-    for name in ("fit", "fusion", "microbatch", "remat", "saturation"):
+    for name in ("distribute.fit", "distribute.microbatch", "distribute.remat", "passes.fusion", "passes.saturation"):
         import_module(f"hloom.{name}")
     dialect_ops()
 

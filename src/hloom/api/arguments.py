@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.functional import ArgumentArray, ArgumentTree, Static, class_of_container, memory_order
+from hloom.functions import ArgumentArray, ArgumentTree, Static, class_of_container, memory_order
 from hloom.text import HloomError
 
 NUMBERS: dict[int, dict[type, Any]] = {

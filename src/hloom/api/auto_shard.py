@@ -11,8 +11,8 @@ from hloom.analysis import Device, as_device
 from hloom.api.jax_specs import MeshLike, mesh_of
 from hloom.api.plan import plan
 from hloom.api.plan_like import PlanLike, as_plan
+from hloom.distribute.planner import Plan, annotation, solver_of
 from hloom.ir import Module
-from hloom.planner import Plan, annotation, solver_of
 from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 

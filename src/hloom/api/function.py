@@ -16,7 +16,8 @@ from hloom.api.arguments import NUMBERS, abstract, check_static, frozen, positio
 from hloom.api.differentiable import module_derivatives
 from hloom.api.inside_jax import InsideJax
 from hloom.api.run_errors import error_of
-from hloom.functional import (
+from hloom.formats.hlo import is_lowering
+from hloom.functions import (
     BUILTINS,
     DEFAULT_DEPTH,
     AbstractValue,
@@ -31,11 +32,10 @@ from hloom.functional import (
     printed_lines,
     rebuilt,
 )
-from hloom.hlo import is_lowering
+from hloom.inspection.viz import to_dot
 from hloom.ir import Module, ModuleLike, as_module, dump
 from hloom.passes import apply as apply_passes
 from hloom.text import Display, Displayed, HloomError, unwritable
-from hloom.viz import to_dot
 
 DEEPEST = 1 << 21
 """How deep a recursion's stack may become."""

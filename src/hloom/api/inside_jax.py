@@ -10,7 +10,7 @@ import numpy as np
 from hloom import runtime
 from hloom.api.differentiable import module_derivatives
 from hloom.api.run_errors import error_of
-from hloom.functional import ArgumentArray, ArgumentTree, CompiledFunction, Result, has_choice, printed_lines, rebuilt
+from hloom.functions import ArgumentArray, ArgumentTree, CompiledFunction, Result, has_choice, printed_lines, rebuilt
 from hloom.text import HloomError, Unsupported
 
 KEPT_CALLS = 256

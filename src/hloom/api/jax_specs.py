@@ -9,8 +9,8 @@ import numpy as np
 
 from hloom import runtime
 from hloom.api.plan_like import PlanLike, as_plan
+from hloom.distribute.planner import annotation
 from hloom.ir import ModuleLike, as_module
-from hloom.planner import annotation
 from hloom.runtime import hlo_mesh
 from hloom.sharding import Mesh, Spec, as_mesh, from_hlo_mesh, to_mesh_sharding
 from hloom.text import HloomError

@@ -1,4 +1,4 @@
-"""Loads modules: everything `hloom.hlo.load` reads, plus files of dialects, recognised by their first bytes.
+"""Loads modules: everything `hloom.formats.hlo.load` reads, plus files of dialects, recognised by their first bytes.
 
 To let `hloom.load` read another format, add it to `FORMATS`; its reader is imported on first use.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from hloom import hlo
-from hloom.hlo import LIMITS, MLIR, FileFormat, ForeignText, Limits
+from hloom.formats import hlo
+from hloom.formats.hlo import LIMITS, MLIR, FileFormat, ForeignText, Limits
 from hloom.ir import Module
 from hloom.text import Source
 
@@ -24,10 +24,10 @@ def load(
 ) -> Module:
     """Read a module from a path, text, bytes, a dump directory or a jax program.
 
-    `source` and the options are those of `hloom.hlo.load`: a path, text or bytes of HLO or of an HLO proto, compressed
-    or not, `"-"` for standard input, a directory that XLA dumped into, or a program that jax lowered, compiled or
-    exported. StableHLO (text, bytecode, jaxlib's modules), MindSpore's `.ir` texts and `.mindir` files are read as
-    well. Raises HloomError, with the place, for anything that cannot be read.
+    `source` and the options are those of `hloom.formats.hlo.load`: a path, text or bytes of HLO or of an HLO proto,
+    compressed or not, `"-"` for standard input, a directory that XLA dumped into, or a program that jax lowered,
+    compiled or exported. StableHLO (text, bytecode, jaxlib's modules), MindSpore's `.ir` texts and `.mindir` files are
+    read as well. Raises HloomError, with the place, for anything that cannot be read.
 
     >>> load("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }").entry.root.opcode
     'negate'

@@ -15,9 +15,7 @@ from hloom.analysis import Device, as_device, bytes_of
 from hloom.api.jax_specs import MeshLike, mesh_of, partition_specs, result_partition_specs
 from hloom.api.plan_like import PlanLike, as_plan
 from hloom.api.plan_like import load_plan as load_plan
-from hloom.hlo import to_text, write_whole
-from hloom.ir import Module, ModuleLike, as_module
-from hloom.planner import (
+from hloom.distribute.planner import (
     Alternative,
     CandidatePlan,
     Explanation,
@@ -34,6 +32,8 @@ from hloom.planner import (
     search_plans,
     with_comparisons,
 )
+from hloom.formats.hlo import to_text, write_whole
+from hloom.ir import Module, ModuleLike, as_module
 from hloom.runtime import partition
 from hloom.sharding import Mesh, Spec, mesh_with_links
 from hloom.text import Display, Displayed, DisplayTable, HloomError

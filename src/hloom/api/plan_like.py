@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from hloom.distribute.planner import Plan, plan_from_json
 from hloom.ir import Module
-from hloom.planner import Plan, plan_from_json
 from hloom.text import HloomError, read_limited
 
 PLAN_BYTES = 1 << 26

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from hloom.functional import CompiledFunction
+from hloom.functions import CompiledFunction
 from hloom.text import HloomError, Location
 
 

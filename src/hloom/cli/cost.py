@@ -27,8 +27,8 @@ from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
-from hloom.profile import measurement_without_model
-from hloom.query import speedscope
+from hloom.inspection.profile import measurement_without_model
+from hloom.inspection.query import speedscope
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""

@@ -21,9 +21,9 @@ from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
-from hloom.diff import BY, CostDifference, ModuleDiff, diff
+from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
+from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
-from hloom.profile import Measurement, measured_change, measured_noise, measurement
 
 MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""

@@ -9,8 +9,8 @@ import click
 from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_text
-from hloom.hlo import write_whole
-from hloom.viz import SUFFIXES, Selection, to_dot, to_json
+from hloom.formats.hlo import write_whole
+from hloom.inspection.viz import SUFFIXES, Selection, to_dot, to_json
 
 
 @click.command("draw")

@@ -29,7 +29,7 @@ from hloom.cli.run import (
     save_outputs,
 )
 from hloom.cli.tables import note_tables, write_tables
-from hloom.evaluate import MOST_BYTES, MOST_STEPS, evaluate
+from hloom.evaluator import MOST_BYTES, MOST_STEPS, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
 from hloom.runtime import input_domains, open_arrays, output_rows, random_inputs
 from hloom.text import HloomError, Unsupported

@@ -17,9 +17,9 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, 
 from hloom.cli.output import write_json, write_note
 from hloom.cli.quantities import MOST_DIGITS, ByteSize
 from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
-from hloom.fit import CAUSES, Combination, FitResult, fit
-from hloom.hlo import check_new_folder
-from hloom.xla_cpu import COMPILED
+from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
+from hloom.formats.hlo import check_new_folder
+from hloom.targets.cpu import COMPILED
 
 SHOWN = 8
 """How many combinations are shown beside the baselines, unless all are asked for."""

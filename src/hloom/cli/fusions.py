@@ -16,7 +16,7 @@ from hloom.cli.input import note_sizes, note_whole_program, progress, read_progr
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
-from hloom.fusion import FusionReport, FusionRow, counted, fusions
+from hloom.passes.fusion import FusionReport, FusionRow, counted, fusions
 
 MOST_LINES = 20
 """How many fusions, and pairs, are shown, unless told otherwise."""

@@ -18,7 +18,7 @@ from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import new_table, note_tables
 from hloom.cli.user_passes import load_passes
-from hloom.hlo import save, to_text
+from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
 from hloom.passes import apply_in_place
 from hloom.runtime import open_arrays

@@ -13,7 +13,7 @@ from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.cli.tables import byte_text, time_text
-from hloom.query import COLUMNS, FIELDS, Matches, query
+from hloom.inspection.query import COLUMNS, FIELDS, Matches, query
 
 
 def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:

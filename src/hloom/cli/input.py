@@ -16,7 +16,7 @@ from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_note
-from hloom.hlo import STDIN, DumpedModule, SeveralModules, dumped_module
+from hloom.formats.hlo import STDIN, DumpedModule, SeveralModules, dumped_module
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning, listening, visible
 

@@ -16,7 +16,7 @@ from hloom.api.apply import dialect_ops
 from hloom.cli.input import is_mindir, read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text
-from hloom.hlo import LIMITS, MLIR_BYTECODE, STDIN, decompress, read_bytes, save, to_text
+from hloom.formats.hlo import LIMITS, MLIR_BYTECODE, STDIN, decompress, read_bytes, save, to_text
 from hloom.ir import Module
 from hloom.text import HloomError, Source
 
@@ -130,7 +130,7 @@ def _is_ours(data: bytes, is_named: bool = False) -> bool:
 def _read_mlir(source: ModuleSource, data: bytes) -> Module:
     name = "<stdin>" if source.file == STDIN else source.file
     text = decompress(data, name, LIMITS).decode("utf-8", "surrogateescape")
-    from hloom import mlir
+    from hloom.formats import mlir
 
     return mlir.parse(Source(text, name), dialect_ops())
 

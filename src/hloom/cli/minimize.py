@@ -15,9 +15,8 @@ from hloom.cli.options import ModuleSource, file_argument, json_option, output_o
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.quantities import FiniteNumber
-from hloom.hlo import print_module, replacing
-from hloom.ir import Module
-from hloom.minimize import (
+from hloom.formats.hlo import print_module, replacing
+from hloom.inspection.minimize import (
     STATUSES,
     STEPS,
     TIMEOUT,
@@ -39,9 +38,10 @@ from hloom.minimize import (
     bisect_xla_passes,
     minimize,
 )
+from hloom.inspection.profile import changing_passes
+from hloom.ir import Module
 from hloom.passes import Pass
 from hloom.runtime import open_arrays, save_arrays
-from hloom.timeline import changing_passes
 
 PREDICATES = (
     "--failing", "--xla-refuses", "--xla-crashes", "--differs-from-evaluator", "--differs-between", "--slower-than",

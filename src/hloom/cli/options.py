@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from hloom.cli.completion import complete_file
-from hloom.hlo import AFTER, BEFORE
+from hloom.formats.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

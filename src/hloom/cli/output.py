@@ -17,7 +17,7 @@ import click
 
 from hloom.cli.options import STDOUT
 from hloom.cli.streams import writing_stdout
-from hloom.hlo import write_whole
+from hloom.formats.hlo import write_whole
 from hloom.text import HloomError, readable, visible, visible_json
 
 

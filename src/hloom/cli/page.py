@@ -19,9 +19,9 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
 from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.profile_tables import profile_option
 from hloom.cli.run import arrays_in_order
-from hloom.evaluate import MOST_BYTES
+from hloom.evaluator import MOST_BYTES
+from hloom.inspection.page import VIEWER_HINT, has_viewer, page_text
 from hloom.ir import Module
-from hloom.page import VIEWER_HINT, has_viewer, page_text
 from hloom.runtime import open_arrays
 
 RANDOM = "random"

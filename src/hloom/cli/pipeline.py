@@ -24,9 +24,7 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, 
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
-from hloom.hlo import to_text
-from hloom.ir import Module
-from hloom.pipeline import (
+from hloom.distribute.pipeline import (
     Chain,
     DoesNotFit,
     InvalidPlan,
@@ -39,6 +37,8 @@ from hloom.pipeline import (
     plan_merged_pipeline,
     step_chain,
 )
+from hloom.formats.hlo import to_text
+from hloom.ir import Module
 from hloom.text import HloomError, unwritable
 
 NAME_WIDTH = 40

@@ -18,8 +18,8 @@ from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.plan_report import record, tables
 from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.cli.tables import note_tables, write_tables
-from hloom.hlo import to_text
-from hloom.planner import ENTRY, Forbidden
+from hloom.distribute.planner import ENTRY, Forbidden
+from hloom.formats.hlo import to_text
 from hloom.runtime import DeviceComparison, compare_with_one_device
 from hloom.sharding import Spec, parse_spec
 from hloom.text import HloomError

@@ -14,7 +14,7 @@ from rich.text import Text
 from hloom.analysis import size_note
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import byte_text, cut, new_table
-from hloom.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
+from hloom.distribute.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
 from hloom.runtime import DeviceComparison
 
 BRIEF = 8

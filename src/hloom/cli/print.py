@@ -11,7 +11,7 @@ from hloom.cli.input import is_mindir, progress, read_module
 from hloom.cli.languages import mindir_text
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
-from hloom.hlo import PrintOptions, save, to_text
+from hloom.formats.hlo import PrintOptions, save, to_text
 
 
 @click.command("print")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hloom.analysis import Table as Rows
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text
-from hloom.profile import InstructionTime, Measurement, measured_noise
+from hloom.inspection.profile import InstructionTime, Measurement, measured_noise
 
 MOST_GAPS = 5
 

@@ -15,7 +15,7 @@ from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
-from hloom.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
+from hloom.distribute.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
 from hloom.sharding import Mesh
 
 UNKNOWN = "(unknown)"

@@ -28,9 +28,7 @@ from hloom.cli.weight_tables import (
     product_table,
     ratio_text,
 )
-from hloom.hlo import save, to_text
-from hloom.ir import Module
-from hloom.pruning import (
+from hloom.compress.pruning import (
     AXES,
     GROUPS,
     METHODS,
@@ -45,7 +43,15 @@ from hloom.pruning import (
     stored_bytes,
     structure_report,
 )
-from hloom.quantization import ParameterNames, check_suffix, inputs_by_any_name, load_checkpoint, save_checkpoint
+from hloom.compress.quantization import (
+    ParameterNames,
+    check_suffix,
+    inputs_by_any_name,
+    load_checkpoint,
+    save_checkpoint,
+)
+from hloom.formats.hlo import save, to_text
+from hloom.ir import Module
 
 
 @click.command("prune")

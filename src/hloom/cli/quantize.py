@@ -29,9 +29,7 @@ from hloom.cli.weight_tables import (
     product_table,
     ratio_text,
 )
-from hloom.hlo import save, to_text
-from hloom.ir import Module
-from hloom.quantization import (
+from hloom.compress.quantization import (
     ACTIVATIONS,
     CLIPPINGS,
     FORMATS,
@@ -57,6 +55,8 @@ from hloom.quantization import (
     round_by_gptq,
     save_checkpoint,
 )
+from hloom.formats.hlo import save, to_text
+from hloom.ir import Module
 from hloom.text import HloomError, Unattainable
 
 METHODS = ("nearest", "gptq")

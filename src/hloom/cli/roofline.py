@@ -31,8 +31,8 @@ from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, shown_width, time_text, write_tables
-from hloom.hlo import STDIN
-from hloom.profile import Measurement, measurement
+from hloom.formats.hlo import STDIN
+from hloom.inspection.profile import Measurement, measurement
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""

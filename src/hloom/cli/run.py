@@ -28,8 +28,8 @@ from hloom.cli.options import (
 from hloom.cli.output import write_bytes, write_json
 from hloom.cli.quantities import FiniteNumber
 from hloom.cli.tables import new_table, note_tables, write_tables
-from hloom.evaluate import NotFinite, first_not_finite
-from hloom.hlo import replacing
+from hloom.evaluator import NotFinite, first_not_finite
+from hloom.formats.hlo import replacing
 from hloom.ir import Module
 from hloom.runtime import (
     Arbitration,

@@ -9,7 +9,7 @@ import click
 from hloom.cli.options import ModuleSource, file_argument
 from hloom.cli.output import write_text
 from hloom.cli.page import page_options
-from hloom.page import open_page
+from hloom.inspection.page import open_page
 from hloom.text import HloomError
 
 

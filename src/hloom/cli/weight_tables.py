@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hloom.cli.tables import add_rest, byte_text, new_table, time_text
-from hloom.quantization import Exclusion, Noise, ProductReport
+from hloom.compress.quantization import Exclusion, Noise, ProductReport
 
 MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""

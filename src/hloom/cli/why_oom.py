@@ -16,8 +16,17 @@ from hloom.cli.options import ModuleSource, file_argument, json_option, output_o
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
-from hloom.hlo import STDIN, read_bytes
-from hloom.oom import BufferGroup, HeldBuffer, OomReport, Remedy, error_text_in, error_text_of, why_dump_oom, why_oom
+from hloom.formats.hlo import STDIN, read_bytes
+from hloom.inspection.why_oom import (
+    BufferGroup,
+    HeldBuffer,
+    OomReport,
+    Remedy,
+    error_text_in,
+    error_text_of,
+    why_dump_oom,
+    why_oom,
+)
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""

@@ -17,7 +17,7 @@ def reducer_of(graph: Graph) -> str:
 
     Looks through conversions (compilers promote a bf16 sum to f32 and back) and through a tuple of one value.
 
-    >>> from hloom.hlo import parse
+    >>> from hloom.formats.hlo import parse
     >>> module = parse("sum { a = bf16[] parameter(0) b = bf16[] parameter(1) c = f32[] convert(a) "
     ...                "d = f32[] convert(b) e = f32[] add(c, d) ROOT f = bf16[] convert(e) }")
     >>> reducer_of(module.entry)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import print_module
+from hloom.formats.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import CALLERS, OPS, SideEffects
 from hloom.passes.computation_order import control_predecessors

@@ -175,7 +175,7 @@ def resolve(passes: PassLike | Iterable[PassLike]) -> list[Pass]:
 def apply(module: Module, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
     """Run passes on a copy of a module; returns the copy and the report. Options are those of `apply_in_place`.
 
-    >>> from hloom.hlo import parse
+    >>> from hloom.formats.hlo import parse
     >>> module = parse("ENTRY e { x = f32[2] parameter(0) a = f32[2] negate(x) ROOT b = f32[2] negate(a) }")
     >>> changed, report = apply(module, "simplify")
     >>> changed.entry.root.opcode, report.matched

@@ -16,12 +16,6 @@ from hloom.runtime.arbitration import arbitrate as arbitrate
 from hloom.runtime.array_rows import ArrayRows as ArrayRows
 from hloom.runtime.array_rows import join_rows as join_rows
 from hloom.runtime.array_rows import take_rows as take_rows
-from hloom.runtime.auto_shard import AutoShard as AutoShard
-from hloom.runtime.auto_shard import ProgramShardings as ProgramShardings
-from hloom.runtime.auto_shard import ShardedFunction as ShardedFunction
-from hloom.runtime.auto_shard import auto_shard as auto_shard
-from hloom.runtime.auto_shard import leaves as leaves
-from hloom.runtime.auto_shard import partition_specs as partition_specs
 from hloom.runtime.calibration import MeasuredRates as MeasuredRates
 from hloom.runtime.calibration import calibrate as calibrate
 from hloom.runtime.comparison import Difference as Difference
@@ -56,7 +50,7 @@ from hloom.runtime.jax_arrays import is_weak as is_weak
 from hloom.runtime.jax_arrays import jax_arrays as jax_arrays
 from hloom.runtime.jax_arrays import result_array as result_array
 from hloom.runtime.jax_shardings import hlo_mesh as hlo_mesh
-from hloom.runtime.jit import jit as jit
+from hloom.runtime.jit_rewrite import jit as jit
 from hloom.runtime.legalization import legalize as legalize
 from hloom.runtime.legalization import parameter_names as parameter_names
 from hloom.runtime.legalization import text_for_xla as text_for_xla
@@ -77,6 +71,12 @@ from hloom.runtime.run import placement_of as placement_of
 from hloom.runtime.run import run as run
 from hloom.runtime.run import run_per_device as run_per_device
 from hloom.runtime.run import run_text as run_text
+from hloom.runtime.sharded_jit import AutoShard as AutoShard
+from hloom.runtime.sharded_jit import ProgramShardings as ProgramShardings
+from hloom.runtime.sharded_jit import ShardedFunction as ShardedFunction
+from hloom.runtime.sharded_jit import auto_shard as auto_shard
+from hloom.runtime.sharded_jit import leaves as leaves
+from hloom.runtime.sharded_jit import partition_specs as partition_specs
 from hloom.runtime.stablehlo import from_stablehlo as from_stablehlo
 from hloom.runtime.transformation import RewriteError as RewriteError
 from hloom.runtime.transformation import Transformation as Transformation

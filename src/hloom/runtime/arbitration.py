@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.evaluate import evaluate
+from hloom.evaluator import evaluate
 from hloom.ir import Module
 from hloom.runtime.comparison import compare
 from hloom.text import HloomError

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import count, pairwise
 from typing import Any
 
-from hloom.hlo import load
+from hloom.formats.hlo import load
 from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
 from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hloom.hlo import load
+from hloom.formats.hlo import load
 from hloom.ir import Module, Node
 from hloom.runtime.derivative_rules import lowered_with_rules
 from hloom.runtime.jax_internals import jax_internals, trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import read_proto
+from hloom.formats.hlo import read_proto
 from hloom.ir import Module, TensorType
 from hloom.rewrite import provide_lowering
 from hloom.runtime.jax_internals import jax_internals, refuse_callbacks

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.hlo import print_module
+from hloom.formats.hlo import print_module
 from hloom.ir import Apply, Graph, Literal, Module, Node, TensorType, TupleType, Type, default_layout, equal
 from hloom.ops import FUSIBLE, OPS
 from hloom.runtime import worker_client, xla_queries

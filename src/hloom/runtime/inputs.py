@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloom.evaluate import inputs_in_order, keeps
+from hloom.evaluator import inputs_in_order, keeps
 from hloom.ir import DTYPES, DType, DTypeKind, TensorType, dtype_of
 from hloom.runtime.input_domains import ANY, InputDomain
 from hloom.runtime.npz import StoredArray

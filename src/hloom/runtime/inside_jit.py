@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from hloom.hlo import read_proto, write_proto
+from hloom.formats.hlo import read_proto, write_proto
 from hloom.ir import Graph, Layout, Module, Node, TensorType, Type, default_layout, map_leaves
 from hloom.ops import FUSIBLE
 from hloom.runtime.in_place_copies import insert_copies

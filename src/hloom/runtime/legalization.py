@@ -17,7 +17,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from hloom.hlo import print_module
+from hloom.formats.hlo import print_module
 from hloom.ir import (
     DTYPES,
     TOKEN,

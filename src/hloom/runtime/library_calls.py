@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hloom.functional import Placeholder, Traced
-from hloom.hlo import read_proto
+from hloom.formats.hlo import read_proto
+from hloom.functions import Placeholder, Traced
 from hloom.ir import Module
 from hloom.runtime.derivative_rules import lowered_with_rules, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, program_call

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hloom.hlo import read_proto, write_proto
+from hloom.formats.hlo import read_proto, write_proto
 from hloom.ir import Module
 from hloom.rewrite import marked_calls
 from hloom.runtime import xla

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hloom.hlo import decompress, read_bytes, read_proto
+from hloom.formats.hlo import decompress, read_bytes, read_proto
 from hloom.ir import Module
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.xla_queries import hlo_of_stablehlo

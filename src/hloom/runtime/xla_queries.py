@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.hlo import parse, write_proto
+from hloom.formats.hlo import parse, write_proto
 from hloom.ir import Module
 from hloom.runtime import worker_client
 from hloom.runtime.legalization import legalize, text_for_xla

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, source_of
 from hloom.ir import Module, Node, Trait
 from hloom.ops import collective, with_trait
-from hloom.xla_cpu import memory
+from hloom.targets.cpu import memory
 
 SHOWN = 5
 """How many instructions a message names."""

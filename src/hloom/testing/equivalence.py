@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.analysis import source_of
-from hloom.hlo import parse
+from hloom.formats.hlo import parse
 from hloom.ir import TOKEN, Apply, Module, Node
 from hloom.runtime import Difference, Inputs, ProgramRun, arbitrate, compare, run
 

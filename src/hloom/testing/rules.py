@@ -22,7 +22,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hloom.hlo import parse, to_text
+from hloom.formats.hlo import parse, to_text
 from hloom.ir import DType, DTypeKind, Module, TensorType, dtype_of, verify
 from hloom.rewrite import Rule, RuleError, RuleIndex, anywhere, apply_at, instances, rewrite
 from hloom.runtime import ProgramRun, XlaError, arbitrate, compare, run

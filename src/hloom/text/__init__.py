@@ -5,8 +5,6 @@ token, `cursor.py`; how values look in a notebook, `notebook.py`; which characte
 the syntax of patterns, `regular_expression.py`.
 """
 
-from hloom.text.callable_package import CallablePackage as CallablePackage
-from hloom.text.callable_package import make_callable as make_callable
 from hloom.text.cursor import TRIVIA as TRIVIA
 from hloom.text.cursor import Cursor as Cursor
 from hloom.text.files import read_limited as read_limited

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hloom.dialects import oneflow
+from hloom.formats.mlir import TypedNumber
 from hloom.ir import Apply, Effect, infer_types, verify
 from hloom.ir.verify import Level
-from hloom.mlir import TypedNumber
 
 HERE = Path(__file__).parent
 TEXTS = ["oneflow_bias_add_dropout.before.mlir", "oneflow_bias_add_dropout.after.mlir"]

@@ -24,6 +24,7 @@ from hloom.dialects.mindir.rows import (
     row_of,
 )
 from hloom.dialects.mindir.values import MONADS, NONE, Number, Sequence, Text, Value, Word, number_text, type_of_value
+from hloom.formats.protobuf import Schema
 from hloom.ir import (
     OPAQUE,
     TOKEN,
@@ -40,7 +41,6 @@ from hloom.ir import (
     TupleType,
     Type,
 )
-from hloom.protobuf import Schema
 from hloom.text import HloomError
 
 MINDIR = Schema("mindir")

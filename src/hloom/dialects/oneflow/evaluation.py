@@ -12,7 +12,7 @@ import numpy as np
 from hloom.dialects.oneflow.lowering import lower_op
 from hloom.dialects.oneflow.ops import OPS
 from hloom.dialects.oneflow.rows import plain
-from hloom.evaluate import Runner, Value, evaluator, none
+from hloom.evaluator import Runner, Value, evaluator, none
 from hloom.ir import Apply
 from hloom.text import Unsupported
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hloom import mlir
 from hloom.dialects.oneflow import attention, data_movement, elementwise, linear, normalisation
+from hloom.formats import mlir
 from hloom.ir import Module, Op
 from hloom.text import Source
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from hloom.formats.mlir import CARRIED, Dense
 from hloom.ir import Attribute, AttributeKind, DType, Effect, Op, TensorType, Type, TypeProblem, dtype, optional
-from hloom.mlir import CARRIED, Dense
 
 _SHARED = "device_name device_tag hierarchy nd_sbp op_name op_type_name output_lbns parallel scope_symbol_id"
 SEGMENTS = "operand_segment_sizes"

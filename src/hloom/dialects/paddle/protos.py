@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from hloom.formats.protobuf import Schema
 from hloom.ir import DType, dtype
-from hloom.protobuf import Schema
 from hloom.text import HloomError
 
 PADDLE = Schema("paddle")

@@ -15,9 +15,9 @@ from math import prod
 
 import numpy as np
 
-from hloom import evaluate as numbers
+from hloom import evaluator as numbers
 from hloom.analysis import BROADCASTS, Cost, Instruction, cost_rule
-from hloom.evaluate import EXPONENT_BITS, TABLE, GraphRunner, Value
+from hloom.evaluator import EXPONENT_BITS, TABLE, GraphRunner, Value
 from hloom.ir import (
     Apply,
     Constant,
@@ -217,7 +217,8 @@ def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
         return _constant(build, value, made)
     if any(array_type.layout is not None and array_type.layout.tiles for array_type in (source, made)):
         return build.decline("the elements are stored in tiles")
-    stored = np.transpose(value, _major_to_minor(source)).reshape([made.dims[dim] for dim in _major_to_minor(made)])
+    order = _major_to_minor(source)
+    stored = np.transpose(np.asarray(value), order).reshape([made.dims[dim] for dim in _major_to_minor(made)])
     return _constant(build, np.transpose(stored, np.argsort(_major_to_minor(made))), made)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hloom.evaluate import TABLE, GraphRunner
+from hloom.evaluator import TABLE, GraphRunner
 from hloom.ir import Apply, Constant, ExplicitGroups, Module, Node, TensorType, Trait
 from hloom.ops import with_trait
 from hloom.rewrite import array_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hloom.mlir import Dense, TypedNumber
+from hloom.formats.mlir import Dense, TypedNumber
 from hloom.rewrite import Expression, call, number, register, register_dataclass
 
 

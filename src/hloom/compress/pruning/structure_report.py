@@ -1,0 +1,124 @@
+"""What structured pruning gives: smaller weights, products and times, and how far the program is from its original."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
+from hloom.compress.pruning.structured import StructuredPruning
+from hloom.compress.quantization import Noise, ProductReport, compare_outputs, product_reports
+from hloom.ir import TensorType
+from hloom.passes import canonicalize
+
+
+@dataclass(frozen=True, slots=True)
+class CutWeight:
+    """A weight's type before and after."""
+
+    name: str
+    type: TensorType
+    cut_type: TensorType
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        return leaf_bytes(self.type), leaf_bytes(self.cut_type)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructureReport:
+    """What structured pruning gives and costs; `outputs` against the original, `zeroed` against it with zeros."""
+
+    pruning: StructuredPruning
+    device: str
+    weights: tuple[CutWeight, ...]
+    products: tuple[ProductReport, ...]
+    outputs: tuple[Noise, ...] | None
+    zeroed: tuple[Noise, ...] | None
+    seconds: tuple[float, float]
+
+    @property
+    def weight_bytes(self) -> tuple[int, int]:
+        """Of the weights that are cut, before and after."""
+        return sum(weight.bytes[0] for weight in self.weights), sum(weight.bytes[1] for weight in self.weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; infinite ratios are null."""
+        outputs = list(zip(self.outputs or (), self.zeroed or (), strict=True))
+        return {
+            "device": self.device,
+            "axes": [
+                {
+                    "name": axis.name,
+                    "role": axis.role,
+                    "size": axis.size,
+                    "kept": axis.kept,
+                    "dims": [
+                        {
+                            "weight": name,
+                            "dim": dim,
+                            "kept": cut.shape[-1],
+                            "layer_dim": axis.layer_dims.get((name, dim)),
+                        }
+                        for (name, dim), cut in axis.dims.items()
+                    ],
+                    "why_shared": axis.why_shared,
+                }
+                for axis in self.pruning.axes
+            ],
+            "weights": [
+                {
+                    "name": weight.name,
+                    "type": str(weight.type),
+                    "pruned_type": str(weight.cut_type),
+                    "bytes": list(weight.bytes),
+                }
+                for weight in self.weights
+            ],
+            "products": [
+                {
+                    "name": product.name,
+                    "opcode": product.opcode,
+                    "flops": list(product.flops),
+                    "bytes": list(product.bytes),
+                    "seconds": list(product.seconds),
+                }
+                for product in self.products
+            ],
+            "outputs": None
+            if self.outputs is None
+            else [
+                {"number": number, **noise.to_json(), "with_zeros": zeros.to_json()}
+                for number, (noise, zeros) in enumerate(outputs)
+            ],
+            "exclusions": [{"name": left.name, "reason": left.reason} for left in self.pruning.exclusions],
+            "weight_bytes": list(self.weight_bytes),
+            "seconds": list(self.seconds),
+        }
+
+
+def structure_report(
+    pruning: StructuredPruning, inputs: Sequence[Any] | None = None, *, device: str = DEFAULT_DEVICE
+) -> StructureReport:
+    """What a pruned program costs beside its original and, on these inputs of the original, how far it is from it.
+
+    Costs and seconds are the roofline model's; XLA computes the outputs.
+    """
+    before, after = canonicalize(pruning.original), pruning.module
+    outputs = zeroed = None
+    if inputs is not None:
+        converted = pruning.convert(inputs)
+        outputs = compare_outputs(pruning.original, inputs, after, converted)
+        zeroed = compare_outputs(pruning.original, pruning.zeroed(inputs), after, converted)
+    cut = {name for axis in pruning.axes for name, _ in axis.dims}
+    weights = [
+        CutWeight(parameter.name, parameter.type.with_layout(None), smaller.type.with_layout(None))
+        for parameter, smaller in zip(before.entry.parameters, after.entry.parameters, strict=True)
+        if parameter.name in cut and isinstance(parameter.type, TensorType) and isinstance(smaller.type, TensorType)
+    ]
+    readers: dict[str, tuple[str, ...]] = {
+        node.name: () for graph in after.graphs for node in graph.nodes if node.opcode in ("dot", "convolution")
+    }
+    products, seconds = product_reports(before, after, readers, {}, device)
+    return StructureReport(pruning, device, tuple(weights), products, outputs, zeroed, seconds)

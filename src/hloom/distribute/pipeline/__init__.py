@@ -1,0 +1,62 @@
+"""Pipelines: stages of layers on groups of devices, schedules of microbatches, and the search for the best pipeline.
+
+To add a schedule, edit `schedules.py`. To change how a step is cut, edit `layers.py`; what a stage costs,
+`stage_costs.py`; which stages are searched, `search.py`.
+"""
+
+from hloom.distribute.pipeline.chain import Chain as Chain
+from hloom.distribute.pipeline.chain import InvalidChain as InvalidChain
+from hloom.distribute.pipeline.chain import LayerCost as LayerCost
+from hloom.distribute.pipeline.chain import merge_layers as merge_layers
+from hloom.distribute.pipeline.chain import min_max_partition as min_max_partition
+from hloom.distribute.pipeline.dispatch import dispatch_order as dispatch_order
+from hloom.distribute.pipeline.executor import PipelineExecutor as PipelineExecutor
+from hloom.distribute.pipeline.executor import StepRecord as StepRecord
+from hloom.distribute.pipeline.layers import Layer as Layer
+from hloom.distribute.pipeline.layers import layers as layers
+from hloom.distribute.pipeline.machine import InvalidMachine as InvalidMachine
+from hloom.distribute.pipeline.machine import Machine as Machine
+from hloom.distribute.pipeline.measurement import StepMeasurement as StepMeasurement
+from hloom.distribute.pipeline.pipeline import Pipeline as Pipeline
+from hloom.distribute.pipeline.pipeline import pipeline as pipeline
+from hloom.distribute.pipeline.plan import Action as Action
+from hloom.distribute.pipeline.plan import ActionKind as ActionKind
+from hloom.distribute.pipeline.plan import InvalidPlan as InvalidPlan
+from hloom.distribute.pipeline.plan import PipelinePlan as PipelinePlan
+from hloom.distribute.pipeline.plan import Schedule as Schedule
+from hloom.distribute.pipeline.plan import Stage as Stage
+from hloom.distribute.pipeline.plan_json import as_plan as as_plan
+from hloom.distribute.pipeline.plan_json import load_plan as load_plan
+from hloom.distribute.pipeline.plan_json import plan_from_json as plan_from_json
+from hloom.distribute.pipeline.planner import DoesNotFit as DoesNotFit
+from hloom.distribute.pipeline.planner import PlannedPipeline as PlannedPipeline
+from hloom.distribute.pipeline.planner import evaluate_plan as evaluate_plan
+from hloom.distribute.pipeline.planner import plan_merged_pipeline as plan_merged_pipeline
+from hloom.distribute.pipeline.planner import plan_pipeline as plan_pipeline
+from hloom.distribute.pipeline.profile import Profile as Profile
+from hloom.distribute.pipeline.profile import parse_profile as parse_profile
+from hloom.distribute.pipeline.profile import read_profile as read_profile
+from hloom.distribute.pipeline.program import PipelineProgram as PipelineProgram
+from hloom.distribute.pipeline.program import StageOutput as StageOutput
+from hloom.distribute.pipeline.program import StageProgram as StageProgram
+from hloom.distribute.pipeline.program import StageValue as StageValue
+from hloom.distribute.pipeline.program import ValueScope as ValueScope
+from hloom.distribute.pipeline.schedules import ScheduleTooLarge as ScheduleTooLarge
+from hloom.distribute.pipeline.schedules import order as order
+from hloom.distribute.pipeline.search import SearchTooLarge as SearchTooLarge
+from hloom.distribute.pipeline.search import best_stages as best_stages
+from hloom.distribute.pipeline.simulation import Simulation as Simulation
+from hloom.distribute.pipeline.simulation import simulate as simulate
+from hloom.distribute.pipeline.stage_costs import ChainTooLong as ChainTooLong
+from hloom.distribute.pipeline.stage_costs import IndivisibleBatch as IndivisibleBatch
+from hloom.distribute.pipeline.stage_costs import Pace as Pace
+from hloom.distribute.pipeline.stage_costs import StageCosts as StageCosts
+from hloom.distribute.pipeline.stage_costs import StageTimes as StageTimes
+from hloom.distribute.pipeline.stage_costs import step_bound as step_bound
+from hloom.distribute.pipeline.stage_costs import step_estimate as step_estimate
+from hloom.distribute.pipeline.stage_programs import pipeline_program as pipeline_program
+from hloom.distribute.pipeline.stage_sharding import StageSharding as StageSharding
+from hloom.distribute.pipeline.stage_sharding import shard_stage as shard_stage
+from hloom.distribute.pipeline.stage_sharding import shard_stages as shard_stages
+from hloom.distribute.pipeline.step import check_effects as check_effects
+from hloom.distribute.pipeline.step_chain import step_chain as step_chain

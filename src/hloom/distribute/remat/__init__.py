@@ -1,0 +1,10 @@
+"""Rematerialisation: fits a program into a memory budget by recomputing values instead of keeping them.
+
+To teach it another way of keeping two computations apart, edit `opaque_dependence.py`; what is chosen, `choice.py`; how
+memory follows from a choice, `live_ranges.py`.
+"""
+
+from hloom.distribute.remat.rematerialization import Rematerialization as Rematerialization
+from hloom.distribute.remat.rematerialization import remat as remat
+from hloom.distribute.remat.rematerialization import remat_in_place as remat_in_place
+from hloom.distribute.remat.rematerialization import rematerialize as rematerialize

@@ -1,0 +1,445 @@
+"""Recursive functions as graphs: one per argument types, with the result type as a fixed point over the non-recursive
+paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hloom.autodiff import Emitter
+from hloom.functions.control_flow import Arm
+from hloom.functions.equality import same
+from hloom.functions.join_specs import (
+    ABSENT,
+    CellSpec,
+    JoinSpec,
+    LeafSpec,
+    NoCommonType,
+    PartsSpec,
+    SameSpec,
+    ViewSpec,
+    count_alternatives,
+)
+from hloom.functions.joins import Join
+from hloom.functions.loops import MAX_ROUNDS
+from hloom.functions.state import CallFrame, PathEnds, RecursionMet
+from hloom.functions.store import MISSING, Store
+from hloom.functions.values import (
+    AbstractValue,
+    Array,
+    Cell,
+    Const,
+    Derived,
+    Fields,
+    FunctionClosure,
+    Method,
+    PartialCall,
+    Ref,
+    Series,
+    Tuple,
+    ValueChoice,
+    Variable,
+    walk,
+)
+from hloom.functions.views import layout_of
+from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype, legal_name
+from hloom.ops import OPS
+
+if TYPE_CHECKING:
+    from hloom.functions.interpreter import Interpreter
+
+NUMBERS = (bool, int, float, complex)
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """A function as a graph, for arguments of certain types."""
+
+    key: Any
+    parent: Graph
+    parameters: dict[str, JoinSpec]
+    graph: Graph | None = None
+    result: JoinSpec | None = None
+    written: dict[Any, JoinSpec] = field(default_factory=dict)
+    captured: dict[Variable, Any] = field(default_factory=dict)
+    errors: Any = None
+    """The list of error sites that its numbers of errors are of."""
+    frame: CallFrame | None = None
+    """The call that its body is being interpreted as."""
+
+    def error_place(self, error: Variable) -> tuple[int, int] | None:
+        """Which output and which parameter hold the number of an error."""
+        output = len(list(self.result.leaves())) if self.result is not None else 0
+        parameter = sum(1 for spec in self.parameters.values() for _ in spec.leaves())
+        for key, spec in self.written.items():
+            count = len(list(spec.leaves()))
+            if key is error:
+                return (output, parameter) if count else None
+            output, parameter = output + count, parameter + count
+        return None
+
+
+class RecursiveCalls:
+    """The functions of one program that are graphs which call themselves."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.active: dict[Any, Specialisation] = {}
+        self.done: dict[Any, list[Specialisation]] = {}
+
+    def signature(self, value: AbstractValue, *, broaden: bool = False) -> Any:
+        """What a function is specialised to of an argument."""
+        interpreter = self.interpreter
+        if isinstance(value, Array):
+            return "array", value.type, value.weak
+        if isinstance(value, Const):
+            if isinstance(value.value, NUMBERS) and broaden:
+                return "array", TensorType(interpreter.numbers.weak_dtype(value.value)), True
+            try:
+                hash(value.value)
+            except TypeError:
+                return "object", id(value.value)
+            return "const", type(value.value), repr(value.value) if isinstance(value.value, float) else value.value
+        if isinstance(value, Tuple):
+            return ("tuple", value.cls, *(self.signature(item, broaden=broaden) for item in value.items))
+        if isinstance(value, Ref):
+            fields = interpreter.store.get(value.cell)
+            if not isinstance(fields, Fields):
+                return "conflict", id(value)
+            return "cell", value.cell.cls, fields.keys, tuple(
+                self.signature(item, broaden=broaden) for item in fields.items
+            )  # fmt: skip
+        if isinstance(value, FunctionClosure):
+            given = (*value.defaults, *value.keyword_defaults.values())
+            return "function", value.code, id(value.scope), *(self.signature(item) for item in given)
+        if isinstance(value, PartialCall):
+            parts = (value.function, *value.arguments, *value.keywords.values())
+            return "partial", tuple(value.keywords), *(self.signature(part, broaden=broaden) for part in parts)
+        if isinstance(value, Derived):
+            return "derived", value.transformation, repr(value.options), self.signature(value.function)
+        if isinstance(value, Method):
+            return "method", value.name, self.signature(value.owner, broaden=broaden)
+        if isinstance(value, Series):
+            return "series", value.rule, *(self.signature(part, broaden=broaden) for part in value.parts)
+        if isinstance(value, ValueChoice):
+            return "choice", *(self.signature(option, broaden=broaden) for option in value.options)
+        return "value", id(value)
+
+    def parameter_spec(self, value: Any, join: Join, *, broaden: bool) -> JoinSpec:
+        """How an argument goes into a graph that is called: its arrays as parameters."""
+        interpreter = self.interpreter
+        if isinstance(value, Array):
+            return LeafSpec(value.type, value.weak, layout=layout_of(value))
+        if isinstance(value, Const):
+            if broaden and isinstance(value.value, NUMBERS):
+                return LeafSpec(TensorType(interpreter.numbers.weak_dtype(value.value)), True)
+            return SameSpec(value)
+        if isinstance(value, Tuple):
+            cls = value.cls
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.items)
+            return PartsSpec(parts, lambda given, store: given.items, lambda inner, items: Tuple(tuple(items), cls))
+        if isinstance(value, Ref):
+            cell = Cell(value.cell.cls, "it is an argument of a function that calls itself")
+            return CellSpec(cell, self.parameter_spec(interpreter.store.get(value.cell), join, broaden=broaden))
+        if isinstance(value, Fields):
+            keys = value.keys
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.items)
+            return PartsSpec(parts, lambda given, store: given.items, lambda inner, items: Fields(keys, tuple(items)))
+        if isinstance(value, PartialCall):
+            names = list(value.keywords)
+            count = len(value.arguments)
+            rows = [value.function, *value.arguments, *value.keywords.values()]
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in rows)
+            return PartsSpec(
+                parts,
+                lambda given, store: [given.function, *given.arguments, *given.keywords.values()],
+                lambda inner, items: PartialCall(
+                    items[0], tuple(items[1 : 1 + count]), dict(zip(names, items[1 + count :], strict=True))
+                ),
+            )
+        if isinstance(value, Series):
+            rule = value.rule
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.parts)
+            return PartsSpec(parts, lambda given, store: given.parts, lambda inner, items: Series(rule, tuple(items)))
+        if isinstance(value, ValueChoice):
+            rows = [value.tag, *value.options]
+            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in rows)
+            return PartsSpec(
+                parts,
+                lambda given, store: [given.tag, *given.options],
+                lambda inner, items: ValueChoice(items[0], tuple(items[1:])),
+            )
+        return SameSpec(value)
+
+    def recursive(self, closure: FunctionClosure, bound: dict[str, AbstractValue], broaden: bool) -> AbstractValue:
+        """A function that calls itself, as a graph: interpreted until the types of its result settle."""
+        interpreter = self.interpreter
+        join = Join(interpreter, interpreter.store)
+        key = (
+            closure.code,
+            id(closure.scope),
+            tuple((name, self.signature(value, broaden=broaden)) for name, value in bound.items()),
+        )
+        parameters = {name: self.parameter_spec(value, join, broaden=broaden) for name, value in bound.items()}
+        one = Specialisation(key, interpreter.emitter.graph, parameters)
+        results: list[tuple[Any, Store]] = []
+        written: dict[Any, list[tuple[Any, Store]]] = {interpreter.error: []}
+        interpreter.overflow_number()
+        self.active[key] = one
+        arm: Arm
+        try:
+            for _ in range(MAX_ROUNDS):
+                arm, value = self._round(closure, bound, one)
+                is_stable = True
+                for changed in self._changed(arm):
+                    if changed not in written:
+                        written[changed] = []
+                        is_stable = False
+                for changed, former in written.items():
+                    if changed in arm.store.entries or not former:
+                        former.append((interpreter.control.held(arm, changed), arm.store))
+                if value is not ABSENT:
+                    results.append((value, arm.store))
+                result = self._result_spec(results)
+                specs = {changed: self._written_spec(changed, former) for changed, former in written.items()}
+                if not _equal(result, one.result) or any(
+                    changed not in one.written or not _equal(spec, one.written[changed])
+                    for changed, spec in specs.items()
+                ):
+                    is_stable = False
+                if is_stable:
+                    self._close(one, arm, value)
+                    break
+                one.result, one.written = result, specs
+            else:
+                interpreter.refuse(f"the type of the result of {closure.code.name}() does not settle")
+        except RecursionMet as met:
+            if met.frame is not one.frame:
+                raise
+            if broaden:
+                interpreter.refuse(
+                    f"{closure.code.name}() calls itself with arguments of ever other types: unbounded polymorphic "
+                    "recursion", hint="keep the types of the arguments from call to call",
+                )  # fmt: skip
+            is_too_deep = True
+        else:
+            is_too_deep = False
+        finally:
+            del self.active[key]
+        if is_too_deep:
+            return self.recursive(closure, bound, True)
+        if one.result is None and not self.active and not _raises(arm, interpreter.error):
+            interpreter.refuse(
+                f"{closure.code.name}() is a recursion without end: no path returns without a further call"
+            )
+        one.captured = self._captured_values(closure)
+        one.errors = interpreter.errors
+        self.done.setdefault(key, []).append(one)
+        return self.call_graph(one, bound)
+
+    def _round(self, closure: FunctionClosure, bound: dict[str, AbstractValue], one: Specialisation) -> tuple[Arm, Any]:
+        interpreter = self.interpreter
+        module = interpreter.module
+        graph = module.add_graph(module.unique_graph_name(legal_name(closure.code.name)), parent=one.parent)
+        arm = Arm(Emitter(graph), Store(interpreter.store))
+        before = interpreter.frame
+        one.graph = graph
+        try:
+            with interpreter.within(arm.emitter, arm.store):
+                inside = Join(interpreter, arm.store)
+                nodes = self._parameters(graph, one)
+                given = {name: spec.lift(inside, nodes) for name, spec in one.parameters.items()}
+                for array in self._arrays(given.values()):
+                    interpreter.protected[array.memory] = "it is an argument of a function that calls itself"
+                for key, spec in one.written.items():
+                    arm.store.set(key, spec.lift(inside, nodes))
+                one.frame = interpreter.calls.new_frame(closure, one.key)
+                value: Any = interpreter.calls.run(one.frame, closure, given)
+        except PathEnds:
+            arm.alive = False
+            value = ABSENT
+        finally:
+            interpreter.frame = before
+        return arm, value
+
+    def _parameters(self, graph: Graph, one: Specialisation) -> Iterator[Any]:
+        specs = [*one.parameters.items(), *((getattr(key, "name", "state"), spec) for key, spec in one.written.items())]
+        nodes = [graph.add_parameter(leaf.type, legal_name(name)) for name, spec in specs for leaf in spec.leaves()]
+        return iter(nodes)
+
+    def _changed(self, arm: Arm) -> list[Any]:
+        interpreter = self.interpreter
+        if not arm.alive:
+            return [key for key in arm.store.entries if key is interpreter.error]
+        return list(interpreter.control.changed_keys(arm))
+
+    def _result_spec(self, results: Sequence[tuple[Any, Store]]) -> JoinSpec | None:
+        interpreter = self.interpreter
+        if not results:
+            return None
+        try:
+            return Join(interpreter, interpreter.store).unify(
+                [value for value, _ in results], [store for _, store in results], widen=True
+            )
+        except NoCommonType as problem:
+            interpreter.refuse(f"the results of a recursive function have no type in common: {problem}")
+
+    def _written_spec(self, key: Any, former: Sequence[tuple[Any, Store]]) -> JoinSpec:
+        interpreter = self.interpreter
+        entry = interpreter.store.get(key)
+        entry = key if entry is MISSING and isinstance(key, Array) else entry
+        rows = [(entry, interpreter.store), *former]
+        if key is interpreter.error:
+            return LeafSpec(TensorType(dtype("s32")), False)
+        try:
+            return Join(interpreter, interpreter.store).unify(
+                [value for value, _ in rows], [store for _, store in rows], widen=True
+            )
+        except NoCommonType as problem:
+            interpreter.refuse(f"what a recursive function changes has no one type: {problem}")
+
+    def _close(self, one: Specialisation, arm: Arm, value: Any) -> None:
+        interpreter = self.interpreter
+        with interpreter.within(arm.emitter, arm.store):
+            join = Join(interpreter, arm.store)
+            outputs: list[Any] = []
+            if one.result is not None:
+                outputs += one.result.absent(join) if value is ABSENT else one.result.lower(join, value, arm.store)
+            for key, spec in one.written.items():
+                held = interpreter.control.held(arm, key)
+                is_there = arm.alive or key is interpreter.error
+                outputs += spec.lower(join, held, arm.store) if is_there else spec.absent(join)
+            arm.graph.set_output(arm.emitter.tuple(outputs))
+
+    def call_graph(self, one: Specialisation, bound: dict[str, AbstractValue]) -> AbstractValue:
+        """A call of a function that is a graph."""
+        interpreter = self.interpreter
+        emitter, store = interpreter.emitter, interpreter.store
+        if one.key in self.active:
+            interpreter.calls.specialisations.meets_active(one.key)
+        if one.key in self.active and one.result is None:
+            # nothing is known of the result yet: this path does not count, but for the errors that it may meet
+            raise PathEnds
+        self._refuse_shared_arguments(one, bound)
+        join = Join(interpreter, store)
+        nodes: list[Any] = []
+        for name, spec in one.parameters.items():
+            nodes += spec.lower(join, bound[name], store)
+        for key, spec in one.written.items():
+            held = store.get(key)
+            nodes += spec.lower(join, key if held is MISSING else held, store)
+        leaves = [
+            *(one.result.leaves() if one.result else ()),
+            *(leaf for spec in one.written.values() for leaf in spec.leaves()),
+        ]
+        made = TupleType([leaf.type for leaf in leaves])
+        call = emitter.graph.add_apply(OPS["call"], nodes, made, {"to_apply": one.graph}, metadata=emitter.metadata)
+        outputs = iter([emitter.element(call, number) for number in range(len(leaves))])
+        value = one.result.renewed({}).lift(join, outputs) if one.result is not None else None
+        for key, spec in one.written.items():
+            store.set(key, spec.lift(join, outputs))
+        if value is None:
+            raise PathEnds
+        self._note_arguments(value, bound)
+        return value
+
+    def _refuse_shared_arguments(self, one: Specialisation, bound: dict[str, AbstractValue]) -> None:
+        """Refuse arguments that share elements with an array that the function changes: they are passed as they are."""
+        for array in self._arrays(bound.values()):
+            if any(isinstance(key, Array) and self.interpreter.aliases.share(key, array) for key in one.written):
+                self.interpreter.refuse(
+                    "an argument shares elements with an array that a function which calls itself changes",
+                    hint="copy() it first",
+                )
+
+    def _note_arguments(self, value: AbstractValue, bound: dict[str, AbstractValue]) -> None:
+        """Note of the arrays of a result that are an argument, or a view of one, that they may be any of them."""
+        interpreter = self.interpreter
+        for array in self._arrays([value]):
+            if array.memory in interpreter.protected:
+                for argument in self._arrays(bound.values()):
+                    interpreter.aliases.may_share(array, argument.memory)
+
+    def _arrays(self, values: Iterable[AbstractValue]) -> Iterator[Array]:
+        """The arrays in values and in the objects among them."""
+        pending, seen = list(values), set[Cell]()
+        while pending:
+            for part in walk(pending.pop()):
+                if isinstance(part, Array) and part.has_elements:
+                    yield part
+                elif isinstance(part, Ref) and part.cell not in seen:
+                    seen.add(part.cell)
+                    pending.append(self.interpreter.store.get(part.cell))
+
+    def recursive_graphs(self) -> dict[Graph, tuple[int, int, int]]:
+        """Of the graphs that call themselves: which output and parameter hold the number of an error, and which number
+        stands for a stack that is too small."""
+        interpreter = self.interpreter
+        table: dict[Graph, tuple[int, int, int]] = {}
+        for rows in self.done.values():
+            for one in rows:
+                places = one.error_place(interpreter.error)
+                if places is not None and one.graph is not None:
+                    table[one.graph] = *places, interpreter.overflow_number()
+        return table
+
+    def _captured_values(self, closure: FunctionClosure) -> dict[Variable, Any]:
+        """What the variables that a function reads from around it are bound to, those of functions in them included."""
+        interpreter = self.interpreter
+        held: dict[Variable, Any] = {}
+        pending: list[Any] = [closure]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, FunctionClosure):
+                for variable in interpreter.captured_variables(value).values():
+                    if variable not in held:
+                        held[variable] = interpreter.store.get(variable)
+                        pending.append(held[variable])
+            elif isinstance(value, (PartialCall, Tuple, Derived)):
+                pending.extend(
+                    value.items if isinstance(value, Tuple) else
+                    (value.function,) if isinstance(value, Derived) else
+                    (value.function, *value.arguments)
+                )  # fmt: skip
+        return held
+
+    def finished(self, key: Any) -> Specialisation | None:
+        """A graph made before, where what it captures is as it was, and its graph can be called from here."""
+        interpreter = self.interpreter
+        for one in self.done.get(key, ()):
+            graph: Graph | None = interpreter.emitter.graph
+            while graph is not None and graph is not one.parent:
+                graph = graph.parent
+            if (
+                graph is not None
+                and one.errors is interpreter.errors
+                and all(
+                    interpreter.store.get(variable) is value or same(interpreter.store.get(variable), value)
+                    for variable, value in one.captured.items()
+                )
+            ):
+                return one
+        return None
+
+
+def _raises(arm: Arm, error: Variable) -> bool:
+    """Whether a path of a function's body sets the number of an error."""
+    number = arm.store.get(error)
+    return isinstance(number, Array) and not isinstance(number.node, Parameter)
+
+
+def _equal(a: JoinSpec | None, b: JoinSpec | None) -> bool:
+    """Whether two specs carry the same arrays, of as many alternatives."""
+    if a is None or b is None:
+        return a is b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, SameSpec) and isinstance(b, SameSpec):
+        return same(a.value, b.value)
+    if isinstance(a, ViewSpec) and isinstance(b, ViewSpec):
+        return a.is_like(b)
+    left, right = list(a.leaves()), list(b.leaves())
+    same_leaves = [(leaf.type, leaf.weak) for leaf in left] == [(leaf.type, leaf.weak) for leaf in right]
+    return same_leaves and count_alternatives(a) == count_alternatives(b)

@@ -1,0 +1,125 @@
+"""The memory of a module's run: with its own schedule, or one computed by hloom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
+from hloom.analysis import SCHEDULES as ORDERS
+from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
+from hloom.ops import with_trait
+from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
+from hloom.targets.cpu.buffer_simulation import simulate_buffers
+from hloom.text import HloomError
+
+OWN = "own"
+"""The schedule of a module that XLA has scheduled."""
+COMPILED = "cpu"
+"""The schedule of a module as XLA's CPU compiler would compile it."""
+SCHEDULES = (COMPILED, *ORDERS)
+SAME_VALUE = with_trait(Trait.KEEPS_ORDER) | {"convert", "copy", "get-tuple-element", "transpose"}
+"""Steps of the compiler's own that hold the value of their operand."""
+MOST_COMPILED = 200_000
+"""Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
+
+
+def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
+    """Work out how much memory a run of a module takes.
+
+    A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure. Any other
+    is compiled by a model of XLA's CPU compiler, "cpu" (docs/memory_accuracy.md says how nearly); or its instructions
+    run in the order asked for, "list" or "text", which says less of XLA and is quicker. A fragment, which lacks what it
+    refers to, and a module of more than MOST_COMPILED instructions, run in the order "list". The report says which it
+    was.
+    Raises ValueError for another name, and HloomError for a malformed module.
+    """
+    module = as_module(module)
+    if schedule is not None and schedule not in SCHEDULES:
+        raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
+    try:
+        if schedule == COMPILED or (schedule is None and _is_compiled(module)):
+            return _compiled_report(module)
+        name = schedule or (OWN if module.is_scheduled else "list")
+        live = liveness(module, schedule)
+        return memory_report(
+            module,
+            name,
+            live,
+            lambda given: liveness(module, schedule, given),
+            in_space=lambda space: liveness(module, schedule, space=space),
+        )
+    except MALFORMED as problem:
+        verify(module)  # says what is wrong, and where
+        raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
+
+
+def _is_compiled(module: Module) -> bool:
+    if module.is_scheduled or module.has_closures or module.unresolved:
+        return False
+    return module.node_count <= MOST_COMPILED
+
+
+def _compiled_report(module: Module) -> MemoryReport:
+    program = module.clone()
+    origins = _Origins(module, program)
+    apply_in_place(program, ["inline", SIMPLIFY_BEFORE_DOTS])
+
+    def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node | None]]:
+        model = program.clone()
+        pairs = [pair for graph, copy in zip(program.graphs, model.graphs, strict=True)
+                 for pair in zip(copy.nodes, graph.nodes, strict=True)]  # fmt: skip
+        copies = dict(pairs)
+        return simulate_buffers(model, given, keeps_barriers=False), lambda node: origins.of(node, copies)
+
+    live, origin = compiled()
+    return memory_report(module, COMPILED, live, lambda given: compiled(given)[0], origin)
+
+
+class _Origins:
+    """Which instruction of the user's module a step of the compiled program stands for.
+
+    The compiled program numbers what it inlines and simplifies anew, so its names mean other instructions in the file.
+    """
+
+    def __init__(self, module: Module, copy: Module) -> None:
+        self._kept: dict[Node, Node] = {}
+        self._by_likeness: dict[tuple[object, ...], list[Node]] = {}
+        self._by_origin: dict[tuple[object, ...], list[Node]] = {}
+        for graph, copied in zip(module.graphs, copy.graphs, strict=True):
+            self._kept.update(zip(copied.nodes, graph.nodes, strict=True))
+            for node in graph.nodes:
+                self._by_likeness.setdefault(_likeness(node), []).append(node)
+                self._by_origin.setdefault(_form_of_any_rank(node), []).append(node)
+
+    def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
+        """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
+        passed = 0
+        while node not in copies and node.opcode in SAME_VALUE and passed <= len(copies):
+            node, passed = node.inputs[0], passed + 1
+        made = copies.get(node)
+        if made is None:
+            return None
+        if made in self._kept:
+            return self._kept[made]
+        candidates = self._by_likeness.get(_likeness(made), [])
+        if not candidates and made.raw_metadata is not None:  # simplified to fewer dimensions
+            candidates = self._by_origin.get(_form_of_any_rank(made), [])
+        named = [other for other in candidates if _stem(other) == _stem(made)] or candidates
+        return named[0] if len(named) == 1 or (named and made.raw_metadata is not None) else None
+
+
+def _likeness(node: Node) -> tuple[object, ...]:
+    """What an instruction keeps where it is inlined."""
+    return node.opcode, node.type, node.raw_metadata
+
+
+def _form_of_any_rank(node: Node) -> tuple[object, ...]:
+    """What an instruction keeps where dimensions of size 1 are left out, or its result is transposed."""
+    dims = node.type.dims if isinstance(node.type, TensorType) else None
+    sizes = None if dims is None else tuple(sorted(size for size in dims if size != 1))
+    return node.opcode, sizes, node.type.dtype if isinstance(node.type, TensorType) else None, node.raw_metadata
+
+
+def _stem(node: Node) -> str:
+    stem, _, number = node.name.rpartition(".")
+    return stem if stem and number.isdecimal() else node.name
