@@ -58,7 +58,7 @@ def _infer(module: Module) -> None:
     """The type of every instruction, from those that are written of its operands."""
     for node in module.nodes():
         if isinstance(node, Apply) and node.op.infer is not None:
-            infer_type(node.op, [operand.type for operand in node.inputs if operand.type], node.attributes, node.type)
+            infer_type(node.op, [operand.type for operand in node.operands if operand.type], node.attributes, node.type)
 
 
 def _count(module: Module) -> object:

@@ -96,12 +96,12 @@ def _plant(module: Module, plant: Callable[[Apply], Node]) -> None:
     module.index_users()
     nodes = [node for node in module.nodes() if node.opcode == "tanh" and isinstance(node, Apply)]
     node = nodes[len(nodes) // 2]
-    node.graph.set_inputs(node, [plant(node)])
+    node.graph.set_operands(node, [plant(node)])
 
 
 def _comparison_of_nans(node: Apply) -> Node:
     """The operand where its logarithm is NaN, its negative elsewhere: fast arithmetic knows no NaN."""
-    (operand,) = node.inputs
+    (operand,) = node.operands
     logarithm = _op(node, "log", operand, type=operand.type)
     mask = _op(node, "compare", logarithm, logarithm, type=_typed(operand, "pred"), direction="NE")
     return _op(node, "select", mask, operand, _op(node, "negate", operand, type=operand.type), type=operand.type)
@@ -109,20 +109,20 @@ def _comparison_of_nans(node: Apply) -> Node:
 
 def _unknown_target(node: Apply) -> Node:
     """A custom call of a target that nobody has."""
-    return _op(node, "custom-call", node.inputs[0], type=node.inputs[0].type, custom_call_target="no_such_target")
+    return _op(node, "custom-call", node.operands[0], type=node.operands[0].type, custom_call_target="no_such_target")
 
 
 def _wrong_pass(module: Module) -> None:
     """Take the argument of a tanh for its value, where a select comes before it."""
     for node in list(module.nodes()):
-        if node.opcode == "tanh" and node.inputs[0].opcode == "select":
-            node.graph.replace_uses(node, node.inputs[0])
+        if node.opcode == "tanh" and node.operands[0].opcode == "select":
+            node.graph.replace_uses(node, node.operands[0])
             node.graph.erase(node)
 
 
 def _slow_product(node: Apply) -> Node:
     """A product of large matrices, of which a sum is added."""
-    (operand,) = node.inputs
+    (operand,) = node.operands
     matrix = TensorType(DTYPES["f32"], (SIDE, SIDE))
     zero = node.graph.add_constant(literal_of(0, DTYPES["f32"]), _scalar(), before=node)
     total = _op(

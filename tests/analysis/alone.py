@@ -24,11 +24,11 @@ def alone(node: Apply) -> str:
         mapping[graph].output = mapping[graph.root]
     entry = module.add_graph(ENTRY)
     module.entry = entry
-    for operand in node.inputs:
+    for operand in node.operands:
         if operand not in mapping:
             mapping[operand] = entry.add_parameter(operand.type)
     attributes = node.attributes.changed({"control-predecessors": None}).mapped(mapping)
-    inputs = [mapping[operand] for operand in node.inputs]
+    inputs = [mapping[operand] for operand in node.operands]
     entry.output = entry.add_apply(node.op, inputs, node.type, attributes, "it")
     return to_text(module, OPTIONS)
 

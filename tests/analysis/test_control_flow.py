@@ -104,7 +104,7 @@ def repeated(op: Op) -> Module:
     called = loop.attributes
     module.entry.set_function(loop, op)
     module.entry.set_attributes(loop, Attributes(work=called["body"], until=called["condition"]))
-    module.entry.set_inputs(loop, [module.entry["zero"], loop.inputs[0]])
+    module.entry.set_operands(loop, [module.entry["zero"], loop.operands[0]])
     return module
 
 
@@ -116,7 +116,7 @@ def called_with_guard(op: Op) -> Module:
     graph = call.attributes["to_apply"]
     module.entry.set_function(call, op)
     module.entry.set_attributes(call, Attributes(calls=graph))
-    module.entry.set_inputs(call, [module.entry["x"], *call.inputs])
+    module.entry.set_operands(call, [module.entry["x"], *call.operands])
     return module
 
 

@@ -465,6 +465,6 @@ def test_aliasing_that_an_opcode_does_not_take_says_nothing():
 def test_an_instruction_without_its_operand_is_named(opcode: str):
     index = ", index=0" if opcode == "get-tuple-element" else ""
     module = hloom.parse(f"ENTRY e {{\n  a = f32[8] parameter(0)\n  ROOT b = f32[8] {opcode}(a){index}\n}}")
-    module.entry.set_inputs(module.entry.root, ())
+    module.entry.set_operands(module.entry.root, ())
     with pytest.raises(hloom.HloomError, match=f"(?s)node b: .*{opcode}"):
         memory(module)

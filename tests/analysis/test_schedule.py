@@ -40,7 +40,7 @@ def test_operands_and_control_predecessors_come_first():
     position = {node: index for index, node in enumerate(list_schedule(graph))}
     for node in graph.nodes:
         before = node.attributes.get("control-predecessors") or ()
-        assert all(position[operand] < position[node] for operand in (*node.inputs, *before))
+        assert all(position[operand] < position[node] for operand in (*node.operands, *before))
 
 
 def test_other_names_of_a_value_take_no_memory_of_their_own():

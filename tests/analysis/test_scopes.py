@@ -147,7 +147,7 @@ def test_jax_training_step():
     }
     assert {paths.text(node) for node in module.nodes() if node.opcode == "exponential"} == {"forward/out/vmap"}
     updates = [node for node in module.entry.nodes if node.opcode == "subtract" and node.type is not None]
-    assert {paths.text(node) for node in updates if node.inputs[0].opcode == "parameter"} == {
+    assert {paths.text(node) for node in updates if node.operands[0].opcode == "parameter"} == {
         f"{NO_SCOPE}/state/momentum"
     }
     assert paths[module.entry.root] == ("outputs",)

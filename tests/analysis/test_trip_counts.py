@@ -334,7 +334,7 @@ ENTRY e {
 }"""
     module = parse(text)
     condition = module["c"]
-    condition.set_inputs(condition.root, condition.parameters)
+    condition.set_operands(condition.root, condition.parameters)
     assert [loop.trips for loop in cost(module).loops] == [None]
 
 

@@ -101,7 +101,7 @@ def test_functions_of_one_number(name: str):
     (cotangent,) = (node for node in gradient.entry.parameters if node.name.startswith("cotangent"))
     assert [user.opcode for user in cotangent.users] == [opcode]
     negated = name == "acos"
-    assert gradient.entry.root.inputs[0].opcode == ("negate" if negated else opcode)
+    assert gradient.entry.root.operands[0].opcode == ("negate" if negated else opcode)
 
 
 def test_logaddexp():

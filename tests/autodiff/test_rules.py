@@ -173,7 +173,7 @@ def test_what_is_sliced_of_a_sort_is_taken_alone():
       ROOT r = f64[3,2] slice(s), slice={[0:3], [0:2]} }""")
     assert_derivatives(program)
     (scatter,) = (node for node in hloom.vjp(program).entry.nodes if node.opcode == "scatter")
-    assert str(scatter.inputs[2].type) == "f64[3,2]"
+    assert str(scatter.operands[2].type) == "f64[3,2]"
 
 
 def test_sort_of_several_operands():
@@ -458,7 +458,7 @@ def test_an_extreme_of_computed_elements_needs_no_equality_of_bits():
     gradient = hloom.grad(program)
     assert [node.attributes["direction"] for node in gradient.entry.nodes if node.opcode == "compare"] == ["GE"]
     reduced = next(node for node in gradient.entry.nodes if node.opcode == "reduce" and node.name == "m")
-    exact = next(node for node in gradient.entry.nodes if node.opcode == "compare").inputs[0]
-    assert reduced.inputs[0] is exact
+    exact = next(node for node in gradient.entry.nodes if node.opcode == "compare").operands[0]
+    assert reduced.operands[0] is exact
     (slope,) = run(gradient, [np.array([1.0, -3.0, 3.0, 2.0])])
     np.testing.assert_allclose(slope, [0.0, -3.0, 3.0, 0.0])

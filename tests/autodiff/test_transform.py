@@ -228,7 +228,7 @@ def test_expressions_of_any_op_without_effects_are_compared():
         operands = "x, x" if opcode == "xor" else "x"
         lines = " ".join(f"b{number} = f32[4] {opcode}({operands}){suffix}" for number in (1, 2))
         made = entry(text.format(lines).replace("f32", element))
-        assert is_same_value(*made.entry.root.inputs)
+        assert is_same_value(*made.entry.root.operands)
 
 
 def test_unused_collectives_of_every_kind_are_dropped():

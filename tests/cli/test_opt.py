@@ -59,10 +59,10 @@ def own_double_negation(build, node):
 
     Exact.
     """
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "negate":
         return build.decline(f"its operand is {inner.opcode}, not negate")
-    return inner.inputs[0]
+    return inner.operands[0]
 
 
 WRONG = Family("own-wrong")
@@ -71,9 +71,9 @@ WRONG = Family("own-wrong")
 @WRONG.rewrites("sine")
 def own_sine_to_cosine(build, node):
     """sine(x) -> cosine(x): other numbers"""
-    if node.inputs[0].opcode == "multiply":
+    if node.operands[0].opcode == "multiply":
         return None
-    return build.op("cosine", node.inputs[0])
+    return build.op("cosine", node.operands[0])
 
 
 def _name_after(module, *, seed=0):
@@ -309,7 +309,7 @@ def test_native_rules_that_do_not_say_why(call: Call, own: Path, tmp_path: Path)
     path = tmp_path / "m.hlo"
     path.write_text(MODULE.replace("negate(a)", "multiply(a, a)"))
     lines = call("opt", path, "--load", own, "-p", "own-wrong", "--trace-misses", "c").stderr.splitlines()
-    line = f'it does not match: {own}:27: if node.inputs[0].opcode == "multiply":'
+    line = f'it does not match: {own}:27: if node.operands[0].opcode == "multiply":'
     assert lines == ["main.c (sine), as the passes left it:", f"  own-sine-to-cosine  {line}"]
 
 
@@ -454,7 +454,7 @@ def test_own_passes_that_fail(call: Call, module: Path, own: Path, tmp_path: Pat
 
 def test_a_rule_that_fails(call: Call, module: Path, tmp_path: Path):
     path = tmp_path / "failing_rules.py"
-    path.write_text(OWN.replace('"own-', '"failing-').replace("return inner.inputs[0]", "return inner.inputs[1]"))
+    path.write_text(OWN.replace('"own-', '"failing-').replace("return inner.operands[0]", "return inner.operands[1]"))
     result = call("opt", module, "--load", path, "-p", "failing-negations")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: rule own-double-negation ({path}:9) failed at ")

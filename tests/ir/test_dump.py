@@ -182,5 +182,5 @@ def test_an_erased_node_is_marked():
     module = diamond()
     dead = module.entry["dead"]
     module.entry.erase(dead)
-    module.entry.set_inputs(module.entry["total"], (dead, dead))
+    module.entry.set_operands(module.entry["total"], (dead, dead))
     assert "%0(total) = add(%?dead, %?dead)" in dump(module)

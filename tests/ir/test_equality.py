@@ -97,12 +97,12 @@ DIFFERENCES: dict[str, tuple[Callable[[Module], object], str]] = {
         "<total = f32[2] add(x, y)> in main and <total = f32[2] multiply(x, y)> in main differ: opcode add and multiply",
     ),
     "operand order": (
-        lambda m: m.entry.set_inputs(of(m, "total"), reversed(of(m, "total").inputs)),
+        lambda m: m.entry.set_operands(of(m, "total"), reversed(of(m, "total").operands)),
         "<y = f32[2] parameter()> in main cannot stand for <x = f32[2] parameter()> in main: "
         "it stands for <y = f32[2] parameter()> in main",
     ),
     "operand count": (
-        lambda m: m.entry.set_inputs(of(m, "result"), of(m, "result").inputs[:1]),
+        lambda m: m.entry.set_operands(of(m, "result"), of(m, "result").operands[:1]),
         "<result = f32[2] call(total, total)> in main and <result = f32[2] call(total)> in main differ: operand count 2 and 1",
     ),
     "output": (
@@ -176,7 +176,7 @@ def test_sharing_counts():
     def unshare(module: Module) -> None:
         x, y = module.entry["x"], module.entry["y"]
         again = module.entry.add_apply(OPS["add"], (x, y), F32_2, before=of(module, "result"))
-        module.entry.set_inputs(of(module, "result"), (of(module, "total"), again))
+        module.entry.set_operands(of(module, "result"), (of(module, "total"), again))
         module.entry.erase(of(module, "dead"))
 
     module, other = changed(unshare)

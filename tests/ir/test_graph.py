@@ -166,7 +166,7 @@ def test_order_queries_survive_many_insertions_at_one_place():
 def test_a_node_of_another_graph_is_refused():
     module = diamond()
     for edit in (
-        lambda g, n: g.set_inputs(n, ()),
+        lambda g, n: g.set_operands(n, ()),
         lambda g, n: g.set_attributes(n, {}),
         lambda g, n: g.set_function(n, OPS["abs"]),
         lambda g, n: g.set_type(n, F32),
@@ -213,7 +213,7 @@ def test_replace_uses():
         graph["result"], graph["result"].attributes.changed({"control-predecessors": (graph["total"],)})
     )
     graph.replace_uses(graph["total"], graph["y"])
-    assert graph["result"].inputs == (graph["y"], graph["y"])
+    assert graph["result"].operands == (graph["y"], graph["y"])
     assert graph["result"].attributes["control-predecessors"] == (graph["y"],)
     assert graph["total"].users == () and graph["y"].use_count == 4
     graph.replace_uses(graph["result"], graph["x"])
@@ -226,7 +226,7 @@ def test_replace_uses_reaches_computed_calls_and_closures():
     main, inner = module.entry, module["inner"]
     y = main.add_parameter(F32_2, "y")
     main.replace_uses(main["x"], y)
-    assert inner.root.inputs == (inner["y"], y)
+    assert inner.root.operands == (inner["y"], y)
     other = main.add_constant(inner, inner.type, "other", before=main.root)
     call = main.root
     main.replace_uses(main["held"], other)
@@ -319,7 +319,7 @@ def test_what_cannot_be_inlined():
     module = diamond()
     graph = module.entry
     total = r"cannot inline <total = f32\[2\] add\(x, y\)>"
-    with pytest.raises(HloomError, match=rf"^{total}: it does not call one defined graph with its inputs$"):
+    with pytest.raises(HloomError, match=rf"^{total}: it does not call one defined graph with its operands$"):
         graph.inline(graph["total"])
     reducer = module["reducer"]
     graph.set_attributes(graph["total"], {"to_apply": reducer, "control-predecessors": (graph["x"],)})
@@ -338,12 +338,12 @@ def test_what_cannot_be_inlined():
 def test_cloning_a_graph_shares_what_it_calls():
     module = diamond()
     module.entry.missing.append(Missing("lost", F32_2, module.entry))
-    module.entry.set_inputs(module.entry["dead"], module.entry.missing)
+    module.entry.set_operands(module.entry["dead"], module.entry.missing)
     module.index_users()
     copy = module.clone_graph(module.entry)
     assert copy.name == "main.1"
     assert module["reducer"].callers == (module.entry["result"], copy["result"])
-    assert copy["dead"].inputs[0] is copy.missing[0]
+    assert copy["dead"].operands[0] is copy.missing[0]
     verify(module)
 
 
@@ -434,7 +434,7 @@ def check(module: Module) -> None:
         for node in nodes:
             uses: Counter[Node] = Counter()
             for user in module.nodes():
-                count = user.inputs.count(node) + user.attributes.get("control-predecessors", ()).count(node)
+                count = user.operands.count(node) + user.attributes.get("control-predecessors", ()).count(node)
                 count += isinstance(user, Apply) and user.function is node
                 if count:
                     uses[user] = count
@@ -506,13 +506,13 @@ class Editor:
     def reset(self) -> None:
         node = self.pick(Apply)
         if node:
-            self.graph.set_inputs(node, [self.choices.choice(self.earlier(node)) for _ in node.inputs])
+            self.graph.set_operands(node, [self.choices.choice(self.earlier(node)) for _ in node.operands])
 
     def move(self) -> None:
         nodes = list(self.graph.nodes)
         index = self.choices.randrange(1, len(nodes))
         before, node = nodes[index - 1], nodes[index]
-        if before not in node.inputs and before not in node.attributes.referents() and not isinstance(before, Constant):
+        if before not in node.operands and before not in node.attributes.referents() and not isinstance(before, Constant):
             self.graph.move_before(node, before)
 
     def rename(self) -> None:

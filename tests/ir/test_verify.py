@@ -168,7 +168,7 @@ def test_the_bad_node_is_shown_among_its_neighbours():
     for name in "abcde":
         x = apply("negate", x, name=name)
     graph.set_output(x)
-    graph.set_inputs(graph["c"], ())
+    graph.set_operands(graph["c"], ())
     assert refused(module) == (
         "graph main, node c: negate does not take 0 operands: it takes 1\n"
         "    <a = f32[2] negate(x)>\n"
@@ -180,21 +180,21 @@ def test_the_bad_node_is_shown_among_its_neighbours():
 
 
 def of_another_graph(module: Module) -> None:
-    module.entry.set_inputs(module.entry["dead"], (module["reducer"]["left"],))
+    module.entry.set_operands(module.entry["dead"], (module["reducer"]["left"],))
 
 
 def later(module: Module) -> None:
-    module.entry.set_inputs(module.entry["total"], (module.entry["dead"], module.entry["x"]))
+    module.entry.set_operands(module.entry["total"], (module.entry["dead"], module.entry["x"]))
 
 
 def erased(module: Module) -> None:
     dead = module.entry["dead"]
     module.entry.erase(dead)
-    module.entry.set_inputs(module.entry["result"], (dead, dead))
+    module.entry.set_operands(module.entry["result"], (dead, dead))
 
 
 def unlisted(module: Module) -> None:
-    module.entry.set_inputs(module.entry["dead"], (Missing("lost", None, module.entry),))
+    module.entry.set_operands(module.entry["dead"], (Missing("lost", None, module.entry),))
 
 
 def foreign_graph(module: Module) -> None:

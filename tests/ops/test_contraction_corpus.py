@@ -43,12 +43,12 @@ def applications(text: str) -> Iterator[Apply]:
         return
     for graph in module.graphs:
         for node in graph.nodes:
-            if isinstance(node, Apply) and node.opcode in ROWS and all(operand.type for operand in node.inputs):
+            if isinstance(node, Apply) and node.opcode in ROWS and all(operand.type for operand in node.operands):
                 yield node
 
 
 def operand_types(node: Apply) -> list[Type]:
-    return [operand.type for operand in node.inputs if operand.type is not None]
+    return [operand.type for operand in node.operands if operand.type is not None]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::hloom.text.HloomWarning")

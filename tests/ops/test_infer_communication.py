@@ -43,7 +43,7 @@ def node(line: str) -> Apply:
 
 def inferred(line: str) -> str:
     instruction = node(line)
-    types = [operand.type for operand in instruction.inputs]
+    types = [operand.type for operand in instruction.operands]
     operand_types = [operand_type for operand_type in types if operand_type]
     return str(infer_type(instruction.op, operand_types, instruction.attributes, instruction.type))
 

@@ -88,7 +88,7 @@ def test_axis_maps_fit_the_types(family: str) -> None:
     """Dimensions are the products of their factors; a shifted factor has the result's size, whatever the operand's."""
     for path, node in nodes_of(family):
         operands = [operand_type for operand_type in node.operand_types() if operand_type is not None]
-        if path in WRONGLY_TYPED or len(operands) < len(node.inputs) or node.type is None:
+        if path in WRONGLY_TYPED or len(operands) < len(node.operands) or node.type is None:
             continue
         axis_map = node_axes(node)
         assert axis_map is not None, path

@@ -73,20 +73,20 @@ _ALIKE = (
 def _exchange(drawing: Drawing, node: Node) -> None:
     """Give a node another operand of the same type that is computed before it, or another op that is like its own."""
     random, graph = drawing.random, drawing.graph
-    if not isinstance(node, Apply) or not node.inputs or node.opcode in NOT_EXCHANGED:
+    if not isinstance(node, Apply) or not node.operands or node.opcode in NOT_EXCHANGED:
         return
     similar = [name for names in _ALIKE if node.opcode in names for name in names]
     if similar and random.random() < 0.4:
         array_type = tensor(node).dtype
         name = random.choice(similar)
-        same = tensor(node.inputs[0]).dtype is array_type
+        same = tensor(node.operands[0]).dtype is array_type
         if (same and array_type.is_float) or (
             array_type.is_integer and array_type.name[0] == "s" and name not in _ALIKE[-1]
         ):
             graph.set_function(node, OPS[name])
         return
-    dim = random.randrange(len(node.inputs))
-    array_type = node.inputs[dim].type
+    dim = random.randrange(len(node.operands))
+    array_type = node.operands[dim].type
     if not isinstance(array_type, TensorType):
         return
     others = [item for item in graph.nodes if item.type is array_type and graph.comes_before(item, node)]
@@ -96,7 +96,7 @@ def _exchange(drawing: Drawing, node: Node) -> None:
         with np.errstate(all="ignore"):
             array = np.broadcast_to(np.asarray(number).astype(array_type.dtype.numpy), array_type.dims)
         other = graph.add_constant(literal_of(array, array_type.dtype), array_type, before=node)
-    graph.set_inputs(node, [other if number == dim else operand for number, operand in enumerate(node.inputs)])
+    graph.set_operands(node, [other if number == dim else operand for number, operand in enumerate(node.operands)])
 
 
 NOT_EXCHANGED = frozenset({"while", "conditional", "custom-call", "all-reduce", "all-gather"})

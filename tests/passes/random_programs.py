@@ -209,7 +209,7 @@ def branches(drawing: Drawing) -> None:
     if {graph.root.opcode for graph in graphs} != {"tuple"} and len({graph.root.type for graph in graphs}) > 1:
         raise TypeProblem("the branches yield values of two types")
     if random.random() < 0.15:
-        graphs[1], operands[1] = graphs[0], drawing.op("tuple", *operands[0].inputs)
+        graphs[1], operands[1] = graphs[0], drawing.op("tuple", *operands[0].operands)
     if random.random() < 0.5:
         named = {"true_computation": graphs[0], "false_computation": graphs[1]}
         result = drawing.op("conditional", drawing.of(TensorType(PRED)), *operands, attributes=named)
@@ -290,12 +290,12 @@ def stretch(drawing: Drawing) -> None:
     kept: set[Node] = {value for value in results if isinstance(value, Apply)}
     for node in reversed(copied):
         if node in kept:
-            kept.update(node.inputs)
+            kept.update(node.operands)
         else:
             drawing.graph.erase(node)
     copied = [node for node in copied if node in kept]
     drawing.values = [*known, *results]
-    outside = dict.fromkeys(operand for node in copied for operand in node.inputs if operand not in copied)
+    outside = dict.fromkeys(operand for node in copied for operand in node.operands if operand not in copied)
     for _ in range(random.choice((1, 2, 2, 3))):
         drawing.draw(random.choice((0, 0, 1)))
         mapping: dict[Any, Any] = {}

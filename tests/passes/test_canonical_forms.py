@@ -89,7 +89,7 @@ def assert_canonical(text: str, opcode: str) -> None:
     verify(after)
     assert report.changed and not apply(after, "canonical-gathers")[1].changed
     [node] = [node for node in after.entry.nodes if node.opcode == opcode]
-    indices = node.inputs[len(node.inputs) // 2]
+    indices = node.operands[len(node.operands) // 2]
     assert str(indices.type).count(",") == 1 and node.attributes["index_vector_dim"] == 1
     random = np.random.default_rng(1)
     types = [tensor_type(parameter) for parameter in before.entry.parameters]

@@ -43,7 +43,7 @@ def test_tuples_are_written_out_and_graphs_are_run_once(text: str):
     assert running
     assert len(set(called)) == len(called)
     for node in running:
-        given = node.inputs[node.opcode == "conditional" :]
+        given = node.operands[node.opcode == "conditional" :]
         assert all(value.opcode == "tuple" for value in given if isinstance(value.type, TupleType))
         assert all(user.opcode == "get-tuple-element" for user in node.users if isinstance(node.type, TupleType))
     assert all(graph.root.opcode == "tuple" for graph in called if isinstance(graph.root.type, TupleType))

@@ -481,7 +481,7 @@ GATHERED = {
 def test_what_is_broadcast_is_gathered_before(lines: tuple[str, ...]):
     after = assert_leaves_with("reorder-all-gathers", for_devices(*lines), all_gather=1)
     [gather] = [node for node in after.entry.nodes if node.opcode == "all-gather"]
-    assert gather.inputs[0].opcode != "broadcast"
+    assert gather.operands[0].opcode != "broadcast"
 
 
 def test_what_is_not_broadcast_is_gathered_as_it_is():

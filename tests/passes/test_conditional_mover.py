@@ -404,7 +404,7 @@ def test_shardings_of_the_results_are_kept(name: str):
     for branch in ("true_computation", "false_computation"):
         root = node.attributes[branch].root
         assert str(root.attributes["sharding"]) == both
-        assert all("sharding" in value.attributes for value in root.inputs)
+        assert all("sharding" in value.attributes for value in root.operands)
     assert all("sharding" in element.attributes for element in node.users)
 
 

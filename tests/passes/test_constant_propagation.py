@@ -60,7 +60,7 @@ def test_some_operands_are_constants_of_all_calls():
         "p = f32[] call(k, l, x, l), to_apply=f", "q = f32[] call(k, x, k, l), to_apply=f", "ROOT s = f32[] add(p, q)",
     )  # fmt: skip
     after = propagated(program(*lines, called=called))
-    assert [[operand.opcode for operand in node.inputs] for node in after["f"].nodes if len(node.inputs) > 1] == [
+    assert [[operand.opcode for operand in node.operands] for node in after["f"].nodes if len(node.operands) > 1] == [
         ["constant", "parameter"], ["multiply", "parameter"], ["subtract", "constant"],
     ]  # fmt: skip
 

@@ -98,7 +98,7 @@ def ordered_before(module: Module) -> dict[str, set[str]]:
         before: dict[Node, set[str]] = {}
         for node in graph.nodes:
             names = set[str]()
-            for other in (*node.inputs, *(node.attributes.get(WAITS) or ())):
+            for other in (*node.operands, *(node.attributes.get(WAITS) or ())):
                 names |= before[other] | held(other)
             before[node] = names
             if node.opcode == "custom-call":

@@ -181,11 +181,11 @@ def test_a_fusion_of_one_result_yields_no_tuple():
     one = fused("r, a", 2, ELEMENT.format("g", 0), "ROOT " + ELEMENT.format("h", 1))
     after, _ = apply(module_of(one), "dce")
     assert [node.opcode for node in after["f"].nodes] == ["parameter", "parameter", "add"]
-    assert after.entry.root.opcode == "fusion" and len(after.entry.root.inputs) == 2
+    assert after.entry.root.opcode == "fusion" and len(after.entry.root.operands) == 2
     assert_same_outputs(module_of(one), after)
     twice = fused("r, a, r", 3, ELEMENT.format("g", 1), ELEMENT.format("h", 1), "ROOT t = (f32[4], f32[4]) tuple(g, h)")
     after, _ = apply(module_of(twice), "dce")
-    assert [operand.opcode for operand in after.entry.root.inputs] == ["fusion", "fusion"]
+    assert [operand.opcode for operand in after.entry.root.operands] == ["fusion", "fusion"]
     awaited = fused(
         "p, a", 2, ELEMENT.format("g", 1), "s = f32[4] add(x, y), control-predecessors={g}", "ROOT u = f32[4] add(s, g)"
     )
@@ -352,7 +352,7 @@ def test_asynchronous_calls_lose_operands_that_nothing_uses(thread: str, started
     after, _ = apply(before, "dce")
     verify(after)
     started_call = next(node for node in after.entry.nodes if node.opcode == "async-start")
-    assert [operand.name for operand in started_call.inputs] == ["x", "z"]
+    assert [operand.name for operand in started_call.operands] == ["x", "z"]
     assert str(started_call.type) == "((f32[4], f32[4]), (f32[4]), s32[])"
     assert {node.type for node in after.entry.nodes if node.opcode == "async-update"} <= {started_call.type}
     assert [len(graph.parameters) for graph in after] == [2, 2, 3]
@@ -381,7 +381,7 @@ def test_asynchronous_calls_lose_operands_that_nothing_uses(thread: str, started
 def test_asynchronous_calls_that_keep_their_operands(text: str):
     after, _ = apply(hloom.parse(text), "dce")
     starts = [node for node in after.entry.nodes if node.opcode == "async-start"]
-    assert all(len(start.inputs) == len(start.called_graphs[0].parameters) for start in starts)
+    assert all(len(start.operands) == len(start.called_graphs[0].parameters) for start in starts)
     before = [node for node in hloom.parse(text).entry.nodes if node.opcode == "async-start"]
     assert [start.type for start in starts] == [start.type for start in before]
 

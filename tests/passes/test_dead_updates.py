@@ -84,7 +84,7 @@ def test_simplify_leaves_slices_where_the_update_lives_on(use: str):
     text = UPDATE + rows("a", "u", 15, 18)
     text += f"n = f32[24,4] sine(u)\nROOT t = (f32[3,4], f32[24,4]) tuple(a, {use})"
     after, _ = apply(hloom.parse(f"ENTRY e {{ {text} }}"), "simplify")
-    assert after.entry.root.inputs[0].inputs[0].opcode == "dynamic-update-slice"
+    assert after.entry.root.operands[0].operands[0].opcode == "dynamic-update-slice"
 
 
 def test_simplify_takes_slices_of_the_update_from_it():

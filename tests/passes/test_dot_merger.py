@@ -41,7 +41,7 @@ def merged(text: str, count: int, **options: Any) -> Any:
 
 
 def opcodes_below(module: Any) -> list[str]:
-    return [value.opcode for value in module.entry.root.inputs]
+    return [value.opcode for value in module.entry.root.operands]
 
 
 MATMUL = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
@@ -62,7 +62,7 @@ LEFT = entry(
 def test_slices_of_one_product(text: str):
     module = merged(text, 1)
     assert opcodes_below(module)[:2] == ["slice", "slice"]
-    assert len({value.inputs[0] for value in module.entry.root.inputs if value.opcode == "slice"}) == 1
+    assert len({value.operands[0] for value in module.entry.root.operands if value.opcode == "slice"}) == 1
     assert [node.opcode for node in module.entry.nodes].count("concatenate") == 1
     assert "transpose" not in [node.opcode for node in module.entry.nodes]
 
@@ -327,7 +327,7 @@ def test_multiples_of_greater_powers_of_two_come_first():
     types, names = ", ".join(f"f32[8,{size}]" for size in sizes), ", ".join(f"d{size}" for size in sizes)
     module = merged(entry(*lines, root=f"({types}) tuple({names})"), 1)
     (product,) = dots(module)
-    assert [operand.name for operand in product.inputs[1].inputs] == ["w64", "w24", "w50", "w10"]
+    assert [operand.name for operand in product.operands[1].operands] == ["w64", "w24", "w50", "w10"]
     assert product.metadata.op_name == "of_64"
 
 
@@ -372,7 +372,7 @@ def test_layouts_stay(layout: str):
     for array in ("f32[20,10]", "f32[10,5]", "f32[20,5]"):
         text = text.replace(array, f"{array}{{1,0}}")
     module = merged(text, 1)
-    assert str(module.entry.root.inputs[0].type) == f"f32[20,3]{layout}"
+    assert str(module.entry.root.operands[0].type) == f"f32[20,3]{layout}"
 
 
 def test_nothing_to_merge():

@@ -116,7 +116,7 @@ def test_shardings_have_a_place_for_the_value():
 def test_a_loop_that_is_used_whole_yields_what_it_did():
     result, _ = hoisted(text("  q = f32[2,2] tanh(m)\n  y = f32[2,2] add(x, q)", root=f"ROOT r = {STATE} copy(w)"))
     assert str(result.entry.root.type) == STATE
-    assert result.entry.root.inputs[0].opcode == "tuple"
+    assert result.entry.root.operands[0].opcode == "tuple"
 
 
 def test_a_body_of_two_loops_is_copied_first():
@@ -301,7 +301,7 @@ def test_a_body_that_uses_its_state_whole_uses_what_it_was():
     verify(hloom.parse(hloom.print(result)))
     assert report.changes == 1
     body = result.entry["w"].attributes["body"]
-    assert body["g"].inputs[0].opcode == "tuple" and len(body["g"].inputs[0].inputs) == 3
+    assert body["g"].operands[0].opcode == "tuple" and len(body["g"].operands[0].operands) == 3
     given = [np.full((2, 2), 0.5, np.float32)] * 2
     for one, other in zip(evaluate(module_of(before), given), evaluate(result, given), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -326,7 +326,7 @@ def test_constant_tuples_sink():
     (loop,) = [node for node in after.entry.nodes if node.opcode == "while"]
     for name in ("condition", "body"):
         taken = [node for node in loop.attributes[name].nodes if node.opcode == "get-tuple-element"]
-        assert sorted(node.inputs[0].opcode for node in taken) == ["constant", "parameter"]
+        assert sorted(node.operands[0].opcode for node in taken) == ["constant", "parameter"]
 
 
 CALLED = "called {{ v = f32[2,2] parameter(0) {inner} ROOT d = f32[2,2] sine(v) }}\n"

@@ -78,8 +78,8 @@ def test_one_array_for_two():
     (node,) = [node for node in module.entry.nodes if node.opcode == "while"]
     body = node.attributes["body"]
     assert not any(inner.opcode in ("concatenate", "slice") for inner in body.nodes)
-    assert body.root.inputs[1].inputs[1].opcode == "reshape", "what both are given is broadcast"
-    assert [value.opcode for value in module.entry.root.inputs] == ["get-tuple-element", "slice", "slice"]
+    assert body.root.operands[1].operands[1].opcode == "reshape", "what both are given is broadcast"
+    assert [value.opcode for value in module.entry.root.operands] == ["get-tuple-element", "slice", "slice"]
 
 
 def test_effects_take_slices():

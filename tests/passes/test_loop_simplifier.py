@@ -84,13 +84,13 @@ BY_ELEMENT = LESS_THAN_FIVE.replace("l = s32[] constant(5)", "l = s32[] get-tupl
 @pytest.mark.parametrize(("limit", "opcodes"), [(4, ["constant", "constant"]), (5, ["add", "multiply"])])
 def test_loops_that_run_once_or_never(limit: int, opcodes: list[str]):
     text = loop(*TWO, "m = s32[3] multiply(g1, g1)", "n, m", condition=LESS_THAN_FIVE.replace("(5)", f"({limit})"))
-    assert [value.opcode for value in simplified(text).entry.root.inputs] == opcodes
+    assert [value.opcode for value in simplified(text).entry.root.operands] == opcodes
     types, begins = BOUNDED
     text = loop(
         types, [begin.replace("{}", str(limit)) for begin in begins], "m = s32[3] multiply(g1, g1)", "n, m, g2",
         condition=BY_ELEMENT,
     )  # fmt: skip
-    assert [value.opcode for value in simplified(text).entry.root.inputs] == [*opcodes, "constant"]
+    assert [value.opcode for value in simplified(text).entry.root.operands] == [*opcodes, "constant"]
 
 
 def test_control_dependences_come_out_of_a_loop_that_runs_once():
@@ -101,9 +101,9 @@ def test_control_dependences_come_out_of_a_loop_that_runs_once():
         root=", control-predecessors={k, m}",
     )
     root = simplified(text).entry.root
-    product = root.inputs[1]
+    product = root.operands[1]
     assert [node.name for node in root.attributes["control-predecessors"]] == ["k", product.name]
-    assert list(product.attributes["control-predecessors"]) == [root.inputs[0]]
+    assert list(product.attributes["control-predecessors"]) == [root.operands[0]]
 
 
 def test_an_element_that_nothing_uses():
@@ -118,7 +118,7 @@ def test_an_element_that_is_only_passed_on_by_a_loop_that_is_used_whole():
     )  # fmt: skip
     module = simplified(text)
     assert states(module) == ["(s32[], s32[])"]
-    assert module.entry.root.inputs[2].opcode == "parameter"
+    assert module.entry.root.operands[2].opcode == "parameter"
 
 
 def test_nothing_is_left_of_a_state_beside_effects():
@@ -164,7 +164,7 @@ def test_constants_that_the_body_yields_again():
     )  # fmt: skip
     module = simplified(text)
     assert states(module) == ["(s32[], s32[3])"]
-    assert module.entry.root.inputs[1].opcode == "constant"
+    assert module.entry.root.operands[1].opcode == "constant"
 
 
 def test_a_state_of_constants_only():
@@ -173,7 +173,7 @@ def test_a_state_of_constants_only():
     )
     text = text.replace(" one = s32[] constant(1)\n n = s32[] add(g0, one)\n", "")
     module = simplified(text, runs=False)
-    assert not states(module) and module.entry.root.inputs[0].opcode == "constant"
+    assert not states(module) and module.entry.root.operands[0].opcode == "constant"
 
 
 def test_numbers_go_where_arrays_stay():
@@ -207,7 +207,7 @@ def test_a_loop_that_changes_nothing_stays():
         assert states(module) == ["(s32[], s32[3])"]
     never = loop(["s32[]", "s32[3]"], ["constant(7)", "parameter"], "", "g0, g1")
     module = simplified(never)
-    assert not states(module) and [value.opcode for value in module.entry.root.inputs] == ["constant", "parameter"]
+    assert not states(module) and [value.opcode for value in module.entry.root.operands] == ["constant", "parameter"]
 
 
 NESTED = """
@@ -273,7 +273,7 @@ def test_one_counter_stands_for_several(element: str, second: str):
     assert states(module) == [f"({element}[], {element}[])"]
     module = simplified(counting(element, "1", second, "parameter"))
     (node,) = [node for node in module.entry.nodes if node.opcode == "while"]
-    assert node.attributes["body"].root.inputs[1].opcode == "get-tuple-element"
+    assert node.attributes["body"].root.operands[1].opcode == "get-tuple-element"
 
 
 @pytest.mark.parametrize(

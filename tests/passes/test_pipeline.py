@@ -66,7 +66,7 @@ def test_rules_are_tried_again_only_where_another_pass_touched_the_module():
     def negate_sign(module: Module) -> Report:
         graph, report = module.entry, Report("negate-sign", touched=set())
         for node in [node for node in graph.nodes if node.opcode == "sign"]:
-            made = graph.add_apply(OPS["negate"], node.inputs, node.type, before=node)
+            made = graph.add_apply(OPS["negate"], node.operands, node.type, before=node)
             graph.replace_uses(node, made)
             graph.erase(node)
             report.touched, report.changes = {made}, report.changes + 1

@@ -167,7 +167,7 @@ def with_all_values(module: Module) -> Module:
 
 
 def _is_constant(node) -> bool:
-    return node.opcode == "constant" or (node.opcode == "broadcast" and node.inputs[0].opcode == "constant")
+    return node.opcode == "constant" or (node.opcode == "broadcast" and node.operands[0].opcode == "constant")
 
 
 def wide(array: np.ndarray) -> np.ndarray:

@@ -61,7 +61,7 @@ def test_at_most_eight():
     lines = [f"r{n} = f32[5] reduce(x, z), dimensions={{1}}, to_apply=add" for n in range(19)]
     types, names = ", ".join(["f32[5]"] * 19), ", ".join(f"r{n}" for n in range(19))
     module = merged(program(*lines, f"ROOT t = ({types}) tuple({names})"))
-    assert sorted(len(node.inputs) // 2 for node in module.entry.nodes if node.opcode == "reduce") == [3, 8, 8]
+    assert sorted(len(node.operands) // 2 for node in module.entry.nodes if node.opcode == "reduce") == [3, 8, 8]
 
 
 @pytest.mark.parametrize(

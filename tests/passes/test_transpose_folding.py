@@ -65,7 +65,7 @@ def test_batches_on_demand():
     )  # fmt: skip
     assert_leaves("fold-transposes", text)
     after, _ = changed("fold-transposes(batches=1)", text, exact=False)
-    assert after.entry.root.inputs[1].opcode == "parameter"
+    assert after.entry.root.operands[1].opcode == "parameter"
     with pytest.raises(HloomError, match="batches is 0 or 1, not 'all'"):
         apply(hloom.parse(f"ENTRY e {{ {text} }}"), "fold-transposes(batches=all)")
 
@@ -100,4 +100,4 @@ def test_convolutions_of_transposes(image: str, kernel: str, order: str, labels:
 def test_in_calls():
     text = f"f {{\n{FOLDED['matrix']}\n}}\nENTRY e {{ x = f32[2,3] parameter(0) y = f32[4,3] parameter(1) ROOT c = f32[2,4] call(x, y), to_apply=f }}"
     after, _ = changed("fold-transposes", text, exact=False)
-    assert after.graphs[0].root.inputs[1].opcode == "parameter"
+    assert after.graphs[0].root.operands[1].opcode == "parameter"

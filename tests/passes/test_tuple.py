@@ -78,7 +78,7 @@ def test_what_lives_on_in_the_barrier_only_leaves_it_at_once():
         ROOT r = (f32[0], f32[3]) tuple(s, g)"""
     )
     apply_in_place(module, "simplify")
-    assert module.entry.root.inputs[1].inputs[0].type == module_of("ROOT p = (f32[3]) parameter(0)").entry.root.type
+    assert module.entry.root.operands[1].operands[0].type == module_of("ROOT p = (f32[3]) parameter(0)").entry.root.type
     assert not apply_in_place(module, "simplify").changed
 
 
@@ -96,4 +96,4 @@ def test_elements_of_nested_tuples_keep_their_own_shardings():
         ROOT r = (s32[8], s32[8]) tuple(a, b)"""
     module = module_of(text)
     apply_in_place(module, TUPLE)
-    assert [operand.name for operand in module.entry.root.inputs] == ["y", "b"]
+    assert [operand.name for operand in module.entry.root.operands] == ["y", "b"]

@@ -163,8 +163,8 @@ def _users_left(node: Node, left: dict[str, Node]) -> set[str]:
         used, user = pending.pop()
         if user.name in left:
             names.add(user.name)
-        elif user.opcode == "tuple" and used in user.inputs:
-            pending += [(user, out) for out in user.users if user.inputs[out.attributes.get("index", 0)] is used]
+        elif user.opcode == "tuple" and used in user.operands:
+            pending += [(user, out) for out in user.users if user.operands[out.attributes.get("index", 0)] is used]
         else:
             pending += [(user, after) for after in user.users]
     return names
@@ -175,7 +175,7 @@ def _all_before(node: Node) -> set[Node]:
     before, pending = set[Node](), [node]
     while pending:
         last = pending.pop()
-        for other in (*last.inputs, *(last.attributes.get("control-predecessors") or ())):
+        for other in (*last.operands, *(last.attributes.get("control-predecessors") or ())):
             if other not in before:
                 before.add(other)
                 pending.append(other)

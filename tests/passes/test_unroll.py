@@ -42,7 +42,7 @@ def test_a_loop_that_never_runs_is_its_state():
 
 def test_a_loop_that_is_used_whole():
     result, _ = written_out(counted(2, used="  ROOT r = (s32[], f32[]) copy(w)"))
-    assert result.entry.root.inputs[0].opcode == "tuple" and opcodes(result, "negate") == 2
+    assert result.entry.root.operands[0].opcode == "tuple" and opcodes(result, "negate") == 2
 
 
 def test_an_element_that_the_state_has_not_stays_asked_for():

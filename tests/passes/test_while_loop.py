@@ -209,7 +209,7 @@ def test_what_is_cheap_sinks():
     }  # fmt: skip
     before = counted(5, lines="  y = f32[] add(x, d)\n", results="y, d", **third)
     result = rewritten([*WHILE_SINKING, element_of_tuple], before)
-    assert str(result.entry["w"].type if "w" in result.entry else result.entry.root.inputs[0].type) == "(s32[], f32[])"
+    assert str(result.entry["w"].type if "w" in result.entry else result.entry.root.operands[0].type) == "(s32[], f32[])"
 
 
 def test_a_body_of_two_loops_is_changed_for_one_only():

@@ -121,7 +121,7 @@ def test_any_number_of_operands_between_others(between: int):
     }}"""
     module, report = hloom.apply(hloom.parse(text), [negations_at_both_ends])
     root = module.entry.root
-    assert report.changed and [node.opcode for node in root.inputs] == ["abs", *["parameter"] * between, "abs"]
+    assert report.changed and [node.opcode for node in root.operands] == ["abs", *["parameter"] * between, "abs"]
     assert not hloom.apply(
         hloom.parse(text.replace("b = f32[2] negate", "b = f32[2] exponential")), [negations_at_both_ends]
     )[1].changed
@@ -149,9 +149,9 @@ def test_the_last_operand_leads_to_others():
       ROOT c = f32[3] subtract(a, b)
     }"""
     module, _ = hloom.apply(hloom.parse(text), [last_becomes_first])
-    assert ["".join(value.name for value in node.inputs) for node in module.entry.root.inputs] == ["zxx", "zyy"]
+    assert ["".join(value.name for value in node.operands) for node in module.entry.root.operands] == ["zxx", "zyy"]
     apart, _ = hloom.apply(hloom.parse(text.replace("(y, y, z)", "(y, z, y)")), [last_becomes_first])
-    assert [value.name for value in apart.entry.root.inputs[0].inputs] == ["x", "x", "z"]
+    assert [value.name for value in apart.entry.root.operands[0].operands] == ["x", "x", "z"]
 
 
 def test_where_two_variable_numbers_meet_nothing_ends_the_first():

@@ -193,7 +193,7 @@ def test_metadata_and_carried_attributes_go_over():
         'x = f32[] parameter(0)\n ROOT s = f32[] sign(x), sharding={replicated}, frontend_attributes={a="b"}, '
         'metadata={op_name="here"}',
     )
-    root, inner = result.entry.root, result.entry.root.inputs[0]
+    root, inner = result.entry.root, result.entry.root.operands[0]
     assert "sharding" not in root.attributes and "frontend_attributes" in root.attributes
     assert root.metadata and root.metadata.op_name == "here"
     assert "frontend_attributes" not in inner.attributes

@@ -49,7 +49,7 @@ register("serial-tests.cost", lambda node: 1.0)
 @FAMILY.rewrites("negate", benefit=3)
 def native_negation(build, node):
     """negate(negate(x)) -> x"""
-    return node.inputs[0].inputs[0] if node.inputs[0].opcode == "negate" else None
+    return node.operands[0].operands[0] if node.operands[0].opcode == "negate" else None
 
 
 @rule(benefit=2)
@@ -117,7 +117,7 @@ def test_rules_saved_under_former_names_load():
     @family.rewrites("negate", formerly="negation-of-negation")
     def negate_of_negate(build, node):
         """negate(negate(x)) -> x"""
-        return node.inputs[0].inputs[0] if node.inputs[0].opcode == "negate" else None
+        return node.operands[0].operands[0] if node.operands[0].opcode == "negate" else None
 
     (saved,) = family
     text = "x = f32[2] parameter(0)\n n = f32[2] negate(x)\n ROOT m = f32[2] negate(n)"

@@ -19,7 +19,7 @@ def sine_to_square_of_cosine(module: Module) -> bool:
     nodes = [node for node in module.nodes() if node.opcode == "sine"]
     for node in nodes:
         graph, result_type = node.graph, node.type.with_layout(None)  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
-        cosine = graph.add_apply(OPS["cosine"], node.inputs, result_type, before=node)
+        cosine = graph.add_apply(OPS["cosine"], node.operands, result_type, before=node)
         graph.replace_uses(node, graph.add_apply(OPS["multiply"], (cosine, cosine), result_type, before=node))
         graph.erase(node)
     return bool(nodes)
@@ -27,11 +27,11 @@ def sine_to_square_of_cosine(module: Module) -> bool:
 
 def fuse_reciprocal_root(module: Module) -> bool:
     """divide(y, sqrt(x)) -> multiply(y, rsqrt(x)): the same numbers in one operation less."""
-    nodes = [node for node in module.nodes() if node.opcode == "divide" and node.inputs[1].opcode == "sqrt"]
+    nodes = [node for node in module.nodes() if node.opcode == "divide" and node.operands[1].opcode == "sqrt"]
     for node in nodes:
-        graph, root = node.graph, node.inputs[1]
-        inverse = graph.add_apply(OPS["rsqrt"], root.inputs, root.type, before=node)
-        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (node.inputs[0], inverse), node.type, before=node))
+        graph, root = node.graph, node.operands[1]
+        inverse = graph.add_apply(OPS["rsqrt"], root.operands, root.type, before=node)
+        graph.replace_uses(node, graph.add_apply(OPS["multiply"], (node.operands[0], inverse), node.type, before=node))
         graph.erase(node)
         if not root.users:
             graph.erase(root)
@@ -52,10 +52,10 @@ def fuse_each(opcode: str) -> Callable[[Module], bool]:
 
 def _fuse(module: Module, node: Node) -> None:
     fused, entry = module.add_graph("fused_by_hand"), module.entry
-    parameters = [fused.add_parameter(operand.type) for operand in node.inputs]
+    parameters = [fused.add_parameter(operand.type) for operand in node.operands]
     fused.set_output(fused.add_apply(node.function, parameters, node.type, node.attributes))  # pyright: ignore[reportAttributeAccessIssue]
     attributes = {"kind": "kLoop", "calls": fused}
-    entry.replace_uses(node, entry.add_apply(OPS["fusion"], node.inputs, node.type, attributes, before=node))
+    entry.replace_uses(node, entry.add_apply(OPS["fusion"], node.operands, node.type, attributes, before=node))
     entry.erase(node)
 
 

@@ -137,13 +137,13 @@ NATIVE = Family("rule-checks")
 @NATIVE.rewrites("add")
 def add_of_itself(build, node):
     """add(x, x) -> multiply(x, x), which is wrong"""
-    return build.op("multiply", *node.inputs) if node.inputs[0] is node.inputs[1] else None
+    return build.op("multiply", *node.operands) if node.operands[0] is node.operands[1] else None
 
 
 @NATIVE.rewrites("multiply")
 def multiply_by_zero(build, node):
     """multiply(x, x) -> abs(multiply(x, x)), which is right but for the signs of NaN"""
-    return build.op("abs", build.like(node, *node.inputs)) if not node.users or node.users[0].opcode != "abs" else None
+    return build.op("abs", build.like(node, *node.operands)) if not node.users or node.users[0].opcode != "abs" else None
 
 
 def itself(opcode: str):

@@ -57,9 +57,9 @@ class AliasInfo:
         if opcode in ("dynamic-update-slice", "set-dimension-size"):
             return (InPlacePair(0, (), ()),)
         if opcode == "scatter":
-            return _each(len(node.inputs) // 2)
+            return _each(len(node.operands) // 2)
         if opcode == "all-reduce-start":
-            return _each(len(node.inputs))
+            return _each(len(node.operands))
         if opcode == "ragged-all-to-all":
             return (InPlacePair(1, (), ()),)
         if opcode == "fusion":
@@ -70,7 +70,7 @@ class AliasInfo:
         """Whether an instruction can write this result over an array that it is the last to read."""
         if operand.opcode == "constant" or not isinstance(operand.type, TensorType):
             return False
-        numbers = [number for number, used in enumerate(user.inputs) if used is operand]
+        numbers = [number for number, used in enumerate(user.operands) if used is operand]
         if any(InPlacePair(number, (), result_index) in self.pairs(user) for number in numbers):
             return True
         if not _same(operand.type, result):
@@ -120,21 +120,21 @@ class AliasInfo:
     def _found_pairs(self, graph: Graph) -> list[InPlacePair]:
         root = graph.root
         is_tuple = root.opcode == "tuple"
-        results = [((number,), element) for number, element in enumerate(root.inputs)] if is_tuple else [((), root)]
+        results = [((number,), element) for number, element in enumerate(root.operands)] if is_tuple else [((), root)]
         pairs: list[InPlacePair] = []
         for index, made in results:
             source = _followed(made)
             if not isinstance(source, Apply):
                 continue
             for pair in self._known_pairs(source):
-                origin = _followed(source.inputs[pair.operand])
+                origin = _followed(source.operands[pair.operand])
                 if not pair.result_index and isinstance(origin, Parameter):
                     pairs.append(InPlacePair(origin.number, (), index))
         return pairs
 
     def _fusion_overwrites(self, fusion: Apply, numbers: list[int]) -> bool:
         graph = fusion.attributes.get("calls")
-        if not isinstance(graph, Graph) or len(graph.parameters) != len(fusion.inputs) or not numbers:
+        if not isinstance(graph, Graph) or len(graph.parameters) != len(fusion.operands) or not numbers:
             return False
         parameter = graph.parameters[numbers[0]]
         fusion_kind = fusion.attributes.get("kind")
@@ -162,13 +162,13 @@ class AliasInfo:
         root = graph.root
         if root.opcode != "add" or self._users_in(graph).get(parameter) != [root]:
             return False
-        return any(operand.opcode in ("dot", "convolution") for operand in root.inputs)
+        return any(operand.opcode in ("dot", "convolution") for operand in root.operands)
 
     def _users_in(self, graph: Graph) -> dict[Node, list[Node]]:
         if graph not in self._users:
             users: dict[Node, list[Node]] = {}
             for node in graph.nodes:
-                for used in dict.fromkeys(node.inputs):
+                for used in dict.fromkeys(node.operands):
                     users.setdefault(used, []).append(node)
             self._users[graph] = users
         return self._users[graph]
@@ -201,9 +201,9 @@ def _followed(node: Node) -> Node:
     """The node a value comes from, looking through instructions that only forward it."""
     for _ in range(DEEPEST):
         if node.opcode == "bitcast":
-            node = node.inputs[0]
-        elif node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-            node = node.inputs[0].inputs[node.attributes["index"]]
+            node = node.operands[0]
+        elif node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+            node = node.operands[0].operands[node.attributes["index"]]
         else:
             break
     return node

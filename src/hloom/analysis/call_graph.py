@@ -52,7 +52,7 @@ class CallGraph:
         """The view of a node that cost rules receive."""
         if not self.inferred:
             return Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
-        operands = tuple([self.type_of(operand) for operand in node.inputs])
+        operands = tuple([self.type_of(operand) for operand in node.operands])
         return Instruction(node.op, operands, self.type_of(node), node.attributes, node)
 
     def type_of(self, node: Node) -> Type | None:
@@ -63,7 +63,7 @@ class CallGraph:
         """The cost class of a node that calls no computation."""
         if not self.inferred:
             return _cost_class(node)
-        types = [self.type_of(operand) for operand in node.inputs]
+        types = [self.type_of(operand) for operand in node.operands]
         return node.function, self.type_of(node), id(node.attributes), *types
 
 
@@ -148,7 +148,7 @@ def _close(graph: Graph, opened: _Opened, call_graph: CallGraph, first_of: dict[
 
 
 def _cost_class(node: Apply) -> CostClass:
-    return node.function, node.type, id(node.attributes), *[operand.type for operand in node.inputs]
+    return node.function, node.type, id(node.attributes), *[operand.type for operand in node.operands]
 
 
 def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
@@ -162,7 +162,7 @@ def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
         return (node,)
     deciding = DECIDING if flow is None else DECIDING | flow.attributes
     values = [_representative(value, call_graph) for name, value in node.attributes.items() if name in deciding]
-    types = [call_graph.type_of(operand) for operand in node.inputs]
+    types = [call_graph.type_of(operand) for operand in node.operands]
     return node.function, call_graph.type_of(node), *values, None, *types
 
 
@@ -177,7 +177,7 @@ def _representative(value: object, call_graph: CallGraph) -> object:
 def _infer(nodes: list[Apply], call_graph: CallGraph) -> None:
     """Infer the types that a computation's text omits, in order; those that cannot be inferred stay unknown."""
     for node in nodes:
-        types = [call_graph.type_of(operand) for operand in node.inputs]
+        types = [call_graph.type_of(operand) for operand in node.operands]
         if node.type is not None or None in types:
             continue
         known = [operand_type for operand_type in types if operand_type is not None]

@@ -252,7 +252,7 @@ Traffic = tuple[int, int]
 
 
 def _operand_bytes(node: Apply) -> int:
-    return sum(leaf_bytes(operand.type) for operand in node.inputs)
+    return sum(leaf_bytes(operand.type) for operand in node.operands)
 
 
 def _all_reduce(node: Apply, size: int) -> Traffic:
@@ -273,7 +273,7 @@ def _scatter(node: Apply, size: int) -> Traffic:
 
 def _ragged(node: Apply, size: int) -> Traffic:
     """An upper bound: the distribution depends on the data."""
-    return comm_bytes(leaf_bytes(node.inputs[0].type), size), 0
+    return comm_bytes(leaf_bytes(node.operands[0].type), size), 0
 
 
 def _broadcast(node: Apply, size: int) -> Traffic:
@@ -283,13 +283,13 @@ def _broadcast(node: Apply, size: int) -> Traffic:
 def _permute(node: Apply, size: int) -> Traffic:
     pairs = [pair for pair in node.attributes.get("source_target_pairs") or () if pair[0] != pair[1]]
     is_partial = node.attributes.get("slice_sizes") is not None
-    moved = leaf_bytes(node.inputs[0].type) if is_partial else _operand_bytes(node)
+    moved = leaf_bytes(node.operands[0].type) if is_partial else _operand_bytes(node)
     return (moved if pairs else 0), 0
 
 
 def _transfer(node: Apply, size: int) -> Traffic:
     """The bytes that a send sends or a recv receives; between devices they are counted at the sender."""
-    value_type: Type | None = node.inputs[0].type if node.opcode == "send" else node.type
+    value_type: Type | None = node.operands[0].type if node.opcode == "send" else node.type
     if node.opcode == "recv":
         value_type = value_type.elements[0] if isinstance(value_type, TupleType) else value_type
     count = leaf_bytes(value_type)
@@ -299,12 +299,12 @@ def _transfer(node: Apply, size: int) -> Traffic:
 
 
 def _feed(node: Apply, size: int) -> Traffic:
-    value_type = node.type if node.opcode == "infeed" else node.inputs[0].type
+    value_type = node.type if node.opcode == "infeed" else node.operands[0].type
     return 0, leaf_bytes(value_type)
 
 
 def _copy(node: Apply, size: int) -> Traffic:
-    source = node.inputs[0].type
+    source = node.operands[0].type
     made = node.type.elements[0] if isinstance(node.type, TupleType) and node.type.elements else node.type
     return 0, (leaf_bytes(source) if _on_host(source) != _on_host(made) else 0)
 

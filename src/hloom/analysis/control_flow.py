@@ -121,7 +121,7 @@ def call_sites(node: Node) -> tuple[CallSite, ...]:
     flow = flow_of(node)
     if flow is None or not flow.callees:
         return ()
-    passed = tuple(node.inputs[flow.first_operand :])
+    passed = tuple(node.operands[flow.first_operand :])
     if flow.arguments is Arguments.SHARED:
         return tuple([CallSite(computation, runs, passed) for computation, runs in callees(node)])
     called = enumerate(callees(node))
@@ -139,7 +139,7 @@ def argument(node: Node, computation: Graph, number: int) -> Node | None:
 def initial_state(loop: Node) -> Node:
     """The initial state of a loop; raises IndexError if it has no operand."""
     flow = flow_of(loop)
-    return loop.inputs[flow.first_operand if flow else 0]
+    return loop.operands[flow.first_operand if flow else 0]
 
 
 def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Graph | tuple[Graph, ...]]:
@@ -168,7 +168,7 @@ def phis(node: Node) -> list[Phi]:
         return []
     if flow.is_loop:
         return _loop_phis(node, sites) if len(sites) == len(flow.callees) else []
-    if flow.arguments is Arguments.SEPARATE and len(sites) != len(node.inputs) - flow.first_operand:
+    if flow.arguments is Arguments.SEPARATE and len(sites) != len(node.operands) - flow.first_operand:
         return []
     values = [
         Phi((Position(parameter),), (Position(operand),))
@@ -207,7 +207,7 @@ def forwarded_from(node: Node, index: Index) -> Position | None:
     forward = flow.forwards[0]
     if not forward.target and forward.source:
         path = resolved(node, forward.source)
-        return None if path is None else Position(node.inputs[path[0]], (*path[1:], *index))
+        return None if path is None else Position(node.operands[path[0]], (*path[1:], *index))
     for target, source, _ in forwarded(node):
         if index[: len(target.index)] == target.index:
             return Position(source.node, (*source.index, *index[len(target.index) :]))
@@ -218,16 +218,16 @@ def _positions(node: Node, forward: ForwardedElement) -> Iterator[tuple[Position
     if not forward.source:
         value_type = element_type(node.type, forward.target)
         if value_type is not None and not isinstance(value_type, TupleType):
-            if forward.forwarding is Forwarding.COPY and len(node.inputs) > 1:
+            if forward.forwarding is Forwarding.COPY and len(node.operands) > 1:
                 return  # a permutation of slices: its result is the second operand, partly overwritten
-            yield from ((Position(node, forward.target), Position(operand)) for operand in node.inputs[:1])
+            yield from ((Position(node, forward.target), Position(operand)) for operand in node.operands[:1])
             return
-        for number, operand in enumerate(node.inputs):
+        for number, operand in enumerate(node.operands):
             yield Position(node, (*forward.target, number)), Position(operand)
         return
     path = resolved(node, forward.source)
-    if path is not None and path[0] < len(node.inputs):
-        yield Position(node, forward.target), Position(node.inputs[path[0]], path[1:])
+    if path is not None and path[0] < len(node.operands):
+        yield Position(node, forward.target), Position(node.operands[path[0]], path[1:])
 
 
 def resolved(node: Node, source: tuple[int | str, ...]) -> Index | None:

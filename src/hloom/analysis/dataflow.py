@@ -205,7 +205,7 @@ class _DataflowAnalysis:
             until = schedule.fused.get(node)
             if until is not None:
                 trees[node] = self.table.add(node, 0, now)
-                held = [(operand, trees[operand]) for operand in node.inputs if operand in trees]
+                held = [(operand, trees[operand]) for operand in node.operands if operand in trees]
                 reads_of_fused.setdefault(until, []).extend(held)
                 steps.append(node)
                 continue
@@ -244,8 +244,8 @@ class _DataflowAnalysis:
     def _operands_read(self, node: Apply, flow: OpFlow | None) -> Sequence[Node]:
         """The operands that an instruction itself reads, in addition to what its callees read."""
         if flow is None or not flow.is_control_flow or flow.holds_operands:
-            return node.inputs
-        return node.inputs[: flow.first_operand]
+            return node.operands
+        return node.operands[: flow.first_operand]
 
     def _read(self, tree: ValueTree, now: int) -> None:
         ends = self.table.ends
@@ -295,7 +295,7 @@ class _DataflowAnalysis:
     def _alias_in_place(self, node: Apply, made: ValueTree) -> None:
         """Alias results that must share an operand's buffer."""
         for pair in self.alias_info.pairs(node):
-            operand = self.trees.get(node.inputs[pair.operand]) if pair.operand < len(node.inputs) else None
+            operand = self.trees.get(node.operands[pair.operand]) if pair.operand < len(node.operands) else None
             old, new = subtree(operand, pair.operand_index), subtree(made, pair.result_index)
             if old is not None and new is not None:
                 self._alias(old, new)
@@ -309,7 +309,7 @@ class _DataflowAnalysis:
         value_type = node.type
         if node.opcode == "copy" or value_type is None:
             return
-        candidates = [(operand, self.trees.get(operand)) for operand in node.inputs]
+        candidates = [(operand, self.trees.get(operand)) for operand in node.operands]
         only = self.overwritable.get(node)
         if only is not None:
             is_elementwise = node.opcode in ELEMENTWISE
@@ -354,12 +354,12 @@ class _DataflowAnalysis:
         """
         if not source:
             if value_type is not None and not isinstance(value_type, TupleType):
-                return self.trees[node.inputs[0]]
-            return tuple([self.trees[operand] for operand in node.inputs])
+                return self.trees[node.operands[0]]
+            return tuple([self.trees[operand] for operand in node.operands])
         path = resolved(node, source)
         if path is None or min(path) < 0:
             return None
-        return subtree(self.trees[node.inputs[path[0]]], path[1:])
+        return subtree(self.trees[node.operands[path[0]]], path[1:])
 
     def _call(self, node: Apply, flow: OpFlow, now: int) -> _Visit:
         """An instruction that runs computations; treated as opaque if they are unknown."""
@@ -489,8 +489,8 @@ def _unchanged(body: Graph) -> frozenset[int]:
     parameter = body.parameters[0]
     return frozenset(
         number
-        for number, element in enumerate(root.inputs)
+        for number, element in enumerate(root.operands)
         if element.opcode == "get-tuple-element"
-        and element.inputs[0] is parameter
+        and element.operands[0] is parameter
         and element.attributes.get("index") == number
     )

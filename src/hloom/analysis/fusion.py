@@ -117,7 +117,7 @@ def fused_nodes(graph: Graph, order: Sequence[Node], policy: FusionPolicy = MEMO
     """
     users: dict[Node, list[int]] = {}
     for position, node in enumerate(order):
-        for used in node.inputs:
+        for used in node.operands:
             users.setdefault(used, []).append(position)
     last: dict[Node, int] = {}
     for position in range(len(order) - 1, -1, -1):
@@ -239,7 +239,7 @@ class _Grouping:
             if node.opcode not in FORWARDING:
                 self.groups.append(group)
         group.members.append(node)
-        for operand in node.inputs:
+        for operand in node.operands:
             if self._group_of_users.setdefault(operand, group) is not group:
                 self._group_of_users[operand] = None
             if not is_consumer:
@@ -260,7 +260,7 @@ def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> 
     read = 0
     seen: set[Node] = set()
     for member in group.members:
-        for number, operand in enumerate(member.inputs):
+        for number, operand in enumerate(member.operands):
             if operand in inside or operand in seen:
                 continue
             if number == 0 and member.opcode in SLICES:
@@ -278,10 +278,10 @@ def _operand_bytes(operand: Node, type_of: Callable[[Node], Type | None]) -> int
     if isinstance(operand, Constant) and elements(operand.type) <= 1:
         return 0
     if operand.opcode in BROADCASTS:
-        return sum(leaf_bytes(type_of(source)) for source in operand.inputs)
+        return sum(leaf_bytes(type_of(source)) for source in operand.operands)
     return leaf_bytes(type_of(operand))
 
 
 def _written(root: Apply) -> Node:
     """What a kernel's last instruction writes: for an in-place update, only the update."""
-    return root.inputs[1] if root.opcode == "dynamic-update-slice" and len(root.inputs) > 1 else root
+    return root.operands[1] if root.opcode == "dynamic-update-slice" and len(root.operands) > 1 else root

@@ -33,7 +33,7 @@ def matrix_precision(node: Node, type_of: Callable[[Node], Type | None] = writte
 
 def widest_dtype(node: Node, type_of: Callable[[Node], Type | None] = written_type) -> DType:
     """The widest element type of an instruction's operands, or of the result if it has none; f32 if none is known."""
-    types = [type_of(operand) for operand in node.inputs] or [type_of(node)]
+    types = [type_of(operand) for operand in node.operands] or [type_of(node)]
     return max(_dtypes(types), key=lambda element_type: element_type.bits, default=dtype("f32"))
 
 

@@ -366,9 +366,9 @@ def _step_name(node: Node, origin: Callable[[Node], Node | None]) -> str:
 def _copied(node: Node, origin: Callable[[Node], Node | None]) -> Node | None:
     """The user's instruction at the start of the compiler's own steps that lead to a result."""
     for _ in range(MOST_SERVED):
-        if not node.inputs:
+        if not node.operands:
             return None
-        node = node.inputs[0]
+        node = node.operands[0]
         named = origin(node)
         if named is not None:
             return named

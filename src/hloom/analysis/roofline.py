@@ -261,7 +261,7 @@ class Roofline(Displayed):
             if called is not None and called.output is not None:
                 pending.append(called.output)
             elif node.opcode in FORWARDING | VIEWS:
-                pending += node.inputs
+                pending += node.operands
         return frozenset(results)
 
     @cached_property
@@ -360,7 +360,7 @@ class ComputeTime:
 
     def _work(self, node: Apply, cost: Cost) -> float:
         """The unit of an opcode's own rate: comparisons of a sort, elements gathered or scattered, else FLOPs."""
-        kinds = [self._type_of(operand) for operand in node.inputs]
+        kinds = [self._type_of(operand) for operand in node.operands]
         if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
             dims = node.attributes.get("dimensions") or (0,)
             length = kinds[0].dims[dims[0]] if kinds[0].dims else 1

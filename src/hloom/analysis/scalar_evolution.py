@@ -95,7 +95,7 @@ class ScalarEvolution:
         rule = ARITHMETIC.get(node.opcode)
         if rule is None or source.index or depth > DEEPEST or not _is_integer(node):
             return None
-        return rule([self.linear(Value(operand, (), source.frame), depth + 1) for operand in node.inputs])
+        return rule([self.linear(Value(operand, (), source.frame), depth + 1) for operand in node.operands])
 
     def step(self, loop: Apply, index: tuple[int, ...]) -> LinearExpression:
         """What one iteration adds to an element of a loop's state."""
@@ -126,8 +126,8 @@ class ScalarEvolution:
         if not isinstance(node, Apply):
             return None
         if node.opcode in PRESERVING:
-            is_exact = node.opcode != "convert" or _is_integer(node.inputs[0])
-            return Value(node.inputs[0], index, frame) if is_exact else None
+            is_exact = node.opcode != "convert" or _is_integer(node.operands[0])
+            return Value(node.operands[0], index, frame) if is_exact else None
         flow = flow_of(node)
         if flow is None:
             return None

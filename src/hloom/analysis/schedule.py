@@ -81,7 +81,7 @@ def post_order(graph: Graph) -> list[Node]:
         elif node not in entered:
             entered.add(node)
             pending.append((node, True))
-            pending += ((operand, False) for operand in reversed(node.inputs) if operand not in entered)
+            pending += ((operand, False) for operand in reversed(node.operands) if operand not in entered)
     return order
 
 
@@ -110,7 +110,7 @@ class _ListSchedule:
         for position, node in enumerate(self.nodes):
             before = node.attributes.get("control-predecessors") or ()
             operands = [
-                positions[operand] for operand in dict.fromkeys((*node.inputs, *before)) if operand in positions
+                positions[operand] for operand in dict.fromkeys((*node.operands, *before)) if operand in positions
             ]
             self.operands.append(operands)
             self.waiting[position] = len(operands)

@@ -272,7 +272,7 @@ class _GraphScopes:
         order = {node: number for number, node in enumerate((*self.graph.missing, *self.graph.nodes))}
         left = self._from_users(sorted(left, key=order.__getitem__))
         for node in left:
-            operands = (self.by_node[operand] for operand in node.inputs if operand in self.by_node)
+            operands = (self.by_node[operand] for operand in node.operands if operand in self.by_node)
             self.by_node[node] = _common(path for path in operands if path[0] != INPUTS) or (NO_SCOPE,)
 
     def _read(self, node: Node) -> None:
@@ -320,7 +320,7 @@ class _GraphScopes:
             entered.add(first)
             connected = [first]
             for node in connected:
-                for other in (*node.inputs, *node.users):
+                for other in (*node.operands, *node.users):
                     if other in members and other not in entered:
                         entered.add(other)
                         connected.append(other)
@@ -328,7 +328,7 @@ class _GraphScopes:
             self.by_node |= dict.fromkeys(connected, scope)
 
     def _scope_of_connected(self, connected: list[Node]) -> ScopePath:
-        operands = {operand for node in connected for operand in node.inputs if not _is_shared(operand)}
+        operands = {operand for node in connected for operand in node.operands if not _is_shared(operand)}
         parameters = {operand for operand in operands if isinstance(operand, Parameter)}
         if len(connected) > LARGEST_PART:
             return (NO_SCOPE,)
@@ -345,7 +345,7 @@ def _is_shared(node: Node) -> bool:
     if isinstance(node.type, TensorType) and not node.type.dims:
         return True
     return node.opcode == "broadcast" and all(
-        _is_scalar(operand) or operand.opcode == "constant" for operand in node.inputs
+        _is_scalar(operand) or operand.opcode == "constant" for operand in node.operands
     )
 
 

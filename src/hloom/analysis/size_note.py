@@ -70,7 +70,7 @@ def size_note(module: Module) -> SizeNote:
 
 def varieties(nodes: Iterable[Node]) -> frozenset[str]:
     """The kinds of varying sizes that some instructions read or write: "unbounded", "bounded"."""
-    types = {value.type for node in nodes for value in (node, *node.inputs)}
+    types = {value.type for node in nodes for value in (node, *node.operands)}
     return frozenset(filter(None, map(_variety, types)))
 
 

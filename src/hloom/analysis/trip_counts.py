@@ -91,7 +91,7 @@ def _derived(loop: Apply, tracer: ScalarEvolution) -> TripCount:
     asked = tracer.source(Value(condition.output, (), Frame(loop, None)))
     is_negated = asked.node.opcode == "not"
     if is_negated:
-        asked = tracer.source(Value(asked.node.inputs[0], (), asked.frame))
+        asked = tracer.source(Value(asked.node.operands[0], (), asked.frame))
     constant = tracer.linear(asked)
     if constant.is_constant:
         return TripCount(0, DERIVED) if bool(constant.constant) == is_negated else TripCount(None, UNKNOWN)
@@ -102,8 +102,8 @@ def _derived(loop: Apply, tracer: ScalarEvolution) -> TripCount:
 
 
 def _compared(loop: Apply, asked: Value, direction: str, tracer: ScalarEvolution) -> TripCount:
-    limits = _limits(asked.node.inputs[0].type)
-    left, right = (_course(loop, tracer.linear(Value(side, (), asked.frame)), tracer) for side in asked.node.inputs)
+    limits = _limits(asked.node.operands[0].type)
+    left, right = (_course(loop, tracer.linear(Value(side, (), asked.frame)), tracer) for side in asked.node.operands)
     if limits is None or left is None or right is None:
         return TripCount(None, UNKNOWN)
     start = left[0] - right[0]

@@ -146,12 +146,12 @@ class Activity:
                 active[node] = needed
             handler = _NEEDS.get(node.opcode)
             if handler is None:
-                for operand in node.inputs:
+                for operand in node.operands:
                     reached = flow.get(operand)
                     if reached is not None:
                         needs[operand] = 1 if len(reached) == 1 else needs.get(operand, 0) | self.leaves(operand.type)
             else:
-                for operand, leaves in zip(node.inputs, handler(self, node, needed), strict=True):
+                for operand, leaves in zip(node.operands, handler(self, node, needed), strict=True):
                     needs[operand] = needs.get(operand, 0) | leaves
         return active
 
@@ -173,7 +173,7 @@ class Activity:
                 values[parameter] = masks
         reached = values.keys()
         for node in graph.nodes:
-            if reached.isdisjoint(node.inputs) or not isinstance(node, Apply) or node in self._stop:
+            if reached.isdisjoint(node.operands) or not isinstance(node, Apply) or node in self._stop:
                 continue
             handler = _FLOWS.get(node.opcode)
             if handler is None:
@@ -224,7 +224,7 @@ def _combined(activity: Activity, node: Apply, values: Flow) -> list[int]:
     if not activity.passes(node.opcode, node.type):
         return []
     union = 0
-    for operand in node.inputs:
+    for operand in node.operands:
         for mask in values.get(operand, ()):
             union |= mask
     if not isinstance(node.type, TupleType):
@@ -233,16 +233,16 @@ def _combined(activity: Activity, node: Apply, values: Flow) -> list[int]:
 
 
 def _flow_tuple(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    return [mask for operand in node.inputs for mask in _masks(values, operand)]
+    return [mask for operand in node.operands for mask in _masks(values, operand)]
 
 
 def _flow_element(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    start = element_offset(node.inputs[0].type, node.attributes["index"])
-    return _masks(values, node.inputs[0])[start : start + leaf_count(node.type)]
+    start = element_offset(node.operands[0].type, node.attributes["index"])
+    return _masks(values, node.operands[0])[start : start + leaf_count(node.type)]
 
 
 def _flow_passed_on(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    return _masks(values, node.inputs[0])[: leaf_count(node.type)]
+    return _masks(values, node.operands[0])[: leaf_count(node.type)]
 
 
 def _through(summary: list[int], sources: list[int]) -> list[int]:
@@ -263,7 +263,7 @@ def _flow_call(activity: Activity, node: Apply, values: Flow) -> list[int]:
 
 
 def _flow_while(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    current = _masks(values, node.inputs[0])
+    current = _masks(values, node.operands[0])
     summary = activity.summary(node.attributes["body"])
     while True:
         further = [own | reached for own, reached in zip(current, _through(summary, current), strict=True)]
@@ -274,7 +274,7 @@ def _flow_while(activity: Activity, node: Apply, values: Flow) -> list[int]:
 
 def _flow_conditional(activity: Activity, node: Apply, values: Flow) -> list[int]:
     union = [0] * leaf_count(node.type)
-    for graph, operand in zip(branches_of(node), node.inputs[1:], strict=True):
+    for graph, operand in zip(branches_of(node), node.operands[1:], strict=True):
         reached = _through(activity.summary(graph), _masks(values, operand))
         union = [a | b for a, b in zip(union, reached, strict=True)]
     return union
@@ -288,8 +288,8 @@ def _flow_async_start(activity: Activity, node: Apply, values: Flow) -> list[int
 
 
 def _flow_async_done(activity: Activity, node: Apply, values: Flow) -> list[int]:
-    start = element_offset(node.inputs[0].type, 1)
-    return _masks(values, node.inputs[0])[start : start + leaf_count(node.type)]
+    start = element_offset(node.operands[0].type, 1)
+    return _masks(values, node.operands[0])[start : start + leaf_count(node.type)]
 
 
 _FLOWS: dict[str, Callable[[Activity, Apply, Flow], list[int]]] = {
@@ -309,7 +309,7 @@ _FLOWS: dict[str, Callable[[Activity, Apply, Flow], list[int]]] = {
 def _split(node: Apply, mask: int) -> list[int]:
     """Leaves counted through all operands, operand by operand."""
     parts = []
-    for operand in node.inputs:
+    for operand in node.operands:
         count = leaf_count(operand.type)
         parts.append(mask & ((1 << count) - 1))
         mask >>= count
@@ -321,11 +321,11 @@ def _need_tuple(activity: Activity, node: Apply, mask: int) -> list[int]:
 
 
 def _need_element(activity: Activity, node: Apply, mask: int) -> list[int]:
-    return [mask << element_offset(node.inputs[0].type, node.attributes["index"])]
+    return [mask << element_offset(node.operands[0].type, node.attributes["index"])]
 
 
 def _need_passed_on(activity: Activity, node: Apply, mask: int) -> list[int]:
-    return [mask, *[0] * (len(node.inputs) - 1)]
+    return [mask, *[0] * (len(node.operands) - 1)]
 
 
 def _asked(summary: list[int], mask: int) -> int:
@@ -337,7 +337,7 @@ def _asked(summary: list[int], mask: int) -> int:
 
 def _need_call(activity: Activity, node: Apply, mask: int) -> list[int]:
     if has_own_derivative(node):
-        return [activity.leaves(operand.type) if mask else 0 for operand in node.inputs]
+        return [activity.leaves(operand.type) if mask else 0 for operand in node.operands]
     return _split(node, _asked(activity.summary(next(iter(node.called_graphs))), mask))
 
 
@@ -350,14 +350,14 @@ def _need_conditional(activity: Activity, node: Apply, mask: int) -> list[int]:
 
 
 def _need_async_start(activity: Activity, node: Apply, mask: int) -> list[int]:
-    taken = sum(leaf_count(operand.type) for operand in node.inputs)
+    taken = sum(leaf_count(operand.type) for operand in node.operands)
     summary = activity.summary(next(iter(node.called_graphs)))
     own = mask & ((1 << taken) - 1)
     return _split(node, own | _asked(summary, (mask >> taken) & ((1 << len(summary)) - 1)))
 
 
 def _need_async_done(activity: Activity, node: Apply, mask: int) -> list[int]:
-    return [mask << element_offset(node.inputs[0].type, 1)]
+    return [mask << element_offset(node.operands[0].type, 1)]
 
 
 _NEEDS: dict[str, Callable[[Activity, Apply, int], list[int]]] = {

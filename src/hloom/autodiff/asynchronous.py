@@ -14,7 +14,7 @@ def start(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], ne
     """The tuple ((operands), results, context), its results computed."""
     value_type = node.type
     assert isinstance(value_type, TupleType), "async-start yields a tuple"
-    taken = sum(leaf_count(operand.type) for operand in node.inputs)
+    taken = sum(leaf_count(operand.type) for operand in node.operands)
     graph = next(iter(node.called_graphs))
     own = flattened(node, tangents)
     wanted = (needed >> taken) & ((1 << leaf_count(value_type.elements[1])) - 1)

@@ -82,12 +82,12 @@ class Backward(Emitter):
         current = node
         while current not in self._imported and isinstance(current, Apply) and current.opcode in REBUILT:
             chain.append(current)
-            if not current.inputs:
+            if not current.operands:
                 break
-            current = current.inputs[0]
+            current = current.operands[0]
         made = self._imported.get(current) or self._import(current, chain)
         for value in reversed(chain):
-            if value.inputs:
+            if value.operands:
                 made = self.graph.add_apply(value.op, (made,), value.type, value.attributes, metadata=self.metadata)
             self._imported[value] = made
         return made
@@ -210,7 +210,7 @@ class Backward(Emitter):
         add(complex(x, 0), complex(0, y))  ->  complex(x, y)
         """
         if left.opcode == "complex" and right.opcode == "complex":
-            parts = [self._nonzero(opcode, *pair) for pair in zip(left.inputs, right.inputs, strict=True)]
+            parts = [self._nonzero(opcode, *pair) for pair in zip(left.operands, right.operands, strict=True)]
             if None not in parts:
                 return self.op("complex", *filter(None, parts))
         return self.elementwise(opcode, left, right)

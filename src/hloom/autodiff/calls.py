@@ -104,7 +104,7 @@ def conditional(walk: Walk, node: Apply, operands: list[Node], tangents: list[An
     zeros. A tangent that several branches take has one cotangent.
     """
     branches = branches_of(node)
-    leaves = [leaves_of(operand, tangent) for operand, tangent in zip(node.inputs[1:], tangents[1:], strict=True)]
+    leaves = [leaves_of(operand, tangent) for operand, tangent in zip(node.operands[1:], tangents[1:], strict=True)]
     if walk.ops.is_forward:
         return (yield _forward_conditional(walk, node, branches, operands, leaves, needed))
     session = walk.session
@@ -220,7 +220,7 @@ def _forward_conditional(
         arguments.append(emitter.tuple([operand, *further]))
         argument = wrapper.add_parameter(arguments[-1].type, "argument")
         yielded = inner.copy_graph(graph, [inner.element(argument, n) for n in range(1 + len(further))])
-        parts_of = list(yielded.inputs)
+        parts_of = list(yielded.operands)
         wrapper.set_output(
             inner.tuple(
                 [parts_of[0], *[parts_of[1 + result.index(n)] if n in result else inner.zeros(types[n]) for n in given]]

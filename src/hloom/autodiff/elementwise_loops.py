@@ -76,7 +76,7 @@ def _has_elements(value_type: Any, dims: Any) -> bool:
 def _is_pointwise(node: Node, dims: Any, active: dict[Node, int]) -> bool:
     if node.opcode not in ELEMENTWISE or not _has_elements(node.type, dims):
         return False
-    return all(_has_elements(operand.type, dims) for operand in node.inputs if operand in active)
+    return all(_has_elements(operand.type, dims) for operand in node.operands if operand in active)
 
 
 def diagonal_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active: int) -> Task:
@@ -84,7 +84,7 @@ def diagonal_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], active
     emitter, ops, value_type, types = walk.emitter, walk.ops, node.type, leaf_types(node.type)
     assert value_type is not None, "a loop has a type"
     made, moved = yield with_tangents(walk.session, node.attributes["body"], active, active)
-    constant = LoopState(node.attributes["body"], None, node.inputs[0]).invariant
+    constant = LoopState(node.attributes["body"], None, node.operands[0]).invariant
     changing = [leaf for leaf in bits(active) if leaf not in constant]
     columns = [leaf for leaf in bits(active) if leaves[leaf] is not None]
     count, size = len(types), len(changing)
@@ -127,6 +127,6 @@ def _independent(graph: Graph) -> list[Node]:
     """The instructions that depend on the first parameter alone: the same for all tangents."""
     dependent: set[Node] = set(graph.parameters[1:])
     for node in graph.nodes:
-        if not dependent.isdisjoint(node.inputs):
+        if not dependent.isdisjoint(node.operands):
             dependent.add(node)
     return [node for node in graph.nodes if node not in dependent and node is not graph.parameters[0]]

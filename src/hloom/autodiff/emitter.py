@@ -206,7 +206,7 @@ class Emitter:
     def element(self, node: Node, index: int) -> Node:
         """An element of a tuple; of a tuple instruction, its operand."""
         if node.graph is self.graph and node.opcode == "tuple":
-            return node.inputs[index]
+            return node.operands[index]
         return self.op("get-tuple-element", node, index=index)
 
     def reduce(self, opcode: str, node: Node, dimensions: Sequence[int]) -> Node:

@@ -46,7 +46,7 @@ class _Body:
     """A loop's body, in which instructions that compute the same are one value."""
 
     def __init__(self, node: Apply) -> None:
-        self.state = LoopState(node.attributes["body"], None, node.inputs[0])
+        self.state = LoopState(node.attributes["body"], None, node.operands[0])
         self.values: dict[Node, Node] = {}
         known: dict[Any, Node] = {}
         for inner in (*self.state.body.parameters, *self.state.body.nodes):
@@ -57,13 +57,13 @@ class _Body:
     def _key(self, node: Node) -> Any:
         if isinstance(node, Constant) and isinstance(node.value, Literal) and not _rank(node):
             return node.type, node.value
-        if not isinstance(node, Apply) or not node.inputs:
+        if not isinstance(node, Apply) or not node.operands:
             return node
-        operands = [self.values[operand] for operand in node.inputs]
+        operands = [self.values[operand] for operand in node.operands]
         if node.opcode == "copy":
             return self._key(operands[0])
         if node.opcode == "get-tuple-element" and operands[0].opcode == "tuple":
-            return self._key(self.values[operands[0].inputs[node.attributes["index"]]])
+            return self._key(self.values[operands[0].operands[node.attributes["index"]]])
         return node.opcode, node.type, node.attributes, *operands
 
     def points_of(self, leaf: int) -> Iterator[Node]:
@@ -82,7 +82,7 @@ class _Body:
             node = pending.pop()
             if node is wanted:
                 return True
-            operands = [self.values[operand] for operand in node.inputs] if isinstance(node, Apply) else []
+            operands = [self.values[operand] for operand in node.operands] if isinstance(node, Apply) else []
             further = [operand for operand in operands if operand not in seen]
             seen.update(further)
             pending += further
@@ -104,7 +104,7 @@ class _Body:
             if leaf is not None:
                 read.append(leaf)
             elif isinstance(node, Apply) and (node.opcode in _MEANS or node.opcode in _PASSED_ON):
-                pending += [self.values[operand] for operand in node.inputs]
+                pending += [self.values[operand] for operand in node.operands]
             elif not isinstance(node, Constant):
                 return set()
         return set(read) if len(read) <= MOST_READS else set()
@@ -113,7 +113,7 @@ class _Body:
         """Whether a point is a step away from a leaf, and each iteration multiplies the step by a constant."""
         if point.opcode not in ("add", "subtract"):
             return False
-        read = {self._leaf(operand) for operand in point.inputs}
+        read = {self._leaf(operand) for operand in point.operands}
         steps = read - {leaf, None}
         if leaf not in read or len(steps) != 1:
             return False
@@ -121,7 +121,7 @@ class _Body:
         result = self.results[step] if step is not None else None
         if not isinstance(result, Apply) or result.opcode not in ("multiply", "divide"):
             return False
-        others = [operand for operand in result.inputs if self._leaf(operand) != step]
+        others = [operand for operand in result.operands if self._leaf(operand) != step]
         return len(others) == 1 and isinstance(_unwrapped(others[0]), Constant)
 
     def _leaf(self, node: Node) -> int | None:
@@ -133,18 +133,18 @@ def _choices(node: Node | None) -> Iterator[tuple[Node, list[Node]]]:
     if not isinstance(node, Apply):
         return
     if node.opcode == "select":
-        yield node.inputs[0], list(node.inputs[1:])
+        yield node.operands[0], list(node.operands[1:])
     elif node.opcode == "conditional":
         yield from _branches(node, 0)
     elif node.opcode == "get-tuple-element":
-        (source,) = node.inputs
+        (source,) = node.operands
         if isinstance(source, Apply) and source.opcode == "conditional":
             yield from _branches(source, node.attributes["index"])
 
 
 def _branches(node: Apply, leaf: int) -> Iterator[tuple[Node, list[Node]]]:
     alternatives = []
-    for graph, operand in zip(node.called_graphs, node.inputs[1:], strict=False):
+    for graph, operand in zip(node.called_graphs, node.operands[1:], strict=False):
         results, given = leaf_nodes(graph.root), leaf_nodes(operand)
         result = results[leaf] if leaf < len(results) else None
         held = None if result is None else LoopState(graph, graph.parameters[0], operand).leaf_of(result)
@@ -152,7 +152,7 @@ def _branches(node: Apply, leaf: int) -> Iterator[tuple[Node, list[Node]]]:
         if value is None:
             return
         alternatives.append(value)
-    yield node.inputs[0], alternatives
+    yield node.operands[0], alternatives
 
 
 def _rank(node: Node) -> int | None:
@@ -161,5 +161,5 @@ def _rank(node: Node) -> int | None:
 
 def _unwrapped(node: Node) -> Node:
     while isinstance(node, Apply) and node.opcode in _PASSED_ON:
-        node = node.inputs[0]
+        node = node.operands[0]
     return node

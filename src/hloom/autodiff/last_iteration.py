@@ -23,7 +23,7 @@ from hloom.ir import Apply, Graph, Node
 def overwrites(session: Session, node: Apply, active: int) -> bool:
     """Whether active leaves after an iteration depend on none before it but on those that never change."""
     body: Graph = node.attributes["body"]
-    changing = active & ~sum(1 << leaf for leaf in LoopState(body, None, node.inputs[0]).invariant)
+    changing = active & ~sum(1 << leaf for leaf in LoopState(body, None, node.operands[0]).invariant)
     summary = session.activity.summary(body)
     return bool(changing) and not any(summary[leaf] & changing for leaf in bits(changing))
 
@@ -39,7 +39,7 @@ def overwriting_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], act
     back = transposed(session, part, bits(active))
     started = flatten(walk.emitter, init)
     done, has_run, residuals = _forward(walk.emitter, node, part, back, started)
-    given = sorted(part.inputs)  # those that the body overwrites too: the loop may not run at all
+    given = sorted(part.operands)  # those that the body overwrites too: the loop may not run at all
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}
@@ -57,7 +57,7 @@ def _forward(
     emitter: Emitter, node: Apply, part: Linearized, back: Transposed, started: list[Node]
 ) -> tuple[list[Node], Node, list[Node]]:
     """The loop with the residuals of its latest iteration: its leaves, whether it has run, the residuals."""
-    state = LoopState(part.forward, part.value, node.inputs[0])
+    state = LoopState(part.forward, part.value, node.operands[0])
     never_change = {residual: state.leaf_of(residual) for residual in back.residuals}
     kept = {residual: started[leaf] for residual, leaf in never_change.items() if leaf in state.invariant}
     latest = [residual for residual in back.residuals if residual not in kept]

@@ -199,10 +199,10 @@ class Walk:
         rule = RULES.get(node.opcode)
         if rule is None or rule.because or rule.structural:
             return self._follow(node, values, known, needed)
-        tangents = list(map(known.get, node.inputs))
+        tangents = list(map(known.get, node.operands))
         graph = rule.expand(self.session, node) if rule.expand is not None else None
         if graph is not None:
-            operands = [values[operand] for operand in node.inputs]
+            operands = [values[operand] for operand in node.operands]
             return self.inlined(graph, operands, flattened(node, tangents), needed)
         copy = self.emitter.graph.copy_node(node, values)
         if tangents.count(None) == len(tangents):
@@ -223,8 +223,8 @@ class Walk:
         if rule.is_zero:
             self.emitter.graph.copy_node(node, values)
             return None
-        operands = [values[operand] for operand in node.inputs]
-        made = STRUCTURES[node.opcode](self, node, operands, list(map(known.get, node.inputs)), needed)
+        operands = [values[operand] for operand in node.operands]
+        made = STRUCTURES[node.opcode](self, node, operands, list(map(known.get, node.operands)), needed)
         if isinstance(made, GeneratorType):
             return made
         values[node], known[node] = made
@@ -290,7 +290,7 @@ def _file_text(name: str) -> str | None:
 def flattened(node: Apply, tangents: Sequence[Any]) -> list[Any]:
     """Tangents of operands, leaf by leaf."""
     leaves: list[Any] = []
-    for operand, tangent in zip(node.inputs, tangents, strict=True):
+    for operand, tangent in zip(node.operands, tangents, strict=True):
         leaves += leaves_of(operand, tangent)
     return leaves
 
@@ -320,7 +320,7 @@ def _by_parameter(graph: Graph, tangents: Sequence[Any]) -> dict[Node, Any]:
 
 
 def _tuple(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
-    values = dict(zip(node.inputs, operands, strict=True))
+    values = dict(zip(node.operands, operands, strict=True))
     walk.emitter.graph.copy_nodes((node,), values)
     return values[node], flattened(node, tangents)
 
@@ -329,14 +329,14 @@ def _element(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any],
     index = node.attributes["index"]
     whole = tangents[0]
     value = walk.emitter.element(operands[0], index)
-    start = element_offset(node.inputs[0].type, index)
+    start = element_offset(node.operands[0].type, index)
     if not isinstance(node.type, TupleType):
         return value, whole[start]
     return value, list(whole[start : start + leaf_count(node.type)])
 
 
 def _passed_on(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> tuple[Node, Any]:
-    values: dict[Any, Any] = dict(zip(node.inputs, operands, strict=True))
+    values: dict[Any, Any] = dict(zip(node.operands, operands, strict=True))
     walk.emitter.graph.copy_nodes((node,), values)
     return values[node], tangents[0]
 
@@ -385,7 +385,7 @@ def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Tran
         backward.give(part.tangents[leaf], graph.add_parameter(types[leaf], "cotangent"))
     backward.run(part.tape)
     session.check_residuals(part.forward, backward.residuals)
-    results = {leaf: backward.take(tangent) for leaf, tangent in part.inputs.items()}
+    results = {leaf: backward.take(tangent) for leaf, tangent in part.operands.items()}
     result = {leaf: node for leaf, node in results.items() if node is not None}
     return Transposed(graph, leaves, backward.residuals, result)
 

@@ -51,7 +51,7 @@ class LoopState:
         path: list[int] = []
         while isinstance(node, Apply) and node.opcode == "get-tuple-element":
             path.append(node.attributes["index"])
-            node = node.inputs[0]
+            node = node.operands[0]
         if node is not self.parameter:
             return None
         value_type, leaf = node.type, 0
@@ -72,7 +72,7 @@ class LoopState:
             return None
         if not isinstance(result, Apply) or result.opcode != "add":
             return None
-        for own, other in (result.inputs, result.inputs[::-1]):
+        for own, other in (result.operands, result.operands[::-1]):
             step = _integer(other)
             if self.leaf_of(own) == leaf and step is not None:
                 return step
@@ -97,11 +97,11 @@ class LoopState:
             rule = _COURSES.get(current.opcode)
             if rule is None or not isinstance(current, Apply) or len(pending) > 100:
                 return None
-            missing = [operand for operand in current.inputs if operand not in values]
+            missing = [operand for operand in current.operands if operand not in values]
             if missing:
                 pending += missing
                 continue
-            result = _wrapped(rule(current, *[values[operand] for operand in current.inputs]), current.type)
+            result = _wrapped(rule(current, *[values[operand] for operand in current.operands]), current.type)
             if result is None:
                 return None
             values[current] = result
@@ -141,7 +141,7 @@ def leaf_nodes(node: Node) -> list[Node | None]:
         if not isinstance(current.type, TupleType):
             result.append(current)
         elif current.opcode == "tuple":
-            pending.extend(reversed(current.inputs))
+            pending.extend(reversed(current.operands))
         elif isinstance(current, Parameter) and any(
             isinstance(element, TupleType) for element in current.type.elements
         ):
@@ -152,8 +152,8 @@ def leaf_nodes(node: Node) -> list[Node | None]:
 
 
 def _integer(node: Node | None) -> int | None:
-    while node is not None and node.opcode in ("copy", "convert") and node.inputs:
-        node = node.inputs[0]
+    while node is not None and node.opcode in ("copy", "convert") and node.operands:
+        node = node.operands[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or node.value.is_elided:
         return None
     value_type = node.type
@@ -212,10 +212,10 @@ def with_leaves(emitter: Emitter, graph: Graph, leaves: Sequence[Node]) -> dict[
     )
     if is_flat:
         for node in graph.nodes:
-            if isinstance(node, Apply) and node.opcode == "get-tuple-element" and node.inputs[0] is parameter:
+            if isinstance(node, Apply) and node.opcode == "get-tuple-element" and node.operands[0] is parameter:
                 mapping[node] = leaves[node.attributes["index"]]
     needs_whole = graph.root is parameter or any(
-        operand is parameter and node not in mapping for node in graph.nodes for operand in node.inputs
+        operand is parameter and node not in mapping for node in graph.nodes for operand in node.operands
     )
     if needs_whole:
         assert parameter.type is not None, "it has a type"

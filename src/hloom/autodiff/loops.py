@@ -72,7 +72,7 @@ class LoopParts:
 def while_loop(walk: Walk, node: Apply, operands: list[Node], tangents: list[Any], needed: int) -> Task:
     """A loop: in forward mode with tangents in its state; in reverse by stacks, by checkpoints, or without either."""
     session = walk.session
-    leaves = leaves_of(node.inputs[0], tangents[0])
+    leaves = leaves_of(node.operands[0], tangents[0])
     body = node.attributes["body"]
     varied = active_leaves(leaves)
     reached, wanted = session.activity.carried(body, varied, needed)
@@ -147,7 +147,7 @@ def _stacked_loop(
     residuals.remake(walk.emitter, kept, dict(enumerate(started)), known)
     kept_values = [known[item] for item in kept]
     types = leaf_types(node.type)
-    kept_leaves = set(parts.part.inputs) if is_bound or not count else set()  # they may stay as they were
+    kept_leaves = set(parts.part.operands) if is_bound or not count else set()  # they may stay as they were
     given = [
         leaf
         for leaf in bits(active)
@@ -170,13 +170,13 @@ def _loop_parts(
     session: Session, node: Apply, leaves: list[Any], active: int, needed: int, count: int, is_bound: bool
 ) -> Task:
     body = node.attributes["body"]
-    before = LoopState(body, None, node.inputs[0])
+    before = LoopState(body, None, node.operands[0])
     written = {} if is_bound else _written_slices(before, active & ~active_leaves(leaves), count)
     session.loop_depth += 1
     part = yield linearized(session, body, active & ~sum(1 << leaf for leaf in written), active)
     session.loop_depth -= 1
     part.forward.set_output(part.value)
-    state = LoopState(part.forward, part.value, node.inputs[0])
+    state = LoopState(part.forward, part.value, node.operands[0])
     slices: dict[int, SlicedLeaf] = {}
     for leaf in written:
         tangent = part.tangents[leaf]
@@ -189,7 +189,7 @@ def _loop_parts(
     back = transposed(session, part, given)
     starts = [start for value in (*slices.values(), *read.values()) for start in value.starts]
     residuals = Residuals(state, list(dict.fromkeys([*back.residuals, *starts])))
-    carried = sorted({*part.inputs, *given} - set(read) - set(slices))
+    carried = sorted({*part.operands, *given} - set(read) - set(slices))
     return LoopParts(node, part, back, state, residuals, count, is_bound, read, slices, carried)
 
 
@@ -197,30 +197,30 @@ def _written_slices(state: LoopState, candidates: int, count: int) -> set[int]:
     """The leaves that an iteration only writes a slice of, another each time."""
     uses: dict[int, int] = {}
     for node in state.body.nodes:
-        for operand in node.inputs:
+        for operand in node.operands:
             leaf = state.leaf_of(operand)
             if leaf is not None:
                 uses[leaf] = uses.get(leaf, 0) + 1
     whole = any(
         operand is state.parameter and node.opcode != "get-tuple-element"
         for node in state.body.nodes
-        for operand in node.inputs
+        for operand in node.operands
     )
     value = set()
     for leaf in () if whole else bits(candidates):
         result = state.results[leaf]
         if not isinstance(result, Apply) or result.opcode != "dynamic-update-slice" or uses.get(leaf) != 1:
             continue
-        if state.leaf_of(result.inputs[0]) != leaf or _uses(state, result) != 1:
+        if state.leaf_of(result.operands[0]) != leaf or _uses(state, result) != 1:
             continue
-        sizes, dims = array_type(result.inputs[1]).dims, array_type(result).dims
-        if state.takes_apart(result.inputs[2:], sizes, dims, count):
+        sizes, dims = array_type(result.operands[1]).dims, array_type(result).dims
+        if state.takes_apart(result.operands[2:], sizes, dims, count):
             value.add(leaf)
     return value
 
 
 def _uses(state: LoopState, node: Node) -> int:
-    return sum(operand is node for value in state.body.nodes for operand in value.inputs)
+    return sum(operand is node for value in state.body.nodes for operand in value.operands)
 
 
 def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) -> dict[int, SlicedLeaf]:
@@ -234,7 +234,7 @@ def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) ->
             if isinstance(operand, Linear):
                 users.setdefault(operand, []).append(entry)
     result: dict[int, SlicedLeaf] = {}
-    for leaf, tangent in list(part.inputs.items()):
+    for leaf, tangent in list(part.operands.items()):
         own = users.get(tangent, [])
         if leaf not in state.invariant or needed >> leaf & 1 or len(own) != 1:
             continue
@@ -246,8 +246,8 @@ def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) ->
         sizes = entry.attributes["dynamic_slice_sizes"]
         if state.takes_apart(entry.operands[1:], sizes, array_type(tangent).dims, count):
             result[leaf] = SlicedLeaf(entry.operands[1:], sizes)
-            part.inputs[leaf] = entry
-    gone = {part.inputs[leaf] for leaf in result}
+            part.operands[leaf] = entry
+    gone = {part.operands[leaf] for leaf in result}
     part.tape.entries[:] = [entry for entry in part.tape.entries if entry not in gone]
     return result
 

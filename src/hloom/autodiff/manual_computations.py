@@ -69,11 +69,13 @@ def _rewrite(node: Apply, meshes: Mapping[str, Mesh]) -> None:
         raise HloomError(f"{node.graph.name}: {node.name}: '{target}' does not say how its operands are sharded")
     shardings = read_sdy_per_value(own[_SHARDINGS[target]])
     manual = re.findall(r'"([^"\\]*)\\?"', own.get(_AXES, ""))
-    if len(shardings) != len(node.inputs):
-        raise HloomError(f"{node.graph.name}: {node.name}: {len(shardings)} shardings for {len(node.inputs)} operands")
+    if len(shardings) != len(node.operands):
+        raise HloomError(
+            f"{node.graph.name}: {node.name}: {len(shardings)} shardings for {len(node.operands)} operands"
+        )
     types = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
     made = []
-    for operand, sharding, result in zip(node.inputs, shardings, types, strict=True):
+    for operand, sharding, result in zip(node.operands, shardings, types, strict=True):
         mesh = _mesh_of(sharding, meshes)
         whole = to_tiled(from_sdy(sharding, mesh), mesh)
         part = _part(mesh, manual, len(sharding.dimensions))
@@ -128,5 +130,5 @@ def _without_shardy(node: Node, meshes: Mapping[str, Mesh]) -> None:
         changes["sharding"] = to_tiled(from_sdy(sharding, mesh), mesh)
     node.graph.set_attributes(node, node.attributes.changed(changes))
     if _target(node) == "xla.sdy.FuncResultSharding":
-        node.graph.replace_uses(node, node.inputs[0])
+        node.graph.replace_uses(node, node.operands[0])
         node.graph.erase(node)

@@ -83,9 +83,9 @@ def recognize(graph: Graph, stop: frozenset[Node]) -> dict[Node, Recognized]:
         rules = FUNCTIONS.get(node.opcode)
         if rules is None:
             continue
-        opcodes = {operand.opcode for operand in node.inputs}
+        opcodes = {operand.opcode for operand in node.operands}
         if "get-tuple-element" in opcodes:
-            opcodes = {_from_tuple(operand).opcode for operand in node.inputs}
+            opcodes = {_from_tuple(operand).opcode for operand in node.operands}
         for rule in rules:
             if isinstance(rule, FunctionRule):
                 made = _by_expression(rule, node) if rule.operands <= opcodes else None
@@ -108,7 +108,7 @@ def _by_expression(rule: FunctionRule, node: Node) -> Recognized | None:
         current = _from_tuple(pending.pop())
         if current not in inside and current not in outside and splat(current) is None:
             inside.add(current)
-            pending += current.inputs
+            pending += current.operands
     return Recognized(rule, names, frozenset(inside))
 
 
@@ -132,11 +132,11 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
         result = match(inner, node, names)
         return None if result is None else {**result, name: node}
     opcode, _, direction = opcode.partition(".")
-    if node.opcode != opcode or len(node.inputs) != len(parts):
+    if node.opcode != opcode or len(node.operands) != len(parts):
         return None
     if direction and node.attributes["direction"] != direction:  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    orders = [node.inputs, node.inputs[::-1]] if opcode in with_trait(Trait.COMMUTATIVE) else [node.inputs]
+    orders = [node.operands, node.operands[::-1]] if opcode in with_trait(Trait.COMMUTATIVE) else [node.operands]
     for order in orders:
         result: dict[str, Node] | None = names
         for part, operand in zip(parts, order, strict=True):
@@ -154,8 +154,8 @@ def match(expression: Expression, node: Node, names: dict[str, Node]) -> dict[st
 
 def _from_tuple(node: Node) -> Node:
     """The operand of a tuple that an element of it is; calls that were inlined leave such elements."""
-    while isinstance(node, Apply) and node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-        node = node.inputs[0].inputs[node.attributes["index"]]
+    while isinstance(node, Apply) and node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+        node = node.operands[0].operands[node.attributes["index"]]
     return node
 
 
@@ -168,7 +168,7 @@ def _equal(value: Any, expected: float) -> bool:
 def splat(node: Node) -> Any:
     """The number that is every element of a constant; None where that is not known."""
     while node.opcode in ("broadcast", "reshape", "copy", "convert"):
-        node = node.inputs[0]
+        node = node.operands[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
         return None
     return node.value.splat_value().item()
@@ -181,10 +181,10 @@ def triangle_of(predicate: Node) -> tuple[Any, ...] | None:
     if isinstance(predicate, Apply) and predicate.opcode == "broadcast":
         if tuple(predicate.attributes["dimensions"]) != (len(dims) - 2, len(dims) - 1):
             return None
-        predicate, shift = predicate.inputs[0], len(dims) - 2
+        predicate, shift = predicate.operands[0], len(dims) - 2
     if not isinstance(predicate, Apply) or predicate.opcode != "compare" or len(dims) < 2:
         return None
-    numbers = tuple(_counted_dim(operand) for operand in predicate.inputs)
+    numbers = tuple(_counted_dim(operand) for operand in predicate.operands)
     direction = predicate.attributes["direction"]
     row, column = len(dims) - 2 - shift, len(dims) - 1 - shift
     if numbers not in ((row, column), (column, row)):
@@ -196,11 +196,11 @@ def triangle_of(predicate: Node) -> tuple[Any, ...] | None:
 
 def _counted_dim(node: Node) -> int | None:
     """The dimension along which a node counts from 0; None for other nodes."""
-    if isinstance(node, Apply) and node.opcode == "add" and splat(node.inputs[1]) == 0:
-        node = node.inputs[0]
+    if isinstance(node, Apply) and node.opcode == "add" and splat(node.operands[1]) == 0:
+        node = node.operands[0]
     if isinstance(node, Apply) and node.opcode == "iota":
         return node.attributes["iota_dimension"]
-    if isinstance(node, Apply) and node.opcode == "broadcast" and node.inputs[0].opcode == "iota":
+    if isinstance(node, Apply) and node.opcode == "broadcast" and node.operands[0].opcode == "iota":
         dimensions = tuple(node.attributes["dimensions"])
         return dimensions[0] if len(dimensions) == 1 else None
     return None

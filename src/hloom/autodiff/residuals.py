@@ -58,7 +58,7 @@ class Residuals:
             return
         users: dict[Node, list[Node]] = {}
         for node in _reached([*self.once, *self.remade, *self.stacked]):
-            for operand in node.inputs:
+            for operand in node.operands:
                 users.setdefault(operand, []).append(node)
         ends = forward.union(self.stacked)
         computed: set[Node] = set()
@@ -104,14 +104,14 @@ class Residuals:
                 sources[current] = None
             else:
                 inside.add(current)
-                pending += current.inputs
+                pending += current.operands
         return inside, list(sources)
 
     def _is_source(self, node: Node, ends: set[Node]) -> bool:
         """Whether a value is not computed again for what is computed from it."""
         if node in ends or not _is_repeatable(node) or self.state.leaf_of(node) is not None or self._is_given(node):
             return True
-        tuples = [operand for operand in node.inputs if isinstance(operand.type, TupleType)]
+        tuples = [operand for operand in node.operands if isinstance(operand.type, TupleType)]
         return any(operand in ends or not _is_repeatable(operand) for operand in tuples)
 
     def _recompute(self, nodes: Sequence[Node], sources: Sequence[Node]) -> bool:
@@ -145,9 +145,9 @@ class Residuals:
 
     def _follows(self, node: Node, behind: set[Node]) -> bool:
         """Whether a node is computed from values behind barriers, and beside them from what is given anyway."""
-        if not any(operand in behind for operand in node.inputs):
+        if not any(operand in behind for operand in node.operands):
             return False
-        return all(operand in behind or self._is_given(operand) for operand in node.inputs)
+        return all(operand in behind or self._is_given(operand) for operand in node.operands)
 
     def _is_given(self, node: Node) -> bool:
         """Whether a value is a constant, kept once, or made again for nothing."""
@@ -172,7 +172,7 @@ class Residuals:
             return VARYING
         if not may_drop(node) or any(True for _ in node.called_graphs if node.opcode != "reduce"):
             return VARYING
-        return max((self._ranks[operand] for operand in node.inputs), default=INVARIANT)
+        return max((self._ranks[operand] for operand in node.operands), default=INVARIANT)
 
     def _is_once(self, node: Node) -> bool:
         return self._ranks[node] == INVARIANT and not isinstance(node, Constant) and self._cone(node) is not None
@@ -201,7 +201,7 @@ class Residuals:
             result[current] = None
             if len(result) > MOST_REMADE:
                 return None
-            pending += current.inputs
+            pending += current.operands
         return list(result)
 
     def remake(self, emitter: Emitter, nodes: Iterable[Node], leaves: dict[int, Node], known: dict[Any, Any]) -> None:
@@ -224,7 +224,7 @@ class Residuals:
                 known[current] = known[behind]
                 pending.pop()
             else:
-                missing = [operand for operand in current.inputs if operand not in known]
+                missing = [operand for operand in current.operands if operand not in known]
                 if missing:
                     pending += missing
                 else:
@@ -249,13 +249,13 @@ class Residuals:
 def barrier_operand(node: Node) -> Node | None:
     """The array that went through an opt-barrier to become a node; None for other nodes."""
     if node.opcode == "opt-barrier" and isinstance(node.type, TensorType):
-        return node.inputs[0]
-    if node.opcode != "get-tuple-element" or node.inputs[0].opcode != "opt-barrier":
+        return node.operands[0]
+    if node.opcode != "get-tuple-element" or node.operands[0].opcode != "opt-barrier":
         return None
-    whole = node.inputs[0].inputs[0]
+    whole = node.operands[0].operands[0]
     if whole.opcode != "tuple" or not isinstance(node.type, TensorType) or not isinstance(node, Apply):
         return None
-    return whole.inputs[node.attributes["index"]]
+    return whole.operands[node.attributes["index"]]
 
 
 def _is_repeatable(node: Node) -> bool:
@@ -284,7 +284,7 @@ def _reached(nodes: Sequence[Node]) -> set[Node]:
         current = pending.pop()
         if current not in seen:
             seen.add(current)
-            pending += current.inputs
+            pending += current.operands
     return seen
 
 
@@ -305,5 +305,5 @@ def _nearest(nodes: Iterable[Node], is_end: Callable[[Node], bool]) -> list[Node
         if is_end(current):
             ends.append(current)
         else:
-            pending += current.inputs
+            pending += current.operands
     return ends

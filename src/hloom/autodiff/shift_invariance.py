@@ -48,7 +48,7 @@ def shift_invariant_maxima(module: Module) -> frozenset[Node]:
 
 
 def _is_maximum(node: Node) -> bool:
-    return node.opcode == "reduce" and len(node.inputs) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
+    return node.opcode == "reduce" and len(node.operands) == 2 and reducer_of(node.attributes["to_apply"]) == "maximum"
 
 
 def _free_maxima(graph: Graph, maxima: Sequence[Node]) -> list[Node]:
@@ -56,8 +56,8 @@ def _free_maxima(graph: Graph, maxima: Sequence[Node]) -> list[Node]:
     moves = {node: _Move(node, graph.root) for node in maxima}
     reached: dict[Node, list[_Move]] = {}
     for node in graph.nodes:
-        if not reached.keys().isdisjoint(node.inputs):
-            reaching = dict.fromkeys(move for operand in node.inputs for move in reached.get(operand, ()))
+        if not reached.keys().isdisjoint(node.operands):
+            reaching = dict.fromkeys(move for operand in node.operands for move in reached.get(operand, ()))
             further = [move for move in reaching if move.is_free and move.passes(node)]
             if further:
                 reached[node] = further
@@ -83,7 +83,7 @@ class _Move:
     def passes(self, node: Node) -> bool:
         """Follow to an instruction that reads a value that is moved; whether its own value is."""
         self._count += 1
-        reads_tuple = node.opcode != "get-tuple-element" and not self._tuples.isdisjoint(node.inputs)
+        reads_tuple = node.opcode != "get-tuple-element" and not self._tuples.isdisjoint(node.operands)
         if reads_tuple or self._count > MOST_FOLLOWED or not isinstance(node, Apply):
             self.is_free = False
             return False
@@ -103,9 +103,9 @@ STILL = Moved(0, 0, ())
 
 
 def _after(node: Apply, moved: dict[Node, Moved]) -> Moved | None:
-    if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-        return moved.get(node.inputs[0].inputs[node.attributes["index"]], STILL)
-    return _follow(node, [moved.get(operand) for operand in node.inputs])
+    if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+        return moved.get(node.operands[0].operands[node.attributes["index"]], STILL)
+    return _follow(node, [moved.get(operand) for operand in node.operands])
 
 
 def _follow(node: Apply, touched: list[Moved | None]) -> Moved | None:
@@ -158,14 +158,14 @@ def _combined(opcode: str, touched: list[Moved | None]) -> Moved | None:
 def _with_nothing(node: Apply, touched: list[Moved | None]) -> Moved | None:
     """maximum(m, -inf) is m."""
     for own, other in ((0, 1), (1, 0)):
-        if touched[own] is not None and touched[other] is None and _is_least(node.inputs[other]):
+        if touched[own] is not None and touched[other] is None and _is_least(node.operands[other]):
             return touched[own]
     return None
 
 
 def _is_least(node: Node) -> bool:
     while node.opcode in ("broadcast", "reshape", "copy"):
-        node = node.inputs[0]
+        node = node.operands[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
         return False
     return bool(node.value.splat_value() == -np.inf)
@@ -173,10 +173,10 @@ def _is_least(node: Node) -> bool:
 
 def _selected(node: Apply, touched: list[Moved | None]) -> Moved | None:
     """select(is-finite(m), m, c): where m is not finite it is a constant, and there it does not move."""
-    predicate, on_true, _ = node.inputs
+    predicate, on_true, _ = node.operands
     if touched[0] is not None:
         return None
-    if predicate.opcode == "is-finite" and predicate.inputs[0] is on_true and touched[2] is None:
+    if predicate.opcode == "is-finite" and predicate.operands[0] is on_true and touched[2] is None:
         return touched[1]
     if touched[1] is not None and touched[2] is not None and touched[1] == touched[2]:
         return touched[1]
@@ -198,7 +198,7 @@ def _reduced(node: Apply, touched: list[Moved | None]) -> Moved | None:
 
 def follow_shape(node: Apply, moved: Moved) -> Moved | None:
     """The value after an instruction that only moves elements; None where its dimensions cannot be followed."""
-    operand = node.inputs[0].type
+    operand = node.operands[0].type
     before, after = getattr(operand, "dims", None), getattr(node.type, "dims", None)
     if before is None or after is None:
         return None

@@ -149,7 +149,7 @@ def jvp(
     graph = work.target
     emitter = Emitter(graph)
     arguments = work.parameters_into(graph)
-    tangents = work.inputs(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
+    tangents = work.operands(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
     wanted = sum(1 << leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type))
     value, result = perform(Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted))
     values = flatten(emitter, value)
@@ -378,7 +378,7 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
                 budget -= len(callee.nodes)
             else:
                 gone.add(callee)
-            mapping: dict[Any, Any] = dict(zip(callee.parameters, node.inputs, strict=True))
+            mapping: dict[Any, Any] = dict(zip(callee.parameters, node.operands, strict=True))
             graph.copy_nodes(callee.nodes, mapping, before=node)
             waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner, but)]
             graph.replace_uses(node, mapping[callee.root])
@@ -400,7 +400,7 @@ def is_guarded(node: Node) -> bool:
     while pending and len(seen) <= MOST_SEEN:
         value = pending.pop()
         for user in value.users:
-            if user.opcode == "select" and value is not user.inputs[0]:
+            if user.opcode == "select" and value is not user.operands[0]:
                 return True
             if user not in seen and user.opcode in GUARDABLE:
                 seen.add(user)

@@ -126,7 +126,7 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
     table = new_table("values", "value", "type", "spec", "local")
     rows = list(propagation.table())
     entry = propagation.module.entry
-    ends = {entry.root.name, *(operand.name for operand in entry.root.inputs)}
+    ends = {entry.root.name, *(operand.name for operand in entry.root.operands)}
     if not shows_all:
         rows = [
             row

@@ -12,7 +12,7 @@ from hloom.text import Unsupported
 @evaluator("bitcast")
 def _bitcast(node: Apply, operands: Values, run: Runner) -> Value:
     (operand,) = arrays_of(operands)
-    source, target = node.inputs[0].type, array_type(node)
+    source, target = node.operands[0].type, array_type(node)
     if not isinstance(source, TensorType) or source.dynamic or target.dynamic:
         raise Unsupported("the layouts of both sides must be known, and their dimensions static")
     memory = in_memory(operand, source, target).reshape(-1)
@@ -23,7 +23,7 @@ def _bitcast(node: Apply, operands: Values, run: Runner) -> Value:
 
 def scalar_bitcast(node: Apply, operand: np.ndarray) -> np.ndarray:
     """A bitcast of one scalar to another, on an array of many such scalars."""
-    source, target = node.inputs[0].type, array_type(node)
+    source, target = node.operands[0].type, array_type(node)
     if not isinstance(source, TensorType) or source.dtype is target.dtype:
         return operand
     return reinterpreted(operand.reshape(-1), source, target).reshape(operand.shape)

@@ -81,7 +81,7 @@ def _bitcast_convert(node: Apply, operands: Values, run: Runner) -> Value:
         raise Unsupported("the bits of pred are the backend's own")
     if source.bits == target.bits:
         return operand.view(target.numpy)
-    type_ = node.inputs[0].type
+    type_ = node.operands[0].type
     if isinstance(type_, TensorType) and type_.rank != operand.ndim:
         raise Unsupported("it changes the number of dimensions, in a graph that is run on many elements at once")
     return split(operand, target) if source.bits > target.bits else merged(operand, target)

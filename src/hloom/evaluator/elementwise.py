@@ -153,7 +153,7 @@ def _power_or_reciprocal(node: Apply, operands: Values, run: Runner) -> Value:
     """
     base, exponent = arrays_of(operands)
     is_signed = dtype_of(base.dtype).kind is DTypeKind.SIGNED
-    if is_signed and np.all(exponent == -1) and _is_of_constants(node.inputs[1]):
+    if is_signed and np.all(exponent == -1) and _is_of_constants(node.operands[1]):
         ones = np.ones(np.broadcast_shapes(base.shape, exponent.shape), base.dtype)
         return narrowed(applied("divide", [ones, base]), array_type(node).dtype)
     return narrowed(applied("power", [base, exponent]), array_type(node).dtype)
@@ -168,8 +168,8 @@ def _is_of_constants(node: Node) -> bool:
             continue
         if not isinstance(value, Apply) or value.opcode not in _FOLDED_BY_XLA:
             return False
-        pending += [operand for operand in value.inputs if operand not in seen]
-        seen.update(value.inputs)
+        pending += [operand for operand in value.operands if operand not in seen]
+        seen.update(value.operands)
     return True
 
 

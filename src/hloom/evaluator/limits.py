@@ -89,7 +89,7 @@ class EvaluationLimits:
         need = self._needs.get(node)
         if need is None:
             need = _need(node, operands)
-            if all(map(_is_static, (node.type, *(operand.type for operand in node.inputs)))):
+            if all(map(_is_static, (node.type, *(operand.type for operand in node.operands)))):
                 self._needs[node] = need
         self._check_memory(node, need)
 

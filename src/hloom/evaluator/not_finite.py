@@ -79,7 +79,7 @@ class _Trace:
 
     def _origin(self, node: Node, leaf: np.ndarray, what: str) -> NotFinite:
         """The origin of an operand, unless the operands are finite, or NaN comes of infinite constants, as of masks."""
-        operands = [origin for operand in node.inputs if (origin := self._nodes.get(operand)) is not None]
+        operands = [origin for operand in node.operands if (origin := self._nodes.get(operand)) is not None]
         kept = [origin for origin in operands if origin.opcode != "constant"]
         if kept:
             return next((origin for origin in kept if origin.what == "NaN"), kept[0])

@@ -146,7 +146,7 @@ def opcode_of(graph: Graph) -> str | Replace | None:
         return None
     if isinstance(root, Parameter):
         return Replace(root.number) if len(graph.parameters) == 2 else None
-    if root.opcode not in _UFUNCS or len(graph.parameters) != 2 or set(root.inputs) != set(graph.parameters):
+    if root.opcode not in _UFUNCS or len(graph.parameters) != 2 or set(root.operands) != set(graph.parameters):
         return None
     return root.opcode if all(parameter.type is root.type for parameter in graph.parameters) else None
 

@@ -277,7 +277,7 @@ class GraphRunner:
         try:
             for step in plan.steps:
                 node = cast(Apply, step.node)
-                value = apply(node, tuple([values[operand] for operand in node.inputs]))
+                value = apply(node, tuple([values[operand] for operand in node.operands]))
                 values[node] = (yield value) if isinstance(value, Generator) else value
                 if observe is not None:
                     observe(node, values[node])
@@ -323,7 +323,7 @@ def _plan_of(graph: Graph) -> EvaluationPlan:
         if isinstance(node, Constant):
             constants[node] = _constant_value(node)
         elif not isinstance(node, Parameter):
-            last_uses = [member for member in dict.fromkeys(node.inputs) if member not in seen]
+            last_uses = [member for member in dict.fromkeys(node.operands) if member not in seen]
             seen.update(last_uses)
             unused = [node] if node not in seen else []
             steps.append(EvaluationStep(node, (*last_uses, *unused)))
@@ -341,7 +341,7 @@ def _needed(graph: Graph) -> set[Node]:
         if node.graph is not graph or node.opcode == "missing":
             raise CannotEvaluate(f"graph {graph.name} uses {node.name}, which it does not define")
         needed.add(node)
-        pending.extend(node.inputs)
+        pending.extend(node.operands)
     return needed
 
 

@@ -46,10 +46,10 @@ def _allows(node: Node) -> bool:
         return all(isinstance(leaf, TensorType) and not leaf.rank for leaf in leaves)
     if not isinstance(node, Apply) or isinstance(node.function, Node):
         return False
-    if node.opcode == "bitcast" and node.inputs[0].type is not None:
-        return _is_scalar_as_wide(node.type, node.inputs[0].type)
+    if node.opcode == "bitcast" and node.operands[0].type is not None:
+        return _is_scalar_as_wide(node.type, node.operands[0].type)
     if node.opcode in SCALAR_IDENTITIES:
-        return node.inputs[0].type is not None and _is_scalar_of(node.type, node.inputs[0].type)
+        return node.operands[0].type is not None and _is_scalar_of(node.type, node.operands[0].type)
     row = TABLE.get(node.opcode)
     return node.opcode in INLINABLE or (row is not None and row.is_pointwise)
 

@@ -32,9 +32,9 @@ def plain_keys(graph: Graph, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     None where it says more, or where the operand has NaNs that it does not order.
     """
     root = graph.output
-    if root is None or root.opcode != "compare" or not all(isinstance(operand, Parameter) for operand in root.inputs):
+    if root is None or root.opcode != "compare" or not all(isinstance(operand, Parameter) for operand in root.operands):
         return None
-    left, right = (operand.number for operand in root.inputs if isinstance(operand, Parameter))
+    left, right = (operand.number for operand in root.operands if isinstance(operand, Parameter))
     direction = root.attributes.get("direction")
     if left // 2 != right // 2 or left == right or direction not in _DESCENDS:
         return None

@@ -130,7 +130,7 @@ def type_of(node: Node) -> Type:
     """The type of a node, inferred where the text left it out; raises Unsupported where it cannot be."""
     if node.type is not None:
         return node.type
-    operand_types = [operand.type for operand in node.inputs]
+    operand_types = [operand.type for operand in node.operands]
     if not isinstance(node, Apply) or None in operand_types or node.op.infer is None:
         raise Unsupported("its type is not written")
     return infer_type(node.op, cast("list[Type]", operand_types), node.attributes)

@@ -47,14 +47,14 @@ def prune(module: Module) -> None:
         graph.output = None
         for node in reversed(graph.nodes):
             graph.set_attributes(node, {})
-            graph.set_inputs(node, ())
+            graph.set_operands(node, ())
     idle: list[tuple[Graph, Node]] = []
     for graph, nodes in kept.items():
         needed = set(nodes)
         idle += [(graph, node) for node in reversed(graph.nodes) if node not in needed]
     for graph, node in idle:
         graph.set_attributes(node, {})
-        graph.set_inputs(node, ())
+        graph.set_operands(node, ())
     for graph, node in idle:
         graph.erase(node)
     for graph in dropped:
@@ -105,7 +105,7 @@ class _Conversion:
             if node in needed:
                 continue
             needed.add(node)
-            stack.extend(node.inputs)
+            stack.extend(node.operands)
             for called in node.called_graphs:
                 reach(called)
         for graph in graphs:
@@ -119,7 +119,7 @@ class _Conversion:
             self.free[graph] = {}
             self.constants[graph] = {}
             for node in (*nodes, _Yield(graph)):
-                for used in node.inputs:
+                for used in node.operands:
                     if used.graph is not graph:
                         (self.constants if isinstance(used, Constant) else self.free)[graph][used] = None
             for called in self.called[graph]:
@@ -143,7 +143,7 @@ class _Conversion:
         loops: dict[Graph, tuple[Node, ...]] = {}
         for nodes in self.live.values():
             for node in nodes:
-                if node.opcode == "conditional" and len(node.inputs) == 1:
+                if node.opcode == "conditional" and len(node.operands) == 1:
                     branches.update(node.called_graphs)
                 elif node.opcode == "while":
                     parts = list(node.called_graphs)
@@ -199,17 +199,17 @@ class _Conversion:
     def _copy_node(self, node: Node, made: Graph, emitter: Emitter) -> None:
         mapping = self.mapping
         called = list(node.called_graphs)
-        if node.opcode == "conditional" and len(node.inputs) == 1:
+        if node.opcode == "conditional" and len(node.operands) == 1:
             operands = [emitter.tuple([mapping[used] for used in self.free[branch]]) for branch in called]
             attributes = node.attributes.mapped(mapping)
             mapping[node] = made.add_apply(
-                OPS["conditional"], [mapping[node.inputs[0]], *operands], node.type, attributes, node.name,
+                OPS["conditional"], [mapping[node.operands[0]], *operands], node.type, attributes, node.name,
                 metadata=node.raw_metadata,
             )  # fmt: skip
             return
         extra = list({used: None for graph in called for used in self.free[graph]})
         if node.opcode == "while" and extra:
-            state = node.inputs[0]
+            state = node.operands[0]
             assert isinstance(state.type, TupleType)
             elements = [emitter.element(mapping[state], number) for number in range(len(state.type.elements))]
             whole = emitter.tuple([*elements, *(mapping[used] for used in extra)])
@@ -220,13 +220,13 @@ class _Conversion:
             mapping[node] = emitter.tuple([emitter.element(loop, number) for number in range(len(elements))])
             return
         if node.opcode == "call" and extra:
-            operands = [*(mapping[used] for used in node.inputs), *(mapping[used] for used in self.free[called[0]])]
+            operands = [*(mapping[used] for used in node.operands), *(mapping[used] for used in self.free[called[0]])]
             mapping[node] = made.add_apply(
                 OPS["call"], operands, node.type, node.attributes.mapped(mapping), node.name, metadata=node.raw_metadata
             )
             return
-        if node.opcode == "get-tuple-element" and mapping[node.inputs[0]].opcode == "tuple":
-            mapping[node] = mapping[node.inputs[0]].inputs[node.attributes["index"]]
+        if node.opcode == "get-tuple-element" and mapping[node.operands[0]].opcode == "tuple":
+            mapping[node] = mapping[node.operands[0]].operands[node.attributes["index"]]
             return
         made.copy_nodes([node], mapping)
 
@@ -235,7 +235,7 @@ class _Yield:
     """What a graph yields, as a use of it."""
 
     def __init__(self, graph: Graph) -> None:
-        self.inputs: Sequence[Node] = (graph.root,)
+        self.operands: Sequence[Node] = (graph.root,)
 
 
 def _type(node: Node) -> Type:

@@ -301,7 +301,7 @@ class Specialisations:
         used: set[Graph] = set()
         for part in inside:
             for node in (*part.nodes, *(() if part.output is None else (part.root,))):
-                used.update(operand.graph for operand in node.inputs)
+                used.update(operand.graph for operand in node.operands)
                 for called in node.called_graphs:
                     if called not in inside and called.parent is not None:
                         used.add(called.parent)

@@ -182,13 +182,13 @@ class StackMachine:
         A value that is used in a later block than its own is stored in its home registers at the end of its block.
         """
         nodes = [node for node in graph.nodes if not isinstance(node, Parameter)]
-        last_uses = {used: position for position, node in enumerate(nodes) for used in node.inputs}
+        last_uses = {used: position for position, node in enumerate(nodes) for used in node.operands}
         last_uses[graph.root] = len(nodes)
         for position, node in enumerate(nodes):
             if not self._suspends(node):
                 self._copy(node, block)
                 continue
-            for used in node.inputs:
+            for used in node.operands:
                 self._value(used, block)
             kept = self._kept.get(graph, ())
             self._release([value for value in kept if last_uses.get(value, -1) <= position], function)
@@ -208,19 +208,19 @@ class StackMachine:
         return block, leaves
 
     def _copy(self, node: Node, block: _Block) -> None:
-        for used in node.inputs:
+        for used in node.operands:
             self._value(used, block)
         if node.opcode == "get-tuple-element":
-            leaves = block.values[node.inputs[0]]
+            leaves = block.values[node.operands[0]]
             if isinstance(leaves, list) and isinstance(node.type, TensorType):
                 block.values[node] = leaves[node.attributes["index"]]
                 return
-        for used in node.inputs:
+        for used in node.operands:
             self._whole(used, block)
-        mapping = {used: block.values[used] for used in node.inputs}
+        mapping = {used: block.values[used] for used in node.operands}
         if node.opcode == "tuple":
-            block.values[node] = [mapping[used] for used in node.inputs]
-            if all(isinstance(used.type, TensorType) for used in node.inputs):
+            block.values[node] = [mapping[used] for used in node.operands]
+            if all(isinstance(used.type, TensorType) for used in node.operands):
                 return
         block.graph.copy_nodes([node], mapping)
         block.values[node] = mapping[node]
@@ -275,7 +275,7 @@ class StackMachine:
 
     def _call(self, node: Node, block: _Block, function: _Function) -> _Block:
         called = self.functions[next(iter(node.called_graphs))]
-        leaves = [leaf for used in node.inputs for leaf in self._leaf_values(used, block)]
+        leaves = [leaf for used in node.operands for leaf in self._leaf_values(used, block)]
         following = self._reserve()
         saves: dict[_Register, Node] = {}
         if not function.is_outermost:
@@ -293,10 +293,10 @@ class StackMachine:
 
     def _conditional(self, node: Node, block: _Block, function: _Function) -> _Block:
         branches = list(node.called_graphs)
-        predicate = self._value(node.inputs[0], block)
+        predicate = self._value(node.operands[0], block)
         numbers = [self._reserve() for _ in branches]
         given: list[list[_Register]] = []
-        for operand in node.inputs[1:]:
+        for operand in node.operands[1:]:
             leaves = self._leaf_values(operand, block)
             given.append([self._register(leaf, function, function.use) for leaf in leaves_of(operand.type)])
             block.stores.update(zip(given[-1], leaves, strict=True))
@@ -322,7 +322,7 @@ class StackMachine:
     def _while(self, node: Node, block: _Block, function: _Function) -> _Block:
         condition, body = node.attributes["condition"], node.attributes["body"]
         home = self._home(node, function)
-        for register, leaf in zip(home, self._leaf_values(node.inputs[0], block), strict=True):
+        for register, leaf in zip(home, self._leaf_values(node.operands[0], block), strict=True):
             block.stores[register] = leaf
         head = self._reserve()
         self._end(block, head)
@@ -386,7 +386,7 @@ class StackMachine:
 
         scalar = TensorType(S32)
         arguments: list[Node] = []
-        for used in node.inputs:
+        for used in node.operands:
             if isinstance(used.type, TupleType):
                 arguments += [
                     add("get-tuple-element", [used], index=position) for position in range(len(used.type.elements))

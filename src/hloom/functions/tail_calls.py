@@ -84,7 +84,7 @@ class _Body:
         """The elements of a graph's output."""
         root = graph.root
         if root.opcode == "tuple":
-            return [_resolved(node) for node in root.inputs]
+            return [_resolved(node) for node in root.operands]
         if isinstance(root.type, TupleType):
             return [(root, number) for number in range(len(root.type.elements))]
         return [_resolved(root)]
@@ -101,7 +101,7 @@ class _Body:
         if len(nodes) != 1 or any(node is not nodes[0] or index is None for node, index in leaves):
             return False
         node = nodes[0]
-        users = [user for user in graph.nodes if node in user.inputs and user is not graph.root]
+        users = [user for user in graph.nodes if node in user.operands and user is not graph.root]
         if any(user.opcode != "get-tuple-element" for user in users):
             return False
         if node.opcode == "call":
@@ -138,13 +138,13 @@ class _Body:
         if node.opcode == "call":
             if not wanted:
                 return None
-            return [leaf for used in node.inputs for leaf in _flat(mapping[used], emitter)]
+            return [leaf for used in node.operands for leaf in _flat(mapping[used], emitter)]
         branches = list(node.called_graphs)
         ending = [wanted in self.ends(branch) for branch in branches]
         if ending.count(True) == 1:
             position = ending.index(True)
             branch = branches[position]
-            inner = {branch.parameters[0]: mapping[node.inputs[position + 1]]}
+            inner = {branch.parameters[0]: mapping[node.operands[position + 1]]}
             return self.project(branch, self.demanded(branch, leaves), inner, emitter, wanted)
         arms = [
             self._branch(branch, self.demanded(branch, leaves), wanted) if is_wanted else None
@@ -163,7 +163,7 @@ class _Body:
         if node is None or node.opcode == "call":
             return emitter.constant(node is not None, PREDICATE)
         branches = list(node.called_graphs)
-        predicate = mapping[node.inputs[0]]
+        predicate = mapping[node.operands[0]]
         if isinstance(predicate.type, TensorType) and predicate.type.dtype is PREDICATE:
             ends = [self.ends(branch) for branch in branches]
             if ends == [{True}, {False}]:
@@ -172,7 +172,7 @@ class _Body:
                 return emitter.elementwise("not", predicate)
             for position, other in ((0, 1), (1, 0)):
                 if len(ends[position]) == 1 and self._is_cheap(branches[other]):
-                    inner = {branches[other].parameters[0]: mapping[node.inputs[other + 1]]}
+                    inner = {branches[other].parameters[0]: mapping[node.operands[other + 1]]}
                     rest = self.again(branches[other], inner, emitter)
                     holds = predicate if position == 0 else emitter.elementwise("not", predicate)
                     if True in ends[position]:
@@ -205,7 +205,7 @@ class _Body:
         for other in graph.nodes:
             if isinstance(other, Parameter):
                 continue
-            if other in skipped or any(used in skipped for used in other.inputs):
+            if other in skipped or any(used in skipped for used in other.operands):
                 skipped.add(other)
             else:
                 copied.append(other)
@@ -240,7 +240,7 @@ class _Body:
         self, node: Node, branches: Sequence[Graph], mapping: dict[Any, Any], emitter: Emitter, result: Any
     ) -> Node:
         table: dict[Any, Any] = dict(zip(node.called_graphs, branches, strict=True))
-        inputs = [mapping[used] for used in node.inputs]
+        inputs = [mapping[used] for used in node.operands]
         return emitter.graph.add_apply(OPS["conditional"], inputs, result, node.attributes.mapped(table))
 
 
@@ -297,7 +297,7 @@ class _Loop:
             outputs[output] = emitter.select(is_wrong, elements[parameter], outputs[output])
         ending.set_output(emitter.tuple(outputs) if isinstance(node.type, TupleType) else outputs[0])
         operands: list[Node] = []
-        for used in node.inputs:
+        for used in node.operands:
             if isinstance(used.type, TupleType):
                 for number, element in enumerate(used.type.elements):
                     operands.append(
@@ -317,10 +317,10 @@ class _Loop:
 def _resolved(node: Node) -> Leaf:
     """A node as an output, seen through tuples that are taken apart again."""
     while node.opcode == "get-tuple-element":
-        source = node.inputs[0]
+        source = node.operands[0]
         if source.opcode != "tuple":
             return source, node.attributes["index"]
-        node = source.inputs[node.attributes["index"]]
+        node = source.operands[node.attributes["index"]]
     return node, None
 
 

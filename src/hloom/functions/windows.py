@@ -89,7 +89,7 @@ def _without_constants(node: Node) -> tuple[Node, int]:
     """A sum as what is added to a constant, and the constant."""
     offset = 0
     while isinstance(node, Apply) and node.opcode in ("add", "subtract"):
-        left, right = node.inputs
+        left, right = node.operands
         known = _known_number(right)
         if known is not None:
             node, offset = left, offset + (known if node.opcode == "add" else -known)
@@ -124,7 +124,7 @@ def _is_same_node(left: Node, right: Node) -> bool:
             continue
         if not (isinstance(a, Apply) and isinstance(b, Apply)) or a.opcode != b.opcode or a.type != b.type:
             return False
-        if a.attributes != b.attributes or len(a.inputs) != len(b.inputs):
+        if a.attributes != b.attributes or len(a.operands) != len(b.operands):
             return False
-        pending.extend(zip(a.inputs, b.inputs, strict=True))
+        pending.extend(zip(a.operands, b.operands, strict=True))
     return False

@@ -87,8 +87,8 @@ class _Listing:
         yield "}"
 
     def _node(self, node: Node, graph: Graph) -> Iterator[str]:
-        inputs = ", ".join(self._reference(operand, graph) for operand in node.inputs)
-        taken = ", ".join(_type(operand.type) for operand in node.inputs)
+        inputs = ", ".join(self._reference(operand, graph) for operand in node.operands)
+        taken = ", ".join(_type(operand.type) for operand in node.operands)
         signature = f"({taken}) -> ({_type(node.type)})"
         if isinstance(node, Constant):
             inputs, signature = self._value(node.value, graph), _type(node.type)

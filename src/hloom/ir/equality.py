@@ -189,9 +189,9 @@ class _Comparison:
         if left.type is not right.type:
             raise _Differs(_sentence(left, right, "type", left.type, right.type))
         self._pair(left.graph, right.graph)
-        if len(left.inputs) != len(right.inputs):
-            raise _Differs(_sentence(left, right, "operand count", len(left.inputs), len(right.inputs)))
-        for one, other in zip(reversed(left.inputs), reversed(right.inputs), strict=True):
+        if len(left.operands) != len(right.operands):
+            raise _Differs(_sentence(left, right, "operand count", len(left.operands), len(right.operands)))
+        for one, other in zip(reversed(left.operands), reversed(right.operands), strict=True):
             self._pair(one, other)
         self._compare_own(left, right)
         self._compare_attributes(left, right)

@@ -152,7 +152,7 @@ class Graph(Referent, Displayed):
         """The nodes of other graphs that this one uses or yields, in order of use: what a closure captures."""
         seen: dict[Node, None] = {}
         for node in self.nodes:
-            for used in (*node.inputs, *_function(node)):
+            for used in (*node.operands, *_function(node)):
                 if used.graph is not self:
                     seen[used] = None
         if self.output is not None and self.output.graph is not self:
@@ -193,7 +193,7 @@ class Graph(Referent, Displayed):
     def add_apply(
         self,
         function: Op | Node,
-        inputs: Iterable[Node],
+        operands: Iterable[Node],
         type: Type | None,
         attributes: Mapping[str, Any] = EMPTY,
         name: str | None = None,
@@ -205,7 +205,7 @@ class Graph(Referent, Displayed):
         shared = attributes if isinstance(attributes, Attributes) else Attributes(attributes)
         stem = name or (function.name if isinstance(function, Op) else "call")
         unique = stem if stem not in self._names else free_name(stem, self._names, self._suffixes)
-        node = Apply(unique, type, function, tuple(inputs), shared, metadata, self)
+        node = Apply(unique, type, function, tuple(operands), shared, metadata, self)
         self._enter(node, before)
         return node
 
@@ -215,11 +215,11 @@ class Graph(Referent, Displayed):
 
     # Changing nodes
 
-    def set_inputs(self, node: Node, inputs: Iterable[Node]) -> None:
-        """Replace a node's inputs."""
+    def set_operands(self, node: Node, operands: Iterable[Node]) -> None:
+        """Replace a node's operands."""
         self._owns(node)
         self._unuse(node)
-        node.inputs = tuple(inputs)
+        node.operands = tuple(operands)
         self._use(node)
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Any]) -> None:
@@ -230,7 +230,7 @@ class Graph(Referent, Displayed):
         self._use(node)
 
     def set_function(self, node: Apply, function: Op | Node) -> None:
-        """Make a node apply another function to the same inputs."""
+        """Make a node apply another function to the same operands."""
         self._owns(node)
         self._unuse(node)
         self._set_function(node, function)
@@ -268,12 +268,12 @@ class Graph(Referent, Displayed):
         """Replace all uses of a node: as input, as called function, as control predecessor and as output."""
         for user in old.users:
             if not uses_more(user):
-                user.inputs = tuple([replacement if operand is old else operand for operand in user.inputs])
+                user.operands = tuple([replacement if operand is old else operand for operand in user.operands])
                 replacement._users[user] = replacement._users.get(user, 0) + old._users.pop(user)
                 continue
             graph = user.graph
             graph._unuse(user)
-            user.inputs = tuple(replacement if operand is old else operand for operand in user.inputs)
+            user.operands = tuple(replacement if operand is old else operand for operand in user.operands)
             user.attributes = user.attributes.mapped({old: replacement})
             if isinstance(user, Apply) and user.function is old:
                 graph._set_function(user, replacement)
@@ -312,12 +312,12 @@ class Graph(Referent, Displayed):
     def inline(self, call: Node, graph: Graph | None = None) -> Node:
         """Replace a call by a copy of the called graph's nodes; returns the node that now computes the call's value.
 
-        Raises HloomError unless the node calls exactly one defined graph with as many parameters as it has inputs, and
-        if it has control predecessors, or if that graph has missing names or encloses other graphs, whose captures
-        would be lost.
+        Raises HloomError unless the node calls exactly one defined graph with as many parameters as it has operands;
+        also if it has control predecessors, or if that graph has missing names or encloses other graphs, whose
+        captures would be lost.
         """
         called = self._inlined(call, graph)
-        mapping: dict[Any, Any] = dict(zip(called.parameters, call.inputs, strict=True))
+        mapping: dict[Any, Any] = dict(zip(called.parameters, call.operands, strict=True))
         self.copy_nodes(called.nodes, mapping, before=call)
         result = mapping.get(called.root, called.root)
         self.replace_uses(call, result)
@@ -331,15 +331,15 @@ class Graph(Referent, Displayed):
         results: dict[Any, Any] = {}
         nodes: list[Node] = []
         for node in self.nodes:
-            if not results.keys().isdisjoint(node.inputs):
-                node.inputs = tuple([results.get(operand, operand) for operand in node.inputs])
+            if not results.keys().isdisjoint(node.operands):
+                node.operands = tuple([results.get(operand, operand) for operand in node.operands])
             if node.attributes.refers:
                 node.attributes = node.attributes.mapped(results)
             if node not in waiting:
                 nodes.append(node)
                 continue
             called = self._inlined(node, None)
-            mapping: dict[Any, Any] = dict(zip(called.parameters, node.inputs, strict=True))
+            mapping: dict[Any, Any] = dict(zip(called.parameters, node.operands, strict=True))
             for inner in called.nodes:
                 if inner not in mapping:
                     copy = mapping[inner] = _copied(inner, self.unique_name(inner.name), mapping, self)
@@ -356,8 +356,8 @@ class Graph(Referent, Displayed):
         """The graph to inline for a call; raises HloomError if it cannot be inlined."""
         self._owns(call)
         called = [graph] if graph else call.called_graphs
-        if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.inputs):
-            raise HloomError(f"cannot inline {call!r}: it does not call one defined graph with its inputs")
+        if len(called) != 1 or called[0].output is None or len(called[0].parameters) != len(call.operands):
+            raise HloomError(f"cannot inline {call!r}: it does not call one defined graph with its operands")
         if any(not referent.is_graph for referent in call.attributes.referents()):
             raise HloomError(f"cannot inline {call!r}: it has control predecessors")
         if called[0].missing or any(nested.parent is called[0] for nested in called[0]._may_yield()):
@@ -501,23 +501,23 @@ class Graph(Referent, Displayed):
     def _use(self, node: Node) -> None:
         if not self.module.is_indexed:
             return
-        for used in node.inputs:
+        for used in node.operands:
             users = used._users
             users[node] = users.get(node, 0) + 1
         if uses_more(node):
             self._use_more(node)
 
     def _use_more(self, node: Node) -> None:
-        for used in _used_besides_inputs(node):
+        for used in _used_besides_operands(node):
             table = used._callers if used.is_graph else used._users
             table[node] = table.get(node, 0) + 1
 
     def _unuse(self, node: Node) -> None:
         if not self.module.is_indexed:
             return
-        for used in node.inputs:
+        for used in node.operands:
             _take_one(used._users, node)
-        for used in _used_besides_inputs(node) if uses_more(node) else ():
+        for used in _used_besides_operands(node) if uses_more(node) else ():
             _take_one(used._callers if used.is_graph else used._users, node)
 
 
@@ -551,7 +551,7 @@ def _take_one(table: dict[Node, int], node: Node) -> None:
 
 
 def uses_more(node: Node) -> bool:
-    """Whether a node uses anything besides its inputs; few do."""
+    """Whether a node uses anything besides its operands; few do."""
     if node.attributes.refers:
         return True
     if isinstance(node, Apply):
@@ -559,7 +559,7 @@ def uses_more(node: Node) -> bool:
     return isinstance(node, Constant) and isinstance(node.value, Graph)
 
 
-def _used_besides_inputs(node: Node) -> Sequence[Any]:
+def _used_besides_operands(node: Node) -> Sequence[Any]:
     """The graphs and nodes that a node's attributes hold, that a constant is, or whose value is applied."""
     if isinstance(node, Apply):
         referents = node.attributes.referents() if node.attributes.refers else ()
@@ -578,10 +578,10 @@ def _copied(node: Node, name: str, mapping: Mapping[Any, Any], graph: Graph) -> 
         if function.__class__ is not Op:
             function = mapping.get(function, function)
         try:
-            inputs = tuple(map(mapping.__getitem__, node.inputs))
+            operands = tuple(map(mapping.__getitem__, node.operands))
         except KeyError:
-            inputs = tuple([mapping.get(operand, operand) for operand in node.inputs])
-        return Apply(name, node.type, function, inputs, attributes, metadata, graph)
+            operands = tuple([mapping.get(operand, operand) for operand in node.operands])
+        return Apply(name, node.type, function, operands, attributes, metadata, graph)
     if isinstance(node, Parameter):
         return Parameter(name, node.type, len(graph.parameters), attributes, metadata, graph)
     assert isinstance(node, Constant), f"{node!r} cannot be copied"

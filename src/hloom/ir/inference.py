@@ -56,7 +56,7 @@ def infer_axes(
 
 def node_axes(node: Apply) -> AxisMap | None:
     """The axis map of a node; None where its op has none."""
-    types = [operand.type for operand in node.inputs]
+    types = [operand.type for operand in node.operands]
     if any(type_ is None for type_ in types):
         raise TypeProblem(f"{node!r} has operands whose types are not known")
     known = [type_ for type_ in types if type_ is not None]
@@ -84,8 +84,8 @@ class Inference:
         function, rule = node.function, node.function.infer
         if rule is None:
             return None
-        types = tuple([operand.type for operand in node.inputs if operand.type is not None])
-        if len(types) < len(node.inputs):
+        types = tuple([operand.type for operand in node.operands if operand.type is not None])
+        if len(types) < len(node.operands):
             return None
         if function not in self._asking:
             self._asking[function] = any(name == "result" for _, name in wanted(rule))

@@ -223,7 +223,7 @@ class Module(Displayed):
                 node._users = {}
         for graph in graphs:
             for node in graph.nodes:
-                for used in node.inputs:
+                for used in node.operands:
                     users = used._users
                     users[node] = users.get(node, 0) + 1
                 is_plain = node.__class__ is Apply and not node.attributes.refers and node.opcode != COMPUTED_CALL

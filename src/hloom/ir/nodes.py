@@ -27,7 +27,7 @@ _new = object.__new__
 
 
 class Node(Referent, Displayed):
-    """A value in a graph: its name, type (None where the text gave none), inputs, attributes and raw metadata."""
+    """A value in a graph: its name, type (None where the text gave none), operands, attributes and raw metadata."""
 
     __slots__ = (
         "_metadata",
@@ -37,15 +37,15 @@ class Node(Referent, Displayed):
         "_users",
         "attributes",
         "graph",
-        "inputs",
         "name",
+        "operands",
         "type",
     )
     name: str
     type: Type | None
     opcode: str
     """The opcode of the op that makes this value, in HLO's spelling."""
-    inputs: tuple[Node, ...]
+    operands: tuple[Node, ...]
     attributes: Attributes
     graph: Graph
     _metadata: str | None
@@ -129,12 +129,12 @@ class Node(Referent, Displayed):
         return False
 
     def operand_types(self) -> tuple[Type | None, ...]:
-        """The types of the inputs."""
-        return tuple(node.type for node in self.inputs)
+        """The types of the operands."""
+        return tuple(node.type for node in self.operands)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(str(getattr(node, "name", node)) for node in self.inputs)
-        return f"<{self.name} = {self.type or '?'} {self.opcode}({inputs})>"
+        operands = ", ".join(str(getattr(node, "name", node)) for node in self.operands)
+        return f"<{self.name} = {self.type or '?'} {self.opcode}({operands})>"
 
     def __str__(self) -> str:
         return repr(self)  # one line: messages name nodes
@@ -144,7 +144,7 @@ class Node(Referent, Displayed):
         if self._metadata is not None:
             attributes.append(("metadata", self._metadata))
         tables = (
-            node_table("operands", self.inputs),
+            node_table("operands", self.operands),
             node_table("users", self.users),
             DisplayTable("attributes", ("attribute", "value"), attributes, len(attributes)),
         )
@@ -154,7 +154,7 @@ class Node(Referent, Displayed):
 def node_table(heading: str, nodes: Sequence[Node]) -> DisplayTable:
     """Nodes as a table for a notebook: name, opcode, type, operands."""
     rows = (
-        (node.name, node.opcode, str(node.type or "?"), ", ".join([operand.name for operand in node.inputs[:10]]))
+        (node.name, node.opcode, str(node.type or "?"), ", ".join([operand.name for operand in node.operands[:10]]))
         for node in nodes
     )
     return DisplayTable(heading, ("name", "opcode", "type", "operands"), rows, len(nodes))
@@ -179,7 +179,7 @@ class Parameter(Node):
         self.name = name
         self.type = type
         self.number = number
-        self.inputs = ()
+        self.operands = ()
         self.attributes = attributes
         self._metadata = metadata
         self.graph = graph
@@ -204,7 +204,7 @@ class Constant(Node):
         self.name = name
         self.type = type
         self.value = value
-        self.inputs = ()
+        self.operands = ()
         self.attributes = attributes
         self._metadata = metadata
         self.graph = graph
@@ -216,7 +216,7 @@ class Constant(Node):
 
 
 class Apply(Node):
-    """A function applied to inputs: an op row, or (a computed call) a node that yields a function."""
+    """A function applied to operands: an op row, or (a computed call) a node that yields a function."""
 
     __slots__ = ("function", "opcode")
     function: Op | Node
@@ -226,7 +226,7 @@ class Apply(Node):
         name: str,
         type: Type | None,
         function: Op | Node,
-        inputs: tuple[Node, ...],
+        operands: tuple[Node, ...],
         attributes: Attributes,
         metadata: str | None,
         graph: Graph,
@@ -235,7 +235,7 @@ class Apply(Node):
         self.type = type
         self.function = function
         self.opcode = function.name if function.__class__ is Op else COMPUTED_CALL
-        self.inputs = inputs
+        self.operands = operands
         self.attributes = attributes
         self._metadata = metadata
         self.graph = graph
@@ -245,7 +245,7 @@ class Apply(Node):
         name: str,
         type: Type | None,
         row: Op,
-        inputs: tuple[Node, ...],
+        operands: tuple[Node, ...],
         attributes: Attributes,
         metadata: str | None,
         graph: Graph,
@@ -258,7 +258,7 @@ class Apply(Node):
         node.type = type
         node.function = row
         node.opcode = row.name
-        node.inputs = inputs
+        node.operands = operands
         node.attributes = attributes
         node._metadata = metadata
         node.graph = graph
@@ -298,7 +298,7 @@ class Missing(Node):
     def __init__(self, name: str, type: Type | None, graph: Graph) -> None:
         self.name = name
         self.type = type
-        self.inputs = ()
+        self.operands = ()
         self.attributes = EMPTY
         self._metadata = None
         self._users = {}

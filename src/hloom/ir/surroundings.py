@@ -28,7 +28,7 @@ class Surroundings:
         if users is None:
             users = self._users[node.graph] = {}
             for user in node.graph.nodes:
-                for used in dict.fromkeys(user.inputs):
+                for used in dict.fromkeys(user.operands):
                     users.setdefault(used, []).append(user)
         return users.get(node, ())
 

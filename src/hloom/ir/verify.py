@@ -137,7 +137,7 @@ class _Verifier:
                 raise self.bad("it stands in the graph twice")
             if names.get(node.name) is not node:
                 raise self.bad("the graph finds another node, or none, under its name")
-            for used in node.inputs:
+            for used in node.operands:
                 if used not in defined:
                     self.check_use(used)
             if isinstance(node, Apply):
@@ -198,7 +198,7 @@ class _Verifier:
         """Check an application; for repeated ops with the same types and attributes, check only what they refer to."""
         op, attributes = node.function, node.attributes
         meaning = _types_within(attributes) if attributes.refers else id(attributes)
-        key = (op, meaning, node.type, *map(_TYPE, node.inputs))
+        key = (op, meaning, node.type, *map(_TYPE, node.operands))
         if key in self.sound:
             self.check_references(attributes)
             return
@@ -235,15 +235,15 @@ class _Verifier:
             raise self.bad(problem)
 
     def check_no_buffers(self, node: Node) -> None:
-        for type_ in (node.type, *map(_TYPE, node.inputs)):
+        for type_ in (node.type, *map(_TYPE, node.operands)):
             if type_ is not None and _holds_buffer(type_):
                 raise self.bad(f"{node.opcode} neither takes nor yields buffers, but one value is {type_}")
 
     def check_op(self, node: Apply, op: Op) -> None:
-        key = (id(op), id(node.attributes), len(node.inputs))
+        key = (id(op), id(node.attributes), len(node.operands))
         if key not in self.accepted:
-            if not op.accepts(len(node.inputs)):
-                raise self.bad(f"{op.name} does not take {len(node.inputs)} operands: it takes {_arity(op)}")
+            if not op.accepts(len(node.operands)):
+                raise self.bad(f"{op.name} does not take {len(node.operands)} operands: it takes {_arity(op)}")
             if not op.is_known:
                 self.open(op.name, "opcode")
             self.check_op_attributes(node, op)
@@ -409,7 +409,7 @@ def _has(type_: Type | None, index: Sequence[int]) -> bool:
 
 
 def _used(node: Node) -> Iterable[Any]:
-    yield from node.inputs
+    yield from node.operands
     yield from node.attributes.referents()
     yield from node.called_graphs if isinstance(node, Constant) else ()
     if isinstance(node, Apply) and isinstance(node.function, Node):

@@ -18,9 +18,9 @@ def alias_problem(node: Apply, *, is_compatible: bool = True, through_buffers: b
     """
     aliases: tuple[OutputAlias, ...] = node.attributes.get("output_to_operand_aliasing", ())
     for alias in aliases:
-        if not 0 <= alias.operand < len(node.inputs):
-            return f"its alias {alias} names operand {alias.operand} of {len(node.inputs)}"
-        given = node.inputs[alias.operand].type
+        if not 0 <= alias.operand < len(node.operands):
+            return f"its alias {alias} names operand {alias.operand} of {len(node.operands)}"
+        given = node.operands[alias.operand].type
         if node.type is None or given is None:
             continue
         result, operand = element_at(node.type, alias.output_index), element_at(given, alias.operand_index)

@@ -28,7 +28,7 @@ def check_custom_call(node: Apply, surroundings: Surroundings) -> str | None:
 
 def check_writer(node: Apply, surroundings: Surroundings) -> str | None:
     """Whether another node writes a buffer that this one writes: its operands, and all that they hold."""
-    for operand in node.inputs:
+    for operand in node.operands:
         for index in _buffers(operand.type):
             origin = _origin(operand, index)
             first = surroundings.claim(("writer", *origin), node)
@@ -40,10 +40,10 @@ def check_writer(node: Apply, surroundings: Surroundings) -> str | None:
 def _origin(node: Node, index: tuple[int, ...]) -> tuple[Node, tuple[int, ...]]:
     """The node that makes a part of a value, tuples and their elements followed back."""
     while True:
-        if node.opcode == "get-tuple-element" and node.inputs:
-            node, index = node.inputs[0], (node.attributes["index"], *index)
+        if node.opcode == "get-tuple-element" and node.operands:
+            node, index = node.operands[0], (node.attributes["index"], *index)
         elif node.opcode == "tuple" and index:
-            node, index = node.inputs[index[0]], index[1:]
+            node, index = node.operands[index[0]], index[1:]
         else:
             return node, index
 
@@ -67,7 +67,7 @@ def _uses_problem(node: Apply) -> str | None:
     aliases: Sequence[OutputAlias] = node.attributes.get("output_to_operand_aliasing", ())
     taken = Counter((alias.operand, alias.operand_index) for alias in aliases)
     yielded = Counter(alias.output_index for alias in aliases)
-    for number, operand in enumerate(node.inputs):
+    for number, operand in enumerate(node.operands):
         for index in _buffers(operand.type):
             if taken[number, index] != 1:
                 return f"the buffer in operand {number} must be the alias of one result, not of {taken[number, index]}"
@@ -101,13 +101,13 @@ def _one_alias(node: Apply) -> str | None:
 
 
 def _create(node: Apply) -> str | None:
-    if node.inputs:
+    if node.operands:
         return "CreateBuffer takes no operand"
     return None if isinstance(node.type, BufferType | None) else f"CreateBuffer yields a buffer, not {node.type}"
 
 
 def _seed(node: Apply) -> str | None:
-    if node.inputs:
+    if node.operands:
         return "GetRngSeed takes no operand"
     is_seed = node.type is None or (isinstance(node.type, TensorType) and node.type == TensorType(dtype("u64")))
     return None if is_seed else f"GetRngSeed yields u64[], not {node.type}"

@@ -48,7 +48,7 @@ def check_fusion(node: Apply, _: Surroundings) -> str | None:
         return None
     if fused.execution_thread != node.graph.execution_thread and (problem := _thread_problem(node)):
         return problem
-    used = set(chain.from_iterable([inner.inputs for inner in fused.nodes]))
+    used = set(chain.from_iterable([inner.operands for inner in fused.nodes]))
     return f"the root of {fused.name} must not be used in it" if fused.output in used else None
 
 

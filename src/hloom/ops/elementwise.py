@@ -127,7 +127,7 @@ def _compare(left: Type, right: Type) -> Type:
 
 def _check_compare(node: Apply, _: Surroundings) -> str | None:
     """Source: xla/service/hlo_verifier.cc, CheckElementwiseInstruction."""
-    written, operand = node.attributes.get("type"), node.inputs[1].type
+    written, operand = node.attributes.get("type"), node.operands[1].type
     if written is None or not isinstance(operand, TensorType):
         return None
     fitting = _COMPARED.get(operand.dtype.kind, ("FLOAT",))

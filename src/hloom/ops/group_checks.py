@@ -36,7 +36,7 @@ def check_all_to_all(node: Apply, surroundings: Surroundings) -> str | None:
     size = None if groups is None else groups.group_size
     if size is None:
         size = surroundings.count("num_partitions" if "channel_id" in node.attributes else "replica_count")
-    return None if size == len(node.inputs) else f"it has {len(node.inputs)} operands for groups of {size} devices"
+    return None if size == len(node.operands) else f"it has {len(node.operands)} operands for groups of {size} devices"
 
 
 def _group_problem(node: Apply) -> str | None:
@@ -89,7 +89,7 @@ def check_permutation(node: Apply, surroundings: Surroundings) -> str | None:
 
 def _slices(node: Apply) -> int:
     """How many offsets the first buffer has: a tuple of tuples is one for each, or one buffer's for each buffer."""
-    buffer, offsets = node.inputs[0].type, node.inputs[2].type
+    buffer, offsets = node.operands[0].type, node.operands[2].type
     if isinstance(buffer, TupleType) and isinstance(offsets, TupleType) and offsets.elements:
         offsets = offsets.elements[0]
     return len(offsets.elements) if isinstance(offsets, TupleType) else 1

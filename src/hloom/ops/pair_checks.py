@@ -31,9 +31,9 @@ def check_start(node: Apply, surroundings: Surroundings, *, ends: Collection[str
 
 def check_end(node: Apply, _: Surroundings, *, starts: Collection[str]) -> str | None:
     """An operand that is a start."""
-    if not node.inputs or node.inputs[0].opcode in starts:
+    if not node.operands or node.operands[0].opcode in starts:
         return None
-    return f"the operand of {node.opcode} must be {' or '.join(starts)}, not {node.inputs[0].opcode}"
+    return f"the operand of {node.opcode} must be {' or '.join(starts)}, not {node.operands[0].opcode}"
 
 
 def start_of(*ends: str) -> Check:

@@ -26,14 +26,14 @@ def reducer_of(graph: Graph) -> str:
     if graph.output is None or len(graph.parameters) != 2:
         return ""
     root = graph.output
-    if root.opcode in REDUCERS and set(root.inputs) == set(graph.parameters):
+    if root.opcode in REDUCERS and set(root.operands) == set(graph.parameters):
         return root.opcode
-    if root.opcode == "tuple" and len(root.inputs) == 1:
-        root = root.inputs[0]
+    if root.opcode == "tuple" and len(root.operands) == 1:
+        root = root.operands[0]
     root = _converted(root)
-    if not isinstance(root, Apply) or root.opcode not in REDUCERS or len(root.inputs) != 2:
+    if not isinstance(root, Apply) or root.opcode not in REDUCERS or len(root.operands) != 2:
         return ""
-    left, right = map(_converted, root.inputs)
+    left, right = map(_converted, root.operands)
     both = isinstance(left, Parameter) and isinstance(right, Parameter) and {left, right} == set(graph.parameters)
     return root.opcode if both else ""
 
@@ -121,7 +121,7 @@ def _check_element(graph: Graph, what: str, given: Type | None, wanted: Type | N
 
 def _converted(node: Node) -> Node:
     while isinstance(node, Apply) and node.opcode == "convert":
-        node = node.inputs[0]
+        node = node.operands[0]
     return node
 
 

@@ -65,9 +65,9 @@ def _called_graphs(node: Node) -> Iterable[Graph] | None:
     An unread end stays with a start that does something: XLA refuses the one without the other.
     """
     for _ in range(_LONGEST_ASYNC):
-        if node.called_graphs or not node.inputs or not any(map(node.has_trait, _ASYNC_STEPS)):
+        if node.called_graphs or not node.operands or not any(map(node.has_trait, _ASYNC_STEPS)):
             return node.called_graphs
-        node = node.inputs[0]
+        node = node.operands[0]
     return None
 
 

@@ -81,12 +81,12 @@ def _sink_from(loop: Apply, scatters: bool) -> int:
     """Move reductions of a loop behind it; returns how many."""
     if not _sinkings(loop, scatters) or has_control_dependencies(loop) or runs_at_most_once(loop):
         return 0
-    if is_awaited(loop) or any("sharding" in node.attributes for node in (loop, loop.inputs[0])):
+    if is_awaited(loop) or any("sharding" in node.attributes for node in (loop, loop.operands[0])):
         return 0
     body = own_copy(loop.attributes["body"], loop)
     moved, types = _sinkings(loop, scatters), elements_of(loop.type) or ()
     for sinking in moved:
-        body.replace_uses(sinking.reduction, sinking.reduction.inputs[0])
+        body.replace_uses(sinking.reduction, sinking.reduction.operands[0])
     _widen_state(loop, [sinking for sinking in moved if sinking.reduction.opcode == "reduce-scatter"])
     _reduce_after(loop, moved, types)
     for sinking in moved:
@@ -158,14 +158,14 @@ def _sums(body: Graph, read: set[int]) -> dict[Node, int]:
     for user in state.users:
         gets.setdefault(user.attributes["index"], []).append(user)
     sums: dict[Node, int] = {}
-    for index, value in enumerate(root.inputs):
+    for index, value in enumerate(root.operands):
         carried = gets.get(index, ())
         if index in read or len(carried) != 1 or not _is_plain_once(value):
             continue
-        if value.opcode == "add" and carried[0].use_count == 1 and carried[0] in value.inputs:
+        if value.opcode == "add" and carried[0].use_count == 1 and carried[0] in value.operands:
             sums[value] = index
         elif value.opcode == "dynamic-update-slice" and _slice_summed(value, carried[0]):
-            sums[value.inputs[1]] = index
+            sums[value.operands[1]] = index
     return sums
 
 
@@ -176,12 +176,14 @@ def _is_plain_once(node: Node) -> bool:
 
 def _slice_summed(update: Node, carried: Node) -> bool:
     """Whether an update writes to a slice of a state element the sum of its old value and something else."""
-    added, starts = update.inputs[1], start_operands(update)
-    if update.inputs[0] is not carried or carried.use_count != 2 or starts is None:
+    added, starts = update.operands[1], start_operands(update)
+    if update.operands[0] is not carried or carried.use_count != 2 or starts is None:
         return False
     if added.opcode != "add" or not _is_plain_once(added):
         return False
-    slices = [operand for operand in added.inputs if operand.opcode == "dynamic-slice" and operand.inputs[0] is carried]
+    slices = [
+        operand for operand in added.operands if operand.opcode == "dynamic-slice" and operand.operands[0] is carried
+    ]
     if len(slices) != 1 or slices[0].use_count != 1 or slices[0].attributes.keys() != {"dynamic_slice_sizes"}:
         return False
     return slices[0].type == added.type and same_starts(starts, start_operands(slices[0]))
@@ -200,18 +202,18 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agree
         if node.is_output or not node.users or steps > _MOST_STEPS:
             return None
         for user in node.users:
-            if user in sums and user.inputs.count(node) == 1 and sums[user] not in elements:
+            if user in sums and user.operands.count(node) == 1 and sums[user] not in elements:
                 if not all(agreement.holds(all_reduce, start) for start in _starts_of_update(user)):
                     return None
                 elements[sums[user]] = user
             elif user.opcode == "select" and not has_control_dependencies(user):
-                chosen, *others = user.inputs
+                chosen, *others = user.operands
                 other = others[1] if others[0] is node else others[0]
                 if chosen is node or not is_identity_of("add", other) or not agreement.holds(all_reduce, chosen):
                     return None
                 pending.append(user)
-            elif user.opcode in LOOKED_THROUGH and user.inputs[0] is node and not has_control_dependencies(user):
-                if user.opcode == "pad" and not is_identity_of("add", user.inputs[1]):
+            elif user.opcode in LOOKED_THROUGH and user.operands[0] is node and not has_control_dependencies(user):
+                if user.opcode == "pad" and not is_identity_of("add", user.operands[1]):
                     return None
                 if user.opcode == "convert" and not widens(user):
                     return None
@@ -223,15 +225,15 @@ def _elements_summed(all_reduce: Apply, sums: dict[Node, int], agreement: _Agree
 
 def _element_scattered(scatter: Apply, sums: dict[Node, int]) -> dict[int, Node] | None:
     """The element that a reduce-scatter is added to; None if there is another use."""
-    whole, users = tensor_type(scatter.inputs[0]), scatter.users
+    whole, users = tensor_type(scatter.operands[0]), scatter.users
     if combiner_of(scatter.attributes["to_apply"]) != "add" or restraint_of_scatter(scatter) or scatter.is_output:
         return None
-    if whole is None or len(users) != 1 or users[0] not in sums or users[0].inputs.count(scatter) != 1:
+    if whole is None or len(users) != 1 or users[0] not in sums or users[0].operands.count(scatter) != 1:
         return None
     added = users[0]
     body = added.graph
-    carried = next((operand for operand in added.inputs if operand is not scatter), scatter)
-    if added not in body.root.inputs or carried.opcode != _GET:
+    carried = next((operand for operand in added.operands if operand is not scatter), scatter)
+    if added not in body.root.operands or carried.opcode != _GET:
         return None
     if any("sharding" in node.attributes for node in (carried, body.root, body.parameters[0])):
         return None
@@ -244,11 +246,11 @@ def _widen_state(loop: Apply, scattered: Sequence[_Sinking]) -> None:
         return
     body, types = loop.attributes["body"], list(elements_of(loop.type) or ())
     for sinking in scattered:
-        whole = tensor_type(sinking.reduction.inputs[0])
+        whole = tensor_type(sinking.reduction.operands[0])
         assert whole is not None, "looked at before"
         for index, added in sinking.elements.items():
             types[index] = whole
-            for node in (added, *(operand for operand in added.inputs if operand.opcode == _GET)):
+            for node in (added, *(operand for operand in added.operands if operand.opcode == _GET)):
                 body.set_type(node, whole)
     state = TupleType(types)
     body.set_type(body.root, state)
@@ -283,9 +285,9 @@ def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) 
     build = Builder(loop)
     before = [initial_element(loop, index) for index in range(len(types))]
     begun = [_zeros(build, carried[index]) if index in moved else value for index, value in enumerate(before)]
-    old_start = loop.inputs[0]
+    old_start = loop.operands[0]
     state = graph.add_apply(OPS["tuple"], begun, loop.type, before=loop, metadata=old_start.raw_metadata)
-    graph.set_inputs(loop, [state])
+    graph.set_operands(loop, [state])
     if old_start.opcode == "tuple" and not old_start.is_used:
         graph.erase(old_start)
     users, is_output = list(loop.users), loop.is_output
@@ -308,7 +310,7 @@ def _reduce_after(loop: Apply, sinkings: list[_Sinking], types: Sequence[Type]) 
         inputs = [part(index) for index in range(len(types))]
         together = graph.add_apply(OPS["tuple"], inputs, TupleType(types), before=following)
         for user in whole:
-            graph.set_inputs(user, [together if operand is loop else operand for operand in user.inputs])
+            graph.set_operands(user, [together if operand is loop else operand for operand in user.operands])
         if is_output:
             graph.set_output(together)
     for user in read:

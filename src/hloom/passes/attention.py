@@ -90,7 +90,7 @@ class _Search:
     ) -> AttentionForm | None:
         """The attention whose weights are a dot's operand on this side."""
         axes = self.axes
-        weights, values = ((dot.inputs[this], tuple(operands[this])) for this in (side, 1 - side))
+        weights, values = ((dot.operands[this], tuple(operands[this])) for this in (side, 1 - side))
         batch_dims, free, contracted = sides_of(dot)[side]
         self.softmaxes.given_keys = axes.whole(operands[side][dim] for dim in contracted)
         if not self.softmaxes.given_keys:
@@ -166,13 +166,13 @@ class _Search:
         (lhs, lhs_free, lhs_contracted), (rhs, rhs_free, rhs_contracted) = sides_of(dot)
         sizes = dims_of(dot)
         result = tuple(self.axes.fresh(size) for size in sizes) if result is None else result
-        left: list[Label] = [()] * len(dims_of(dot.inputs[0]))
-        right: list[Label] = [()] * len(dims_of(dot.inputs[1]))
+        left: list[Label] = [()] * len(dims_of(dot.operands[0]))
+        right: list[Label] = [()] * len(dims_of(dot.operands[1]))
         labels: tuple[list[Label], list[Label]] = (left, right)
         for number, (a, b) in enumerate(zip(lhs, rhs, strict=True)):
             left[a] = right[b] = result[number]
         for a, b in zip(lhs_contracted, rhs_contracted, strict=True):
-            left[a] = right[b] = self.axes.fresh(dims_of(dot.inputs[0])[a])
+            left[a] = right[b] = self.axes.fresh(dims_of(dot.operands[0])[a])
         for number, dim in enumerate((*lhs_free, *rhs_free), len(lhs)):
             (left if number < len(lhs) + len(lhs_free) else right)[dim] = result[number]
         return labels, result
@@ -224,21 +224,21 @@ class _Search:
         if node.opcode == "dot":
             return self._queries_and_keys(node, labels)
         if node.opcode in UNARY:
-            first = self._scores((node.inputs[0], labels), steps)
+            first = self._scores((node.operands[0], labels), steps)
             steps.append((ScoreStep(node.opcode), ()))
             return first
         if node.opcode == "select":
             return self._selected(node, labels, steps)
         if node.opcode == "clamp":
-            first = self._scores((node.inputs[1], labels), steps)
-            for opcode, bound in (("maximum", node.inputs[0]), ("minimum", node.inputs[2])):
+            first = self._scores((node.operands[1], labels), steps)
+            for opcode, bound in (("maximum", node.operands[0]), ("minimum", node.operands[2])):
                 number, given = self._number_or_term(bound, labels)
                 steps.append((ScoreStep(opcode, number), given))
             return first
         if node.opcode not in BINARY:
             return None
         for position in (0, 1):
-            scores, other = node.inputs[position], node.inputs[1 - position]
+            scores, other = node.operands[position], node.operands[1 - position]
             if splat_of(scores) is not None:
                 continue
             taken = list[Step]()
@@ -262,9 +262,9 @@ class _Search:
         )  # fmt: skip
 
     def _selected(self, node: Node, labels: tuple[Label, ...], steps: list[Step]) -> tuple[Value, Value] | None:
-        mask = self.axes.term(node.inputs[0], labels)
+        mask = self.axes.term(node.operands[0], labels)
         for position in (1, 2):
-            scores, other = node.inputs[position], node.inputs[3 - position]
+            scores, other = node.operands[position], node.operands[3 - position]
             if splat_of(scores) is not None:
                 continue
             taken = list[Step]()
@@ -283,7 +283,7 @@ class _Search:
 
     def _queries_and_keys(self, dot: Node, labels: tuple[Label, ...]) -> tuple[Value, Value] | None:
         operands, _ = self._dot_labels(dot, labels)
-        left, right = zip(dot.inputs, map(tuple, operands), strict=True)
+        left, right = zip(dot.operands, map(tuple, operands), strict=True)
         keys = set(self.softmaxes.keys)
         for q, k in ((left, right), (right, left)):
             if keys <= set(self.axes.whole(k[1])) and not keys & set(self.axes.whole(q[1])):

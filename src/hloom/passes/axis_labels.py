@@ -76,19 +76,19 @@ class AxisLabels:
         node, labels = value
         while True:
             if node.opcode == "reshape":
-                inner = self.reshaped(labels, dims_of(node.inputs[0]))
+                inner = self.reshaped(labels, dims_of(node.operands[0]))
                 if inner is None:
                     return node, labels
             elif node.opcode == "transpose":
                 order: Sequence[int] = attribute_of(node, "dimensions")
                 inner = tuple(label for _, label in sorted(zip(order, labels, strict=True)))
-            elif node.opcode == "convert" and converts and is_float(node) and is_float(node.inputs[0]):
+            elif node.opcode == "convert" and converts and is_float(node) and is_float(node.operands[0]):
                 inner = labels
             elif node.opcode == "broadcast" and through_broadcasts:
                 inner = tuple(labels[dim] for dim in attribute_of(node, "dimensions"))
             else:
                 return node, labels
-            node, labels = node.inputs[0], inner
+            node, labels = node.operands[0], inner
 
     def same(self, left: Value, right: Value) -> bool:
         return left[0] is right[0] and self.same_labels(left[1], right[1])
@@ -132,7 +132,7 @@ def least_of(scores: Node) -> float:
 def sides_of(dot: Node) -> list[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
     """Batch, free and contracted dimensions of a dot's operands."""
     result: list[tuple[Sequence[int], Sequence[int], Sequence[int]]] = []
-    for side, operand in zip(("lhs", "rhs"), dot.inputs, strict=True):
+    for side, operand in zip(("lhs", "rhs"), dot.operands, strict=True):
         batch, contracted = (attribute_of(dot, f"{side}_{name}_dims") for name in ("batch", "contracting"))
         free = [dim for dim in range(len(dims_of(operand))) if dim not in (*batch, *contracted)]
         result.append((batch, free, contracted))

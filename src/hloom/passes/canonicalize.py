@@ -88,13 +88,13 @@ def _set_called(node: Apply, graphs: Sequence[Graph]) -> None:
 def _write_out(node: Apply) -> None:
     """Write out the tuples around a loop, branch or barrier."""
     flow = flow_of(node)
-    given = range(flow.first_operand if flow is not None else 0, len(node.inputs))
-    inputs = list(node.inputs)
+    given = range(flow.first_operand if flow is not None else 0, len(node.operands))
+    inputs = list(node.operands)
     for operand_index in given:
         if _is_tuple(inputs[operand_index]) and inputs[operand_index].opcode != "tuple":
             inputs[operand_index] = _rebuilt(inputs[operand_index], before=node)
-    if inputs != list(node.inputs):
-        node.graph.set_inputs(node, inputs)
+    if inputs != list(node.operands):
+        node.graph.set_operands(node, inputs)
     for graph in called_computations(node):
         for parameter in graph.parameters:
             if _is_tuple(parameter):
@@ -117,7 +117,7 @@ def _write_out_result(node: Apply) -> None:
     following = nodes.index(node) + 1
     made = _rebuilt(node, before=nodes[following] if following < len(nodes) else None)
     for user in tuple_users:
-        graph.set_inputs(user, [made if old is node else old for old in user.inputs])
+        graph.set_operands(user, [made if old is node else old for old in user.operands])
     if graph.output is node:
         graph.set_output(made)
 

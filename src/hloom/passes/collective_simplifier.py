@@ -48,7 +48,7 @@ def simplify_all_reduces(module: Module) -> Report:
         shared: set[Node] = set()
         awaited = control_predecessors(graph)
         for node in graph.nodes:
-            if isinstance(node, Apply) and _is_all_reduce(node) and node.inputs[0] in shared and node not in awaited:
+            if isinstance(node, Apply) and _is_all_reduce(node) and node.operands[0] in shared and node not in awaited:
                 replacement = _without_sending(node)
                 if replacement is not None:
                     graph.replace_uses(node, replacement)
@@ -88,15 +88,15 @@ def _is_shared(node: Node, shared: set[Node], differing: set[Graph]) -> bool:
         return _is_among_all(node)
     if node.opcode in _DIFFERING or not may_merge(node) or any(graph in differing for graph in node.called_graphs):
         return False
-    return all(operand in shared for operand in node.inputs)
+    return all(operand in shared for operand in node.operands)
 
 
 def _is_all_reduce(node: Node) -> bool:
     """Whether it is an all-reduce of one array among replicas, without other constraints."""
-    if not isinstance(node, Apply) or node.opcode != "all-reduce" or len(node.inputs) != 1:
+    if not isinstance(node, Apply) or node.opcode != "all-reduce" or len(node.operands) != 1:
         return False
     is_free = not has_control_dependencies(node) and "sharding" not in node.attributes
-    return is_free and "channel_id" not in node.attributes and node.type == node.inputs[0].type
+    return is_free and "channel_id" not in node.attributes and node.type == node.operands[0].type
 
 
 def _is_among_all(node: Apply) -> bool:
@@ -106,7 +106,7 @@ def _is_among_all(node: Apply) -> bool:
 
 def _without_sending(node: Apply) -> Node | None:
     """The result of an all-reduce of a value that all its devices share."""
-    operand, array_type, groups = node.inputs[0], tensor_type(node), participants(node)
+    operand, array_type, groups = node.operands[0], tensor_type(node), participants(node)
     combiner = combiner_of(node.attributes["to_apply"])
     if array_type is None or groups is None:
         return None

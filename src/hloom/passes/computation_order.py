@@ -94,7 +94,7 @@ def sort_topologically(graph: Graph) -> None:
             if node in ordered:
                 pending.pop()
                 continue
-            before = [*node.inputs, *(node.attributes.get("control-predecessors") or ())]
+            before = [*node.operands, *(node.attributes.get("control-predecessors") or ())]
             waiting = [
                 operand
                 for operand in before

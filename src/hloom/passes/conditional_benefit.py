@@ -36,7 +36,7 @@ def ends_benefit(node: Apply, ends: Ends) -> float | None:
         border = _Border(node, graph)
         moved = {row[number] for row in ends.rows}
         for value in moved:
-            lost += sum(border.weight(operand, value) for operand in value.inputs if operand not in moved)
+            lost += sum(border.weight(operand, value) for operand in value.operands if operand not in moved)
             gained += sum(border.weight(value, reader) for reader in border.outer_readers(value))
     if not gained and not lost:
         return None
@@ -60,11 +60,11 @@ def users_benefit(node: Apply, results: Sequence[Node], moved: Sequence[Node]) -
     for graph in branches:
         border = _Border(node, graph)
         for user in moved:
-            for operand in user.inputs:
+            for operand in user.operands:
                 if operand in known:
                     value = border.value_of(operand)
                     gained += border.weight(value, user)
-                    is_undone = user.opcode == "copy" == value.opcode and value.inputs[0].type is user.type
+                    is_undone = user.opcode == "copy" == value.opcode and value.operands[0].type is user.type
                     folded += REUSE * len(branches) if is_undone else 0.0
     return (gained + folded) / len(branches) - lost
 
@@ -81,7 +81,7 @@ class _Border:
             if user.opcode == _GET:
                 self.elements.setdefault(user.attributes["index"], []).append(user)
         self.indices: dict[Node, list[int]] = {}
-        for index, value in enumerate(self.root.inputs if self.root.opcode == "tuple" else ()):
+        for index, value in enumerate(self.root.operands if self.root.opcode == "tuple" else ()):
             self.indices.setdefault(value, []).append(index)
         self.counts: dict[Node, int] = {}
 
@@ -89,7 +89,7 @@ class _Border:
         """What the branch yields for a result of the conditional."""
         if self.is_array or self.root.opcode != "tuple":
             return self.root
-        return self.root.inputs[result.attributes["index"]]
+        return self.root.operands[result.attributes["index"]]
 
     def outer_readers(self, value: Node) -> list[Node]:
         """What reads a value outside, once for each read."""
@@ -119,19 +119,19 @@ def _readers(value: Node) -> list[Node]:
     return [
         user
         for user in value.users
-        for operand in (user.inputs if len(user.inputs) <= WIDE else (value,))
+        for operand in (user.operands if len(user.operands) <= WIDE else (value,))
         if operand is value
     ]
 
 
 def _operand_count(reader: Node) -> int:
     """How many values an instruction reads, constants aside; elements of one index of a tuple are one."""
-    if len(reader.inputs) > WIDE:
-        return len(reader.inputs)
+    if len(reader.operands) > WIDE:
+        return len(reader.operands)
     return len(
         {
-            (operand.inputs[0], operand.attributes["index"]) if operand.opcode == _GET else operand
-            for operand in reader.inputs
+            (operand.operands[0], operand.attributes["index"]) if operand.opcode == _GET else operand
+            for operand in reader.operands
             if operand.opcode != "constant"
         }
     )

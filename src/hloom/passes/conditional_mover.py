@@ -125,7 +125,7 @@ def _results_of(node: Apply) -> list[Node]:
     """A conditional's result, or the elements of it that are taken; none where more than they is used."""
     if not isinstance(node.type, TupleType):
         return [node]
-    if any(user.opcode != _GET or node not in user.inputs for user in node.users):
+    if any(user.opcode != _GET or node not in user.operands for user in node.users):
         return []
     has_plain = all(tensor_type(user) is not None and not has_control_dependencies(user) for user in node.users)
     return list(node.users) if has_plain else []
@@ -168,7 +168,7 @@ def _may_go_in(user: Node, known: dict[Node, None]) -> bool:
         return False
     if has_control_dependencies(user):
         return False
-    return all(operand in known or is_copied(operand) for operand in user.inputs)
+    return all(operand in known or is_copied(operand) for operand in user.operands)
 
 
 def _yielded(results: Sequence[Node], moved: Sequence[Node]) -> list[Node]:
@@ -191,7 +191,7 @@ def _replace(node: Apply, users: _Users) -> None:
     if "sharding" in attributes:
         attributes["sharding"] = _sharding_of(users)
     state = TupleType(types)
-    made = build.op("conditional", *node.inputs, type=state, attributes=with_branches(node, graphs, attributes))
+    made = build.op("conditional", *node.operands, type=state, attributes=with_branches(node, graphs, attributes))
     inside = set(users.moved)
     for index, value in enumerate(users.yielded):
         sharding = {name: value.attributes[name] for name in ("sharding",) if name in value.attributes}
@@ -214,7 +214,7 @@ def _use_instead(value: Node, taken: Node, inside: set[Node]) -> None:
     graph = value.graph
     for user in value.users:
         if user not in inside:
-            graph.set_inputs(user, [taken if operand is value else operand for operand in user.inputs])
+            graph.set_operands(user, [taken if operand is value else operand for operand in user.operands])
             graph.set_attributes(user, user.attributes.mapped({value: taken}))
     if graph.output is value:
         graph.set_output(taken)
@@ -233,11 +233,11 @@ def _with_users(build: Builder, graph: Graph, users: _Users) -> Graph:
         if types is None:
             mapping[result] = root
         elif root.opcode == "tuple":
-            mapping[result] = root.inputs[result.attributes["index"]]
+            mapping[result] = root.operands[result.attributes["index"]]
         else:
             index = result.attributes["index"]
             mapping[result] = made.add_apply(OPS[_GET], [root], types[index], {"index": index})
-    constants = dict.fromkeys(operand for node in users.moved for operand in node.inputs if is_copied(operand))
+    constants = dict.fromkeys(operand for node in users.moved for operand in node.operands if is_copied(operand))
     made.copy_nodes([constant for constant in constants if constant not in mapping], mapping)
     made.copy_nodes(users.moved, mapping)
     known = [value.type for value in users.yielded if value.type is not None]

@@ -43,9 +43,9 @@ def propagate_constants(module: Module) -> Report:
 def _propagate(graph: Graph, parameter: Parameter, number: int, before: Node | None) -> bool:
     """Replace a parameter by a constant at the start of the graph; returns whether anything read the parameter."""
     callers = list(graph.callers)
-    if not parameter.is_used or parameter.is_output or any(len(caller.inputs) <= number for caller in callers):
+    if not parameter.is_used or parameter.is_output or any(len(caller.operands) <= number for caller in callers):
         return False
-    given = [caller.inputs[number] for caller in callers]
+    given = [caller.operands[number] for caller in callers]
     first = given[0]
     if not isinstance(first, Constant) or not _may_be_copied(first, len(callers)) or first.type != parameter.type:
         return False

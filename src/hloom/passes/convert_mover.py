@@ -62,8 +62,8 @@ class _Mover:
 
     def narrow_type(self, node: Apply) -> DType | None:
         """The narrower type from which all non-constant operands are converted, if there is exactly one."""
-        converted = [operand for operand in node.inputs if not isinstance(operand, Constant)]
-        types = {_element(operand.inputs[0]) for operand in converted if self.is_convert(operand)}
+        converted = [operand for operand in node.operands if not isinstance(operand, Constant)]
+        types = {_element(operand.operands[0]) for operand in converted if self.is_convert(operand)}
         if len(types) != 1 or not all(self.is_convert(operand) and used_once(operand) for operand in converted):
             return None
         (narrow,) = types
@@ -72,13 +72,13 @@ class _Mover:
 
     def narrow_operands(self, node: Apply, narrow: DType) -> list[Node]:
         """A node's operands in a narrower type; empty if a constant cannot be represented in it."""
-        literals = [_narrowed(operand, narrow) for operand in node.inputs if isinstance(operand, Constant)]
+        literals = [_narrowed(operand, narrow) for operand in node.operands if isinstance(operand, Constant)]
         if None in literals:
             return []
         build, waiting = Builder(node), iter(literals)
         return [
-            build.constant(next(waiting)) if isinstance(operand, Constant) else operand.inputs[0]
-            for operand in node.inputs
+            build.constant(next(waiting)) if isinstance(operand, Constant) else operand.operands[0]
+            for operand in node.operands
         ]
 
     def wide(self, node: Apply, operands: list[Node], narrow: DType) -> Node:
@@ -94,13 +94,15 @@ class _Mover:
             node = pending.pop()
             if not isinstance(node, Apply) or not self.is_convert(node):
                 continue
-            moved, narrow = node.inputs[0], _element(node)
+            moved, narrow = node.operands[0], _element(node)
             if not isinstance(moved, Apply) or not self.is_mover(moved) or not used_once(moved) or narrow is None:
                 continue
             wide = _element(moved)
             if wide is not None and _is_narrower(narrow, wide):
                 build = Builder(node)
-                operands = [build.op("convert", given, type=_type(given).with_dtype(narrow)) for given in moved.inputs]
+                operands = [
+                    build.op("convert", given, type=_type(given).with_dtype(narrow)) for given in moved.operands
+                ]
                 made = build.apply(moved.op, operands, _type(moved).with_dtype(narrow), moved.attributes)
                 self.replace(node, made)
                 pending += operands
@@ -108,10 +110,10 @@ class _Mover:
         return count
 
     def is_mover(self, node: Apply) -> bool:
-        return node.opcode in MOVERS and self.is_free(node) and all(map(tensor_type, node.inputs))
+        return node.opcode in MOVERS and self.is_free(node) and all(map(tensor_type, node.operands))
 
     def is_convert(self, node: Node) -> bool:
-        return node.opcode == "convert" and self.is_free(node) and tensor_type(node.inputs[0]) is not None
+        return node.opcode == "convert" and self.is_free(node) and tensor_type(node.operands[0]) is not None
 
     def is_free(self, node: Node) -> bool:
         """Whether nothing constrains where or when an array is computed or how its elements are packed."""

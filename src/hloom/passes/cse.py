@@ -111,9 +111,9 @@ def _merge_nodes(graph: Graph, numbering: ValueNumbering, effects: SideEffects) 
 
 
 def _use_merged(graph: Graph, node: Node, merged: dict[Node, Node]) -> None:
-    for used in node.inputs:
+    for used in node.operands:
         if used in merged:
-            graph.set_inputs(node, [merged.get(operand, operand) for operand in node.inputs])
+            graph.set_operands(node, [merged.get(operand, operand) for operand in node.operands])
             return
 
 
@@ -131,7 +131,7 @@ def merge_key(node: Node, numbers: dict[Node, int], numbering: ValueNumbering, e
         return None
     if node.opcode.endswith(PAIRED) or not effects.may_merge(node):
         return None
-    inputs = [numbers.get(operand, operand) for operand in node.inputs]
+    inputs = [numbers.get(operand, operand) for operand in node.operands]
     operands = frozenset(inputs) if len(inputs) == 2 and _commutes(node) else tuple(inputs)
     return node.function, node.type, numbering.attributes(attributes), operands
 
@@ -240,9 +240,9 @@ class ValueNumbering:
             return "parameter", node.number, node.type, number
         if isinstance(node, Constant):
             return "constant", self.constant(node), node.type, number
-        if not isinstance(node, Apply) or not node.has_row or any(operand not in index_of for operand in node.inputs):
+        if not isinstance(node, Apply) or not node.has_row or any(operand not in index_of for operand in node.operands):
             return None
-        return node.function, node.type, number, *[index_of[operand] for operand in node.inputs]
+        return node.function, node.type, number, *[index_of[operand] for operand in node.operands]
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, Referent):

@@ -88,7 +88,7 @@ def erase_dead(nodes: Iterable[Node]) -> None:
         node = pending.pop()
         if node not in gone and not node.is_used and not isinstance(node, (Parameter, Missing)) and may_drop(node):
             gone.add(node)
-            pending += node.inputs
+            pending += node.operands
             node.graph.erase(node)
 
 
@@ -117,7 +117,7 @@ def _keep_used(graph: Graph) -> list[Graph]:
             if not isinstance(node, Parameter) and may_drop(node):
                 continue
             used.add(node)
-        used.update(node.inputs)
+        used.update(node.operands)
         for referent in node.attributes.referents() if node.attributes.refers else ():
             if not referent.is_graph:
                 used.add(referent)
@@ -155,7 +155,7 @@ def _erase_dead(graph: Graph, touched: set[Node], may_go: Callable[[Node], bool]
             called = node.called_graphs
             graph.erase(node)
             erased += 1
-            touched.update(node.inputs)
+            touched.update(node.operands)
             touched.update(caller for inner in called for caller in inner.callers)
     return erased
 
@@ -169,11 +169,11 @@ def _may_go(node: Node) -> bool:
         return may_drop(node)
     said = _says_of_effect(node)
     if said is None and node.opcode == "async-done":
-        said = _says_of_effect(node.inputs[0])
+        said = _says_of_effect(node.operands[0])
     if said is not None:
         return said == "true" or (said != "false" and may_drop(node))
-    if node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "Sharding" and node.inputs:
-        return may_drop(node) and node.inputs[0].user_count == 1 and not node.inputs[0].is_output
+    if node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "Sharding" and node.operands:
+        return may_drop(node) and node.operands[0].user_count == 1 and not node.operands[0].is_output
     return may_drop(node)
 
 
@@ -184,8 +184,8 @@ def _may_go_with_collectives(node: Node) -> bool:
     if not isinstance(node, Apply):
         return False
     start = node
-    while start.opcode in ("async-done", "async-update") and isinstance(start.inputs[0], Apply):
-        start = start.inputs[0]
+    while start.opcode in ("async-done", "async-update") and isinstance(start.operands[0], Apply):
+        start = start.operands[0]
     if _says_of_effect(node) == "false" or _says_of_effect(start) == "false":
         return False
     pending: list[Node] = [start]
@@ -207,7 +207,7 @@ def _may_go_with_collectives(node: Node) -> bool:
 def _is_erasable_collective(node: Node) -> bool:
     if node.opcode in _TRANSFERS or _row_effect(node) is not Effect.COMMUNICATION:
         return False
-    start = node.inputs[0] if node.opcode.endswith("-done") else node
+    start = node.operands[0] if node.opcode.endswith("-done") else node
     return not start.attributes.get("constrain_layout")
 
 
@@ -233,7 +233,7 @@ def _calls(graph: Graph) -> list[Apply]:
 
 def _is_trimmable(call: Apply) -> bool:
     inner = next(iter(call.called_graphs), None)
-    if inner is None or inner.is_declared or inner.output is None or len(inner.parameters) != len(call.inputs):
+    if inner is None or inner.is_declared or inner.output is None or len(inner.parameters) != len(call.operands):
         return False
     if call.attributes.get("kind") == "kCustom" or "output_to_operand_aliasing" in call.attributes:
         return False
@@ -263,7 +263,7 @@ def _drop_unused_operands(call: Apply, inner: Graph) -> int:
     """Remove operands of a call that its graph does not use; returns how many."""
     unused = {number for number, parameter in enumerate(inner.parameters) if _is_unused(parameter)}
     if unused:
-        call.graph.set_inputs(call, [operand for number, operand in enumerate(call.inputs) if number not in unused])
+        call.graph.set_operands(call, [operand for number, operand in enumerate(call.operands) if number not in unused])
         for parameter in [inner.parameters[number] for number in sorted(unused)]:
             inner.erase(parameter)
     return len(unused)
@@ -280,7 +280,7 @@ def _trim_start(start: Node) -> int:
     if not isinstance(start, Apply) or inner is None or inner.is_declared or inner.output is None or not chain:
         return 0
     operand_types = elements_of(next(iter(elements_of(start.type) or ()), None))
-    if not len(inner.parameters) == len(start.inputs) == len(operand_types or ()):
+    if not len(inner.parameters) == len(start.operands) == len(operand_types or ()):
         return 0
     if any(caller not in chain and caller not in ends for caller in inner.callers) or any(map(_says_more, chain)):
         return 0
@@ -298,7 +298,7 @@ def _async_chain(start: Node) -> tuple[set[Node], set[Node]]:
     chain, ends, pending = {start}, set[Node](), [start]
     while pending:
         node = pending.pop()
-        users = [user for user in node.users if node in user.inputs]
+        users = [user for user in node.users if node in user.operands]
         ends.update(user for user in users if user.opcode == "async-done")
         updates = [user for user in users if user.opcode == "async-update" and user.type is start.type]
         if node.is_output or any(user not in ends and user not in updates for user in users):
@@ -324,7 +324,7 @@ def _take_apart(inner: Graph, types: Sequence[Type]) -> None:
 def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
     """Make a call yield only some elements of its tuple."""
     graph, root = call.graph, inner.root
-    parts = [root.inputs[index] for index in kept]
+    parts = [root.operands[index] for index in kept]
     result_type = TupleType([part.type for part in parts if part.type is not None])
     made = inner.add_apply(
         OPS["tuple"],
@@ -348,7 +348,7 @@ def _yield_some(call: Apply, inner: Graph, kept: list[int]) -> None:
 
 def _yield_one(fusion: Apply, inner: Graph) -> None:
     """Make a fusion that yields a one-element tuple yield that element."""
-    graph, (part,) = fusion.graph, inner.root.inputs
+    graph, (part,) = fusion.graph, inner.root.operands
     if not isinstance(part, Apply) or not isinstance(part.type, TensorType):
         return
     if any(user.attributes.get(CONTROL_PREDECESSORS) for user in fusion.users):

@@ -67,15 +67,15 @@ def _eliminate(graph: Graph, touched: set[Node]) -> int:
             continue
         kept.pop(node, None)
         dead[node] = None
-        array = node.inputs[0]
+        array = node.operands[0]
         waiting[array] = together + waiting[array] if array in waiting else together
     for array, slices in (kept | waiting).items():
         for node in slices.nodes:
-            graph.set_inputs(node, [array])
+            graph.set_operands(node, [array])
         touched.update(slices.nodes)
     operands: dict[Node, None] = {}
     for node in dead:
-        operands |= dict.fromkeys(node.inputs[1:])
+        operands |= dict.fromkeys(node.operands[1:])
         graph.erase(node)
     erase_dead(node for node in operands if node not in dead)
     return len(dead)
@@ -87,7 +87,7 @@ def _slices_of(update: Apply, dead: Collection[Node]) -> _Slices | None:
     users = [user for user in update.users if user not in dead]
     if update.is_output or array_type is None or has_control_dependencies(update):
         return None
-    if any(user.opcode != "slice" or user.inputs != (update,) or has_control_dependencies(user) for user in users):
+    if any(user.opcode != "slice" or user.operands != (update,) or has_control_dependencies(user) for user in users):
         return None
     bounds = [[(taken.start, taken.limit) for taken in user.attributes["slice"]] for user in users]
     return _Slices(users, np.array(bounds, np.int64).reshape(len(users), array_type.rank, 2))
@@ -95,9 +95,9 @@ def _slices_of(update: Apply, dead: Collection[Node]) -> _Slices | None:
 
 def _is_beside(update: Apply, bounds: np.ndarray) -> bool:
     """Whether none of these slices overlaps the update, and nothing but the update is lost with it."""
-    whole, part = tensor_type(update), tensor_type(update.inputs[1])
+    whole, part = tensor_type(update), tensor_type(update.operands[1])
     offsets = constant_starts(update, whole, part)
-    if part is None or offsets is None or lost_in_replacement(update, update.inputs[0]):
+    if part is None or offsets is None or lost_in_replacement(update, update.operands[0]):
         return False
     starts = np.array(offsets, np.int64)
     before, after = bounds[..., 1] <= starts, bounds[..., 0] >= starts + np.array(part.dims, np.int64)

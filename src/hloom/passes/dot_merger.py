@@ -100,11 +100,11 @@ class _Product:
 
     @property
     def operand(self) -> Node:
-        return self.dot.inputs[self.side]
+        return self.dot.operands[self.side]
 
     @property
     def partner(self) -> Node:
-        return self.dot.inputs[1 - self.side]
+        return self.dot.operands[1 - self.side]
 
     @property
     def key(self) -> object:
@@ -135,15 +135,14 @@ class _Merger:
         self.results: list[Node] = []
 
     def run(self, report: Report) -> None:
-        """Merge dots that share an operand directly, then those that share it through splitting and joining reshapes.
-        """
+        """Merge dots that share an operand directly, then those that share it through reshapes that split or join."""
         waited = control_predecessors(self.graph)
         for split in (False, True):
             groups: dict[object, list[_Product]] = {}
             has_views = not split
             for node in self.graph.nodes:
                 if isinstance(node, Apply) and _is_plain(node) and node not in waited and node not in self.merged:
-                    has_views = has_views or any(map(is_split_or_joined, node.inputs))
+                    has_views = has_views or any(map(is_split_or_joined, node.operands))
                     for side in (0, 1):
                         product = _product(node, side, split)
                         if not _is_unpacked(product.partner):
@@ -226,7 +225,7 @@ class _Merger:
 
 
 def _needs(node: Node) -> tuple[Node, ...]:
-    return (*node.inputs, *(node.attributes.get("control-predecessors") or ()))
+    return (*node.operands, *(node.attributes.get("control-predecessors") or ()))
 
 
 class _Position:
@@ -243,24 +242,29 @@ class _Position:
 
 def _is_plain(node: Apply) -> bool:
     """Whether a node is a dot of two arrays without constraints on where and how it is computed."""
-    if node.opcode != "dot" or len(node.inputs) != 2 or "sharding" in node.attributes or has_control_dependencies(node):
+    if (
+        node.opcode != "dot"
+        or len(node.operands) != 2
+        or "sharding" in node.attributes
+        or has_control_dependencies(node)
+    ):
         return False
-    arrays = (node, *node.inputs)
+    arrays = (node, *node.operands)
     return all(isinstance(array.type, TensorType) and array.type.dynamic is None for array in arrays)
 
 
 def _is_unpacked(node: Node) -> bool:
     """Whether it is converted from a sub-byte type, which dots read directly, so that it is never stored."""
-    source = node.inputs[0].type if node.opcode == "convert" else None
+    source = node.operands[0].type if node.opcode == "convert" else None
     return isinstance(source, TensorType) and source.dtype.bits < 8
 
 
 def _product(dot: Apply, side: int, split: bool) -> _Product:
     """A dot seen from an operand; where `split`, through reshapes that split and join dimensions too."""
     numbers, partner_numbers = _numbers(dot, side), _numbers(dot, 1 - side)
-    view = split_view_of(dot.inputs[side], {dim for dims in numbers for dim in dims}) if split else None
-    source, shared, places = view or view_of(dot.inputs[side])
-    given, moved = _untransposed(dot.inputs[1 - side])
+    view = split_view_of(dot.operands[side], {dim for dims in numbers for dim in dims}) if split else None
+    source, shared, places = view or view_of(dot.operands[side])
+    given, moved = _untransposed(dot.operands[1 - side])
     sizes = [1 if label is None else dims_of(source)[label] for label in shared]
     parts: list[tuple[int, ...] | None] = [None] * len(moved)
     for mine, its in zip((*numbers[0], *numbers[1]), (*partner_numbers[0], *partner_numbers[1]), strict=True):
@@ -287,7 +291,7 @@ def _untransposed(node: Node) -> tuple[Node, list[int]]:
             break
         moved = node.attributes["dimensions"]
         order = [moved[dim] for dim in order]
-        node = node.inputs[0]
+        node = node.operands[0]
     return node, order
 
 

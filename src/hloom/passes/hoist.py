@@ -131,13 +131,13 @@ def runs_at_most_once(loop: Apply) -> bool:
     state, root = condition.parameters[0], body.output
 
     def after_one(node: Node) -> np.generic | None:
-        if node.opcode == _GET and node.inputs[0] is state and root.opcode == "tuple":
-            node = root.inputs[node.attributes["index"]]
+        if node.opcode == _GET and node.operands[0] is state and root.opcode == "tuple":
+            node = root.operands[node.attributes["index"]]
         return splat_of(node)
 
     asked = condition.output
     if asked.opcode == "compare" and asked.attributes["direction"] in _COMPARISONS:
-        left, right = (after_one(operand) for operand in asked.inputs)
+        left, right = (after_one(operand) for operand in asked.operands)
         if left is not None and right is not None:
             return not _COMPARISONS[asked.attributes["direction"]](left, right)
     value = after_one(asked)
@@ -180,7 +180,7 @@ def _find(body: Graph, types: Sequence[Any] | None, limits: _Limits) -> _Found |
     awaited = control_predecessors(body)
     invariant: dict[Node, None] = {}
     for node in body.nodes:
-        if node.opcode == _GET and node.inputs[0] is state:
+        if node.opcode == _GET and node.operands[0] is state:
             if node.attributes["index"] in unchanged and node not in awaited:
                 invariant[node] = None
         elif isinstance(node, Constant) or (
@@ -197,11 +197,11 @@ def _elements_read(state: Node, invariant: dict[Node, None]) -> dict[Node, int]:
     """The state elements that each value depends on, as a bit set."""
     read: dict[Node, int] = {}
     for node in invariant:
-        if node.opcode == _GET and node.inputs[0] is state:
+        if node.opcode == _GET and node.operands[0] is state:
             read[node] = 1 << node.attributes["index"]
         else:
             mask = 0
-            for operand in node.inputs:
+            for operand in node.operands:
                 mask |= read[operand]
             read[node] = mask
     return read
@@ -217,13 +217,13 @@ def _is_inflated(node: Node, inflation: float | None) -> bool:
     """Whether a node has more bytes than `inflation` times those of its operands."""
     if inflation is None or node.type is None:
         return False
-    given = sum(operand.type.byte_count for operand in node.inputs if operand.type is not None)
+    given = sum(operand.type.byte_count for operand in node.operands if operand.type is not None)
     return node.type.byte_count > inflation * given
 
 
 def _can_go(node: Node, invariant: dict[Node, None]) -> bool:
     """Whether a node may be computed before the loop: its operands are available there, and it has no effect."""
-    if not isinstance(node, Apply) or not node.has_row or any(operand not in invariant for operand in node.inputs):
+    if not isinstance(node, Apply) or not node.has_row or any(operand not in invariant for operand in node.operands):
         return False
     if node.type is None or _may_never_end(node) or not may_merge(node):
         return False
@@ -274,7 +274,7 @@ def _is_worth(node: Node, state: Node, limits: _Limits) -> bool:
     if node.opcode == "constant":
         return limits.takes_constants
     if node.opcode == _GET:
-        return node.inputs[0] is not state and node.inputs[0].opcode != "tuple"
+        return node.operands[0] is not state and node.operands[0].opcode != "tuple"
     return node.opcode not in limits.cheap
 
 
@@ -282,7 +282,7 @@ def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
     state = body.parameters[0]
     mapping: dict[Any, Any] = {}
     for node in plan.invariant:
-        if node.opcode == _GET and node.inputs[0] is state:
+        if node.opcode == _GET and node.operands[0] is state:
             mapping[node] = initial_element(loop, node.attributes["index"])
     loop.graph.copy_nodes(_closure(plan), mapping, before=loop)
     _, elements = widen_loop(loop, [mapping[node] for node in plan.passed])
@@ -297,7 +297,7 @@ def _closure(plan: _Found) -> list[Node]:
         node = pending.pop()
         if node not in wanted:
             wanted.add(node)
-            pending += node.inputs
+            pending += node.operands
     return [node for node in plan.invariant if node in wanted]
 
 

@@ -117,7 +117,7 @@ def _obstacle(call: Apply, inner: Graph | None, done: Container[Graph], awaited:
         return "the computation leads back to its caller"
     if call in awaited or any(not referent.is_graph for referent in call.attributes.referents()):
         return "control dependencies name it"
-    if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.inputs):
+    if inner.missing or inner.module.has_closures or len(inner.parameters) != len(call.operands):
         return "the computation is not closed"
     return ""
 
@@ -126,7 +126,7 @@ def _yields_missing(call: Apply, inner: Graph) -> bool:
     """Whether inlining a call would make an undefined name the output of its graph."""
     if not call.is_output or not isinstance(inner.root, Parameter):
         return False
-    return isinstance(call.inputs[inner.parameters.index(inner.root)], Missing)
+    return isinstance(call.operands[inner.parameters.index(inner.root)], Missing)
 
 
 def _is_open_call(node: Node) -> bool:
@@ -165,7 +165,7 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     """Inline one call; the call's placement attributes move to the value. Returns the copies by original."""
     graph, call_type, attributes = call.graph, call.type, call.attributes
     is_fresh = isinstance(inner.root, Apply)
-    copies: dict[Any, Any] = dict(zip(inner.parameters, call.inputs, strict=True))
+    copies: dict[Any, Any] = dict(zip(inner.parameters, call.operands, strict=True))
     graph.copy_nodes(nodes, copies, before=call)
     result = copies[inner.root]
     graph.replace_uses(call, result)

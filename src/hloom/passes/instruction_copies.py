@@ -44,7 +44,7 @@ def separate_computations(copies: Iterable[Node]) -> None:
         if called is None:
             continue
         is_start = node.opcode == "async-start"
-        own = called.module.clone_graph(called) if is_start else node.inputs[0].attributes.get("calls", called)
+        own = called.module.clone_graph(called) if is_start else node.operands[0].attributes.get("calls", called)
         if own is not called:
             node.graph.set_attributes(node, node.attributes.changed(calls=own))
 
@@ -55,4 +55,4 @@ def _ends_elsewhere(nodes: Iterable[Node]) -> bool:
 
 
 def _starts_elsewhere(end: Node, nodes: set[Node]) -> bool:
-    return not any(operand in nodes and operand.opcode in TRANSFER_STARTS for operand in end.inputs)
+    return not any(operand in nodes and operand.opcode in TRANSFER_STARTS for operand in end.operands)

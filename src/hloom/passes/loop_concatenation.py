@@ -122,9 +122,9 @@ class _Plan:
     def find_groups(self) -> list[_Group]:
         """The groups of elements that the body concatenates, and those that go with them."""
         for node in self.body.nodes:
-            if node.opcode != "concatenate" or len(node.inputs) < FEWEST or tensor_type(node) is None:
+            if node.opcode != "concatenate" or len(node.operands) < FEWEST or tensor_type(node) is None:
                 continue
-            joined = _Joined(node.inputs, node.attributes["dimensions"][0], False)
+            joined = _Joined(node.operands, node.attributes["dimensions"][0], False)
             if joined not in self.steps and self.is_of_elements(joined) and self.fuel > 0:
                 planned: list[_Joined] = []
                 if not self.add(joined, planned):
@@ -140,8 +140,8 @@ class _Plan:
 
     def is_of_elements(self, joined: _Joined) -> bool:
         """Whether values are elements of the state, or reshapes of such, and all of one type."""
-        sources = [value.inputs[0] if value.opcode == "reshape" else value for value in joined.values]
-        return all(source.opcode == _GET and source.inputs[0] is self.state for source in sources)
+        sources = [value.operands[0] if value.opcode == "reshape" else value for value in joined.values]
+        return all(source.opcode == _GET and source.operands[0] is self.state for source in sources)
 
     def add(self, wanted: _Joined, planned: list[_Joined]) -> bool:
         """Plan how joined values are computed, and what that needs; returns whether that is possible."""
@@ -166,7 +166,7 @@ class _Plan:
     def after(self, group: _Group) -> _Joined:
         """What the body yields for a group."""
         root = self.body.root
-        return _Joined(tuple(root.inputs[index] for index in group.elements), group.dim, group.is_inserted)
+        return _Joined(tuple(root.operands[index] for index in group.elements), group.dim, group.is_inserted)
 
     def is_only_joined(self, joined: _Joined, inside: set[Node]) -> bool:
         """Whether everything computed for joined values is only used in joined form, so nothing is computed twice."""
@@ -175,7 +175,7 @@ class _Plan:
         return all(user in inside for value in joined.values for user in value.users)
 
     def is_known(self, node: Node) -> bool:
-        return _Joined(node.inputs, node.attributes["dimensions"][0], False) in self.steps
+        return _Joined(node.operands, node.attributes["dimensions"][0], False) in self.steps
 
     def step(self, joined: _Joined) -> tuple[str, list[_Joined]] | None:
         """The rule that computes joined values, and the joined values it needs; None if there is none."""
@@ -188,7 +188,7 @@ class _Plan:
             return None
         if all(value is first for value in values):
             return "same", []
-        if all(value.opcode == _GET and value.inputs[0] is self.state for value in values):
+        if all(value.opcode == _GET and value.operands[0] is self.state for value in values):
             return ("elements", []) if self.enter(joined) else None
         if all(literal_value(value) is not None for value in values):
             return "constants", []
@@ -216,11 +216,11 @@ class _Plan:
         return all(
             tensor_type(operand) is not None and _type(operand).dims == _type(first).dims
             for value in joined.values
-            for operand in value.inputs
+            for operand in value.operands
         )
 
     def pointwise(self, joined: _Joined) -> list[_Joined]:
-        return [joined.like(operands) for operands in zip(*(value.inputs for value in joined.values), strict=True)]
+        return [joined.like(operands) for operands in zip(*(value.operands for value in joined.values), strict=True)]
 
     def enter(self, joined: _Joined) -> bool:
         """Make a group of elements of the state; whether they are none yet, or just this one."""
@@ -235,9 +235,9 @@ class _Plan:
     def slices_of(self, joined: _Joined) -> Node | None:
         """The array of which values are slices, one after the other, all of it."""
         first = joined.values[0]
-        if joined.is_inserted or first.opcode != "slice" or len({value.inputs[:1] for value in joined.values}) != 1:
+        if joined.is_inserted or first.opcode != "slice" or len({value.operands[:1] for value in joined.values}) != 1:
             return None
-        source = first.inputs[0]
+        source = first.operands[0]
         if tensor_type(source) is None or _type(source).dims != joined.type.dims or not is_row_major(_type(source)):
             return None
         size = _type(first).dims[joined.dim]
@@ -255,9 +255,9 @@ def _index(node: Node) -> int:
 
 def _broadcast_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
     dimensions = joined.values[0].attributes["dimensions"]
-    if list(dimensions) != sorted(dimensions) or any(tensor_type(value.inputs[0]) is None for value in joined.values):
+    if list(dimensions) != sorted(dimensions) or any(tensor_type(value.operands[0]) is None for value in joined.values):
         return None
-    operands = [value.inputs[0] for value in joined.values]
+    operands = [value.operands[0] for value in joined.values]
     if joined.is_inserted or joined.dim not in dimensions:
         return "broadcast", [_Joined(tuple(operands), sum(dim < joined.dim for dim in dimensions), True)]
     return "broadcast", [_Joined(tuple(operands), dimensions.index(joined.dim), False)]
@@ -265,11 +265,11 @@ def _broadcast_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
 
 def _reshape_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
     """Through a reshape that adds or drops dimensions of size 1."""
-    outer, inner = _type(joined.values[0]).dims, _type(joined.values[0].inputs[0]).dims
+    outer, inner = _type(joined.values[0]).dims, _type(joined.values[0].operands[0]).dims
     large = [dim for dim, size in enumerate(inner) if size != 1]
     if [inner[dim] for dim in large] != [size for size in outer if size != 1]:
         return None
-    operands = tuple(value.inputs[0] for value in joined.values)
+    operands = tuple(value.operands[0] for value in joined.values)
     before = sum(size != 1 for size in outer[: joined.dim])
     if not joined.is_inserted and outer[joined.dim] != 1:
         return "reshape", [_Joined(operands, large[before], False)]
@@ -282,11 +282,11 @@ def _reshape_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
 
 def _reduce_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
     first = joined.values[0]
-    if len(first.inputs) != 2 or len({value.inputs[1] for value in joined.values}) != 1:
+    if len(first.operands) != 2 or len({value.operands[1] for value in joined.values}) != 1:
         return None
     reduced = first.attributes["dimensions"]
-    kept = [dim for dim in range(len(_type(first.inputs[0]).dims)) if dim not in reduced]
-    operands = tuple(value.inputs[0] for value in joined.values)
+    kept = [dim for dim in range(len(_type(first.operands[0]).dims)) if dim not in reduced]
+    operands = tuple(value.operands[0] for value in joined.values)
     if not joined.is_inserted:
         return "reduce", [_Joined(operands, kept[joined.dim], False)]
     return "reduce", [_Joined(operands, kept[joined.dim - 1] + 1 if joined.dim else 0, True)]
@@ -306,7 +306,7 @@ def _carry(loop: Apply, plan: _Plan, groups: list[_Group]) -> None:
     for name in ("condition", "body"):
         graphs[name] = _Rewritten(loop, plan, groups, kept, state_type).graph_of(name)
     build = Builder(loop)
-    start = loop.inputs[0]
+    start = loop.operands[0]
     by_first = {group.elements[0]: group for group in groups}
     begins = [
         _join(build, [element(build, start, index) for index in by_first[first].elements], by_first[first])
@@ -392,12 +392,12 @@ class _Rewritten:
             if node not in self.mapping and not self.is_joined_here(node):
                 made.copy_nodes([node], self.mapping, before=last)
             elif node not in self.mapping:
-                self.mapping[node] = self.value(build, _Joined(node.inputs, node.attributes["dimensions"][0], False))
+                self.mapping[node] = self.value(build, _Joined(node.operands, node.attributes["dimensions"][0], False))
         output = self.mapping[old.root]
         if name == "body":
             results = [
                 self.value(build, self.plan.after(by_first[index])) if index in by_first
-                else self.mapping[old.root.inputs[index]]
+                else self.mapping[old.root.operands[index]]
                 for index in self.kept
             ]  # fmt: skip
             output = tuple_of(build, results)
@@ -438,7 +438,7 @@ class _Rewritten:
                     build, [self.copied(value) for value in joined.values], _Group((), joined.dim, joined.is_inserted)
                 )
             case "slices":
-                return self.copied(first.inputs[0])
+                return self.copied(first.operands[0])
             case "reshape":
                 return build.reshape(operands[0], wanted)
             case "broadcast":
@@ -450,7 +450,7 @@ class _Rewritten:
                     dims = tuple(number + (number >= dim) for number in dims)
                 assert isinstance(first, Apply), f"{first!r} reduces"
                 attributes = first.attributes.changed(dimensions=dims)
-                return build.apply(first.op, [operands[0], self.copied(first.inputs[1])], wanted, attributes)
+                return build.apply(first.op, [operands[0], self.copied(first.operands[1])], wanted, attributes)
             case _:
                 assert isinstance(first, Apply), f"{first!r} computes"
                 return build.apply(first.op, operands, wanted, first.attributes)

@@ -21,8 +21,8 @@ DROP_ELEMENTS = rules_pass("drop-elements", (dead_elements, element_of_tuple), "
 
 def initial_element(loop: Apply, index: int) -> Node:
     """The initial value of an element of a loop's state."""
-    start = loop.inputs[0]
-    return start.inputs[index] if start.opcode == "tuple" else _element(loop.graph, start, index, loop)
+    start = loop.operands[0]
+    return start.operands[index] if start.opcode == "tuple" else _element(loop.graph, start, index, loop)
 
 
 def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
@@ -31,7 +31,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
     `added` are their initial values. The old loop is replaced; its body and condition are changed, so no other loop may
     call them, and they must take a single tuple state.
     """
-    graph, start, state_type, body = loop.graph, loop.inputs[0], loop.type, loop.attributes["body"]
+    graph, start, state_type, body = loop.graph, loop.operands[0], loop.type, loop.attributes["body"]
     assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
     width = len(state_type.elements)
     wider = TupleType([*state_type.elements, *map(_type, added)])
@@ -50,7 +50,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
         body.add_apply(OPS[_GET], [state], node.type, {"index": index}, before=first)
         for index, node in enumerate(added, width)
     ]
-    body.set_inputs(root, [*root.inputs, *elements])
+    body.set_operands(root, [*root.operands, *elements])
     body.set_type(root, TupleType([*(elements_of(root.type) or ()), *map(_type, elements)]))
     body.set_attributes(root, _wider(root.attributes, shardings))
     made = _replace(loop, whole, wider, _wider(loop.attributes, shardings))
@@ -79,7 +79,7 @@ def _use_narrow_state(graph: Graph, width: int) -> None:
     ]
     narrow = graph.add_apply(OPS["tuple"], parts, state.type, before=first)
     for user in whole:
-        graph.set_inputs(user, [narrow if operand is state else operand for operand in user.inputs])
+        graph.set_operands(user, [narrow if operand is state else operand for operand in user.operands])
         graph.set_attributes(user, user.attributes.mapped({state: narrow}))
 
 
@@ -89,7 +89,7 @@ def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attrib
     made = graph.add_apply(loop.op, [state], state_type, attributes, name, before=loop, metadata=loop.raw_metadata)
     for user in loop.users:
         if user.opcode == _GET and is_element(user, loop, user.attributes["index"]):
-            graph.set_inputs(user, [made])
+            graph.set_operands(user, [made])
     if loop.is_used:
         assert isinstance(loop.type, TupleType), f"{loop!r} has no tuple for a state"
         parts = [_element(graph, made, index, loop) for index in range(len(loop.type.elements))]

@@ -25,11 +25,11 @@ def view_of(node: Node) -> tuple[Node, tuple[Label, ...], Places]:
     order: list[Label] = list(labels)
     for _ in range(MOST_VIEWS):
         if node.opcode == "transpose":
-            inner = node.inputs[0]
+            inner = node.operands[0]
             moved = node.attributes["dimensions"]
             order = [None if label is None else moved[label] for label in order]
-        elif node.opcode == "reshape" and _large(node) == _large(node.inputs[0]):
-            inner = node.inputs[0]
+        elif node.opcode == "reshape" and _large(node) == _large(node.operands[0]):
+            inner = node.operands[0]
             numbers = [dim for dim, size in enumerate(dims_of(inner)) if size != 1]
             outer = [dim for dim, size in enumerate(dims_of(node)) if size != 1]
             below = dict(zip(outer, numbers, strict=True))
@@ -56,9 +56,9 @@ def split_view_of(node: Node, fixed: Collection[int]) -> tuple[Node, tuple[Label
     chain: list[Node] = []
     while len(chain) < MOST_VIEWS and node.opcode in ("reshape", "transpose") and "sharding" not in node.attributes:
         chain.append(node)
-        node = node.inputs[0]
+        node = node.operands[0]
     for length in range(len(chain), 0, -1):
-        source = chain[length - 1].inputs[0]
+        source = chain[length - 1].operands[0]
         blocks = _blocks(source, chain[:length][::-1])
         if blocks is None:
             continue
@@ -138,9 +138,9 @@ def is_split_or_joined(node: Node) -> bool:
     for _ in range(MOST_VIEWS):
         if node.opcode not in ("reshape", "transpose"):
             return False
-        if node.opcode == "reshape" and _large(node) != _large(node.inputs[0]):
+        if node.opcode == "reshape" and _large(node) != _large(node.operands[0]):
             return True
-        node = node.inputs[0]
+        node = node.operands[0]
     return False
 
 

@@ -164,7 +164,7 @@ class _Connections:
         seen: dict[Node, int] = {}
         last, users = [beyond] * beyond, [0] * beyond
         for position, node in enumerate(nodes):
-            for operand in node.inputs if node else ():
+            for operand in node.operands if node else ():
                 where = positions.get(operand, -beyond)
                 previous.append(seen.get(operand, -1))
                 seen[operand] = len(at)
@@ -222,7 +222,7 @@ def _is_spread(node: Node, known: Mapping[Node, int | None]) -> bool:
         return small and not node.attributes.refers and not any(node.called_graphs)
     if node.opcode not in ("broadcast", "iota") or node.attributes.refers or node.type is None:
         return False
-    return all(known.get(operand) is not None for operand in node.inputs)
+    return all(known.get(operand) is not None for operand in node.operands)
 
 
 def _constant_key(node: Node, known: Mapping[Node, int | None], numbering: ValueNumbering) -> int:
@@ -230,7 +230,7 @@ def _constant_key(node: Node, known: Mapping[Node, int | None], numbering: Value
     attributes = numbering.attributes(node.attributes)
     if isinstance(node, Constant):
         return numbering.number(("constant", numbering.constant(node), node.type, attributes))
-    return numbering.number((node.opcode, node.type, attributes, *[known[operand] for operand in node.inputs]))
+    return numbering.number((node.opcode, node.type, attributes, *[known[operand] for operand in node.operands]))
 
 
 def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int | None:
@@ -239,7 +239,7 @@ def _symbol(node: Apply, numbering: ValueNumbering, effects: SideEffects) -> int
         return None
     if node.attributes.refers and any(not referent.is_graph for referent in node.attributes.referents()):
         return None
-    types = tuple([operand.type for operand in node.inputs])
+    types = tuple([operand.type for operand in node.operands])
     if None in types:
         return None
     return numbering.number((node.function, node.type, types, numbering.attributes(node.attributes)))
@@ -301,7 +301,7 @@ class _RepeatedSequence:
     def operands(self, nodes: Sequence[Node]) -> list[Node]:
         """What comes in from outside, in the order in which it is used."""
         inside, constants = set(nodes), self.sequence.constants
-        used = [operand for node in nodes for operand in node.inputs]
+        used = [operand for node in nodes for operand in node.operands]
         return list(dict.fromkeys(value for value in used if value not in inside and value not in constants))
 
 
@@ -318,7 +318,7 @@ def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
     for number, operand in enumerate(operands[0]):
         mapping[operand] = graph.add_parameter(operand.type, f"p{number}")
     for node in nodes:
-        for operand in node.inputs:
+        for operand in node.operands:
             if operand in constants:
                 _copy_spread(graph, operand, mapping)
         graph.copy_nodes([node], mapping)
@@ -344,7 +344,7 @@ def _copy_spread(graph: Graph, node: Node, mapping: dict[Any, Any]) -> None:
     """Copy what is made of constants, with all that it is made of."""
     pending = [node]
     while pending:
-        missing = [operand for operand in pending[-1].inputs if operand not in mapping]
+        missing = [operand for operand in pending[-1].operands if operand not in mapping]
         if missing:
             pending += missing
         else:

@@ -56,7 +56,7 @@ def _groups(graph: Graph) -> Iterator[list[Apply]]:
     groups: dict[Hashable, list[Apply]] = {}
     for node in graph.nodes:
         if isinstance(node, Apply) and node.opcode == "reduce" and node not in awaited and _may_be_merged(node):
-            groups.setdefault((node.inputs[0], node.attributes["dimensions"], node.type), []).append(node)
+            groups.setdefault((node.operands[0], node.attributes["dimensions"], node.type), []).append(node)
     for members in groups.values():
         for start in range(0, len(members), MOST_REDUCTIONS):
             part = members[start : start + MOST_REDUCTIONS]
@@ -66,25 +66,25 @@ def _groups(graph: Graph) -> Iterator[list[Apply]]:
 
 def _may_be_merged(node: Apply) -> bool:
     """Whether it reduces one array from a value that is there at once, and nothing says when or where it runs."""
-    if len(node.inputs) != 2 or tensor_type(node) is None or tensor_type(node.inputs[0]) is None:
+    if len(node.operands) != 2 or tensor_type(node) is None or tensor_type(node.operands[0]) is None:
         return False
     if node.attributes.keys() - {"dimensions", "to_apply"} or has_control_dependencies(node) or not may_merge(node):
         return False
     computation = node.attributes["to_apply"]
     is_defined = isinstance(computation, Graph) and computation.output is not None and not computation.missing
-    return is_defined and isinstance(node.inputs[1], (Constant, Parameter)) and node.inputs[1].graph is node.graph
+    return is_defined and isinstance(node.operands[1], (Constant, Parameter)) and node.operands[1].graph is node.graph
 
 
 def _merge(graph: Graph, members: Sequence[Apply]) -> None:
     first = members[0]
-    starts = [member.inputs[1] for member in members]
+    starts = [member.operands[1] for member in members]
     for start in starts:
         if graph.comes_before(first, start):
             graph.move_before(start, first)
     build = Builder(first)
     types = [member.type for member in members if isinstance(member.type, TensorType)]
     both = build.op(
-        "reduce", *(member.inputs[0] for member in members), *starts, type=TupleType(types),
+        "reduce", *(member.operands[0] for member in members), *starts, type=TupleType(types),
         dimensions=first.attributes["dimensions"], to_apply=_computation(build, members),
     )  # fmt: skip
     for number, member in enumerate(members):
@@ -98,7 +98,7 @@ def _merge(graph: Graph, members: Sequence[Apply]) -> None:
 def _computation(build: Builder, members: Sequence[Apply]) -> Graph:
     """A computation that does what those of several reductions do, each with its own pair of values."""
     made = build.new_graph("merged_reduction")
-    scalars = [TensorType(_element(member.inputs[0]).dtype) for member in members]
+    scalars = [TensorType(_element(member.operands[0]).dtype) for member in members]
     left = [made.add_parameter(scalar, f"accumulated{number}") for number, scalar in enumerate(scalars)]
     right = [made.add_parameter(scalar, f"value{number}") for number, scalar in enumerate(scalars)]
     results: list[Node] = []

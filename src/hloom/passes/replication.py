@@ -39,7 +39,7 @@ class Replication:
             if current in self._known:
                 pending.pop()
                 continue
-            needed = current.inputs if _is_plain(current) else ()
+            needed = current.operands if _is_plain(current) else ()
             waiting = [operand for operand in needed if operand not in self._known]
             pending += waiting
             if not waiting:
@@ -48,10 +48,12 @@ class Replication:
 
     def _follows(self, node: Node) -> bool:
         """Whether it is equal because all its operands are."""
-        if node.opcode == _GET and node.inputs[0] is self._state:
+        if node.opcode == _GET and node.operands[0] is self._state:
             assert isinstance(node, Apply)
             return node.attributes["index"] in self._elements
-        return isinstance(node, Constant) or (_is_plain(node) and all(self._known[operand] for operand in node.inputs))
+        return isinstance(node, Constant) or (
+            _is_plain(node) and all(self._known[operand] for operand in node.operands)
+        )
 
     def _is_computed(self, node: Node) -> bool:
         """Whether it is equal because all devices compute the same from their ids."""
@@ -68,13 +70,13 @@ class Replication:
         if not isinstance(body, Graph) or root is None or root.opcode != "tuple" or len(body.parameters) != 1:
             return set()
         count = len(elements_of(loop.type) or ())
-        started = loop.inputs[0].opcode == "tuple"
+        started = loop.operands[0].opcode == "tuple"
         same = {index for index in range(count) if started and self.holds(initial_element(loop, index))}
         self._state = body.parameters[0]
         for _ in range(MOST_ROUNDS):
             self._elements = same
             self._known.clear()
-            left = {index for index in same if self.holds(root.inputs[index])}
+            left = {index for index in same if self.holds(root.operands[index])}
             if left == same:
                 return same
             same = left

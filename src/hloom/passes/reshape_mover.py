@@ -97,8 +97,8 @@ class _Form:
     def above(cls, operand: Node) -> _Form | None:
         """The form in which an operand of a region is given, before it is reshaped or transposed."""
         if _is_reshape(operand):
-            return cls(operand.inputs[0].dims)
-        return cls(operand.inputs[0].dims, operand.attributes["dimensions"]) if _is_transpose(operand) else None
+            return cls(operand.operands[0].dims)
+        return cls(operand.operands[0].dims, operand.attributes["dimensions"]) if _is_transpose(operand) else None
 
     @classmethod
     def below(cls, user: Node) -> _Form | None:
@@ -124,7 +124,7 @@ class _Region:
         nodes = dict.fromkeys(members)
         operands: dict[Node, Node] = {}
         for node in nodes:
-            for operand in node.inputs:
+            for operand in node.operands:
                 if operand not in nodes:
                     operands.setdefault(operand, node)
         return cls(members[0].graph, members[0].dims, nodes, operands)
@@ -152,9 +152,9 @@ def _connected(graph: Graph, *, through_operands: bool = False) -> list[list[Nod
         members, pending = [start], [start]
         while pending:
             node = pending.pop()
-            near: Iterable[Node] = (*node.inputs, *node.users)
+            near: Iterable[Node] = (*node.operands, *node.users)
             if through_operands:
-                moved = [operand for operand in node.inputs if operand not in seen and _Form.above(operand)]
+                moved = [operand for operand in node.operands if operand not in seen and _Form.above(operand)]
                 seen.update(moved)
                 near = (*near, *(user for operand in moved for user in operand.users))
             for other in near:
@@ -172,13 +172,13 @@ def _is_movable(node: Node) -> bool:
         return False
     if not array_type.element_count or not is_row_major(array_type) or not _NO_MOVES.isdisjoint(node.attributes):
         return False
-    types = [tensor_type(operand) for operand in node.inputs]
+    types = [tensor_type(operand) for operand in node.operands]
     return all(given is not None and given.dims == array_type.dims and is_row_major(given) for given in types)
 
 
 def _better_form(region: _Region) -> _Form | None:
     """The form in which the region and the reshapes around it move the fewest bytes; None for the one it has."""
-    given = [operand.inputs[0].dims for operand in region.operands if _is_reshape(operand)]
+    given = [operand.operands[0].dims for operand in region.operands if _is_reshape(operand)]
     asked = [user.dims for node in region.nodes for user in region.users_outside(node) if _is_reshape(user)]
     candidates = Counter(dims for dims in (*given, *asked) if dims != region.dims).most_common(MOST_CANDIDATES)
     saved, dims = max(((_bytes_saved(region, _Form(dims)), dims) for dims, _ in candidates), default=(0, region.dims))
@@ -204,13 +204,13 @@ def _sunk_form(region: _Region, rows: bool) -> _Form | None:
 
 def _is_free_source(operand: Node) -> bool:
     """Whether what is reshaped or transposed there can be made in any shape."""
-    source = operand.inputs[0] if operand.inputs else operand
+    source = operand.operands[0] if operand.operands else operand
     return source.opcode in _FREE_SOURCES or (source.opcode == "broadcast" and not broadcast_dims(source))
 
 
 def _is_made_anew(operand: Node, form: _Form, rows: bool) -> bool:
     """Whether an operand can be had in another form without moving a byte: constants are folded, and maybe rows."""
-    source = operand.inputs[0] if _Form.above(operand) else operand
+    source = operand.operands[0] if _Form.above(operand) else operand
     if rows and operand.opcode == "broadcast" and len(broadcast_dims(operand)) == 1:
         return True
     return isinstance(source, Constant) or _remade_attributes(operand, form) is not None
@@ -250,7 +250,7 @@ def _move(region: _Region, form: _Form) -> set[Node]:
         assert isinstance(node, Apply), "only instructions are movable"
         moved[node] = graph.add_apply(
             node.op,
-            [moved[operand] for operand in node.inputs],
+            [moved[operand] for operand in node.operands],
             _resized(node, form.dims),
             node.attributes,
             node.name,
@@ -271,7 +271,7 @@ def _move(region: _Region, form: _Form) -> set[Node]:
             moved[back] = back
     for node in reversed(region.nodes):
         graph.erase(node)
-    released = {used for operand in region.operands for used in (operand, *operand.inputs) if used.user_count == 1}
+    released = {used for operand in region.operands for used in (operand, *operand.operands) if used.user_count == 1}
     return released.union(moved.values())
 
 
@@ -283,12 +283,12 @@ def _back(form: _Form) -> tuple[str, dict[str, Any]]:
 def _moved_operand(operand: Node, form: _Form, user: Node) -> Node:
     """An operand of the region in another form, made in front of the node that uses it first."""
     if _Form.above(operand) == form:
-        return operand.inputs[0]
+        return operand.operands[0]
     attributes = _remade_attributes(operand, form)
     if attributes is not None:
-        opcode, inputs = operand.opcode, operand.inputs
+        opcode, inputs = operand.opcode, operand.operands
     elif form.permutation is None:
-        source = operand.inputs[0] if _is_reshape(operand) else operand
+        source = operand.operands[0] if _is_reshape(operand) else operand
         if source.dims == form.dims:
             return source
         opcode, inputs, attributes = "reshape", (source,), {}
@@ -303,7 +303,7 @@ def _remade_attributes(operand: Node, form: _Form) -> dict[str, Any] | None:
     """The attributes of a broadcast or an iota that is made in another form; None where it cannot be."""
     if not _NO_MOVES.isdisjoint(operand.attributes):
         return None
-    if operand.opcode == "broadcast" and tensor_type(operand.inputs[0]) is not None:
+    if operand.opcode == "broadcast" and tensor_type(operand.operands[0]) is not None:
         dimensions = _dims_in(operand, form, broadcast_dims(operand))
         return None if dimensions is None else {"dimensions": dimensions}
     if operand.opcode == "iota":
@@ -324,14 +324,14 @@ def _is_reshape(node: Node) -> bool:
     """Whether it is a reshape of an array that may be left out."""
     if node.opcode != "reshape" or node.attributes:
         return False
-    return tensor_type(node) is not None and tensor_type(node.inputs[0]) is not None
+    return tensor_type(node) is not None and tensor_type(node.operands[0]) is not None
 
 
 def _is_transpose(node: Node) -> bool:
     """Whether it is a transpose of an array that may be left out."""
     if node.opcode != "transpose" or len(node.attributes) != 1 or tensor_type(node) is None:
         return False
-    source = tensor_type(node.inputs[0])
+    source = tensor_type(node.operands[0])
     return source is not None and is_row_major(source)
 
 

@@ -69,7 +69,7 @@ class _Sinker:
         before = self.keys.get(node)
         if before in self.groups:
             self.groups[before].pop(node, None)
-        sources = tuple(operand.inputs[0] for operand in node.inputs)
+        sources = tuple(operand.operands[0] for operand in node.operands)
         key = self.keys[node] = (node.opcode, node.attributes, _type(node).dtype, sources)
         self.groups.setdefault(key, {})[node] = None
         return key
@@ -78,14 +78,14 @@ class _Sinker:
         """Whether an elementwise instruction takes the same elements of arrays of one shape."""
         if node.opcode not in _POINTWISE or not node.is_used or not self.is_free(node):
             return False
-        first = node.inputs[0]
-        for operand in node.inputs:
-            if operand.opcode != "slice" or not self.is_free(operand) or tensor_type(operand.inputs[0]) is None:
+        first = node.operands[0]
+        for operand in node.operands:
+            if operand.opcode != "slice" or not self.is_free(operand) or tensor_type(operand.operands[0]) is None:
                 return False
             if operand.attributes["slice"] != first.attributes["slice"]:
                 return False
-            source = _type(operand.inputs[0])
-            if source.dims != _type(first.inputs[0]).dims or not is_row_major(source):
+            source = _type(operand.operands[0])
+            if source.dims != _type(first.operands[0]).dims or not is_row_major(source):
                 return False
         return True
 
@@ -100,13 +100,13 @@ class _Sinker:
         """Put slices of one instruction in place of several; the nodes that use them."""
         first = min(members, key=_Position)
         build = Builder(first)
-        sources = [operand.inputs[0] for operand in first.inputs]
+        sources = [operand.operands[0] for operand in first.operands]
         wide_type = TensorType(_type(first).dtype, _type(sources[0]).dims)
         wide = build.apply(first.op, sources, wide_type, first.attributes)
         users: dict[Node, None] = {}
         for member in members:
             users.update(dict.fromkeys(member.users))
-            part = Builder(member).op("slice", wide, slice=member.inputs[0].attributes["slice"], type=member.type)
+            part = Builder(member).op("slice", wide, slice=member.operands[0].attributes["slice"], type=member.type)
             self.graph.replace_uses(member, part)
             erase_dead([member])
         return list(users)
@@ -126,8 +126,8 @@ class _Position:
 
 def _is_worth(members: list[Apply]) -> bool:
     """Whether several different slices have as many elements together as the arrays that they are of."""
-    sizes = {member.inputs[0].attributes["slice"]: _type(member).element_count for member in members}
-    return len(sizes) > 1 and sum(sizes.values()) >= _type(members[0].inputs[0].inputs[0]).element_count > 0
+    sizes = {member.operands[0].attributes["slice"]: _type(member).element_count for member in members}
+    return len(sizes) > 1 and sum(sizes.values()) >= _type(members[0].operands[0].operands[0]).element_count > 0
 
 
 def _type(node: Node) -> TensorType:

@@ -56,14 +56,14 @@ class SoftmaxSearch:
     def quotient(self, node: Node, labels: tuple[Label, ...]) -> tuple[Value, Value] | None:
         """What is divided, and by what: by a division, or by a product with a reciprocal."""
         if node.opcode == "divide":
-            divisor = self.axes.stripped((node.inputs[1], labels), through_broadcasts=True)
-            return self.axes.stripped((node.inputs[0], labels)), divisor
+            divisor = self.axes.stripped((node.operands[1], labels), through_broadcasts=True)
+            return self.axes.stripped((node.operands[0], labels)), divisor
         if node.opcode != "multiply":
             return None
-        for dividend, factor in (node.inputs, node.inputs[::-1]):
+        for dividend, factor in (node.operands, node.operands[::-1]):
             inverse, inner = self.axes.stripped((factor, labels), through_broadcasts=True)
-            if inverse.opcode == "divide" and self.axes.number(inverse.inputs[0], inner) == 1:
-                divisor = self.axes.stripped((inverse.inputs[1], inner), through_broadcasts=True)
+            if inverse.opcode == "divide" and self.axes.number(inverse.operands[0], inner) == 1:
+                divisor = self.axes.stripped((inverse.operands[1], inner), through_broadcasts=True)
                 return self.axes.stripped((dividend, labels)), divisor
         return None
 
@@ -94,7 +94,7 @@ class SoftmaxSearch:
         for candidate in self._summed(total):
             summed, mask = self._unmasked(candidate)
             if self.axes.same(summed, exponential):
-                scores = self.axes.stripped((exponential[0].inputs[0], exponential[1]))
+                scores = self.axes.stripped((exponential[0].operands[0], exponential[1]))
                 return Softmax(scores, mask, own, quotients, are_nans_zero)
         return None
 
@@ -107,9 +107,9 @@ class SoftmaxSearch:
         while seen[0].opcode == "select":
             node, labels = seen
             for position in (1, 2):
-                value = self.axes.stripped((node.inputs[position], labels))
-                replaced = self._replaced(node.inputs[0], labels, value, is_chosen=position == 1)
-                number = self.axes.number(node.inputs[3 - position], labels)
+                value = self.axes.stripped((node.operands[position], labels))
+                replaced = self._replaced(node.operands[0], labels, value, is_chosen=position == 1)
+                number = self.axes.number(node.operands[3 - position], labels)
                 if replaced == "infinite" or (replaced == "NaN" and number == 0):
                     seen = value
                     weights = value if replaced == "NaN" else weights
@@ -121,20 +121,20 @@ class SoftmaxSearch:
     def _replaced(self, test: Node, labels: tuple[Label, ...], value: Value, *, is_chosen: bool) -> str | None:
         """Which numbers of a value a select replaces, that takes it where the test is true (`is_chosen`), or false."""
         while test.opcode == "not":
-            test, is_chosen = test.inputs[0], not is_chosen
+            test, is_chosen = test.operands[0], not is_chosen
         if len(dims_of(test)) != len(labels):
             return None
         if test.opcode == "is-finite" and is_chosen:
-            return "NaN" if self.axes.same(self.axes.stripped((test.inputs[0], labels)), value) else None
+            return "NaN" if self.axes.same(self.axes.stripped((test.operands[0], labels)), value) else None
         if test.opcode != "compare" or attribute_of(test, "direction") != ("EQ" if is_chosen else "NE"):
             return self._replaced_infinity(test, labels, value, is_chosen=is_chosen)
-        operands = [self.axes.stripped((operand, labels)) for operand in test.inputs]
+        operands = [self.axes.stripped((operand, labels)) for operand in test.operands]
         return "NaN" if all(self.axes.same(operand, value) for operand in operands) else None
 
     def _replaced_infinity(self, test: Node, labels: tuple[Label, ...], value: Value, *, is_chosen: bool) -> str | None:
         if test.opcode != "compare" or attribute_of(test, "direction") != ("NE" if is_chosen else "EQ"):
             return None
-        for this, other in (test.inputs, test.inputs[::-1]):
+        for this, other in (test.operands, test.operands[::-1]):
             if self.axes.number(other, labels) in (inf, -inf):
                 return "infinite" if self.axes.same(self.axes.stripped((this, labels)), value) else None
         return None
@@ -144,23 +144,23 @@ class SoftmaxSearch:
         node, labels = weights
         if node.opcode == "select":
             for position in (1, 2):
-                if self.axes.number(node.inputs[3 - position], labels) == 0:
-                    mask = WeightMask(self.axes.term(node.inputs[0], labels), position == 2)
-                    return self.axes.stripped((node.inputs[position], labels)), mask
+                if self.axes.number(node.operands[3 - position], labels) == 0:
+                    mask = WeightMask(self.axes.term(node.operands[0], labels), position == 2)
+                    return self.axes.stripped((node.operands[position], labels)), mask
         if node.opcode == "multiply":
             for position in (0, 1):
-                truths = self._truths(node.inputs[1 - position], labels)
+                truths = self._truths(node.operands[1 - position], labels)
                 if truths is not None:
-                    return self.axes.stripped((node.inputs[position], labels)), WeightMask(truths, False)
+                    return self.axes.stripped((node.operands[position], labels)), WeightMask(truths, False)
         return weights, None
 
     def _truths(self, node: Node, labels: tuple[Label, ...]) -> Value | None:
         """The truth values that these numbers are, 1 for true and 0 for false; None for others."""
         node, labels = self.axes.stripped((node, labels), through_broadcasts=True)
-        if node.opcode == "select" and [self.axes.number(operand, labels) for operand in node.inputs[1:]] == [1, 0]:
-            return self.axes.term(node.inputs[0], labels)
-        if node.opcode == "convert" and element_of(node.inputs[0]) is dtype("pred"):
-            return self.axes.term(node.inputs[0], labels)
+        if node.opcode == "select" and [self.axes.number(operand, labels) for operand in node.operands[1:]] == [1, 0]:
+            return self.axes.term(node.operands[0], labels)
+        if node.opcode == "convert" and element_of(node.operands[0]) is dtype("pred"):
+            return self.axes.term(node.operands[0], labels)
         if not isinstance(node.type, TensorType) or node.type.element_count > MOST_TRUTHS:
             return None
         numbers = array_value(node)
@@ -172,24 +172,25 @@ class SoftmaxSearch:
 
     def _exponential_of_log_softmax(self, node: Node, labels: tuple[Label, ...]) -> Value | None:
         """exp(x - log(sum(exp(x)))), and exp(x - (log(sum(exp(x - m))) + m))."""
-        difference, inner = self.axes.stripped((node.inputs[0], labels))
+        difference, inner = self.axes.stripped((node.operands[0], labels))
         if difference.opcode != "subtract":
             return None
-        scores = self.axes.stripped((difference.inputs[0], inner))
-        logarithm = self.axes.stripped((difference.inputs[1], inner), through_broadcasts=True)
+        scores = self.axes.stripped((difference.operands[0], inner))
+        logarithm = self.axes.stripped((difference.operands[1], inner), through_broadcasts=True)
         shifted, shift = logarithm, None
         if logarithm[0].opcode == "add":
             operands = [
-                self.axes.stripped((operand, logarithm[1]), through_broadcasts=True) for operand in logarithm[0].inputs
+                self.axes.stripped((operand, logarithm[1]), through_broadcasts=True)
+                for operand in logarithm[0].operands
             ]
             for this, other in (operands, operands[::-1]):
                 if this[0].opcode == "log":
                     shifted, shift = this, other
         if shifted[0].opcode != "log":
             return None
-        total = self.axes.stripped((shifted[0].inputs[0], shifted[1]))
+        total = self.axes.stripped((shifted[0].operands[0], shifted[1]))
         if total[0].opcode == "abs":
-            total = self.axes.stripped((total[0].inputs[0], total[1]))
+            total = self.axes.stripped((total[0].operands[0], total[1]))
         is_summed = any(self._is_sum_of(candidate, scores, shift) for candidate in self._summed(total))
         return scores if is_summed else None
 
@@ -197,13 +198,13 @@ class SoftmaxSearch:
         """Whether exponentials are those of scores, less a shift."""
         if exponential[0].opcode != "exponential":
             return False
-        summed = self.axes.stripped((exponential[0].inputs[0], exponential[1]))
+        summed = self.axes.stripped((exponential[0].operands[0], exponential[1]))
         if shift is None:
             return self.axes.same(summed, scores)
         if summed[0].opcode != "subtract":
             return False
-        taken = self.axes.stripped((summed[0].inputs[1], summed[1]), through_broadcasts=True)
-        unshifted = self.axes.stripped((summed[0].inputs[0], summed[1]))
+        taken = self.axes.stripped((summed[0].operands[1], summed[1]), through_broadcasts=True)
+        unshifted = self.axes.stripped((summed[0].operands[0], summed[1]))
         return self.axes.same(taken, shift) and self.axes.same(unshifted, scores)
 
     def _summed(self, total: Value) -> Iterator[Value]:
@@ -220,14 +221,14 @@ class SoftmaxSearch:
     def _summed_once(self, total: Value, keys: Label) -> tuple[Value, Label] | None:
         """What a value is the sum of over the first of these keys, and the other keys."""
         node, labels = total
-        if node.opcode != "reduce" or len(node.inputs) != 2 or next(iter(node.called_graphs)).root.opcode != "add":
+        if node.opcode != "reduce" or len(node.operands) != 2 or next(iter(node.called_graphs)).root.opcode != "add":
             return None
         reduced: Sequence[int] = attribute_of(node, "dimensions")
-        sizes = [dims_of(node.inputs[0])[dim] for dim in reduced]
+        sizes = [dims_of(node.operands[0])[dim] for dim in reduced]
         count = next((n for n in range(len(keys) + 1) if self.axes.size(keys[:n]) == prod(sizes)), None)
         over = None if count is None else self.axes.reshaped([keys[:count]], sizes)
-        if over is None or splat_of(node.inputs[1]) != 0:
+        if over is None or splat_of(node.operands[1]) != 0:
             return None
         given, taken = iter(labels), dict(zip(reduced, over, strict=True))
-        inner = tuple(taken[dim] if dim in taken else next(given) for dim in range(len(dims_of(node.inputs[0]))))
-        return self.axes.stripped((node.inputs[0], inner)), keys[count:]
+        inner = tuple(taken[dim] if dim in taken else next(given) for dim in range(len(dims_of(node.operands[0]))))
+        return self.axes.stripped((node.operands[0], inner)), keys[count:]

@@ -66,22 +66,22 @@ def _made_of(element: Node) -> Node | None:
         if source is not element and _waits(source):
             return None
         path.append(source.attributes["index"])
-        source = source.inputs[0]
+        source = source.operands[0]
     while path:
-        if source.opcode != "tuple" or path[-1] >= len(source.inputs) or _waits(source):
+        if source.opcode != "tuple" or path[-1] >= len(source.operands) or _waits(source):
             return None
-        source = source.inputs[path.pop()]
+        source = source.operands[path.pop()]
     return source
 
 
 def _whole(made: Apply) -> Node | None:
     """The tuple of which another one has all elements, in order; None where there is none."""
-    first = made.inputs[0] if made.inputs else made
-    source = first.inputs[0] if first.opcode == _GET else None
-    if source is None or not isinstance(source.type, TupleType) or len(source.type.elements) != len(made.inputs):
+    first = made.operands[0] if made.operands else made
+    source = first.operands[0] if first.opcode == _GET else None
+    if source is None or not isinstance(source.type, TupleType) or len(source.type.elements) != len(made.operands):
         return None
-    for number, element in enumerate(made.inputs):
-        if element.opcode != _GET or element.inputs[0] is not source or element.attributes["index"] != number:
+    for number, element in enumerate(made.operands):
+        if element.opcode != _GET or element.operands[0] is not source or element.attributes["index"] != number:
             return None
         if _waits(element):
             return None
@@ -100,7 +100,7 @@ def _replace(node: Apply, source: Node) -> None:
         awaited = dict.fromkeys((*(user.attributes.get(_WAITS) or ()), *before))
         if awaited:
             may_go = user.opcode in (_GET, "tuple")  # and what uses it wait for what it waits for, not for its operands
-            left = tuple(other for other in awaited if may_go or other not in user.inputs)
+            left = tuple(other for other in awaited if may_go or other not in user.operands)
             user.graph.set_attributes(user, user.attributes.changed({_WAITS: left or None}))
     if before:  # what used it waits now
         node.graph.set_attributes(node, node.attributes.changed({_WAITS: None}))

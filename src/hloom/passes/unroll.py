@@ -90,7 +90,7 @@ def _loops(graph: Graph) -> list[Apply]:
 def _is_plain(loop: Apply) -> bool:
     condition, body = loop.attributes["condition"], loop.attributes["body"]
     if (
-        isinstance(loop.inputs[0], Missing)
+        isinstance(loop.operands[0], Missing)
         or body.output is None
         or condition.output is None
         or body.missing
@@ -104,7 +104,7 @@ def _is_plain(loop: Apply) -> bool:
 
 def _write_out(loop: Apply, count: int, channels: ChannelNumbers) -> None:
     """Replace a loop by this many copies of its body."""
-    graph, start = loop.graph, loop.inputs[0]
+    graph, start = loop.graph, loop.operands[0]
     state = _State(graph, start, loop)
     for number in range(count):
         state.step(loop.attributes["body"], channels, is_first=number == 0)
@@ -143,7 +143,7 @@ class _State:
     def __init__(self, graph: Graph, start: Node, before: Node | None) -> None:
         self.graph, self.before, self.node = graph, before, start
         self.element_types = elements_of(start.type)
-        self.elements: list[Node] | None = list(start.inputs) if start.opcode == "tuple" else None
+        self.elements: list[Node] | None = list(start.operands) if start.opcode == "tuple" else None
         self.root_like: Node | None = None
 
     def step(self, body: Graph, channels: ChannelNumbers, *, is_first: bool) -> None:
@@ -152,7 +152,7 @@ class _State:
         mapping: dict[Any, Any] = {}
         apart = self.element_types is not None and root.opcode == "tuple"
         for user in parameter.users:
-            if self.elements is not None and user.opcode == _GET and user.inputs[0] is parameter:
+            if self.elements is not None and user.opcode == _GET and user.operands[0] is parameter:
                 index = user.attributes["index"]
                 if index < len(self.elements):
                     mapping[user] = self.elements[index]
@@ -167,10 +167,10 @@ class _State:
             channels.renumber(copies)
             separate_computations(copies)
         if skipped:
-            self.elements, self.root_like = [mapping[operand] for operand in root.inputs], root
+            self.elements, self.root_like = [mapping[operand] for operand in root.operands], root
         else:
             self.node = mapping[root]
-            self.elements = list(self.node.inputs) if self.node.opcode == "tuple" else None
+            self.elements = list(self.node.operands) if self.node.opcode == "tuple" else None
 
     def has(self, index: int) -> bool:
         """Whether the state has an element of this index; a malformed loop may be asked for others."""
@@ -185,7 +185,7 @@ class _State:
 
     def whole(self) -> Node:
         """The state as one node."""
-        if self.elements is None or (self.node.opcode == "tuple" and list(self.node.inputs) == self.elements):
+        if self.elements is None or (self.node.opcode == "tuple" and list(self.node.operands) == self.elements):
             return self.node
         types = [element.type for element in self.elements]
         state_type = TupleType([element_type for element_type in types if element_type is not None])

@@ -156,7 +156,7 @@ class Builder:
     def get(self, node: Node, index: int) -> Node:
         """An element of a tuple; for a tuple instruction, its operand."""
         if node.opcode == "tuple":
-            return node.inputs[index]
+            return node.operands[index]
         return self.op("get-tuple-element", node, index=index)
 
     def reducer(self, opcode: str, element: DType) -> Graph:

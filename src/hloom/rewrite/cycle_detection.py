@@ -73,7 +73,7 @@ class CycleDetector:
         behind = self._behind
         latest = behind.get(root)
         if latest is None and behind:
-            for operand in root.inputs:
+            for operand in root.operands:
                 entry = behind.get(operand)
                 if entry and (latest is None or entry.length > latest.length):
                     latest = entry
@@ -86,7 +86,7 @@ def _expression(node: Node, depth: int) -> Hashable:
         return node.type, node.value
     if depth < 0 or not isinstance(node, Apply):
         return node
-    inside = tuple([_expression(operand, depth - 1) for operand in node.inputs])
+    inside = tuple([_expression(operand, depth - 1) for operand in node.operands])
     return node.function, node.type, node.attributes, inside
 
 

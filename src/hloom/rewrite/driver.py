@@ -228,7 +228,7 @@ class _Driver:
     def check(self, node: Node) -> None:
         """Record a node with inconsistent operands and attributes: rules assume consistency and skip it."""
         key = (node.__class__, getattr(node, "function", None), id(node.attributes), node.type)
-        key += tuple([operand.type for operand in node.inputs])
+        key += tuple([operand.type for operand in node.operands])
         if key in self.sound:
             return
         problem = _malformed(node)
@@ -392,7 +392,7 @@ class _Driver:
                 continue
             if not (node in self.consumed or may_drop(node)):
                 continue
-            inputs = node.inputs
+            inputs = node.operands
             called = node.called_graphs
             node.graph.erase(node)
             self.cycles.forget(node)
@@ -422,8 +422,8 @@ def _malformed(node: Node) -> str:
     if not isinstance(node, Apply) or not isinstance(node.function, Op):
         return ""
     op = node.function
-    if not op.accepts(len(node.inputs)):
-        return f"{op} does not take {len(node.inputs)} operands"
+    if not op.accepts(len(node.operands)):
+        return f"{op} does not take {len(node.operands)} operands"
     lacking = op.lacking(node.attributes)
     return "" if lacking is None else f"{op} needs the attribute '{lacking}'"
 
@@ -434,7 +434,7 @@ def _is_incomplete(node: Node, depth: int) -> bool:
     """
     level = [node]
     for _ in range(depth):
-        level = [operand for user in level for operand in user.inputs][:MAX_INDIRECT_USERS]
+        level = [operand for user in level for operand in user.operands][:MAX_INDIRECT_USERS]
         if any(isinstance(operand, Missing) or operand.type is None for operand in level):
             return True
     return False
@@ -525,7 +525,7 @@ def _needed(replacement: Mapping[Node, Node], made: set[Node]) -> set[Node]:
         node = pending.pop()
         if node not in needed:
             needed.add(node)
-            pending.extend(operand for operand in node.inputs if operand in made)
+            pending.extend(operand for operand in node.operands if operand in made)
     return needed
 
 
@@ -535,7 +535,7 @@ def _freed(replacement: Mapping[Node, Node], needed: set[Node], made: set[Node])
     dead = {node for node in replacement if node not in kept}
     pending = list(dead)
     while pending:
-        for below in pending.pop().inputs:
+        for below in pending.pop().operands:
             if below in dead or below in kept or below.is_output or below.opcode == "parameter":
                 continue
             if all(user in dead or (user in made and user not in needed) for user in below.users):

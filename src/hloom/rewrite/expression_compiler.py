@@ -237,7 +237,7 @@ _FEATURES: dict[str, Callable[[Type | None, Node], Any]] = {
     "literal": lambda value_type, node: literal_value(node),
     "opcode": lambda value_type, node: node.opcode,
     "name": lambda value_type, node: node.name,
-    "operand_count": lambda value_type, node: len(node.inputs),
+    "operand_count": lambda value_type, node: len(node.operands),
     "user_count": lambda value_type, node: len(node.users),
     "byte_count": lambda value_type, node: None if value_type is None else value_type.byte_count,
     "slice_starts": lambda value_type, node: tuple(part.start for part in node.attributes["slice"]),

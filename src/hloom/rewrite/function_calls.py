@@ -289,7 +289,7 @@ def called_function(node: Apply) -> CalledFunction | None:
             hint="import what defines it and say hloom.rewrite.call_name(function) (hloom grad --load FILE.py), or "
             "inline the call first: its program is differentiated then",
         )
-    given = [operand.type for operand in node.inputs if isinstance(operand.type, TensorType)]
+    given = [operand.type for operand in node.operands if isinstance(operand.type, TensorType)]
     types = tuple(TensorType(value_type.dtype, value_type.dims) for value_type in given)
     return CalledFunction(label, functions[index], types, _read_keywords(marks.get(KEYWORDS, ""), node.name))
 

@@ -33,7 +33,7 @@ Fetch = Callable[[Match], Node]
 
 
 def operand_of(user: int, position: int) -> Fetch:
-    return lambda match: match.slots[user].inputs[position]
+    return lambda match: match.slots[user].operands[position]
 
 
 def output_of(user: int, name: str) -> Fetch:
@@ -44,7 +44,7 @@ def arity_check(term_index: int, count: int, variadic: bool, name: str) -> Check
     reason = f"{name} has another number of operands"
 
     def check(match: Match) -> str:
-        given = len(match.slots[term_index].inputs)
+        given = len(match.slots[term_index].operands)
         return "" if given == count or (variadic and given >= count) else reason
 
     return check
@@ -63,7 +63,7 @@ def same_check(fetch: Fetch, reference: Reference, name: str, path: str) -> Chec
     def check(match: Match) -> str:
         node = operand = fetch(match)
         if result >= 0 and _is_result(node, result):
-            node = node.inputs[0]
+            node = node.operands[0]
         elif result >= 0:
             node = None
         if node is match.slots[term]:
@@ -89,7 +89,7 @@ def operation_check(fetch: Fetch, reference: Reference, term: OperationTerm, pat
             if not _is_result(node, result):
                 match.culprit = node
                 return f"{path} is {node.opcode}, not result {result} of {wanted}"
-            node = node.inputs[0]
+            node = node.operands[0]
         if not isinstance(node, Apply) or not isinstance(node.function, Op) or node.function.name not in opcodes:
             match.culprit = node
             return f"{path} is {node.opcode}, not {wanted}"
@@ -152,7 +152,7 @@ def rest_check(user: int, position: int, after: int, term_index: int, name: str)
     """Checks the operands of a variadic term: from a position on, except those `after` them."""
 
     def check(match: Match) -> str:
-        inputs = match.slots[user].inputs
+        inputs = match.slots[user].operands
         rest = inputs[position : len(inputs) - after]
         if match.slots[term_index] not in (None, rest):
             return f"other values stand in the place of {name}"
@@ -170,8 +170,8 @@ def users_like(term: OperationTerm, reference: Reference, position: int) -> Call
         taken = set(map(id, match.slots))
         for node in nodes:
             for user in node.users:
-                has_position = -len(user.inputs) <= position < len(user.inputs)
-                fits = user.opcode in term.opcodes and has_position and user.inputs[position] is node
+                has_position = -len(user.operands) <= position < len(user.operands)
+                fits = user.opcode in term.opcodes and has_position and user.operands[position] is node
                 if fits and id(user) not in taken:
                     yield user
 
@@ -246,7 +246,7 @@ def _stays(term: OperationTerm | ValueTerm) -> bool:
 def _behind(value: Node | tuple[Node, ...] | None) -> Iterator[Node]:
     """The nodes that yield the values of a term; for a result of several, the operation."""
     for node in value if isinstance(value, tuple) else () if value is None else (value,):
-        yield node.inputs[0] if node.opcode == PROJECTION else node
+        yield node.operands[0] if node.opcode == PROJECTION else node
 
 
 def _results_problem(

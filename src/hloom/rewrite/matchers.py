@@ -39,7 +39,7 @@ def splat_of(node: Node) -> np.generic | None:
             return None
         if opcode == "bitcast" and not _same_elements(node):
             return None
-        node = node.inputs[0]
+        node = node.operands[0]
     return None
 
 
@@ -89,5 +89,5 @@ def _is_integer(value: np.generic) -> bool:
 
 
 def _same_elements(node: Apply) -> bool:
-    source = node.inputs[0].type
+    source = node.operands[0].type
     return isinstance(node.type, TensorType) and isinstance(source, TensorType) and node.type.dtype is source.dtype

@@ -22,9 +22,9 @@ def answer_to(question: Question, node: Node) -> Any:
     """The answer to a question; None if there is no such node."""
     subject, way, name = question
     for operand_index in way:
-        if operand_index >= len(node.inputs):
+        if operand_index >= len(node.operands):
             return None
-        node = node.inputs[operand_index]
+        node = node.operands[operand_index]
     return _SUBJECTS[subject](node, name)
 
 

@@ -255,7 +255,7 @@ def _insertion_point_finder(pattern: Pattern) -> Callable[[Builder, Match], bool
                 first = slots[anchor]
         covered = matched_nodes(operations, match)
         late: set[Node] = set()
-        pending = [operand for node in covered for operand in node.inputs if operand not in covered]
+        pending = [operand for node in covered for operand in node.operands if operand not in covered]
         pending += [slots[number] for number in values if isinstance(slots[number], Node)]
         while pending:
             node = pending.pop()
@@ -265,7 +265,7 @@ def _insertion_point_finder(pattern: Pattern) -> Callable[[Builder, Match], bool
                 build.reason = "an operand of one root depends on another root"
                 return False
             late.add(node)
-            pending.extend(node.inputs)
+            pending.extend(node.operands)
         build.insertion_point = first
         build.moves = [node for node in graph.nodes if node in late] if late else []
         return True

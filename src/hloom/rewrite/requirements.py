@@ -36,7 +36,7 @@ def signature_of(node: Node) -> Signature:
         element, may_be_empty = node_type.dtype, 0 in node_type.dims
     else:
         element, may_be_empty = None, True
-    inputs = node.inputs
+    inputs = node.operands
     if len(inputs) > MOST_OPERANDS:
         return element, True, None
     marks: list[Mark] = []
@@ -46,8 +46,8 @@ def signature_of(node: Node) -> Signature:
             may_be_empty = True
         if opcode == "constant":
             marks.append((opcode, _number_of(operand)))
-        elif opcode == "broadcast" and operand.inputs:
-            below = operand.inputs[0]
+        elif opcode == "broadcast" and operand.operands:
+            below = operand.operands[0]
             if below.opcode == "constant":
                 marks.append((opcode, _number_of(below)))
             else:

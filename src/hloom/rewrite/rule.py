@@ -72,10 +72,10 @@ class Family:
         @SHAPING.rewrites("reshape")
         def reshape_of_reshape(build, node):
             '''reshape(reshape(x)) -> reshape(x)'''
-            inner = node.inputs[0]
+            inner = node.operands[0]
             if inner.opcode != "reshape":
                 return None
-            return build.reshape(inner.inputs[0], node.type)
+            return build.reshape(inner.operands[0], node.type)
 
     A rule is named after its function, with dashes, and registered as `family.name`; also under the family's former
     name, so that previously saved rules still load.

@@ -33,7 +33,7 @@ class MemoryOrder:
 def expand_bitcast(node: Node, operand_type: TensorType, result_type: TensorType) -> None:
     """Replace a bitcast; the types are given with their layouts. Raises Unsupported where memory holds padding."""
     emitter = ReplacementEmitter(node)
-    value = node.inputs[0]
+    value = node.operands[0]
     source, target = memory_order(operand_type, result_type), memory_order(result_type, operand_type)
     value = _to_memory_order(emitter, value, operand_type, source)
     if operand_type.dtype is result_type.dtype:

@@ -28,11 +28,11 @@ def _shield(graph: Graph) -> None:
         if isinstance(node, Constant):
             folded.add(node)
             continue
-        if not (isinstance(node, Apply) and isinstance(node.function, Op) and folded.issuperset(node.inputs)):
+        if not (isinstance(node, Apply) and isinstance(node.function, Op) and folded.issuperset(node.operands)):
             continue
         if node.opcode in _DIVISIONS and isinstance(node.type, TensorType) and node.type.dtype.is_integer:
-            dividend, divisor = node.inputs
+            dividend, divisor = node.operands
             barrier = graph.add_apply(_BARRIER, (dividend,), dividend.type, {}, before=node)
-            graph.set_inputs(node, (barrier, divisor))
-        elif node.inputs:
+            graph.set_operands(node, (barrier, divisor))
+        elif node.operands:
             folded.add(node)

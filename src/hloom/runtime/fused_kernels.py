@@ -165,7 +165,7 @@ def _is_loop(fusion: Apply) -> bool:
     graph: Graph = fusion.attributes["calls"]
     if fusion.attributes.get("kind") != "kLoop" or "backend_config" in fusion.attributes or graph.output is None:
         return False
-    values = [*fusion.inputs, *(node for node in graph.nodes if node is not graph.output)]
+    values = [*fusion.operands, *(node for node in graph.nodes if node is not graph.output)]
     results = fusion.type.elements if isinstance(fusion.type, TupleType) else (fusion.type,)
     if not all(map(_is_plain, (*(value.type for value in values), *results))):
         return False
@@ -180,7 +180,7 @@ def _is_plain(value_type: object) -> bool:
 
 
 def _operand_types(fusion: Apply) -> list[TensorType]:
-    return [operand.type for operand in fusion.inputs if isinstance(operand.type, TensorType)]
+    return [operand.type for operand in fusion.operands if isinstance(operand.type, TensorType)]
 
 
 def _result_types(fusion: Apply) -> list[TensorType]:
@@ -198,7 +198,7 @@ def _program(fusions: Sequence[Apply]) -> Module:
     results: list[Node] = []
     for fusion in fusions:
         operands: list[Node] = []
-        for operand in fusion.inputs:
+        for operand in fusion.operands:
             parameter = entry.add_parameter(_plain(operand), f"p{len(entry.parameters)}")
             operands.append(entry.add_apply(OPS["copy"], [parameter], operand.type))
         attributes = {"kind": "kLoop", "calls": copies[fusion.attributes["calls"]]}

@@ -39,12 +39,12 @@ def _separate(node: Apply, aliases: AliasInfo) -> int:
     """Give one instruction copies of the arrays that it overwrites, where it needs them."""
     count = 0
     for pair in aliases.pairs(node) if node.opcode in ("dynamic-update-slice", "fusion", "scatter") else ():
-        array = node.inputs[pair.operand]
+        array = node.operands[pair.operand]
         if pair.operand_index or not isinstance(array.type, TensorType) or not _needs_copy(node, array):
             continue
         own = node.graph.add_apply(OPS["copy"], [array], array.type, before=node)
-        operands = [own if number == pair.operand else operand for number, operand in enumerate(node.inputs)]
-        node.graph.set_inputs(node, operands)
+        operands = [own if number == pair.operand else operand for number, operand in enumerate(node.operands)]
+        node.graph.set_operands(node, operands)
         count += 1
     return count
 
@@ -60,7 +60,7 @@ def _needs_copy(update: Apply, array: Node) -> bool:
         if reader is None:
             return True
         readers.add(reader)
-    if sum(operand is array for operand in update.inputs) == 1:
+    if sum(operand is array for operand in update.operands) == 1:
         readers.discard(update)
     return bool(readers) and not _run_before(readers, update)
 
@@ -68,15 +68,15 @@ def _needs_copy(update: Apply, array: Node) -> bool:
 def _made_by(array: Node) -> tuple[Node, tuple[int, ...]]:
     """The instruction that made a buffer, and where it is in the instruction's tuple: outermost index last."""
     path: list[int] = []
-    while array.inputs:
+    while array.operands:
         if array.opcode == "get-tuple-element":
             path.append(array.attributes["index"])
         elif array.opcode == "tuple" and path:
-            array = array.inputs[path.pop()]
+            array = array.operands[path.pop()]
             continue
         elif array.opcode not in _PASSED_ON:
             break
-        array = array.inputs[0]
+        array = array.operands[0]
     return array, tuple(path)
 
 
@@ -92,10 +92,10 @@ def _readers(made: Node, path: tuple[int, ...]) -> Iterator[Node | None]:
             if user.opcode == "get-tuple-element":
                 further = [(user, inner[:-1])] if inner and user.attributes["index"] == inner[-1] else []
             elif user.opcode == "tuple":
-                further = [(user, (*inner, at)) for at, operand in enumerate(user.inputs) if operand is value]
+                further = [(user, (*inner, at)) for at, operand in enumerate(user.operands) if operand is value]
             elif user.opcode in _PASSED_ON:
                 further = [(user, inner)]
-            elif value in user.inputs:
+            elif value in user.operands:
                 yield user
             for item in further:
                 if item not in seen:
@@ -108,7 +108,7 @@ def _run_before(readers: set[Node], update: Node) -> bool:
     missing, pending, seen = set(readers), [update], {update}
     while pending and missing:
         node = pending.pop()
-        for other in (*node.inputs, *(node.attributes.get(CONTROL_PREDECESSORS) or ())):
+        for other in (*node.operands, *(node.attributes.get(CONTROL_PREDECESSORS) or ())):
             if other not in seen:
                 seen.add(other)
                 missing.discard(other)

@@ -135,8 +135,8 @@ class _Requirements:
             for name in phi.names:
                 self._sources.setdefault(name.node, []).append((name.index, (*phi.sources, *phi.back_edges)))
         for number, domain in RESTRICTED.get(node.opcode, ()):
-            if number < len(node.inputs) and _is_real(node.inputs[number].type) and not _is_defined(node):
-                self._pending.append((Position(node.inputs[number]), domain))
+            if number < len(node.operands) and _is_real(node.operands[number].type) and not _is_defined(node):
+                self._pending.append((Position(node.operands[number]), domain))
 
     def _follow(self, position: Position, domain: InputDomain) -> None:
         node, index = position
@@ -165,7 +165,7 @@ def _is_defined(node: Node) -> bool:
     """Whether an op is defined for all operands: integers' powers, and floats' whole ones."""
     if node.opcode != "power":
         return False
-    exponent = splat_of(node.inputs[1])
+    exponent = splat_of(node.operands[1])
     return not _is_float(node.type) or (exponent is not None and float(exponent) == math.floor(float(exponent)))
 
 
@@ -177,24 +177,24 @@ def _of_operands(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDoma
     """What a value's domain asks of the operands that it is made of; nothing where it holds anyway."""
     if node.opcode in MOVING:
         count = MOVED.get(node.opcode, 1)
-        return [(operand, domain) for operand in node.inputs[:count]]
+        return [(operand, domain) for operand in node.operands[:count]]
     if node.opcode == "select":
-        return [(operand, domain) for operand in node.inputs[1:]]
+        return [(operand, domain) for operand in node.operands[1:]]
     rule = _INVERSES.get(node.opcode)
-    if rule is None or domain.is_definite or not all(_is_real(operand.type) for operand in node.inputs):
+    if rule is None or domain.is_definite or not all(_is_real(operand.type) for operand in node.operands):
         return []
     return rule(node, domain)
 
 
 def _constants(node: Apply) -> list[float | None]:
-    numbers = [splat_of(operand) for operand in node.inputs]
+    numbers = [splat_of(operand) for operand in node.operands]
     return [None if number is None else float(number) for number in numbers]
 
 
 def _of_add(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     if domain.is_nonzero:
         return []
-    left, right = node.inputs
+    left, right = node.operands
     a, b = _constants(node)
     if a is not None or b is not None:
         other, constant = (right, a) if b is None else (left, b)
@@ -212,7 +212,7 @@ def _shifted(domain: InputDomain, by: float) -> InputDomain:
 def _of_subtract(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     if domain.is_nonzero:
         return []
-    left, right = node.inputs
+    left, right = node.operands
     a, b = _constants(node)
     if b is not None:
         return [(left, _shifted(domain, b))]
@@ -226,7 +226,7 @@ def _of_subtract(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDoma
 
 
 def _of_multiply(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
-    left, right = node.inputs
+    left, right = node.operands
     a, b = _constants(node)
     if a is not None or b is not None:
         other, factor = (right, a) if b is None else (left, b)
@@ -248,7 +248,7 @@ def _scaled(operand: Node, domain: InputDomain, by: float) -> list[tuple[Node, I
 
 
 def _of_divide(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
-    left, right = node.inputs
+    left, right = node.operands
     divisor = _constants(node)[1]
     if divisor is not None:
         return _scaled(left, domain, divisor) if divisor and math.isfinite(divisor) else []
@@ -258,26 +258,26 @@ def _of_divide(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain
 
 
 def _of_negate(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
-    return _scaled(node.inputs[0], domain, -1.0)
+    return _scaled(node.operands[0], domain, -1.0)
 
 
 def _of_bound(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     """Of maximum and minimum: a constant that is in the domain keeps the result there at its side."""
     numbers = _constants(node)
     is_maximum = node.opcode == "maximum"
-    for number, other in zip(numbers, reversed(node.inputs), strict=True):
+    for number, other in zip(numbers, reversed(node.operands), strict=True):
         if number == 0 and domain.is_nonzero:
             return [(other, POSITIVE if is_maximum else InputDomain(high=0.0))]
         if number is not None:
             kept = number > domain.low if is_maximum else number < domain.high
             is_free = (domain.high if is_maximum else domain.low) in (math.inf, -math.inf)
             return [] if kept and is_free else [(other, domain)]
-    return [(operand, domain) for operand in node.inputs]
+    return [(operand, domain) for operand in node.operands]
 
 
 def _of_contraction(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     """Sums of products are positive where all their factors are."""
-    return [(operand, POSITIVE) for operand in node.inputs] if domain == POSITIVE and len(node.inputs) == 2 else []
+    return [(operand, POSITIVE) for operand in node.operands] if domain == POSITIVE and len(node.operands) == 2 else []
 
 
 def _logit(share: float) -> float:
@@ -316,16 +316,16 @@ def _of_growing(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomai
     low = -math.inf if domain.low <= function.low else function.inverse(min(domain.low, _GREATEST))
     high = math.inf if domain.high >= function.high else function.inverse(min(domain.high, _GREATEST))
     wanted = InputDomain(low, high, domain.is_nonzero and function.keeps_zero)
-    return [] if wanted == ANY else [(node.inputs[0], wanted)]
+    return [] if wanted == ANY else [(node.operands[0], wanted)]
 
 
 def _of_reduce(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     graph = node.attributes.get("to_apply")
     root = graph.output if isinstance(graph, Graph) else None
-    if root is None or root.opcode not in ("add", "maximum", "minimum", "multiply") or len(node.inputs) != 2:
+    if root is None or root.opcode not in ("add", "maximum", "minimum", "multiply") or len(node.operands) != 2:
         return []
     is_kept = root.opcode in ("maximum", "minimum") or (domain.low, domain.high) == (0.0, math.inf)
-    return [(node.inputs[0], domain)] if is_kept and not domain.is_nonzero else []
+    return [(node.operands[0], domain)] if is_kept and not domain.is_nonzero else []
 
 
 _INVERSES: dict[str, Callable[[Apply, InputDomain], list[tuple[Node, InputDomain]]]] = {

@@ -198,7 +198,7 @@ def _row_major(value_type: Type) -> Type:
 
 
 def _neighbour_layout(node: Node, array_type: TensorType) -> Layout | None:
-    for neighbour in (*node.inputs, *node.users):
+    for neighbour in (*node.operands, *node.users):
         other = neighbour.type
         if isinstance(other, TensorType) and other.layout is not None and other.dims == array_type.dims:
             return other.layout

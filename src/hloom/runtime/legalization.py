@@ -84,7 +84,7 @@ def legalize(module: Module, partitions: int = 1) -> Module:
     """
     _check_complete(module)
     copy = module.clone()
-    bitcasts = [(node, node.inputs[0].type) for node in copy.nodes() if node.opcode == "bitcast" and node.inputs]
+    bitcasts = [(node, node.operands[0].type) for node in copy.nodes() if node.opcode == "bitcast" and node.operands]
     for node in list(copy.nodes()):
         _drop_carried(node)
     problems = _rewrite_every(copy, dict(bitcasts))
@@ -183,7 +183,7 @@ def _rewrite(node: Node, bitcast_sources: dict[Node, Type | None]) -> None:
         return
     if "replica_groups" in node.attributes:
         _list_groups(node)
-    if node.opcode in _GLOBAL_IDS and len(node.inputs) > 1:
+    if node.opcode in _GLOBAL_IDS and len(node.operands) > 1:
         _split_collective(node)
         return
     rewrite = REWRITES.get(node.opcode)
@@ -213,10 +213,10 @@ def _split_collective(node: Node) -> None:
     if not isinstance(node.type, TupleType):
         raise Unsupported(f"its type is {node.type or 'not written'}: a tuple is needed")
     emitter = ReplacementEmitter(node)
-    channels = _channels(node, len(node.inputs))
+    channels = _channels(node, len(node.operands))
     parts = [
         emitter.apply(node.opcode, (value,), result_type, **node.attributes.changed(channel_id=number, sharding=None))
-        for value, result_type, number in zip(node.inputs, node.type.elements, channels, strict=True)
+        for value, result_type, number in zip(node.operands, node.type.elements, channels, strict=True)
     ]
     emitter.finish(emitter.apply("tuple", tuple(parts), node.type))
 
@@ -241,7 +241,7 @@ def _rewrite_async_done(node: Node) -> None:
     """Replace async-done by a call of what async-start calls."""
     start = _start_of(node, "async-start", through="async-update")
     emitter = ReplacementEmitter(node)
-    emitter.finish(emitter.apply("call", start.inputs, node.type, to_apply=_called(start)))
+    emitter.finish(emitter.apply("call", start.operands, node.type, to_apply=_called(start)))
 
 
 def _called(node: Node) -> Graph:
@@ -257,13 +257,13 @@ def _rewrite_started(node: Node) -> None:
     start = _start_of(node, f"{opcode}-start")
     emitter = ReplacementEmitter(node)
     kept = {name: value for name, value in start.attributes.items() if name in OPS[opcode].attributes}
-    emitter.finish(emitter.apply(opcode, start.inputs, node.type, **kept))
+    emitter.finish(emitter.apply(opcode, start.operands, node.type, **kept))
 
 
 def _start_of(node: Node, opcode: str, through: str = "") -> Node:
-    start = node.inputs[0]
+    start = node.operands[0]
     while start.opcode == through:
-        start = start.inputs[0]
+        start = start.operands[0]
     if start.opcode != opcode:
         raise Unsupported(f"its operand {start.name} is {start.opcode}, not {opcode}")
     return start
@@ -277,7 +277,7 @@ def _erase_starts(graph: Graph) -> None:
 
 
 def _rewrite_to_operand(node: Node) -> None:
-    ReplacementEmitter(node).finish(node.inputs[0])
+    ReplacementEmitter(node).finish(node.operands[0])
 
 
 def _rewrite_triangular_solve(node: Node) -> None:

@@ -89,7 +89,7 @@ def insert_sharding_calls(module: Module, subject: str) -> None:
         after = next((node for node in entry.nodes if node in users), None)
         marked = entry.add_apply(OPS["custom-call"], (), parameter.type, attributes, parameter.name, before=after)
         entry.replace_uses(parameter, marked)
-        entry.set_inputs(marked, (parameter,))
+        entry.set_operands(marked, (parameter,))
         entry.set_attributes(parameter, parameter.attributes.changed(sharding=None))
 
 

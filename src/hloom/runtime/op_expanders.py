@@ -40,12 +40,12 @@ def expand_float(node: Node) -> None:
 
     Raises Unsupported for complex arrays.
     """
-    result_type = tensor_type(node if node.type else node.inputs[0])
+    result_type = tensor_type(node if node.type else node.operands[0])
     if not result_type.dtype.is_float:
         raise Unsupported(f"XLA's CPU backend has no {node.opcode} of {result_type.dtype}")
     emitter = ReplacementEmitter(node)
     wide = TensorType(result_type.dtype if result_type.dtype.bits > 16 else DTYPES["f32"], result_type.dims)
-    operand = node.inputs[0]
+    operand = node.operands[0]
     if wide.dtype is not result_type.dtype:
         operand = emitter.apply("convert", (operand,), wide)
     value = FORMULAS[node.opcode](Arithmetic(emitter, wide), operand)
@@ -119,11 +119,11 @@ FORMULAS: dict[str, Callable[[Arithmetic, Node], Node]] = {
 
 def expand_high_multiply(node: Node) -> None:
     """Replace mulhi, the upper half of a product, by a wider product, or for 64 bits by four products of halves."""
-    result_type = tensor_type(node if node.type else node.inputs[0])
+    result_type = tensor_type(node if node.type else node.operands[0])
     if not result_type.dtype.is_integer or result_type.dtype.bits < 8:
         raise Unsupported(f"XLA's CPU backend has no mulhi of {result_type.dtype}")
     emitter = ReplacementEmitter(node)
-    left, right = node.inputs
+    left, right = node.operands
     if result_type.dtype.bits == 64:
         emitter.finish(_high_multiply_64(emitter, result_type, left, right))
         return
@@ -161,7 +161,7 @@ def split_index_vector(node: Node) -> None:
     dynamic-slice(x, starts)  ->  dynamic-slice(x, starts[0], starts[1])
     """
     count = 1 if node.opcode == "dynamic-slice" else 2
-    starts = node.inputs[count:]
+    starts = node.operands[count:]
     if len(starts) != 1 or tensor_type(starts[0]).rank != 1:
         return
     emitter = ReplacementEmitter(node)
@@ -171,7 +171,7 @@ def split_index_vector(node: Node) -> None:
         bounds = (SliceDimension(axis, axis + 1),)
         element = emitter.apply("slice", starts, TensorType(dtype, (1,)), slice=bounds)
         scalars.append(emitter.reshape(element, dtype, ()))
-    node.graph.set_inputs(node, (*node.inputs[:count], *scalars))
+    node.graph.set_operands(node, (*node.operands[:count], *scalars))
 
 
 DEEPEST = 100
@@ -194,7 +194,7 @@ def expand_select(node: Node) -> None:
 
     tuple-select(p, t, f)  ->  tuple(select(p, t#0, f#0), ...)
     """
-    predicate, one, other = node.inputs
+    predicate, one, other = node.operands
     _check_depth(node.type)
     emitter = ReplacementEmitter(node)
     emitter.finish(_select(emitter, predicate, one, other, node.type))

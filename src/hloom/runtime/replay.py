@@ -73,7 +73,7 @@ class _Replay:
                 values[node] = _constant(node)
                 continue
             assert isinstance(node, Apply)
-            values[node] = self._value(node, [values[operand] for operand in node.inputs], counts)
+            values[node] = self._value(node, [values[operand] for operand in node.operands], counts)
         return values[graph.root]
 
     def _value(self, node: Apply, operands: list[Any], counts: Any) -> Any:
@@ -166,7 +166,7 @@ def _type(node: Node) -> TensorType:
 
 @_operation("copy", "bitcast")
 def _same(lax: Any, node: Apply, operands: list[Any]) -> Any:
-    if node.opcode == "bitcast" and _type(node).dims != _type(node.inputs[0]).dims:
+    if node.opcode == "bitcast" and _type(node).dims != _type(node.operands[0]).dims:
         return lax.reshape(operands[0], _type(node).dims)
     return operands[0]
 
@@ -183,7 +183,7 @@ def _element(lax: Any, node: Apply, operands: list[Any]) -> Any:
 
 @_operation("compare")
 def _compare(lax: Any, node: Apply, operands: list[Any]) -> Any:
-    operand = _type(node.inputs[0])
+    operand = _type(node.operands[0])
     if node.attribute("type") == "TOTALORDER" and operand.dtype.is_float:
         raise Unsupported(f"{node.name}: the total order of floating-point numbers has no form in jax.lax")
     return getattr(lax, COMPARISONS[node.attributes["direction"]])(*operands)
@@ -389,8 +389,8 @@ def _scatter(lax: Any, node: Apply, operands: list[Any]) -> Any:
     if isinstance(root, Parameter):
         name = "scatter" if root.number == 1 else None
     else:
-        name = SCATTERS.get(root.opcode) if all(isinstance(used, Parameter) for used in root.inputs) else None
-        name = name if len(set(root.inputs)) == 2 else None
+        name = SCATTERS.get(root.opcode) if all(isinstance(used, Parameter) for used in root.operands) else None
+        name = name if len(set(root.operands)) == 2 else None
     if name is None:
         raise Unsupported(f"{node.name}: a scatter by {root.opcode} has no form in jax.lax")
     names = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "input_batching_dims",
@@ -408,7 +408,7 @@ def _scatter(lax: Any, node: Apply, operands: list[Any]) -> Any:
 def _sort(lax: Any, node: Apply, operands: list[Any]) -> Any:
     """A sort by one operand, in its own order: of whole numbers, for of floats there are two orders."""
     root = node.attribute("to_apply").root
-    keys = [used.number for used in root.inputs if isinstance(used, Parameter)]
+    keys = [used.number for used in root.operands if isinstance(used, Parameter)]
     is_plain = root.opcode == "compare" and root.attributes["direction"] == "LT" and len(keys) == 2
     if not is_plain or keys != [keys[0], keys[0] + 1] or keys[0] % 2 or operands[keys[0] // 2].dtype.kind not in "biu":
         raise Unsupported(f"{node.name}: a sort by this order has no form in jax.lax")

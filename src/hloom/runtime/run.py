@@ -305,7 +305,7 @@ def _leaves(entry: Graph, root: Node) -> list[Node]:
         if not isinstance(node.type, TupleType):
             leaves += [node] if node.type is not TOKEN else []
         elif node.opcode == "tuple":
-            pending += reversed(node.inputs)
+            pending += reversed(node.operands)
         else:
             get = OPS["get-tuple-element"]
             parts = [entry.add_apply(get, (node,), part, {"index": n}) for n, part in enumerate(node.type.elements)]

@@ -329,7 +329,7 @@ ENTRY main {
     weights = {"w": normal(8, 6)}
     made = check(module, weights, [normal(5, 8), weights["w"]], 0.5, only=["w"])
     total = made.module.entry.root
-    assert total.opcode == "add" and [operand.opcode for operand in total.inputs] == ["reduce", "multiply"]
+    assert total.opcode == "add" and [operand.opcode for operand in total.operands] == ["reduce", "multiply"]
 
 
 def test_a_norm_that_zeros_would_change():

@@ -229,7 +229,7 @@ def test_dots_of_fp8(name: str, activations: str):
     calibration = [[x, w]] if activations == "static" else ()
     made = hloom.quantize(module, name, activations=activations, calibration=calibration, only=["w"])
     (product,) = [node for node in made.module.nodes() if node.opcode == "dot"]
-    types = [str(operand.type).partition("[")[0] for operand in product.inputs]
+    types = [str(operand.type).partition("[")[0] for operand in product.operands]
     assert types == [f"f8{name}{'fn' if name == 'e4m3' else ''}"] * 2
     y = hloom.run(made.module, made.convert([x, w])).outputs[0]
     greatest = np.abs(x).max() if activations == "static" else np.abs(x).max((2, 3), keepdims=True)
@@ -275,7 +275,7 @@ def test_programs_of_jax_with_fp8(name: str, program: str):
     narrow = [
         node
         for node in made.module.nodes()
-        if node.opcode in ("dot", "convolution") and all("f8" in str(operand.type) for operand in node.inputs)
+        if node.opcode in ("dot", "convolution") and all("f8" in str(operand.type) for operand in node.operands)
     ]
     assert len(narrow) == {"mlp": 2, "language model": 7, "convolutions": 3}[program]
     converted = made.convert(arrays)

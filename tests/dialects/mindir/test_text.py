@@ -79,14 +79,14 @@ def test_the_parts_of_a_text_become_nodes_types_and_annotations():
     assert (metadata.op_name, metadata.source_file, metadata.source_line) == ("Default/Mul-op0", "net.py", 3)
     mystery = main["CNode_2"]
     assert mystery.opcode == "mindir.Mystery"
-    assert [str(operand.attributes["value"]) for operand in mystery.inputs if operand.opcode == "mindir.value"] == [
+    assert [str(operand.attributes["value"]) for operand in mystery.operands if operand.opcode == "mindir.value"] == [
         '(I64(1), "a, b")',
         "None",
     ]
-    closure = mystery.inputs[3]
+    closure = mystery.operands[3]
     assert isinstance(closure, Constant)
     assert closure.value is inner
-    assert inner["CNode_4"].inputs == (inner.parameters[0], product)
+    assert inner["CNode_4"].operands == (inner.parameters[0], product)
     assert inner.free_variables() == [product]
     assert mindir.to_text(module) == SMALL
     assert "Mystery" in [name.name.removeprefix("mindir.") for name in hloom.verify(module).unresolved]

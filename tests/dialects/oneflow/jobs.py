@@ -54,5 +54,5 @@ def lowered(module: Module) -> Module:
             graph.set_type(parameter, parameter_type.with_dtype(byte))  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
             wide = graph.add_apply(OPS["convert"], [parameter], parameter_type, before=users[0] if users else None)
             for user in users:
-                graph.set_inputs(user, [wide if operand is parameter else operand for operand in user.inputs])
+                graph.set_operands(user, [wide if operand is parameter else operand for operand in user.operands])
     return lowered

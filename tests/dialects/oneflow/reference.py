@@ -293,7 +293,7 @@ def _normalization(node: Apply, operands: Arrays) -> Any:
     places = places_of(node.opcode, len(operands), node.attribute(SEGMENTS))
     given = {name: operands[dim] for name, dim in places.items()}
     x = given["x"]
-    type_ = node.inputs[0].type
+    type_ = node.operands[0].type
     assert isinstance(type_, TensorType), "inferred before"
     axis = axis_in(node.attribute("axis"), type_)
     if attribute(node, "training") and node.opcode != "oneflow.normalization_infer":
@@ -319,7 +319,7 @@ def packed(signs: np.ndarray) -> np.ndarray:
 
 @of("fused_multi_head_attention_inference")
 def _attention(node: Apply, operands: Arrays) -> Any:
-    kinds = [array(operand.type) for operand in node.inputs if operand.type is not None]
+    kinds = [array(operand.type) for operand in node.operands if operand.type is not None]
     said = read_attention(kinds, node.attribute)
     widths = (said.head_size, said.head_size, said.value_size)
     query, key, value = (

@@ -160,7 +160,7 @@ def test_an_op_computes_what_the_reference_does_with_xla_and_with_numpy(op, attr
 @pytest.mark.parametrize(("op", "attributes", "operands", "results"), CASES, ids=[case[0] for case in CASES])
 def test_the_written_type_is_the_inferred_one(op, attributes, operands, results):
     node = oneflow.parse(job(op, attributes, operands, results)).entry.nodes[len(operands)]
-    assert infer_type(node.op, [operand.type for operand in node.inputs], node.attributes, node.type) is node.type  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+    assert infer_type(node.op, [operand.type for operand in node.operands], node.attributes, node.type) is node.type  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
 
 
 def test_every_op_is_covered():
@@ -243,4 +243,4 @@ REFUSED = [
 def test_what_does_not_go_together_is_refused(op, attributes, operands, message):
     node = oneflow.parse(job(op, attributes, operands, ["9xf32"])).entry.nodes[len(operands)]
     with pytest.raises(TypeProblem, match=re.escape(message)):
-        infer_type(node.op, [operand.type for operand in node.inputs], node.attributes, node.type)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+        infer_type(node.op, [operand.type for operand in node.operands], node.attributes, node.type)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

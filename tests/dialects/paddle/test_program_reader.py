@@ -36,14 +36,14 @@ def test_a_program_as_a_module():
     assert [node.opcode for node in read.entry.nodes if not isinstance(node, Parameter)] == [
         "paddle.matmul_v2", "paddle.relu", "tuple",
     ]  # fmt: skip
-    assert read.entry["y"].inputs == (read.entry["h"],)
-    assert read.entry.root.inputs == (read.entry["y"],)
+    assert read.entry["y"].operands == (read.entry["h"],)
+    assert read.entry.root.operands == (read.entry["y"],)
 
 
 def test_slots_stand_in_the_order_of_the_signature():
     """Messages list slots by name; operands stand as the op's signature has them."""
     read = module(SIZES | {"b": [4]}, "Out=h: fc(Bias=b, Input=x, W=w)")
-    assert [node.name for node in read.entry["h"].inputs] == ["x", "w", "b"]
+    assert [node.name for node in read.entry["h"].operands] == ["x", "w", "b"]
     assert read.entry["h"].attributes["input_slots"] == (("Input", 1), ("W", 1), ("Bias", 1))
     assert text_of(read) == "Out=h: fc(Bias=b, Input=x, W=w)"
 
@@ -57,7 +57,7 @@ def test_usual_slots_and_defaults_are_not_written_down():
 
 def test_several_results_are_a_tuple():
     read = module({"x": [2, 3], "y": [6], "s": [0, 2, 3]}, "Out=y, XShape=s: reshape2(X=x) shape=[6]")
-    whole = read.entry["y"].inputs[0]
+    whole = read.entry["y"].operands[0]
     assert isinstance(whole.type, TupleType)
     assert [str(element) for element in whole.type.elements] == ["f32[6]", "f32[0,2,3]"]
     assert "s" not in read.entry, "what only the gradient would read has no node of its own"
@@ -68,16 +68,16 @@ def test_a_variable_that_is_written_again_is_another_value():
     text = "Out=x: relu(X=x)\nOut=x: tanh(X=x)\nOut=y: sigmoid(X=x)"
     read = module({"x": [2], "y": [2]}, text)
     sigmoid = read.entry["y"]
-    assert sigmoid.inputs[0].opcode == "paddle.tanh"
-    assert sigmoid.inputs[0].inputs[0].opcode == "paddle.relu"
-    assert isinstance(sigmoid.inputs[0].inputs[0].inputs[0], Parameter)
+    assert sigmoid.operands[0].opcode == "paddle.tanh"
+    assert sigmoid.operands[0].operands[0].opcode == "paddle.relu"
+    assert isinstance(sigmoid.operands[0].operands[0].operands[0], Parameter)
     assert text_of(read) == text
 
 
 def test_what_outlives_the_program_is_yielded():
     text = "ParamOut=w: sgd(Param=w, Grad=g, LearningRate=r)\nOut=y: relu(X=w)"
     read = module({"w": [2], "g": [2], "r": [1], "y": [2]}, text, lasting=["w"])
-    assert [node.opcode for node in read.entry.root.inputs] == ["paddle.sgd", "paddle.relu"]
+    assert [node.opcode for node in read.entry.root.operands] == ["paddle.sgd", "paddle.relu"]
 
 
 def test_unknown_sizes_and_unknown_variables():
@@ -106,7 +106,7 @@ def test_inferred_types_are_those_that_paddle_wrote(path):
     read, asked = paddle.read_program(path), 0
     for node in read.entry.nodes:
         if node.opcode.startswith("paddle.") and node.op.infer is not None:  # pyright: ignore[reportAttributeAccessIssue]
-            operands = [operand.type for operand in node.inputs]
+            operands = [operand.type for operand in node.operands]
             assert hloom.ir.infer_type(node.op, operands, node.attributes, node.type) is node.type, node  # pyright: ignore[reportAttributeAccessIssue]
             asked += 1
     assert asked or path.stem == "looping"
@@ -116,8 +116,8 @@ def test_new_values_get_variables():
     """A variable for each value that a rewrite made; those that no op mentions any more are gone."""
     read = module(SIZES, "Out=h: matmul_v2(X=x, Y=w)\nOut=y: relu(X=h)")
     graph, relu = read.entry, read.entry["y"]
-    fresh = graph.add_apply(paddle.ROWS["paddle.tanh"], relu.inputs, relu.type, before=relu)
-    graph.set_inputs(relu, [fresh])
+    fresh = graph.add_apply(paddle.ROWS["paddle.tanh"], relu.operands, relu.type, before=relu)
+    graph.set_operands(relu, [fresh])
     assert text_of(read) == "Out=h: matmul_v2(X=x, Y=w)\nOut=tanh/0: tanh(X=h)\nOut=y: relu(X=tanh/0)"
 
 

@@ -296,7 +296,7 @@ def test_sums_of_a_narrow_type_are_held_in_a_wider_one():
     )
     for accumulate, held in (("f32", "f32[4]"), (None, "bf16[4]")):
         sliced = microbatch(parse(text), 4, batch="x:0", accumulate=accumulate)
-        last = sliced["microbatch.body"].root.inputs[-1]
+        last = sliced["microbatch.body"].root.operands[-1]
         assert str(last.type).startswith(held)
 
 

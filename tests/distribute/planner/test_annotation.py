@@ -92,8 +92,8 @@ def test_results_of_an_instruction_that_is_no_tuple():
         """ENTRY m { x = f32[8] parameter(0) t = (f32[8], f32[8]) tuple(x, x) ROOT r = (f32[8], f32[8]) opt-barrier(t) }"""
     )
     annotated = annotation.annotate_for_shardy(Plan(MESH, {}, {1: spec_of(["data"])}), module)
-    assert [node.opcode for node in annotated.entry.root.inputs] == ["custom-call", "custom-call"]
-    assert [node.inputs[0].opcode for node in annotated.entry.root.inputs] == ["get-tuple-element"] * 2
+    assert [node.opcode for node in annotated.entry.root.operands] == ["custom-call", "custom-call"]
+    assert [node.operands[0].opcode for node in annotated.entry.root.operands] == ["get-tuple-element"] * 2
     assert hloom.verify(annotated).level.name == "HLO"
 
 
@@ -127,7 +127,7 @@ def test_what_goes_into_a_program_of_jaxs():
 def test_what_goes_into_a_program_of_jaxs_for_shardy():
     module = hloom.parse(TEXT)
     annotation.constrain_for_shardy(plan(y=[None, "model"]), module)
-    marked = [node.inputs[0].name for node in module.entry.nodes if node.opcode == "custom-call"]
+    marked = [node.operands[0].name for node in module.entry.nodes if node.opcode == "custom-call"]
     assert sorted(marked) == ["w", "y"]
     untouched = hloom.parse(TEXT)
     annotation.constrain_for_shardy(Plan(MESH), untouched)
@@ -186,9 +186,9 @@ def test_loops_inside_jaxs_programs_are_constrained_for_shardy():
     module = hloom.parse(LOOP)
     annotation.constrain_for_shardy(loop_plan(), module)
     marked = [node for node in module["step"].nodes if node.opcode == "custom-call"]
-    assert [node.inputs[0].opcode for node in marked].count("get-tuple-element") == 2
+    assert [node.operands[0].opcode for node in marked].count("get-tuple-element") == 2
     assert str(marked[-1].attributes["sharding"]).startswith("{devices=[2,1,4]")
-    assert module["step"].root.inputs[1] is marked[-1]
+    assert module["step"].root.operands[1] is marked[-1]
     assert hloom.verify(module).level.name == "HLO"
 
 

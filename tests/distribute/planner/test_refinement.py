@@ -54,7 +54,7 @@ def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
     problem, choice, sent = solved()
     name = max(sent, key=lambda item: sent[item])
     entry = problem.module.entry
-    maker = entry[name].inputs[0]
+    maker = entry[name].operands[0]
     moved = {**sent, maker.name: sent.get(maker.name, 0.0) + sent[name], name: 0.0}
     assert correct_costs(problem, choice, moved) == 0
 

@@ -61,7 +61,7 @@ class Slow:
     def _rule_of(self, node: Apply):
         axis_map = node_axes(node)
         assert axis_map is not None
-        return sharding_rule_of(axis_map, [dims_of(value) for value in (*node.inputs, node)])
+        return sharding_rule_of(axis_map, [dims_of(value) for value in (*node.operands, node)])
 
     def _free(self) -> set[tuple[str, int]]:
         free: set[tuple[str, int]] = set()
@@ -79,7 +79,7 @@ class Slow:
         return all(
             (operand.name, number) in free
             for factor in axis_map.results[0][dim]
-            for operand, dimensions in zip(node.inputs, axis_map.operands, strict=False)
+            for operand, dimensions in zip(node.operands, axis_map.operands, strict=False)
             for number, factors in enumerate(dimensions)
             if factor in factors
         )
@@ -89,7 +89,7 @@ class Slow:
         _, (name, dim, major) = cut
         points = []
         for node, rule in self.relations.items():
-            ends = [(slot, value.name) for slot, value in enumerate((*node.inputs, node))]
+            ends = [(slot, value.name) for slot, value in enumerate((*node.operands, node))]
             for slot, own in ends:
                 if own != name or ((name, dim) in self.free and cut not in self.seeds and slot < rule.results):
                     continue
@@ -106,7 +106,7 @@ class Slow:
         """The cuts that a factor's part stands for."""
         name, factor, within = point
         node = next(candidate for candidate in self.relations if candidate.name == name)
-        ends = (*node.inputs, node)
+        ends = (*node.operands, node)
         return {
             (axis, (ends[e.slot].name, e.dimension, e.front * within)) for e in self.relations[node].factor_dims[factor]
         }

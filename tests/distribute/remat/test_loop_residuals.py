@@ -148,7 +148,7 @@ def test_stacks_that_are_results_stay():
     module = step_of(results_of_layers)
     made = with_residuals_of(module, 0.5)
     assert made is not None
-    assert [node.type for node in made.entry.root.inputs] == [node.type for node in module.entry.root.inputs]
+    assert [node.type for node in made.entry.root.operands] == [node.type for node in module.entry.root.operands]
 
 
 def test_a_budget_is_met_through_loops():

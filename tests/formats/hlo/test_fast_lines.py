@@ -50,7 +50,7 @@ def test_operands_with_long_types_are_read_fast(monkeypatch: pytest.MonkeyPatch)
     careful: list[str] = []
     monkeypatch.setattr("hloom.formats.hlo.computation_reader.read_instruction", _counted(careful))
     text = f"ENTRY %e {{\n  %t = {LONG_TYPE} parameter(0)\n  ROOT %g = s32[] get-tuple-element({LONG_TYPE} %t), index=0\n}}\n"
-    assert str(parse(text).entry["g"].inputs[0].type) == str(parse(text).entry["t"].type)
+    assert str(parse(text).entry["g"].operands[0].type) == str(parse(text).entry["t"].type)
     assert not careful
 
 

@@ -119,8 +119,8 @@ def test_its_root_reduces_with_a_computation_that_is_nowhere(reduction: Module):
 
 def test_typed_operands_are_the_nodes_themselves(reduction: Module):
     graph = reduction.entry
-    assert graph["multiply.14985"].inputs == (graph["reshape.13330"], graph["param_0.16672"])
-    assert graph.root.inputs == (graph["multiply.14985"], graph["constant.11228"])
+    assert graph["multiply.14985"].operands == (graph["reshape.13330"], graph["param_0.16672"])
+    assert graph.root.operands == (graph["multiply.14985"], graph["constant.11228"])
 
 
 def test_metadata_gives_op_type_and_op_name(reduction: Module):
@@ -158,8 +158,8 @@ def test_a_pasted_instruction_makes_its_operands_parameters():
 
 
 def test_an_instruction_without_operands():
-    assert one("a = s32[4] iota(), iota_dimension=0").inputs == ()
-    assert one("a = u32[] replica-id()").inputs == ()
+    assert one("a = s32[4] iota(), iota_dimension=0").operands == ()
+    assert one("a = u32[] replica-id()").operands == ()
     assert one("a = () tuple()").type is EMPTY_TUPLE
 
 
@@ -178,7 +178,7 @@ def test_several_results():
 def test_a_tuple_with_an_index_at_every_fifth_element():
     node = one("a = (f32[4], f32[4], f32[4], f32[4], f32[4], /*index=5*/f32[4]) tuple(x, y, x, y, x, /*index=5*/y)")
     assert isinstance(node.type, TupleType) and len(node.type.elements) == 6
-    assert [operand.name for operand in node.inputs] == ["x", "y", "x", "y", "x", "y"]
+    assert [operand.name for operand in node.operands] == ["x", "y", "x", "y", "x", "y"]
 
 
 def test_an_attribute_that_is_a_dict():
@@ -351,7 +351,7 @@ def test_one_instruction_without_a_name():
 def test_several_instructions_share_what_they_do_not_define():
     graph = parse("b = f32[2] negate(a)\nc = f32[2] add(b, f32[2] a)").entry
     assert [node.name for node in graph.nodes] == ["a", "b", "c"]
-    assert graph["c"].inputs == (graph["b"], graph["a"])
+    assert graph["c"].operands == (graph["b"], graph["a"])
 
 
 def test_the_same_name_in_two_computations():
@@ -394,26 +394,26 @@ def test_a_value_that_is_the_default_is_left_out():
 
 
 def test_a_trailing_comma_among_operands():
-    assert [operand.name for operand in one("a = f32[4] add(x, y,)").inputs] == ["x", "y"]
+    assert [operand.name for operand in one("a = f32[4] add(x, y,)").operands] == ["x", "y"]
 
 
 def test_nested_operands_get_names_of_their_opcodes():
     graph = one("a = f32[4] add(f32[4] negate(f32[4] abs(x)), f32[4] negate(y))").graph
     assert [node.name for node in graph.nodes[2:]] == ["abs.anon", "negate.anon", "negate.anon.1", "a"]
-    assert graph.root.inputs == (graph["negate.anon"], graph["negate.anon.1"])
+    assert graph.root.operands == (graph["negate.anon"], graph["negate.anon.1"])
 
 
 def test_constants_and_parameters_as_operands():
     graph = body("ROOT a = f32[] add(f32[] parameter(0), f32[] constant(2))")
-    assert [node.opcode for node in graph.root.inputs] == ["parameter", "constant"]
+    assert [node.opcode for node in graph.root.operands] == ["parameter", "constant"]
 
 
 def test_compact_elements_of_tuples():
     graph = body("t = (f32[2], (s32[], f32[3])) parameter(0)", "ROOT a = f32[3] negate(f32[3] t#1#1)")
-    (element,) = graph.root.inputs
+    (element,) = graph.root.operands
     assert (element.opcode, element.attributes["index"], str(element.type)) == ("get-tuple-element", 1, "f32[3]")
-    (outer,) = element.inputs
-    assert (outer.attributes["index"], str(outer.type), outer.inputs) == (1, "(s32[], f32[3])", (graph["t"],))
+    (outer,) = element.operands
+    assert (outer.attributes["index"], str(outer.type), outer.operands) == (1, "(s32[], f32[3])", (graph["t"],))
 
 
 def test_an_instruction_continued_on_the_next_line():
@@ -433,7 +433,7 @@ def test_async_sugar_becomes_a_computation_of_its_own():
     )
     start, update, done = graph.nodes[1:]
     assert [node.opcode for node in (start, update, done)] == ["async-start", "async-update", "async-done"]
-    assert (update.inputs, done.inputs) == ((start,), (update,))
+    assert (update.operands, done.operands) == ((start,), (update,))
     assert start.attributes["async_execution_thread"] == "side"
     wrapped = start.attributes["calls"]
     assert isinstance(wrapped, Graph) and wrapped.name == "async_wrapped"
@@ -547,13 +547,13 @@ def test_a_name_that_nothing_defines_is_marked_and_listed():
     module = parse("HloModule m\n\nENTRY e {\n  a = f32[2] negate(f32[2] lost)\n  ROOT b = f32[2] add(a, gone)\n}\n")
     lost, gone = module.entry.missing
     assert isinstance(lost, Missing) and str(lost.type) == "f32[2]" and gone.type is None
-    assert module.entry.root.inputs == (module.entry["a"], gone)
+    assert module.entry.root.operands == (module.entry["a"], gone)
     assert [str(name) for name in module.unresolved] == ["operand lost in e", "operand gone in e"]
 
 
 def test_a_missing_name_used_twice_is_one_node():
     graph = parse("HloModule m\n\nENTRY e {\n  a = f32[2] negate(lost)\n  ROOT b = f32[2] add(a, lost)\n}\n").entry
-    assert len(graph.missing) == 1 and graph["a"].inputs[0] is graph.root.inputs[1]
+    assert len(graph.missing) == 1 and graph["a"].operands[0] is graph.root.operands[1]
 
 
 def test_a_parameter_whose_line_is_lost_comes_back_from_the_signature():
@@ -672,7 +672,7 @@ def test_what_2026_has():
     assert parse(texts["year_2026/topk_is_stable"]).entry.root.attributes["is_stable"] is True
     assert parse(texts["year_2026/collective_broadcast_dynamic_root"]).entry.root.attributes["has_dynamic_root"] is True
     assert parse(texts["year_2026/header_debug_attributes"]).attributes["debug_attributes"]
-    assert [len(node.inputs) for node in parse(texts["year_2026/async_update_more_operands"]).entry.nodes[1:]] == [
+    assert [len(node.operands) for node in parse(texts["year_2026/async_update_more_operands"]).entry.nodes[1:]] == [
         1,
         2,
         1,

@@ -79,8 +79,8 @@ def exchange_a_type(graph: Graph, node: Node, chance: random.Random) -> None:
 
 def exchange_an_operand(graph: Graph, node: Node, chance: random.Random) -> None:
     before = [other for other in graph.nodes if graph.comes_before(other, node)]
-    if node.inputs and before:
-        graph.set_inputs(node, [chance.choice(before), *node.inputs[1:]])
+    if node.operands and before:
+        graph.set_operands(node, [chance.choice(before), *node.operands[1:]])
 
 
 def exchange_uses(graph: Graph, node: Node, chance: random.Random) -> None:

@@ -41,7 +41,7 @@ def test_an_op_with_several_results_is_a_tuple_with_elements_where_they_are_used
     assert isinstance(use, Apply)
     assert use.type is EMPTY_TUPLE
     assert use.op.effect is Effect.OUTSIDE
-    assert [operand.attributes["index"] for operand in use.inputs] == [2, 0]
+    assert [operand.attributes["index"] for operand in use.operands] == [2, 0]
     assert '    %0:3 = "d.split"(%a' not in mlir.to_text(module)
     assert '"d.use"(%0#2, %0#0)' in mlir.to_text(module)
     assert '%x, %0:2 = "d.split"' not in mlir.to_text(module)
@@ -50,7 +50,7 @@ def test_an_op_with_several_results_is_a_tuple_with_elements_where_they_are_used
 
 def test_packs_are_used_by_number():
     module = mlir.parse(function('%p:2 = "d.pair"() : () -> (i32, f32)', '"d.use"(%p#1) : (f32) -> ()', "return"))
-    assert module.entry["use"].inputs[0].attributes["index"] == 1
+    assert module.entry["use"].operands[0].attributes["index"] == 1
 
 
 def test_rows_of_a_dialect_are_used_and_what_they_do_not_know_is_kept():

@@ -77,18 +77,18 @@ def edit(module: Module, pairs: dict[Node, Node], seed: int, count: int) -> dict
         for n in module.entry.nodes
         if isinstance(n, Apply)
         and isinstance(n.type, TensorType)
-        and n.inputs
+        and n.operands
         and n.opcode in ("tanh", "add", "multiply")
     ]
     for node in draw.sample(simple, count):
         match draw.randrange(3):
             case 0:
-                module.entry.set_function(node, OPS["tanh" if len(node.inputs) == 1 else "maximum"])
+                module.entry.set_function(node, OPS["tanh" if len(node.operands) == 1 else "maximum"])
             case 1:
-                inserted = module.entry.add_apply(OPS["negate"], [node.inputs[0]], node.inputs[0].type, before=node)
-                module.entry.set_inputs(node, [inserted, *node.inputs[1:]])
+                inserted = module.entry.add_apply(OPS["negate"], [node.operands[0]], node.operands[0].type, before=node)
+                module.entry.set_operands(node, [inserted, *node.operands[1:]])
             case _:
-                module.entry.replace_uses(node, node.inputs[0])
+                module.entry.replace_uses(node, node.operands[0])
                 module.entry.erase(node)
                 del pairs[before[node]]
     return pairs

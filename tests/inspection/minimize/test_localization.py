@@ -38,7 +38,7 @@ class Miscompiles(NumericPredicate):
         changed.index_users()
         for node in list(changed.nodes()):
             if isinstance(node, Apply) and self.is_wrong(node):
-                other = node.graph.add_apply(OPS[self.wrong], node.inputs, node.type, node.attributes, before=node)
+                other = node.graph.add_apply(OPS[self.wrong], node.operands, node.type, node.attributes, before=node)
                 node.graph.replace_uses(node, other)
         return evaluate(changed, inputs), evaluate(module, inputs)
 
@@ -169,7 +169,7 @@ def test_a_fault_that_takes_several_instructions():
     """Two neighbours are wrong together: no instruction alone is, a window of sixteen is."""
 
     def is_wrong(node: Node) -> bool:
-        return node.opcode == "tanh" and node.inputs[0].opcode == "dot"
+        return node.opcode == "tanh" and node.operands[0].opcode == "dot"
 
     result = smallest(chain(60), Miscompiles(is_wrong, "sine"))
     assert [node.opcode for node in result.module.entry.nodes][-2:] == ["dot", "tanh"]
@@ -213,11 +213,11 @@ def test_rounding_is_not_the_fault():
             changed.index_users()
             for node in list(changed.nodes()):
                 if node.opcode == "reduce":
-                    operand, zero = node.inputs
+                    operand, zero = node.operands
                     turned = node.graph.add_apply(
                         OPS["reverse"], (operand,), operand.type, {"dimensions": (1,)}, before=node
                     )
-                    node.graph.set_inputs(node, [turned, zero])
+                    node.graph.set_operands(node, [turned, zero])
             return super().sides(changed, inputs)[0], evaluate(module, inputs)
 
     result = smallest(text, OtherOrder(is_tanh, "sine"))
@@ -236,7 +236,7 @@ def test_windows_are_given_values():
     )
     separation = separate(module, 1, 0)
     assert separation is not None and separation.outputs == [0, 1, 2]
-    inputs = [node.inputs[0].name for node in separation.module.entry.root.inputs]
+    inputs = [node.operands[0].name for node in separation.module.entry.root.operands]
     assert inputs == ["x", "a.value", "b.value"]
     assert separate(module, 8, 0) is None
     pairs = separate(module, 2, 1)

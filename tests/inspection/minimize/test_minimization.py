@@ -52,14 +52,14 @@ def test_what_the_fault_does_not_need_goes():
 
 def test_neighbours_that_the_fault_needs_stay():
     def dot_then_negate(module: Module) -> bool:
-        return any(node.opcode == "negate" and node.inputs[0].opcode == "dot" for node in module.nodes())
+        return any(node.opcode == "negate" and node.operands[0].opcode == "dot" for node in module.nodes())
 
     assert [node.opcode for node in smallest(CHAIN, dot_then_negate).module.entry.nodes][-2:] == ["dot", "negate"]
 
 
 def test_outputs():
     def yields_two(module: Module) -> bool:
-        return module.entry.root.opcode == "tuple" and len(module.entry.root.inputs) > 1
+        return module.entry.root.opcode == "tuple" and len(module.entry.root.operands) > 1
 
     assert smallest(CHAIN, yields_two).instructions <= 4
 
@@ -159,7 +159,7 @@ def test_values_that_no_parameter_has():
         values = [node for node in module.nodes() if node.opcode == "tanh"]
         reached = set(values)
         while values:
-            values = [operand for node in values for operand in node.inputs if operand not in reached]
+            values = [operand for node in values for operand in node.operands if operand not in reached]
             reached.update(values)
         return any(node.opcode == "constant" for node in reached)
 
@@ -264,7 +264,7 @@ def test_a_fault_that_many_instructions_lead_to():
     def leads_there(module: Module) -> bool:
         reached = set()
         for node in module.entry.nodes:
-            if node.opcode == "sqrt" or any(operand in reached for operand in node.inputs):
+            if node.opcode == "sqrt" or any(operand in reached for operand in node.operands):
                 reached.add(node)
         return any(node.opcode == "tan" for node in reached)
 

@@ -98,7 +98,7 @@ def test_a_pass_whose_result_does_not_verify():
 
 def test_another_fault_than_numbers():
     def has_bare_exponential(module: Module) -> bool:
-        return any(node.opcode == "exponential" and node.inputs[0].opcode == "add" for node in module.nodes())
+        return any(node.opcode == "exponential" and node.operands[0].opcode == "add" for node in module.nodes())
 
     predicate = FunctionPredicate(has_bare_exponential)
     fault, result = minimize_passes(parse(PROGRAM), [rules_pass("mine", [drop_negate, double_negation])], predicate)

@@ -90,7 +90,7 @@ def test_every_node_and_use_is_there(module):
     drawn = json.loads(to_json(module))
     known = [node["id"] for node in drawn["nodes"]]
     assert len(known) == len(set(known)) == module.node_count
-    assert sum(edge["kind"] == "operand" for edge in drawn["edges"]) == sum(len(node.inputs) for node in module.nodes())
+    assert sum(edge["kind"] == "operand" for edge in drawn["edges"]) == sum(len(node.operands) for node in module.nodes())
     assert {end for edge in drawn["edges"] for end in (edge["source"], edge["target"])} <= set(known)
     assert {call["source"] for call in drawn["calls"]} <= set(known)
     assert {call["computation"] for call in drawn["calls"]} <= {

@@ -207,7 +207,7 @@ def by_hand(module: Module, center: Node, hops: int) -> set[str]:
     """The nodes within so many steps, over a list of pairs."""
     pairs: list[tuple[Node, Node]] = []
     for node in module.nodes():
-        pairs += [(used, node) for used in node.inputs]
+        pairs += [(used, node) for used in node.operands]
         pairs += [(used, node) for used in node.attributes.get("control-predecessors", ())]
     reached = {center}
     for _ in range(hops):

@@ -91,10 +91,10 @@ def reads_of_updated_array(module: Module) -> set[str]:
     for node in module.entry.nodes:
         graph = node.called_graphs[0] if node.opcode == "fusion" else None
         if graph is not None and graph.root.opcode == "dynamic-update-slice":
-            [array, *_] = graph.root.inputs
+            [array, *_] = graph.root.operands
             assert array.opcode == "parameter"
             result |= {user.opcode for user in array.users if user is not graph.root}
-            result |= {"itself" for operand in graph.root.inputs[1:] if operand is array}
+            result |= {"itself" for operand in graph.root.operands[1:] if operand is array}
     return result
 
 

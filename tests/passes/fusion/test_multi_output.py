@@ -43,7 +43,7 @@ def clustered(*lines: str, horizontal: int = 1) -> Module:
 def results(module: Module) -> list[tuple[str, ...]]:
     """The opcodes of the results of each kernel of several, in alphabetical order."""
     roots = [node.called_graphs[0].root for node in module.entry.nodes if node.opcode == "fusion"]
-    return [tuple(sorted(value.opcode for value in root.inputs)) for root in roots if root.opcode == "tuple"]
+    return [tuple(sorted(value.opcode for value in root.operands)) for root in roots if root.opcode == "tuple"]
 
 
 def of(*names_and_types: str) -> str:
@@ -282,7 +282,7 @@ def test_no_kernel_has_too_many_operands_and_results():
     module = clustered(*lines)
     for node in module.entry.nodes:
         if node.opcode == "fusion":
-            assert len(node.inputs) + len(list(node.type.leaves() if node.type else ())) <= 96
+            assert len(node.operands) + len(list(node.type.leaves() if node.type else ())) <= 96
 
 
 @pytest.mark.parametrize("horizontal", [0, 1])

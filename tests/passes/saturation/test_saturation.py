@@ -457,12 +457,12 @@ def test_rules_are_tried_at_forms_of_operands_that_other_rules_made():
     @family.rewrites("negate")
     def subtraction(build: Any, node: Apply) -> Any:
         """-x -> 0 - x"""
-        return build.op("subtract", build.constant(0, node.type), node.inputs[0])
+        return build.op("subtract", build.constant(0, node.type), node.operands[0])
 
     @family.rewrites("tanh")
     def of_subtraction(build: Any, node: Apply) -> Any:
         """tanh(x - y) -> sine(x - y), for the test"""
-        return build.op("sine", node.inputs[0]) if node.inputs[0].opcode == "subtract" else None
+        return build.op("sine", node.operands[0]) if node.operands[0].opcode == "subtract" else None
 
     graph = hloom.parse("ENTRY e { x = f32[] parameter(0) a = f32[] negate(x) ROOT b = f32[] tanh(a) }").entry
     work = Exploration(EGraph(graph), RuleIndex(family), 1_000)

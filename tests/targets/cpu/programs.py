@@ -20,7 +20,7 @@ def stored(text: str) -> list[str]:
     module = parse(text)
     values = simulate_buffers(module).values
     root = module.entry.root
-    outside = {*module.entry.parameters, root, *(root.inputs if root.opcode == "tuple" else ())}
+    outside = {*module.entry.parameters, root, *(root.operands if root.opcode == "tuple" else ())}
     pointers = set(values.tables.values())
     rows = zip(values.nodes, values.starts, values.sizes, strict=True)
     starts = {node: start for number, (node, start, size) in enumerate(rows) if size > 4 and number not in pointers}

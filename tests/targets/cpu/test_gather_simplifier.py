@@ -34,4 +34,4 @@ def test_slices_keep_the_rank_of_the_operand(lines: tuple[str, ...], opcode: str
     module.index_users()
     simplify_gathers(module.entry)
     node = next(node for node in module.entry.nodes if node.opcode == opcode)
-    assert str((node.inputs[2] if opcode == "scatter" else node).type).partition("{")[0] == expected
+    assert str((node.operands[2] if opcode == "scatter" else node).type).partition("{")[0] == expected

@@ -50,7 +50,7 @@ def test_the_left_operand_of_a_transposed_product_is_copied():
     )
     module = parse(program(*lines))
     nodes = {node.name: node for node in simulate_buffers(module).steps}
-    assert [str(operand.type) for operand in nodes["d"].inputs] == ["f32[256,128]", "f32[64,256]"]
+    assert [str(operand.type) for operand in nodes["d"].operands] == ["f32[256,128]", "f32[64,256]"]
 
 
 def test_dots_read_batches_of_transposed_matrices_through_the_transpose():
@@ -65,4 +65,4 @@ def test_dots_read_batches_of_transposed_matrices_through_the_transpose():
     assert stored(program(*lines[:-1], "ROOT n = f32[8,64,64] negate(d)")) == ["z", "d"]
     module = parse(program(*lines))
     simulate_buffers(module)
-    assert module.entry["d"].inputs == (module.entry["z"], module.entry["z"])
+    assert module.entry["d"].operands == (module.entry["z"], module.entry["z"])

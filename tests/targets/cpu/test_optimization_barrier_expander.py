@@ -69,7 +69,7 @@ def test_a_barrier_passes_on_what_it_is_given():
     assert "opt-barrier" not in opcodes(module)
     assert [node.opcode for node in module.entry.nodes].count("exponential") == 2
     twice = module.entry["twice"]
-    assert twice.inputs[0] is module.entry["x"]
+    assert twice.operands[0] is module.entry["x"]
 
 
 def test_a_barrier_of_one_array_passes_it_on():
@@ -89,7 +89,7 @@ def test_equal_kernels_are_one():
     expand_optimization_barriers(module)
     merge_kernels(module, {module.entry: set()})
     assert opcodes(module).count("exponential") == 1
-    assert module.entry["out"].inputs[0] is module.entry["once"]
+    assert module.entry["out"].operands[0] is module.entry["once"]
 
 
 def test_what_is_part_of_a_kernel_is_not_what_is_stored():

@@ -39,7 +39,7 @@ def _users(graph: Graph) -> Users:
     """The distinct users of each node of a graph; indexing the whole module would take longer."""
     users: Users = {node: [] for node in graph.nodes}
     for node in graph.nodes:
-        for used in dict.fromkeys(node.inputs):
+        for used in dict.fromkeys(node.operands):
             if used in users:
                 users[used].append(node)
     return users
@@ -49,15 +49,17 @@ def _written(graph: Graph, result: Type | None) -> int:
     root = graph.output
     if not isinstance(result, TupleType) or root is None or root.opcode != "tuple":
         return _array_written(root, result)
-    return sum(_array_written(made, value_type) for made, value_type in zip(root.inputs, result.elements, strict=False))
+    return sum(
+        _array_written(made, value_type) for made, value_type in zip(root.operands, result.elements, strict=False)
+    )
 
 
 def _array_written(made: Node | None, value_type: Type | None) -> int:
     """The bytes written for one result; for an in-place update, only the update."""
     if isinstance(value_type, TupleType):
         return sum(shape_bytes(leaf) for leaf in value_type.leaves() if isinstance(leaf, TensorType))
-    if made is not None and made.opcode == "dynamic-update-slice" and len(made.inputs) > 1:
-        return shape_bytes(made.inputs[1].type)
+    if made is not None and made.opcode == "dynamic-update-slice" and len(made.operands) > 1:
+        return shape_bytes(made.operands[1].type)
     return shape_bytes(value_type) if isinstance(value_type, TensorType) else 0
 
 
@@ -103,11 +105,11 @@ def _read_bytes(node: Node, users: Users) -> int:
         opcode = user.opcode
         if opcode == "fusion":
             total += sum(
-                _nested_bytes(user, number, users) for number, operand in enumerate(user.inputs) if operand is node
+                _nested_bytes(user, number, users) for number, operand in enumerate(user.operands) if operand is node
             )
-        elif opcode == "slice" or (opcode == "dynamic-slice" and user.inputs[0] is node):
+        elif opcode == "slice" or (opcode == "dynamic-slice" and user.operands[0] is node):
             total += shape_bytes(user.type)
-        elif opcode == "dynamic-update-slice" and user.inputs[0] is node:
+        elif opcode == "dynamic-update-slice" and user.operands[0] is node:
             continue
         elif opcode in SHARES_NO_READ:
             total += full
@@ -123,13 +125,13 @@ def _nested_bytes(fusion: Node, number: int, users: Users) -> int:
     if number >= len(graph.parameters) or graph.output is None:
         return 0
     parameter = graph.parameters[number]
-    inputs = graph.root.inputs
+    inputs = graph.root.operands
     is_simple = not inputs or inputs[0] is parameter
     total, is_read = 0, False
     for user in users[fusion]:
-        if is_simple and (user.opcode == "slice" or (user.opcode == "dynamic-slice" and user.inputs[0] is fusion)):
+        if is_simple and (user.opcode == "slice" or (user.opcode == "dynamic-slice" and user.operands[0] is fusion)):
             total += shape_bytes(user.type)
-        elif is_simple and user.opcode == "dynamic-update-slice" and user.inputs[0] is fusion:
+        elif is_simple and user.opcode == "dynamic-update-slice" and user.operands[0] is fusion:
             continue
         elif not is_read:
             is_read = True

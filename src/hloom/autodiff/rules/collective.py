@@ -58,8 +58,8 @@ def combining_opcode(graph: Graph) -> str:
     """The opcode that a computation of two parameters combines them by, markers of shardings seen through."""
     root = graph.root
     while root.opcode == "custom-call" and root.attributes["custom_call_target"] == "Sharding":
-        root = root.inputs[0]
-    if root is not graph.root and set(root.inputs) == set(graph.parameters):
+        root = root.operands[0]
+    if root is not graph.root and set(root.operands) == set(graph.parameters):
         return root.opcode
     return reducer_of(graph)
 
@@ -151,7 +151,7 @@ def all_reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A sum; of an extreme the mean of the tangents that equal it."""
     opcode = combining_opcode(node.attributes["to_apply"])
     results = []
-    for number, (operand, tangent) in enumerate(zip(node.inputs, tangents, strict=True)):
+    for number, (operand, tangent) in enumerate(zip(node.operands, tangents, strict=True)):
         if tangent is None:
             results.append(None)
             continue
@@ -185,7 +185,7 @@ def collective_broadcast(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         raise Unsupported(f"{place_of(node)}: who sends a collective-broadcast is known only when the program runs")
     results = [
         None if tangent is None else t.op(BROADCAST, tangent, type=array_type(operand), call=node)
-        for operand, tangent in zip(node.inputs, tangents, strict=True)
+        for operand, tangent in zip(node.operands, tangents, strict=True)
     ]
     return _gathered(node, results)
 
@@ -240,7 +240,7 @@ def reduce_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("collective-permute")
 def collective_permute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    if node.attributes.get("slice_sizes") or len(node.inputs) != 1:
+    if node.attributes.get("slice_sizes") or len(node.operands) != 1:
         raise Unsupported(f"{place_of(node)}: a collective-permute into parts of buffers has no derivative here")
     return _one_by_one(t, node, tangents, "source_target_pairs")
 
@@ -265,7 +265,8 @@ def all_to_all(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if node.attributes.get("dimensions"):
         return _one_by_one(t, node, tangents, "dimensions")
     parts = [
-        tangent if tangent is not None else t.zero(given) for tangent, given in zip(tangents, node.inputs, strict=True)
+        tangent if tangent is not None else t.zero(given)
+        for tangent, given in zip(tangents, node.operands, strict=True)
     ]
     if not isinstance(t, Tape):
         used = [t.primal.zeros(value.type) if isinstance(value, Zero) else value for value in parts]

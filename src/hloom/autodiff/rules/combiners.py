@@ -17,7 +17,7 @@ def expanded(session: Any, node: Apply, make: Callable[[Emitter, list[Node]], No
     emitter.metadata = node.raw_metadata
     operands = [
         graph.add_parameter(None if operand.type is None else without_layout(operand.type), f"operand_{number}")
-        for number, operand in enumerate(node.inputs)
+        for number, operand in enumerate(node.operands)
     ]
     made = make(emitter, operands)
     graph.set_output(made if isinstance(made, Node) else emitter.tuple(made))
@@ -43,7 +43,7 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
     if isinstance(node, Constant) and isinstance(node.value, Literal) and isinstance(node.type, TensorType):
         return emitter.broadcast(emitter.literal(node.value), dims)
     assert isinstance(node, Apply), f"{node!r} in a computation of scalars"
-    operands = [values[operand] for operand in node.inputs]
+    operands = [values[operand] for operand in node.operands]
     if node.opcode == "tuple":
         return tuple(operands)
     if node.opcode == "get-tuple-element":
@@ -53,7 +53,7 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
     if node.opcode in ("reshape", "broadcast", "bitcast"):
         return operands[0]
     value_type = node.type
-    scalars = all(isinstance(operand.type, TensorType) and not operand.type.rank for operand in node.inputs)
+    scalars = all(isinstance(operand.type, TensorType) and not operand.type.rank for operand in node.operands)
     if (
         not isinstance(value_type, TensorType)
         or value_type.rank

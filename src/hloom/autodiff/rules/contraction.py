@@ -21,7 +21,7 @@ from hloom.text import Unsupported
 
 @rules("dot")
 def dot(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    x, y = node.inputs
+    x, y = node.operands
     total = None
     if tangents[0] is not None:
         total = t.applied("dot", (tangents[0], y), array_type(node), node.attributes)
@@ -91,7 +91,7 @@ _RAGGED = ("lhs_ragged_dims", "rhs_group_dims")
 
 @rules("ragged-dot")
 def ragged_dot(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    x, y, sizes = node.inputs
+    x, y, sizes = node.operands
     attributes, value_type = dict(node.attributes), array_type(node)
     (ragged,) = attributes["lhs_ragged_dims"]
     opcode, further = "ragged-dot", (sizes,)

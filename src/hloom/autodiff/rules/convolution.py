@@ -24,7 +24,7 @@ _CARRIED = ("operand_precision", "algorithm")
 def convolution(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if node.attributes.get("sparsity_config") is not None:
         raise Unsupported(f"{node.graph.name}: {node.name}: a convolution with a sparse kernel has no derivative here")
-    left, right = node.inputs
+    left, right = node.operands
     attributes = {**node.attributes, "convolution_kind": None}
     total = None
     if tangents[0] is not None:

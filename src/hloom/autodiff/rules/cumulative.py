@@ -27,7 +27,7 @@ def cumulative_dim(node: Apply) -> tuple[int, bool] | None:
     window: Window | None = node.attributes.get("window")
     if window is None:
         return None
-    dims = array_type(node.inputs[0]).dims
+    dims = array_type(node.operands[0]).dims
     result: tuple[int, bool] | None = None
     for dim, (size, part) in enumerate(zip(dims, window.dimensions, strict=True)):
         if (part.stride, part.base_dilation, part.window_dilation) != (1, 1, 1) or part.reversal:
@@ -94,7 +94,7 @@ def as_tree(session: Any, node: Apply) -> Graph | None:
     Those are multiply and logaddexp; None for others.
     """
     where = cumulative_dim(node)
-    if where is None or len(node.inputs) != 2 or not _is_monoid(node):
+    if where is None or len(node.operands) != 2 or not _is_monoid(node):
         return None
     along, from_end = where
     combine: Graph = node.attributes["to_apply"]
@@ -114,7 +114,7 @@ def as_tree(session: Any, node: Apply) -> Graph | None:
 
 
 def _is_monoid(node: Apply) -> bool:
-    start, combine = splat(node.inputs[1]), node.attributes["to_apply"]
+    start, combine = splat(node.operands[1]), node.attributes["to_apply"]
     if reduce_opcode(node) == "multiply":
         return start == 1
     if start != -np.inf or not isinstance(combine.root, Apply):
@@ -131,7 +131,7 @@ def extreme_tangent(t: LinearOps, node: Apply, tangent: Any, opcode: str) -> Any
     assert where is not None, "a cumulative reduction"
     along, from_end = where
     p = t.primal
-    value = node.inputs[0]
+    value = node.operands[0]
     size = array_type(value).dims[along]
     # From the end, what is combined later stands before: it is taken where both are equal.
     direction = ("GT" if from_end else "GE") if opcode == "maximum" else ("LT" if from_end else "LE")

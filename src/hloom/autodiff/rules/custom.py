@@ -131,7 +131,7 @@ def transpose_marked(b: Backward, value: Linear, cotangent: Node) -> None:
     if target not in OPPOSITE:
         b.give(operand, b.op("custom-call", cotangent, type=value.type, **marker.attributes))
         return
-    given = marker.inputs[0].attributes.get("sharding")
+    given = marker.operands[0].attributes.get("sharding")
     if own is None or given is None:
         raise Unsupported(f"{place_of(marker)}: '{target}' whose shardings are not written has no derivative")
     to_parts = target == "SPMDFullToShardShape"

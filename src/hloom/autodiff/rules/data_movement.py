@@ -48,7 +48,7 @@ def reshape(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("bitcast")
 def bitcast(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A bitcast of the tangent, whose layout is the operand's."""
-    source, target = node.inputs[0].type, node.type
+    source, target = node.operands[0].type, node.type
     if not isinstance(source, TensorType) or not isinstance(target, TensorType) or source.dtype is not target.dtype:
         return None
     if source.layout is None and target.layout is None:
@@ -66,7 +66,7 @@ def bitcast_convert(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def concatenate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     parts = [
         tangent if tangent is not None else t.zero(operand)
-        for tangent, operand in zip(tangents, node.inputs, strict=True)
+        for tangent, operand in zip(tangents, node.operands, strict=True)
     ]
     return t.op("concatenate", *parts, dimensions=node.attributes["dimensions"])
 
@@ -74,7 +74,8 @@ def concatenate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("pad")
 def pad(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     operand, value = (
-        tangent if tangent is not None else t.zero(given) for tangent, given in zip(tangents, node.inputs, strict=True)
+        tangent if tangent is not None else t.zero(given)
+        for tangent, given in zip(tangents, node.operands, strict=True)
     )
     return t.op("pad", operand, value, padding=node.attributes["padding"])
 
@@ -86,7 +87,7 @@ def tuple_select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     result = []
     for leaf, a, b in zip(leaves, first, second, strict=False):
         assert isinstance(leaf, TensorType), "arrays alone are differentiable"
-        predicate = t.primal.broadcast(node.inputs[0], leaf.dims)
+        predicate = t.primal.broadcast(node.operands[0], leaf.dims)
         result.append(t.select(predicate, a, b))
     return result
 

@@ -49,7 +49,7 @@ def negate(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("multiply")
 def multiply(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    x, y = node.inputs
+    x, y = node.operands
     if x is y:
         return t.mul(t.primal.add(x, x), tangents[0])
     for power, base, tangent in ((x, y, tangents[1]), (y, x, tangents[0])):
@@ -63,9 +63,9 @@ def _power_of(node: Node, base: Node) -> int:
     """The exponent where a node is a product of one value with itself, by multiplications of powers by the value."""
     exponent = 1
     while node is not base:
-        if node.opcode != "multiply" or base not in node.inputs or exponent > MOST_MULTIPLIED:
+        if node.opcode != "multiply" or base not in node.operands or exponent > MOST_MULTIPLIED:
             return 0
-        node = node.inputs[1] if node.inputs[0] is base else node.inputs[0]
+        node = node.operands[1] if node.operands[0] is base else node.operands[0]
         exponent += 1
     return exponent
 
@@ -73,7 +73,7 @@ def _power_of(node: Node, base: Node) -> int:
 @rules("divide")
 def divide(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """d(x/y) = (dx - (x/y) dy) / y: one division in either mode."""
-    return t.div(t.sub(tangents[0], t.mul(node, tangents[1])), node.inputs[1])
+    return t.div(t.sub(tangents[0], t.mul(node, tangents[1])), node.operands[1])
 
 
 @rules("remainder")
@@ -81,7 +81,7 @@ def remainder(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """x - y trunc(x/y), the quotient a constant."""
     if tangents[1] is None:
         return tangents[0]
-    p, (x, y) = t.primal, node.inputs
+    p, (x, y) = t.primal, node.operands
     quotient = p.div(p.sub(x, node), y)
     return t.sub(tangents[0], t.mul(p.op("round-nearest-afz", quotient), tangents[1]))
 
@@ -89,7 +89,7 @@ def remainder(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("maximum minimum")
 def extremes(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The greater or smaller operand's tangent; at a tie half of each."""
-    p, (x, y) = t.primal, node.inputs
+    p, (x, y) = t.primal, node.operands
     if x is y:
         return tangents[0]
     first, second = ("GT", "LT") if node.opcode == "maximum" else ("LT", "GT")
@@ -105,7 +105,7 @@ def extremes(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("clamp")
 def clamp(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The operand's tangent strictly between the bounds, a bound's where it is in force, as in JAX."""
-    p, (low, x, high) = t.primal, node.inputs
+    p, (low, x, high) = t.primal, node.operands
     value_type = array_type(node)
     wide = [p.broadcast(bound, value_type.dims) if not array_type(bound).rank else bound for bound in (low, high)]
     below, above = p.compare("GT", wide[0], x), p.compare("LT", wide[1], x)
@@ -123,13 +123,13 @@ def clamp(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("select")
 def select(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The chosen tangent. Nothing of the other reaches the result, so that its infinities do no harm."""
-    return t.select(node.inputs[0], tangents[1], tangents[2])
+    return t.select(node.operands[0], tangents[1], tangents[2])
 
 
 @rules("abs")
 def absolute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dx or -dx, dx at zero, as in JAX; of a complex number Re(conj(z) dz) / |z|, and zero at zero."""
-    p, x = t.primal, node.inputs[0]
+    p, x = t.primal, node.operands[0]
     if array_type(x).dtype not in REAL_OF:
         return t.select(p.compare("GE", x, p.like(0, x)), tangents[0], t.neg(tangents[0]))
     is_zero = p.compare("EQ", node, p.like(0.0, node))
@@ -141,7 +141,7 @@ def absolute(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("sign")
 def sign(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """Zero; of a complex number z/|z| what moves it around the circle: (dz - u Re(conj(u) dz)) / |z|."""
-    p, x = t.primal, node.inputs[0]
+    p, x = t.primal, node.operands[0]
     if array_type(x).dtype not in REAL_OF:
         return None
     size = p.op("abs", x)
@@ -153,7 +153,7 @@ def sign(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 @rules("real imag")
 def parts(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    if array_type(node.inputs[0]).dtype not in REAL_OF:
+    if array_type(node.operands[0]).dtype not in REAL_OF:
         return tangents[0] if node.opcode == "real" else None
     return t.op(node.opcode, tangents[0])
 
@@ -162,7 +162,7 @@ def parts(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 def whole(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     real, imaginary = (
         tangent if tangent is not None else t.zero(operand)
-        for tangent, operand in zip(tangents, node.inputs, strict=True)
+        for tangent, operand in zip(tangents, node.operands, strict=True)
     )
     return t.op("complex", real, imaginary)
 
@@ -181,7 +181,7 @@ def reduce_precision(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @rules("power")
 def power(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """y x^(y-1) dx, zero where y is zero; log(x) x^y dy, zero where x and the power are zero."""
-    p, (x, y) = t.primal, node.inputs
+    p, (x, y) = t.primal, node.operands
     total = None
     if tangents[0] is not None:
         total = t.mul(_of_base(p, x, y), tangents[0])
@@ -207,7 +207,7 @@ def _of_base(p: Emitter, x: Node, y: Node) -> Node:
 @rules("atan2")
 def atan2(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """(x dy - y dx) / (x² + y²)."""
-    p, (y, x) = t.primal, node.inputs
+    p, (y, x) = t.primal, node.operands
     square = p.add(p.mul(x, x), p.mul(y, y))
     return t.div(t.sub(t.mul(x, tangents[0]), t.mul(y, tangents[1])), square)
 
@@ -217,7 +217,7 @@ def _scaled(opcodes: str, factor: Any) -> None:
 
     @rules(opcodes)
     def linearize(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-        return t.mul(factor(t.primal, node.inputs[0], node), tangents[0])
+        return t.mul(factor(t.primal, node.operands[0], node), tangents[0])
 
 
 def _divided(opcodes: str, divisor: Any) -> None:
@@ -225,7 +225,7 @@ def _divided(opcodes: str, divisor: Any) -> None:
 
     @rules(opcodes)
     def linearize(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-        return t.div(tangents[0], divisor(t.primal, node.inputs[0], node))
+        return t.div(tangents[0], divisor(t.primal, node.operands[0], node))
 
 
 def _one_minus_square(p: Any, x: Node) -> Node:

@@ -145,7 +145,7 @@ def transpose_called_solve(b: Backward, value: Linear, cotangent: Node) -> None:
 @custom_call(*lapack("trsm"), "cublas_trsm_ffi", "cusolver_trsm_ffi")
 def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """A triangular solve: as of the instruction triangular-solve."""
-    p, matrix = t.primal, node.inputs[0]
+    p, matrix = t.primal, node.operands[0]
     value_type, solution = _matrix(matrix), _matrix(node)
     lower, left = setting(node, "uplo", "L") == "L", setting(node, "side", "L") == "L"
     unit = setting(node, "diag", "N") == "U"
@@ -162,7 +162,7 @@ def trsm(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @custom_call(*lapack("potrf"), "cusolver_potrf_ffi")
 def potrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The Cholesky factor in the triangle that is read; the other triangle, left as it was, has its own tangent."""
-    p, value_type = t.primal, _matrix(node.inputs[0])
+    p, value_type = t.primal, _matrix(node.operands[0])
     lower = setting(node, "uplo", "L") == "L"
     own = triangle(p, value_type, lower=lower)
     result = p.element(node, 0)
@@ -225,7 +225,7 @@ def _is_diagonal_read_alone(t: LinearOps, node: Apply) -> bool:
         if value.is_output:
             return False
         for user in value.users:
-            if user.opcode == "copy" or (user.opcode == "select" and splat(user.inputs[2]) is not None):
+            if user.opcode == "copy" or (user.opcode == "select" and splat(user.operands[2]) is not None):
                 pending.append(user)
             elif not _is_part_of_solution(functions, user, value) and not _takes_diagonal(user):
                 return False
@@ -234,7 +234,7 @@ def _is_diagonal_read_alone(t: LinearOps, node: Apply) -> bool:
 
 def _is_part_of_solution(functions: dict[Node, Recognized], node: Node, packed: Node) -> bool:
     """Whether a node is one of the triangular solves of a solution that is differentiated as one."""
-    if node.opcode != "custom-call" or packed in node.inputs[1:]:
+    if node.opcode != "custom-call" or packed in node.operands[1:]:
         return False
     if node in functions:
         return True
@@ -247,12 +247,12 @@ def _takes_diagonal(node: Node) -> bool:
     """Whether a node is a gather of single elements whose row and column have the same number."""
     if not isinstance(node, Apply) or node.opcode != "gather":
         return False
-    rank, indices = array_type(node.inputs[0]).rank, node.inputs[1]
+    rank, indices = array_type(node.operands[0]).rank, node.operands[1]
     sizes, last = node.attributes["slice_sizes"], (rank - 2, rank - 1)
     if indices.opcode != "concatenate" or tuple(node.attributes["start_index_map"]) != last or sizes[-2:] != (1, 1):
         return False
     is_along_vector = indices.attributes["dimensions"] == (node.attributes["index_vector_dim"],)  # pyright: ignore[reportAttributeAccessIssue]
-    return is_along_vector and len(indices.inputs) == 2 and is_same_value(*indices.inputs)
+    return is_along_vector and len(indices.operands) == 2 and is_same_value(*indices.operands)
 
 
 def _solution_of(node: Apply) -> Recognized | None:
@@ -264,39 +264,39 @@ def _solution_of(node: Apply) -> Recognized | None:
     target = node.attributes["custom_call_target"]
     if target not in _TRIANGULAR:
         return None
-    packed, inner = node.inputs
+    packed, inner = node.operands
     if inner.opcode != "custom-call" or inner.attributes["custom_call_target"] != target:  # pyright: ignore[reportAttributeAccessIssue]
         return None
     forms = [tuple(setting(call, name, "") for name in ("side", "uplo", "diag", "trans_x")) for call in (inner, node)]  # pyright: ignore[reportArgumentType]
     is_turned = forms in [[("L", "U", "N", turn), ("L", "L", "U", turn)] for turn in "TC"]
-    if inner.inputs[0] is not packed or (forms != [("L", "L", "U", "N"), ("L", "U", "N", "N")] and not is_turned):
+    if inner.operands[0] is not packed or (forms != [("L", "L", "U", "N"), ("L", "U", "N", "N")] and not is_turned):
         return None
     passed: list[Node] = [node, inner]
     decomposition = packed
     while decomposition.opcode in ("copy", "select") or is_element_of_tuple(decomposition):
         passed.append(decomposition)
         if decomposition.opcode == "copy":
-            decomposition = decomposition.inputs[0]
+            decomposition = decomposition.operands[0]
             continue
         if decomposition.opcode == "get-tuple-element":
-            decomposition = decomposition.inputs[0].inputs[decomposition.attributes["index"]]  # pyright: ignore[reportAttributeAccessIssue]
+            decomposition = decomposition.operands[0].operands[decomposition.attributes["index"]]  # pyright: ignore[reportAttributeAccessIssue]
             continue
-        _, on_true, on_false = decomposition.inputs
+        _, on_true, on_false = decomposition.operands
         failed = splat(on_false)
         if failed is None or failed == failed:
             return None
         decomposition = on_true
     if decomposition.opcode != "get-tuple-element" or decomposition.attributes["index"]:  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    call = decomposition.inputs[0]
+    call = decomposition.operands[0]
     if call.opcode != "custom-call" or call.attributes["custom_call_target"] not in _DECOMPOSITIONS:  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    nodes = {"matrix": call.inputs[0], "right": inner.inputs[1], "packed": packed, "call": call, "inner": inner}
+    nodes = {"matrix": call.operands[0], "right": inner.operands[1], "packed": packed, "call": call, "inner": inner}
     return Recognized(_SOLUTION, nodes, frozenset([*passed, decomposition, call]))
 
 
 def is_element_of_tuple(node: Node) -> bool:
-    return node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple"
+    return node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple"
 
 
 def solution(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[str, Any]) -> Any:
@@ -384,7 +384,7 @@ def gtsv(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
         if tangent is not None:
             wide = t.broadcast(tangent, value_type.dims, list(range(value_type.rank - 1)))
             total = t.sub(total, t.mul(_moved_rows(p, solution, shift), wide))
-    result = t.op(TRIDIAGONAL, total, *node.inputs[:3], type=value_type, call=node)
+    result = t.op(TRIDIAGONAL, total, *node.operands[:3], type=value_type, call=node)
     return leaves_from(node, {3: result}) if is_tuple else result
 
 

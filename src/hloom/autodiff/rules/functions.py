@@ -245,14 +245,14 @@ def logaddexp(t: LinearOps, node: Apply, nodes: dict[str, Node], tangents: dict[
 
 def _softmax(node: Apply) -> Recognized | None:
     """divide(e, broadcast(reduce-add(e))), e an exponential."""
-    numerator, divisor = node.inputs
+    numerator, divisor = node.operands
     if numerator.opcode != "exponential":
         return None
     chain: list[Apply] = []
     while isinstance(divisor, Apply) and divisor.opcode in ("broadcast", "reshape"):
         chain.append(divisor)
-        divisor = divisor.inputs[0]
-    if divisor.opcode != "reduce" or divisor.inputs[0] is not numerator or len(divisor.inputs) != 2:
+        divisor = divisor.operands[0]
+    if divisor.opcode != "reduce" or divisor.operands[0] is not numerator or len(divisor.operands) != 2:
         return None
     dimensions = divisor.attributes["dimensions"]  # pyright: ignore[reportAttributeAccessIssue]
     kept = kept_dims(array_type(node).rank, dimensions)
@@ -264,7 +264,7 @@ def _softmax(node: Apply) -> Recognized | None:
         return None
     if reducer_of(divisor.attributes["to_apply"]) != "add":  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    nodes = {"z": numerator.inputs[0], "sum": divisor}
+    nodes = {"z": numerator.operands[0], "sum": divisor}
     return Recognized(_SOFTMAX, nodes, frozenset([node, *chain, divisor, numerator]))
 
 
@@ -289,17 +289,21 @@ def _product_by_logarithms(node: Apply) -> Recognized | None:
     if names is None:
         return None
     choice, total, any_zero = names["choice"], names["sum"], names["any_zero"]
-    if splat(choice.inputs[1]) != -math.inf or any_zero.opcode != "reduce" or names["x"].type is not names["size"].type:
+    if (
+        splat(choice.operands[1]) != -math.inf
+        or any_zero.opcode != "reduce"
+        or names["x"].type is not names["size"].type
+    ):
         return None
     names = match(("reduce", ("as", "at_zero", ("compare.EQ", "x", 0.0)), None), any_zero, names)
-    if names is None or splat(any_zero.inputs[1]):
+    if names is None or splat(any_zero.operands[1]):
         return None
     assert isinstance(total, Apply) and isinstance(any_zero, Apply), "reductions"
     reducers = [reducer_of(value.attributes["to_apply"]) for value in (total, any_zero)]
     dimensions = [sorted(value.attributes["dimensions"]) for value in (total, any_zero)]
     if reducers != ["add", "or"] or dimensions[0] != dimensions[1]:
         return None
-    inside = frozenset([node, choice, total, total.inputs[0], names["size"]])
+    inside = frozenset([node, choice, total, total.operands[0], names["size"]])
     return Recognized(_PRODUCT, names, inside)
 
 

@@ -22,7 +22,7 @@ from hloom.text import Unsupported
 @expanded_call(*lapack("gehrd"))
 def hessenberg(session: Any, node: Apply) -> Graph:
     """The packed matrix, the scales of the reflectors, and no failure."""
-    rows = array_type(node.inputs[0]).dims[-1]
+    rows = array_type(node.operands[0]).dims[-1]
     low, high = setting(node, "low", "1"), setting(node, "high", str(rows))
     if (low, high) != ("1", str(rows)):
         raise Unsupported(f"{node.name}: a Hessenberg form of rows {low} to {high} of {rows} has no derivative")
@@ -120,7 +120,7 @@ def _reduced(session: Any, emitter: Emitter, matrix: Node) -> tuple[Node, Node]:
         return [inner.add(index, inner.constant(1, S32)), value, scales]
 
     done = loop(emitter, "hessenberg", [emitter.constant(0, S32), matrix, scales], condition, body)
-    session.trips[done[0].inputs[0]] = count
+    session.trips[done[0].operands[0]] = count
     return done[1], done[2]
 
 

@@ -23,16 +23,16 @@ from hloom.ops import reducer_of, with_trait
 @rules("dynamic-slice")
 def dynamic_slice(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     sizes = node.attributes["dynamic_slice_sizes"]
-    return t.op("dynamic-slice", tangents[0], *node.inputs[1:], dynamic_slice_sizes=sizes)
+    return t.op("dynamic-slice", tangents[0], *node.operands[1:], dynamic_slice_sizes=sizes)
 
 
 @rules("dynamic-update-slice")
 def dynamic_update_slice(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     operand, update = (
         tangent if tangent is not None else t.zero(given)
-        for tangent, given in zip(tangents, node.inputs[:2], strict=False)
+        for tangent, given in zip(tangents, node.operands[:2], strict=False)
     )
-    return t.op("dynamic-update-slice", operand, update, *node.inputs[2:])
+    return t.op("dynamic-update-slice", operand, update, *node.operands[2:])
 
 
 @transposition("dynamic-slice")
@@ -66,7 +66,7 @@ def transpose_dynamic_update_slice(b: Backward, value: Linear, cotangent: Node) 
 
 @rules("gather")
 def gather(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    return t.op("gather", tangents[0], node.inputs[1], **node.attributes)
+    return t.op("gather", tangents[0], node.operands[1], **node.attributes)
 
 
 def _scatter_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def is_where_inside(value: Linear, predicate: Node, holds: bool) -> bool:
     if attributes["offset_dims"]:
         if predicate.opcode != "broadcast" or tuple(predicate.attributes["dimensions"]) != batch:
             return False
-        predicate = predicate.inputs[0]
+        predicate = predicate.operands[0]
     vector, whole = attributes["index_vector_dim"], array_type(operand).dims
     outer = tuple(size for dim, size in enumerate(index_type.dims) if dim != vector)
     if not holds or array_type(predicate).dims != outer:
@@ -120,13 +120,13 @@ def is_where_inside(value: Linear, predicate: Node, holds: bool) -> bool:
     if predicate.opcode == "reduce" and reducer_of(predicate.attributes["to_apply"]) == "and":
         if tuple(predicate.attributes["dimensions"]) != (vector,):
             return False
-        predicate = predicate.inputs[0]
+        predicate = predicate.operands[0]
     elif predicate.opcode == "reshape":
-        predicate = predicate.inputs[0]
+        predicate = predicate.operands[0]
     if predicate.opcode != "and" or array_type(predicate).dims != index_type.dims:
         return False
     limits = [whole[dim] - attributes["slice_sizes"][dim] for dim in attributes["start_index_map"]]
-    bounds = dict(filter(None, (_bound(part, indices) for part in predicate.inputs)))
+    bounds = dict(filter(None, (_bound(part, indices) for part in predicate.operands)))
     return len(bounds) == 2 and splat(bounds["GE"]) == 0 and _are_limits(bounds["LE"], limits, vector)
 
 
@@ -135,7 +135,7 @@ def _bound(comparison: Node, indices: Node) -> tuple[str, Node] | None:
     if comparison.opcode != "compare":
         return None
     direction = comparison.attributes["direction"]  # pyright: ignore[reportAttributeAccessIssue]
-    first, second = comparison.inputs
+    first, second = comparison.operands
     if direction not in ("GE", "LE"):
         return None
     if is_same_value(first, indices):
@@ -150,7 +150,7 @@ def _are_limits(node: Node, limits: Sequence[int], vector: int) -> bool:
     chain: list[Apply] = []
     while isinstance(node, Apply) and node.opcode in ("broadcast", "reshape"):
         chain.append(node)
-        node = node.inputs[0]
+        node = node.operands[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or array_type(node).rank != 1:
         return False
     moved: Moved | None = Moved(1, 0, (0,))
@@ -171,14 +171,14 @@ def is_same_value(first: Node, second: Node) -> bool:
         if a is b or pair in seen:
             continue
         seen.add(pair)
-        if len(seen) > MOST_COMPARED or a.opcode != b.opcode or a.type != b.type or len(a.inputs) != len(b.inputs):
+        if len(seen) > MOST_COMPARED or a.opcode != b.opcode or a.type != b.type or len(a.operands) != len(b.operands):
             return False
         if isinstance(a, Constant) and isinstance(b, Constant):
             if a.value != b.value:
                 return False
         elif not _is_repeated(a, b):
             return False
-        pending += zip(a.inputs, b.inputs, strict=True)
+        pending += zip(a.operands, b.operands, strict=True)
     return True
 
 
@@ -218,12 +218,12 @@ def are_within(indices: Node, limit: int) -> bool:
         if node.opcode == "iota":
             return array_type(node).dims[node.attributes["iota_dimension"]] - 1 <= limit
         if node.opcode == "clamp":
-            return are_within(node.inputs[0], limit) and are_within(node.inputs[2], limit)
+            return are_within(node.operands[0], limit) and are_within(node.operands[2], limit)
         if node.opcode not in ("reshape", "broadcast", "transpose", "convert", "slice", "copy", "bitcast"):
             return False
-        if not array_type(node.inputs[0]).dtype.is_integer:
+        if not array_type(node.operands[0]).dtype.is_integer:
             return False
-        node = node.inputs[0]
+        node = node.operands[0]
     return False
 
 
@@ -232,16 +232,16 @@ def are_within(indices: Node, limit: int) -> bool:
 
 def scatter_opcode(node: Apply) -> str:
     """How a scatter of one operand combines: an opcode, "set" where the update stays, or nothing that is known."""
-    return _combining_opcode(node.attributes["to_apply"]) if len(node.inputs) == 3 else ""
+    return _combining_opcode(node.attributes["to_apply"]) if len(node.operands) == 3 else ""
 
 
 def _combining_opcode(graph: Graph) -> str:
     root = graph.root
     if isinstance(root.type, TupleType):
-        return "set" if root.opcode == "tuple" and root.inputs[0] is graph.parameters[1] else ""
+        return "set" if root.opcode == "tuple" and root.operands[0] is graph.parameters[1] else ""
     if root is graph.parameters[1]:
         return "set"
-    if root.opcode == "subtract" and root.inputs == tuple(graph.parameters):
+    if root.opcode == "subtract" and root.operands == tuple(graph.parameters):
         return "subtract"
     return reducer_of(graph)
 
@@ -252,14 +252,14 @@ def scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     if opcode in ("maximum", "minimum"):
         return _extreme(t, node, tangents)
     operand, updates = (
-        tangents[position] if tangents[position] is not None else t.zero(node.inputs[position]) for position in (0, 2)
+        tangents[position] if tangents[position] is not None else t.zero(node.operands[position]) for position in (0, 2)
     )
-    return t.op("scatter", operand, node.inputs[1], updates, **node.attributes)
+    return t.op("scatter", operand, node.operands[1], updates, **node.attributes)
 
 
 def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The mean of the tangents of the operand's element and the updates that equal the result."""
-    p, (operand, indices, updates) = t.primal, node.inputs
+    p, (operand, indices, updates) = t.primal, node.operands
     value_type = array_type(node)
     adds = {**node.attributes, "to_apply": p.reducer("add", value_type.dtype)}
     windows = array_type(updates)
@@ -396,7 +396,7 @@ def scatter_expansion(session: Any, node: Apply) -> Graph | None:
     """A scatter by any combiner: where indices are unique, combined with what is there; else one update at a time."""
     if scatter_opcode(node) in ("add", "subtract", "set", "maximum", "minimum"):
         return None
-    if node.attributes.get("unique_indices") or _batch_count(array_type(node.inputs[-1]), node.attributes) == 1:
+    if node.attributes.get("unique_indices") or _batch_count(array_type(node.operands[-1]), node.attributes) == 1:
         return expanded(session, node, lambda emitter, given: _combined_at_once(emitter, node, given))
     return expanded(session, node, lambda emitter, given: _one_by_one(session, emitter, node, given))
 
@@ -468,7 +468,7 @@ def _one_by_one(session: Any, emitter: Emitter, node: Apply, given: list[Node]) 
 
     init = [emitter.constant(0, S32), starts, limits, *operands, *rows]
     done = loop(emitter, node.name, init, condition, body)
-    session.trips[done[0].inputs[0]] = steps
+    session.trips[done[0].operands[0]] = steps
     results = done[3 : 3 + count]
     return results if isinstance(node.type, TupleType) else results[0]
 

@@ -88,7 +88,7 @@ def halved_triangle(p: Emitter, value_type: TensorType, *, lower: bool) -> Node:
 @rules("triangular-solve")
 def triangular_solve(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """d(op(A)^-1 B) = op(A)^-1 (dB - op(dA) X), of dA the triangle that is read."""
-    p, (matrix, _) = t.primal, node.inputs
+    p, (matrix, _) = t.primal, node.operands
     value_type, solution = array_type(matrix), array_type(node)
     attributes = {**node.attributes, "transpose_a": node.attributes.get("transpose_a") or "NO_TRANSPOSE"}
     right = tangents[1]

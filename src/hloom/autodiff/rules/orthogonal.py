@@ -63,7 +63,7 @@ def geqrf(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @custom_call(*lapack("geqp3"))
 def geqp3(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The same of the matrix with its columns in the order that the pivots say."""
-    p, value_type = t.primal, array_type(node.inputs[0])
+    p, value_type = t.primal, array_type(node.operands[0])
     pivots = p.element(node, 1)
     order = p.sub(pivots, p.like(1, pivots))
     return leaves_from(node, _decomposed(t, node, 2, permuted(t, tangents[0], order, value_type.rank - 1)))
@@ -241,10 +241,10 @@ def _shifted(p: Emitter, corner: Node, rows: int) -> Node:
 def _source(node: Node) -> Node | None:
     """The element of a QR decomposition that reflectors are, or a part of; None where something else made them."""
     while node.opcode in _PASSING:
-        node = node.inputs[0]
+        node = node.operands[0]
     if node.opcode != "get-tuple-element" or node.attributes["index"]:
         return None
-    made = node.inputs[0]
+    made = node.operands[0]
     is_made = made.opcode == "custom-call" and made.attributes["custom_call_target"] in _DECOMPOSITIONS
     return node if is_made else None
 
@@ -255,7 +255,7 @@ def _known(t: LinearOps, packed: Node) -> Decomposed | None:
     if source is None:
         return None
     for element, known in t.shared.items():
-        same = element.opcode == "get-tuple-element" and element.inputs == source.inputs
+        same = element.opcode == "get-tuple-element" and element.operands == source.operands
         if element is source or (same and element.attributes == source.attributes):
             return known
     return None
@@ -264,7 +264,7 @@ def _known(t: LinearOps, packed: Node) -> Decomposed | None:
 @custom_call(*_PRODUCTS)
 def orgqr(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """dQ, as the call that made the reflectors has it; None where they do not depend on an input."""
-    known = _known(t, node.inputs[0])
+    known = _known(t, node.operands[0])
     if known is None:
         return None
     columns = array_type(node).dims[-1]
@@ -276,9 +276,9 @@ def orgqr(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @custom_call(*_MULTIPLICATIONS)
 def ormqr(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """d(op(Q) C) = op(dQ) C + op(Q) dC, or the other way round; Q is written out."""
-    p, operand = t.primal, node.inputs[2]
+    p, operand = t.primal, node.operands[2]
     left, turned = setting(node, "left", "true") == "true", setting(node, "transpose", "false") == "true"
-    known = _known(t, node.inputs[0])
+    known = _known(t, node.operands[0])
     if known is None:
         return None
     whole, tangent = _full(t, known, node)
@@ -296,7 +296,7 @@ def ormqr(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 @expanded_call(*_PRODUCTS)
 def orgqr_of_any(session: Any, node: Apply) -> Graph | None:
     """Of reflectors that no decomposition made: applied to the identity one after the other."""
-    if _source(node.inputs[0]) is not None:
+    if _source(node.operands[0]) is not None:
         return None
 
     def make(emitter: Emitter, operands: list[Node]) -> Node:
@@ -313,7 +313,7 @@ def orgqr_of_any(session: Any, node: Apply) -> Graph | None:
 @expanded_call(*_MULTIPLICATIONS)
 def ormqr_of_any(session: Any, node: Apply) -> Graph | None:
     """Of reflectors that no decomposition made: applied one after the other."""
-    if _source(node.inputs[0]) is not None:
+    if _source(node.operands[0]) is not None:
         return None
     left, turned = setting(node, "left", "true") == "true", setting(node, "transpose", "false") == "true"
     return expanded(session, node, lambda emitter, given: _applied(session, emitter, *given, left=left, turned=turned))
@@ -354,5 +354,5 @@ def _applied(
         return [inner.add(index, inner.constant(1, S32)), inner.sub(value, inner.mul(wide, update)), vectors, scales]
 
     done = loop(emitter, "reflectors", [emitter.constant(0, S32), operand, vectors, scales], condition, body)
-    session.trips[done[0].inputs[0]] = count
+    session.trips[done[0].operands[0]] = count
     return done[1]

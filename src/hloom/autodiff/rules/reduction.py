@@ -36,7 +36,7 @@ def extreme_tangent(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
     Source: jax/_src/lax/lax.py, _reduce_chooser_jvp_rule.
     """
-    p, x = t.primal, node.inputs[0]
+    p, x = t.primal, node.operands[0]
     dimensions = node.attributes["dimensions"]
     dims = array_type(x).dims
     kept = kept_dims(len(dims), dimensions)
@@ -78,10 +78,10 @@ def _is_rounded_anew(node: Node) -> bool:
     pending, seen = [node], {node}
     while pending and len(seen) <= MOST_FOLLOWED:
         current = pending.pop()
-        if current.opcode in _ROUNDED or (current.opcode == "abs" and array_type(current.inputs[0]).dtype.is_complex):
+        if current.opcode in _ROUNDED or (current.opcode == "abs" and array_type(current.operands[0]).dtype.is_complex):
             return True
         if current.opcode in _EXACT or current.opcode == "select":
-            operands = current.inputs[1:] if current.opcode == "select" else current.inputs
+            operands = current.operands[1:] if current.opcode == "select" else current.operands
             pending += [operand for operand in operands if operand not in seen]
             seen.update(operands)
     return bool(pending)
@@ -96,16 +96,16 @@ def transpose_reduce(b: Backward, value: Linear, cotangent: Node) -> None:
 
 def reduce_opcode(node: Apply) -> str:
     """The opcode by which a reduction of one operand combines; empty where it does so otherwise."""
-    if isinstance(node.type, TupleType) or len(node.inputs) != 2:
+    if isinstance(node.type, TupleType) or len(node.operands) != 2:
         return ""
     return reducer_of(node.attributes["to_apply"])
 
 
 def begins_at_identity(node: Apply) -> bool:
     """Whether the initial value of a maximum or minimum, of windows too, is the infinity that any element replaces."""
-    operand, start = node.inputs[0], node.inputs[len(node.inputs) // 2]
+    operand, start = node.operands[0], node.operands[len(node.operands) // 2]
     combine: Graph = node.attributes["to_apply"]
-    opcode = reducer_of(combine) if len(node.inputs) == 2 else ""
+    opcode = reducer_of(combine) if len(node.operands) == 2 else ""
     value = splat(start)
     if value is None or opcode not in ("maximum", "minimum"):
         return False
@@ -182,7 +182,7 @@ def reduce(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
 
 def _extreme(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The extreme of the elements and the initial value: ties are shared among the elements alone."""
-    p, start = t.primal, node.inputs[1]
+    p, start = t.primal, node.operands[1]
     result = extreme_tangent(t, node, tangents) if tangents[0] is not None else None
     if tangents[1] is None:
         return result

@@ -47,7 +47,7 @@ def _loop(session: Any, emitter: Emitter, node: Apply, given: list[Node]) -> Nod
 
     buffers = [emitter.zeros(output) for output in outputs]
     done = loop(emitter, node.name, [emitter.constant(0, S32), *states, *inputs, *buffers], condition, body)
-    session.trips[done[0].inputs[0]] = steps
+    session.trips[done[0].operands[0]] = steps
     results = [*done[1 + carries + len(inputs) :], *done[1 : 1 + carries]]
     return results if isinstance(node.type, TupleType) else results[0]
 

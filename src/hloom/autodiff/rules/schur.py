@@ -37,7 +37,7 @@ def schur(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     whole: Node = node
     if with_vectors != config:
         attributes = {**node.attributes, "backend_config": with_vectors, "frontend_attributes": None}
-        whole = p.op("custom-call", *node.inputs, type=node.type, **attributes)
+        whole = p.op("custom-call", *node.operands, type=node.type, **attributes)
     form, vectors = p.element(whole, 0), p.element(whole, 1)
     value_type = array_type(form)
     upper = triangle(p, value_type, lower=False)

@@ -69,7 +69,7 @@ STRUCTURES["sort"] = sort
 def topk(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     """The values' tangents from where they stood; the places have none."""
     order = t.primal.element(node, 1)
-    value_type = array_type(order).with_dtype(array_type(node.inputs[0]).dtype)
+    value_type = array_type(order).with_dtype(array_type(node.operands[0]).dtype)
     return [t.op(TAKEN, tangents[0], order, type=value_type, dimension=value_type.rank - 1), None]
 
 

@@ -84,7 +84,7 @@ def svd(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     The further columns of full matrices turn among each other as they like: they move only out of their space.
     """
     p = t.primal
-    given = node.inputs[0]
+    given = node.operands[0]
     rows, columns = array_type(given).dims[-2:]
     least = min(rows, columns)
     form = _svd_form(node)
@@ -164,7 +164,7 @@ def _with_vectors(p: Emitter, node: Apply, form: SingularVectors, rows: int, col
     if not form.are_columns:
         config = re.sub(r"full_matrices\s*=\s*true", "full_matrices = false", config)
     attributes = {**node.attributes, "backend_config": config, "frontend_attributes": None}
-    return p.op("custom-call", *node.inputs, type=TupleType(types), **attributes)
+    return p.op("custom-call", *node.operands, type=TupleType(types), **attributes)
 
 
 @custom_call(*lapack("geev"), "cuhybrid_eig_real", "cuhybrid_eig_comp")
@@ -175,17 +175,17 @@ def eig(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     computation of complex-valued gradients with application to statistically optimum beamforming (2017).
     """
     p = t.primal
-    value_type = array_type(node.inputs[0])
+    value_type = array_type(node.operands[0])
     is_real = value_type.dtype not in REAL_OF
     first = 2 if is_real else 1
     config = str(node.attributes.get("backend_config", ""))
     config = re.sub(r"(compute_(?:left|right))\s*=\s*78", r"\1 = 86", config)
     config = re.sub(r"\b(left|right)\s*=\s*false", r"\1 = true", config)
-    full = p.op("custom-call", *node.inputs, type=node.type,
+    full = p.op("custom-call", *node.operands, type=node.type,
                 **{**node.attributes, "backend_config": config, "frontend_attributes": None})  # fmt: skip
     values = p.op("complex", p.element(full, 0), p.element(full, 1)) if is_real else p.element(full, 0)
     left, right = p.element(full, first), p.element(full, first + 1)
-    change = t.op("complex", tangents[0], t.zero(node.inputs[0])) if is_real else tangents[0]
+    change = t.op("complex", tangents[0], t.zero(node.operands[0])) if is_real else tangents[0]
     moved, of_right = _eigenvectors(t, values, left, right, change)
     result = {0: t.op("real", moved), 1: t.op("imag", moved)} if is_real else {0: moved}
     if _asks(node, "right"):

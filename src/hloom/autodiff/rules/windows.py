@@ -52,7 +52,7 @@ def unrolled(session: Any, node: Apply) -> Graph | None:
         return tree
     window = _window(node)
     combine: Graph = node.attributes["to_apply"]
-    is_one = reduce_opcode(node) == "multiply" and splat(node.inputs[1]) == 1
+    is_one = reduce_opcode(node) == "multiply" and splat(node.operands[1]) == 1
     taps = int(np.prod([dimension.size for dimension in window.dimensions], dtype=np.int64))
     if taps > MOST_UNROLLED:
         raise Unsupported(f"{node.graph.name}: {node.name}: a window of {taps} elements and a combiner of its own")
@@ -121,31 +121,33 @@ def selected_direction(node: Apply) -> str:
     derivative of a maximum over windows has.
     """
     combine: Graph = node.attributes["to_apply"]
-    count = len(node.inputs) // 2
+    count = len(node.operands) // 2
     root, parameters = combine.root, combine.parameters
-    if count < 2 or root.opcode != "tuple" or splat(node.inputs[count]) is None:
+    if count < 2 or root.opcode != "tuple" or splat(node.operands[count]) is None:
         return ""
-    first = root.inputs[0]
-    if first.opcode != "select" or any(splat(start) is None for start in node.inputs[count:]):
+    first = root.operands[0]
+    if first.opcode != "select" or any(splat(start) is None for start in node.operands[count:]):
         return ""
-    chosen = first.inputs[0]
+    chosen = first.operands[0]
     taken = [(chosen, parameters[n], parameters[count + n]) for n in range(count)]
-    if chosen.opcode != "compare" or chosen.inputs != (parameters[0], parameters[count]):
+    if chosen.opcode != "compare" or chosen.operands != (parameters[0], parameters[count]):
         return ""
-    if any(value.opcode != "select" or value.inputs != own for value, own in zip(root.inputs, taken, strict=True)):
+    if any(value.opcode != "select" or value.operands != own for value, own in zip(root.operands, taken, strict=True)):
         return ""
     direction = chosen.attributes["direction"]  # pyright: ignore[reportAttributeAccessIssue]
     if direction not in ("GE", "LE"):
         return ""
-    least = identity_value("maximum" if direction == "GE" else "minimum", array_type(node.inputs[0]).dtype)
-    return direction if splat(node.inputs[count]) == least else ""
+    least = identity_value("maximum" if direction == "GE" else "minimum", array_type(node.operands[0]).dtype)
+    return direction if splat(node.operands[count]) == least else ""
 
 
 def _selected_together(t: LinearOps, node: Apply, tangents: list[Any]) -> list[Any]:
     assert isinstance(node.type, TupleType), "several arrays are reduced"
     attributes = {"window": _window(node), "direction": selected_direction(node)}
     return [
-        None if tangent is None else t.op(SELECTED, node.inputs[0], tangent, type=array.with_layout(None), **attributes)
+        None
+        if tangent is None
+        else t.op(SELECTED, node.operands[0], tangent, type=array.with_layout(None), **attributes)
         for tangent, array in zip(tangents, node.type.elements, strict=False)
         if isinstance(array, TensorType)
     ]
@@ -166,15 +168,15 @@ def reduce_window(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
             zero = t.primal.constant(0, value_type.dtype)
             total = t.op("reduce-window", tangent, zero, window=window, to_apply=reducer)
         return t.add(total, t.broadcast(started, value_type.dims))
-    p, start = t.primal, node.inputs[1]
+    p, start = t.primal, node.operands[1]
     direction = "GE" if opcode == "maximum" else "LE"
     result = None
     if tangent is not None and cumulative.cumulative_dim(node) is not None:
         result = cumulative.extreme_tangent(t, node, tangent, opcode)
     elif tangent is not None:
-        source = array_type(node.inputs[0])
-        result = t.op(SELECTED, node.inputs[0], tangent, type=TensorType(source.dtype, value_type.dims), window=window,
-                     direction=direction)  # fmt: skip
+        source = array_type(node.operands[0])
+        made = TensorType(source.dtype, value_type.dims)
+        result = t.op(SELECTED, node.operands[0], tangent, type=made, window=window, direction=direction)
     if started is None and begins_at_identity(node):
         return result
     equals = p.compare("EQ", node, p.broadcast(start, value_type.dims))
@@ -333,10 +335,10 @@ def select_direction(graph: Graph) -> str:
     root = graph.root
     if root.opcode != "compare" or len(graph.parameters) != 2:
         return ""
-    if root.inputs == tuple(graph.parameters):
+    if root.operands == tuple(graph.parameters):
         return root.attributes["direction"]
     turned = {"GE": "LE", "LE": "GE", "GT": "LT", "LT": "GT"}
-    return turned.get(root.attributes["direction"], "") if root.inputs == tuple(graph.parameters[::-1]) else ""
+    return turned.get(root.attributes["direction"], "") if root.operands == tuple(graph.parameters[::-1]) else ""
 
 
 def as_scatter(session: Any, node: Apply) -> Graph | None:
@@ -376,12 +378,12 @@ def as_scatter(session: Any, node: Apply) -> Graph | None:
 
 def _adds(graph: Graph) -> bool:
     root = graph.root
-    return root.opcode == "add" and set(root.inputs) == set(graph.parameters)
+    return root.opcode == "add" and set(root.operands) == set(graph.parameters)
 
 
 @rules("select-and-scatter", expand=as_scatter)
 def select_and_scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
-    operand = node.inputs[0]
+    operand = node.operands[0]
     _, source, started = tangents
     total = None
     if source is not None:

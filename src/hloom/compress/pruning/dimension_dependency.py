@@ -190,12 +190,12 @@ class Coupling:
     def _check_restriction(self, slot: OperandDim, at: LeafDim) -> None:
         """Raise Blocked unless it is an operand of its own that is to be read at the kept positions only."""
         node, rule, _ = self.dataflow.equations[slot.equation]
-        is_operand = slot.slot < rule.results == len(node.inputs) and node.opcode not in (
+        is_operand = slot.slot < rule.results == len(node.operands) and node.opcode not in (
             "while",
             "conditional",
             "call",
         )
-        if not is_operand or self.dataflow.values.get(node.inputs[slot.slot]) != (at.leaf,):
+        if not is_operand or self.dataflow.values.get(node.operands[slot.slot]) != (at.leaf,):
             raise Blocked(at, self._node(at), "what is kept whole for another operand loses positions with it")
 
     def _merge(self, held: np.ndarray, labels: np.ndarray) -> bool:

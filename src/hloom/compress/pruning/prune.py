@@ -341,6 +341,6 @@ def _select(parameter: Parameter, mask: Node, type_: TensorType) -> None:
     writer = InsertionPoint(parameter.graph, first)
     masked = writer.op("select", mask, parameter, writer.splat(0, type_))
     for user in users:
-        parameter.graph.set_inputs(user, [masked if operand is parameter else operand for operand in user.inputs])
+        parameter.graph.set_operands(user, [masked if operand is parameter else operand for operand in user.operands])
     if parameter.is_output:
         parameter.graph.set_output(masked)

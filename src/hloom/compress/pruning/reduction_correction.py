@@ -47,7 +47,7 @@ class ReductionCorrection:
         graph = node.graph
         writer = InsertionPoint(graph, node)
         made = self.columns.write(writer, kept)
-        inputs = list(node.inputs)
+        inputs = list(node.operands)
         for slot, at in self.dims.items():
             inputs[slot] = made[at]
         term = writer.op(node.opcode, *inputs, type=node.type, **node.attributes)
@@ -58,7 +58,7 @@ class ReductionCorrection:
         users = [user for user in node.users if user is not total]
         graph.move_before(node, total)
         for user in users:
-            graph.set_inputs(user, [total if operand is node else operand for operand in user.inputs])
+            graph.set_operands(user, [total if operand is node else operand for operand in user.operands])
         if node.is_output:
             graph.set_output(total)
 
@@ -94,7 +94,9 @@ class OutputPadding:
         reason = "it is an output of the program, and not known where the weights are zero"
         root = self.graph.root
         is_flat = isinstance(root.type, TensorType) or root.opcode == "tuple"
-        if not is_flat or any(not isinstance(part.type, TensorType) for part in root.inputs if root.opcode == "tuple"):
+        if not is_flat or any(
+            not isinstance(part.type, TensorType) for part in root.operands if root.opcode == "tuple"
+        ):
             raise Blocked(at, leaf.node, "it is an output of the program, in a tuple that is not written out")
         if values[at] == UNKNOWN:
             raise Blocked(at, leaf.node, reason)
@@ -115,7 +117,7 @@ class OutputPadding:
         indices = np.full(size, len(positions), np.int32)
         indices[positions] = np.arange(len(positions), dtype=np.int32)
         leaves = self.dataflow.values[root]
-        outputs = list(root.inputs) if is_tuple else [root]
+        outputs = list(root.operands) if is_tuple else [root]
         for number, (output, leaf) in enumerate(zip(outputs, leaves, strict=True)):
             if leaf != self.at.leaf:
                 continue
@@ -133,7 +135,7 @@ class OutputPadding:
                 slice_sizes=tuple(1 if dim == self.at.dim else n for dim, n in enumerate(type_.dims)),
             )
         if is_tuple:
-            self.graph.set_inputs(root, outputs)
+            self.graph.set_operands(root, outputs)
             self.graph.set_type(root, TupleType([array_type(output) for output in outputs]))
         else:
             self.graph.set_output(outputs[0])

@@ -41,7 +41,7 @@ def remove_positions(
     former = tuple(module.entry.parameters)
     before = {node: node.type for graph in dataflow.graphs for node in graph.nodes}
     grouped = {
-        node: (groups, array_type(node.inputs[0]).dims)
+        node: (groups, array_type(node.operands[0]).dims)
         for graph in dataflow.graphs
         for node in graph.nodes
         if isinstance(node, Apply) and node.opcode == "convolution" and (groups := convolution_groups(node)[0]) > 1
@@ -107,11 +107,11 @@ def _attributes(node: Apply, before: Mapping[Node, Type | None], dataflow: Dataf
     """The attributes that hold sizes, as they are now."""
     if node.opcode not in ("slice", "dynamic-slice", "gather"):
         return {}
-    old, operand = before[node.inputs[0]], node.inputs[0].type
+    old, operand = before[node.operands[0]], node.operands[0].type
     assert isinstance(old, TensorType) and isinstance(operand, TensorType), "these ops read arrays"
     if old.dims == operand.dims:
         return {}
-    leaf = dataflow.values[node.inputs[0]][0]
+    leaf = dataflow.values[node.operands[0]][0]
     if node.opcode == "slice":
         cuts = [_cut(part, kept.get(LeafDim(leaf, dim))) for dim, part in enumerate(node.attributes["slice"])]
         return {"slice": tuple(cuts)}
@@ -128,7 +128,7 @@ def _group_counts(convolution: Apply, groups: int, dims: Sequence[int]) -> dict[
     are_features = (convolution.attribute("feature_group_count") or 1) > 1
     name = "feature_group_count" if are_features else "batch_group_count"
     dim = convolution_groups(convolution)[1][0][1]
-    return {name: array_type(convolution.inputs[0]).dims[dim] * groups // dims[dim]}
+    return {name: array_type(convolution.operands[0]).dims[dim] * groups // dims[dim]}
 
 
 def _cut(part: SliceDimension, positions: np.ndarray | None) -> SliceDimension:
@@ -141,7 +141,7 @@ def _cut(part: SliceDimension, positions: np.ndarray | None) -> SliceDimension:
 
 def _cut_operand(node: Node, operand_index: int, dims: list[tuple[int, np.ndarray]]) -> None:
     """Let a node read some positions of an operand only: a slice where they are a run, else a gather."""
-    operand = node.inputs[operand_index]
+    operand = node.operands[operand_index]
     writer = InsertionPoint(node.graph, node)
     for dim, positions in dims:
         type_ = operand.type
@@ -165,6 +165,6 @@ def _cut_operand(node: Node, operand_index: int, dims: list[tuple[int, np.ndarra
             index_vector_dim=1,
             slice_sizes=tuple(1 if at == dim else size for at, size in enumerate(type_.dims)),
         )
-    inputs = list(node.inputs)
+    inputs = list(node.operands)
     inputs[operand_index] = operand
-    node.graph.set_inputs(node, inputs)
+    node.graph.set_operands(node, inputs)

@@ -107,7 +107,7 @@ class RemovedColumns:
         _, equation = self._maker(at)
         columns = self._operands(at)
         operands: list[Node] = []
-        for number, operand in enumerate(node.inputs):
+        for number, operand in enumerate(node.operands):
             if number in columns:
                 operands.append(made[columns[number]])
                 continue

@@ -256,7 +256,7 @@ def _reduced(node: Node, operands: list[Removed]) -> Removed:
     """Of equal numbers: their sum is zero where they and the first are; the greatest and the least is one of them."""
     computation = node.attributes["to_apply"]
     opcode = computation.root.opcode
-    if len(operands) != 2 or len(computation.root.inputs) != 2:
+    if len(operands) != 2 or len(computation.root.operands) != 2:
         return UNKNOWN
     value, start = operands
     is_uniform = value.is_uniform and node.opcode == "reduce"
@@ -271,7 +271,7 @@ def _reduced(node: Node, operands: list[Removed]) -> Removed:
 def _computed(node: Node, operands: list[Removed]) -> Removed:
     """What a pointwise instruction makes of numbers; unknown of unknown ones."""
     row = TABLE.get(node.opcode)
-    types = [operand.type for operand in node.inputs]
+    types = [operand.type for operand in node.operands]
     if row is None or row.function is None or not row.is_pointwise or not isinstance(node, Apply):
         return UNKNOWN
     if any(operand.value is None for operand in operands) or len(operands) != len(types):
@@ -291,9 +291,9 @@ def _computed(node: Node, operands: list[Removed]) -> Removed:
 
 def _is_filled_gather(select: Node) -> bool:
     """Whether a select takes rows of a table, or NaN for an index out of bounds, which then reaches the result."""
-    rows, filling = select.inputs[1:]
+    rows, filling = select.operands[1:]
     while rows.opcode in ("broadcast", "convert", "copy", "reshape", "transpose"):
-        rows = rows.inputs[0]
+        rows = rows.operands[0]
     number = _splat_number(filling)
     return rows.opcode == "gather" and number is not None and bool(np.isnan(number))
 
@@ -321,13 +321,13 @@ def _splat_number(node: Node) -> float | None:
                 return None
             assert isinstance(node.type, TensorType), "arrays are converted"
             converts.append(node.type)
-        node = node.inputs[0]
+        node = node.operands[0]
     return None
 
 
 def _is_exact_convert(node: Apply) -> bool:
     """Whether a convert is to floats of 16 bits or more, so that a number stays what it is, rounded."""
-    before = node.inputs[0].type
+    before = node.operands[0].type
     return (
         isinstance(before, TensorType) and isinstance(node.type, TensorType) and node.type.dtype.is_float
         and node.type.dtype.bits >= 16 and np.dtype(before.dtype.numpy).kind != "c"
@@ -375,11 +375,11 @@ def _is_computable(
         sides = [LeafDim(equation.leaves[side], dim) for side, dim in dims.items()]
         cut = [OperandDim(number, side, dim) in coupling.restrictions for side, dim in dims.items()]
         return len(sides) == 2 and not any(cut) and all(values.get(side, UNKNOWN).is_uniform for side in sides)
-    is_single = len(node.inputs) == 2 and len(node.attributes["to_apply"].root.inputs) == 2
+    is_single = len(node.operands) == 2 and len(node.attributes["to_apply"].root.operands) == 2
     reducer = rule.factors[factor].reducer
     if not is_single or reducer not in CORRECTABLE or not values[at].is_uniform:
         return False
-    return reducer != "add" or _splat(node.inputs[1]).is_zero
+    return reducer != "add" or _splat(node.operands[1]).is_zero
 
 
 def _product_problem(

@@ -29,7 +29,7 @@ def reason_against_wanda(parameter: Parameter, uses: Sequence[WeightUse]) -> str
     """Why the inputs of a weight cannot be told; None where they can."""
     for use in uses:
         chain = movements_to(use)
-        first = chain[0].inputs[0] if chain else use.node.inputs[use.operand_index]
+        first = chain[0].operands[0] if chain else use.node.operands[use.operand_index]
         if first is not parameter and first.opcode != "get-tuple-element":
             return f"{first.name} ({first.opcode}) stands between it and {use.node.name}"
         if use.node.opcode == "convolution" and (use.node.attribute("batch_group_count") or 1) != 1:
@@ -50,8 +50,10 @@ def input_norms(
     for number, many in uses.items():
         for use in many:
             readers.setdefault(use.node, []).append((number, use, movements_to(use)))
-    watched = {step for many in readers.values() for _, _, chain in many for node in chain for step in node.inputs[1:]}
-    watched |= {use.node.inputs[1 - use.operand_index] for many in uses.values() for use in many}
+    watched = {
+        step for many in readers.values() for _, _, chain in many for node in chain for step in node.operands[1:]
+    }
+    watched |= {use.node.operands[1 - use.operand_index] for many in uses.values() for use in many}
     latest: dict[Node, np.ndarray] = {}
 
     def see(node: Node, value: Value) -> None:
@@ -61,7 +63,7 @@ def input_norms(
             positions = np.arange(squares[number].size).reshape(squares[number].shape)
             for step in chain:
                 positions = moved_positions(step, positions, latest)
-            activation = latest[use.node.inputs[1 - use.operand_index]]
+            activation = latest[use.node.operands[1 - use.operand_index]]
             if use.node.opcode == "dot":
                 read, inputs = matrices(use, positions, activation)
                 seen = np.broadcast_to(np.square(inputs).sum(axis=1)[:, :, None], read.shape)

@@ -32,9 +32,9 @@ def separate_uses(module: Module) -> None:
             if len(users) > left:
                 return
             for user in users[0 if node.is_output else 1 :]:
-                mapping = {operand: operand for operand in node.inputs}
+                mapping = {operand: operand for operand in node.operands}
                 copy = graph.copy_node(node, mapping, before=user)
-                graph.set_inputs(user, [copy if operand is node else operand for operand in user.inputs])
+                graph.set_operands(user, [copy if operand is node else operand for operand in user.operands])
                 left -= 1
 
 

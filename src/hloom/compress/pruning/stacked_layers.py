@@ -186,7 +186,7 @@ class _LayerSearch:
         stacks = [
             dim
             for dim, (size, part) in enumerate(zip(dims, sizes, strict=True))
-            if part == 1 and size == self.count and row is not None and _is_same(node.inputs[first + dim], row)
+            if part == 1 and size == self.count and row is not None and _is_same(node.operands[first + dim], row)
         ]
         if slot == small and stacks and node.graph is body:
             for other in whole:
@@ -200,7 +200,7 @@ class _LayerSearch:
     def _take_row(self, node: Node, layer_dim: int) -> None:
         """Remember by which number a round reads its row; raises Mixed where it reads others too."""
         first = 1 if node.opcode == "dynamic-slice" else 2
-        row = node.inputs[first + layer_dim]
+        row = node.operands[first + layer_dim]
         if not _is_same(self.rows.setdefault(node.graph, row), row):
             raise Mixed(f"{node.name} ({node.opcode}) takes another layer's row")
 
@@ -222,7 +222,7 @@ class _LayerSearch:
 
 def _row_slot(node: Node) -> int:
     """The leaf that is a part of another: what dynamic-slice makes, or what dynamic-update-slice writes."""
-    return len(node.inputs) if node.opcode == "dynamic-slice" else 1
+    return len(node.operands) if node.opcode == "dynamic-slice" else 1
 
 
 def _is_same(one: Node, other: Node) -> bool:
@@ -246,9 +246,9 @@ def _is_same(one: Node, other: Node) -> bool:
         is_plain = is_pointwise(first) or first.opcode in ("get-tuple-element", "reshape")
         if not is_plain or first.opcode != second.opcode or first.attributes != second.attributes:
             return False
-        if first.type != second.type or len(first.inputs) != len(second.inputs):
+        if first.type != second.type or len(first.operands) != len(second.operands):
             return False
-        pending += zip(first.inputs, second.inputs, strict=True)
+        pending += zip(first.operands, second.operands, strict=True)
     return False
 
 

@@ -328,10 +328,10 @@ def _product_report(
 def _written_for(node: Node, original: Graph) -> set[Node]:
     """What was written to make a product's operands: instructions that the original does not have."""
     made: set[Node] = set()
-    pending = [*node.inputs]
+    pending = [*node.operands]
     while pending:
         operand = pending.pop()
-        if operand.name not in original and operand not in made and operand.inputs:
+        if operand.name not in original and operand not in made and operand.operands:
             made.add(operand)
-            pending += operand.inputs
+            pending += operand.operands
     return made

@@ -65,7 +65,7 @@ class CacheSlots:
         self.of_name: dict[Node, CacheSlot] = {}
         self.of_source: dict[Node, list[CacheSlot]] = {}
         root = module.entry.root
-        self.outputs: tuple[Node, ...] = root.inputs if root.opcode == TUPLE else (root,)
+        self.outputs: tuple[Node, ...] = root.operands if root.opcode == TUPLE else (root,)
         self.output_numbers: dict[Node, list[int]] = {}
         for number, output in enumerate(self.outputs):
             self.output_numbers.setdefault(output, []).append(number)
@@ -79,18 +79,18 @@ class CacheSlots:
 
 def _slots(node: Apply) -> Iterator[CacheSlot]:
     if node.opcode == BARRIER:
-        yield from _slots_between(node, (node,), (node.inputs[0],))
+        yield from _slots_between(node, (node,), (node.operands[0],))
         return
     sites = call_sites(node) if is_loop(node) or is_branch(node) else ()
     if not sites or any(site.computation.output is None for site in sites):
         return
     if is_loop(node):
-        if node.opcode != "while" or len(node.inputs) != 1:
+        if node.opcode != "while" or len(node.operands) != 1:
             return
         body, condition = node.attributes["body"], node.attributes["condition"]
         if len(body.parameters) == len(condition.parameters) == 1:
             names = (body.parameters[0], condition.parameters[0], node)
-            yield from _slots_between(node, names, (node.inputs[0], body.root))
+            yield from _slots_between(node, names, (node.operands[0], body.root))
         return
     for site in sites:
         for parameter, operand in zip(site.computation.parameters, site.operands, strict=False):
@@ -110,12 +110,12 @@ def _slots_between(
     taken: dict[int, list[Node]] = {}
     for name in names:
         for user in name.users:
-            if user.opcode == GET and user.inputs[0] is name:
+            if user.opcode == GET and user.operands[0] is name:
                 taken.setdefault(user.attributes["index"], []).append(user)
     for index, element in enumerate(type_.elements):
         if isinstance(element, TensorType):
             yield CacheSlot(
-                holder, index, tuple(taken.get(index, ())), tuple(source.inputs[index] for source in sources), branch
+                holder, index, tuple(taken.get(index, ())), tuple(source.operands[index] for source in sources), branch
             )
 
 
@@ -188,13 +188,13 @@ def _follow_once(
             enter(slots.of_name[node], value)
         if is_write(node):
             for operand_index in bases_of(node):
-                want(node.inputs[operand_index], value)
+                want(node.operands[operand_index], value)
         for slot in slots.of_source.get(node, ()):
             enter(slot, value)
         for user in node.users:
             if not isinstance(user, Apply) or not user.has_row or user.opcode == TUPLE or user in known:
                 continue
-            for operand_index, operand in enumerate(user.inputs):
+            for operand_index, operand in enumerate(user.operands):
                 made = _made(user, operand_index, value, rules, is_open) if operand is node else None
                 if made is not None:
                     pending.append((user, made))
@@ -210,7 +210,7 @@ def _made(
         return rules.moved(user, operand_index, value)
     if operand_index in bases_of(user):
         return rules.written(user, value)
-    is_held = all(is_open(user.inputs[base]) for base in bases_of(user))
+    is_held = all(is_open(user.operands[base]) for base in bases_of(user))
     return rules.holding(user, operand_index, value) if is_held else None
 
 
@@ -222,7 +222,7 @@ def is_write(node: Node) -> TypeGuard[Apply]:
         case "dynamic-update-slice" | "concatenate":
             return True
         case "scatter":
-            return len(node.inputs) == 3 and _keeps_updates(node.attributes["to_apply"])
+            return len(node.operands) == 3 and _keeps_updates(node.attributes["to_apply"])
         case "select":
             return isinstance(node.type, TensorType)
     return False
@@ -246,7 +246,7 @@ def rows_of(write: Apply) -> tuple[int, ...]:
         case "scatter":
             return (2,)
         case "concatenate":
-            return tuple(range(len(write.inputs)))
+            return tuple(range(len(write.operands)))
     return ()
 
 
@@ -256,9 +256,9 @@ def written_dims(write: Apply) -> frozenset[int]:
     assert isinstance(type_, TensorType), "writes yield arrays"
     match write.opcode:
         case "dynamic-update-slice":
-            update = write.inputs[1].type
+            update = write.operands[1].type
             assert isinstance(update, TensorType), "it writes an array"
-            starts = write.inputs[2:] if len(write.inputs) == 2 + type_.rank else ()
+            starts = write.operands[2:] if len(write.operands) == 2 + type_.rank else ()
             sizes = zip(type_.dims, update.dims, strict=True)
             return frozenset(
                 dim
@@ -267,13 +267,13 @@ def written_dims(write: Apply) -> frozenset[int]:
             )
         case "scatter":
             batching = tuple(write.attribute("input_batching_dims") or ())
-            update = write.inputs[2].type
+            update = write.operands[2].type
             assert isinstance(update, TensorType), "it writes an array"
             whole = {dim for target, dim in window_dims(write) if update.dims[target] == type_.dims[dim]}
             return frozenset((*write.attributes["scatter_dims_to_operand_dims"], *batching)) - whole
         case "concatenate":
             return frozenset(write.attributes["dimensions"])
-    return frozenset(dim for dim in range(type_.rank) if not is_same_along(write.inputs[0], dim))
+    return frozenset(dim for dim in range(type_.rank) if not is_same_along(write.operands[0], dim))
 
 
 def window_dims(scatter: Apply) -> Iterator[tuple[int, int]]:
@@ -295,12 +295,12 @@ def is_same_along(node: Node, dim: int, depth: int = _MOST_DEPTH) -> bool:
         return False
     if node.opcode == "broadcast":
         into = tuple(node.attributes.get("dimensions") or ())
-        return dim not in into or is_same_along(node.inputs[0], into.index(dim), depth - 1)
+        return dim not in into or is_same_along(node.operands[0], into.index(dim), depth - 1)
     if node.opcode == "iota":
         return node.attributes["iota_dimension"] != dim
-    is_elementwise = all(isinstance(o.type, TensorType) and o.type.dims in ((), type_.dims) for o in node.inputs)
+    is_elementwise = all(isinstance(o.type, TensorType) and o.type.dims in ((), type_.dims) for o in node.operands)
     if node.opcode in _ELEMENTWISE and is_elementwise:
-        return all(is_same_along(operand, dim, depth - 1) for operand in node.inputs)
+        return all(is_same_along(operand, dim, depth - 1) for operand in node.operands)
     return False
 
 
@@ -326,12 +326,12 @@ def _give_branches_tuples(module: Module) -> None:
             branches = [site.computation for site in call_sites(node)]
             if any(not one.is_called_once or len(one.parameters) != 1 or one.output is None for one in branches):
                 continue
-            operands = list(node.inputs)
+            operands = list(node.operands)
             for number, one in enumerate(branches, 1):
                 if isinstance(one.parameters[0].type, TensorType):
                     _take_element(one)
                     operands[number] = _tuple_of(operands[number], node)
-            graph.set_inputs(node, operands)
+            graph.set_operands(node, operands)
             if isinstance(node.type, TensorType):
                 for one in branches:
                     one.set_output(_tuple_of(one.root, None))
@@ -355,7 +355,7 @@ def _take_element(branch: Graph) -> None:
     name = f"{parameter.name}.element"
     element = branch.add_apply(OPS[GET], [parameter], type_, {"index": 0}, name, before=first)
     for user in users:
-        branch.set_inputs(user, [element if operand is parameter else operand for operand in user.inputs])
+        branch.set_operands(user, [element if operand is parameter else operand for operand in user.operands])
     if is_output:
         branch.set_output(element)
 
@@ -369,7 +369,7 @@ def _yield_element(conditional: Apply, following: Node | None) -> None:
     name = f"{conditional.name}.element"
     element = graph.add_apply(OPS[GET], [conditional], type_, {"index": 0}, name, before=following)
     for user in users:
-        graph.set_inputs(user, [element if operand is conditional else operand for operand in user.inputs])
+        graph.set_operands(user, [element if operand is conditional else operand for operand in user.operands])
     if is_output:
         graph.set_output(element)
 
@@ -378,8 +378,8 @@ def _separate_tuples(module: Module) -> None:
     """Take elements out of tuples that are written out, and give every other user of a tuple one of its own."""
     for graph in module.graphs:
         for node in graph.nodes:
-            if node.opcode == GET and node.inputs[0].opcode == TUPLE:
-                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            if node.opcode == GET and node.operands[0].opcode == TUPLE:
+                graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])
     dce(module)
     for graph in module.graphs:
         for node in graph.nodes:
@@ -388,7 +388,7 @@ def _separate_tuples(module: Module) -> None:
             for number, user in enumerate(node.users):
                 own = node
                 if number or node.is_output:
-                    own = graph.add_apply(OPS[TUPLE], node.inputs, node.type, node.attributes, node.name, before=user)
-                    graph.set_inputs(user, [own if operand is node else operand for operand in user.inputs])
+                    own = graph.add_apply(OPS[TUPLE], node.operands, node.type, node.attributes, node.name, before=user)
+                    graph.set_operands(user, [own if operand is node else operand for operand in user.operands])
                 else:
                     graph.move_before(node, user)

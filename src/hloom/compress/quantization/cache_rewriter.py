@@ -79,8 +79,8 @@ class CacheRewriter:
 
     def _reader(self, node: Apply) -> None:
         """Dequantise the narrow operands of an instruction."""
-        if any(operand in self.values for operand in node.inputs):
-            node.graph.set_inputs(node, [self._wide(operand, node) for operand in node.inputs])
+        if any(operand in self.values for operand in node.operands):
+            node.graph.set_operands(node, [self._wide(operand, node) for operand in node.operands])
 
     def _wide(self, operand: Node, user: Node) -> Node:
         """An operand in its own type; `user` is the first to want it, or stands behind the first."""
@@ -99,7 +99,7 @@ class CacheRewriter:
         return quantize_in_program(wide, layout.format.number_format, blocks, before)
 
     def _move(self, node: Apply) -> None:
-        source = self.values[node.inputs[0]]
+        source = self.values[node.operands[0]]
         made = move(source, node)
         assert made is not None, "its layout was followed"
         graph, name = node.graph, node.name
@@ -111,15 +111,15 @@ class CacheRewriter:
     def _write(self, node: Apply, layout: CacheLayout) -> None:
         graph, point = node.graph, InsertionPoint(node.graph, node)
         type_ = array_type(node).with_layout(None)
-        values, scales = list(node.inputs), list(node.inputs)
+        values, scales = list(node.operands), list(node.operands)
         for operand_index in (*bases_of(node), *rows_of(node)):
             is_base = operand_index in bases_of(node)
             blocks = layout.blocks if is_base else row_blocks(node, operand_index, layout.blocks)
-            held = self._narrow(node.inputs[operand_index], layout, blocks, node)
+            held = self._narrow(node.operands[operand_index], layout, blocks, node)
             values[operand_index], scales[operand_index] = held.node, held.companions[SCALE]
         attributes = dict(node.attributes)
         if node.opcode == "select":
-            scales[0] = _chosen_once(point, node.inputs[0], layout.blocks)
+            scales[0] = _chosen_once(point, node.operands[0], layout.blocks)
         scale_type = array_type(scales[1 if node.opcode == "select" else 0])
         made = TensorType(scale_type.dtype, scale_dims(type_.dims, layout.blocks))
         if node.opcode == "scatter":
@@ -128,7 +128,7 @@ class CacheRewriter:
         scale = graph.add_apply(
             node.op, scales, made, attributes, f"{node.name}.{SCALE}", before=node, metadata=node.raw_metadata
         )
-        graph.set_inputs(node, values)
+        graph.set_operands(node, values)
         graph.set_type(node, packed(array_type(node).with_dtype(_element(layout))))
         self.values[node] = QuantizedValue(node, {SCALE: scale}, {SCALE: layout.blocks}, type_)
 
@@ -143,19 +143,19 @@ class CacheRewriter:
         return self._assignments[element]
 
     def _loop(self, loop: Apply, slots: Sequence[CacheSlot]) -> None:
-        start = loop.inputs[0]
+        start = loop.operands[0]
         if slots:
             start = self._operand(start, slots)
-            held = [self.values[start.inputs[slot.index]] for slot in slots]
-            width = len(start.inputs)
+            held = [self.values[start.operands[slot.index]] for slot in slots]
+            width = len(start.operands)
             loop, inner = widen_loop(loop, [value.companions[SCALE] for value in held])
             body, condition = loop.attributes["body"], loop.attributes["condition"]
-            for holder in (loop.inputs[0], loop, body.parameters[0], body.root, condition.parameters[0]):
+            for holder in (loop.operands[0], loop, body.parameters[0], body.root, condition.parameters[0]):
                 self._retype(holder, slots)
             scales = dict(zip(slots, inner, strict=True))
             for number, (slot, value) in enumerate(zip(slots, held, strict=True), width):
                 for name in slot.names:
-                    whole = name.inputs[0]
+                    whole = name.operands[0]
                     is_inside = whole is body.parameters[0]
                     scale = scales[slot] if is_inside else _element_of(whole, number, value, before=name)
                     self._name(name, value, scale)
@@ -174,12 +174,12 @@ class CacheRewriter:
         elif node.opcode == "conditional":
             self._conditional(node, slots)
         elif node.opcode == BARRIER and slots:
-            operand = self._operand(node.inputs[0], slots)
-            held = [self.values[operand.inputs[slot.index]] for slot in slots]
+            operand = self._operand(node.operands[0], slots)
+            held = [self.values[operand.operands[slot.index]] for slot in slots]
             self._append(operand, [value.companions[SCALE] for value in held])
             self._yield(node, operand, slots, held)
         else:
-            for operand in node.inputs:
+            for operand in node.operands:
                 if operand.opcode == TUPLE:
                     self._tuple(operand, ())
             self._reader(node)
@@ -189,7 +189,7 @@ class CacheRewriter:
 
     def _conditional(self, node: Apply, slots: Sequence[CacheSlot]) -> None:
         graphs = called_computations(node)
-        for graph, operand in zip(graphs, node.inputs[len(node.inputs) - len(graphs) :], strict=True):
+        for graph, operand in zip(graphs, node.operands[len(node.operands) - len(graphs) :], strict=True):
             own = [slot for slot in slots if slot.branch is graph]
             if own:
                 self._branch_operand(operand, graph, own)
@@ -206,8 +206,8 @@ class CacheRewriter:
 
     def _branch_operand(self, operand: Node, graph: Graph, slots: Sequence[CacheSlot]) -> None:
         made = self._operand(operand, slots)
-        held = [self.values[made.inputs[slot.index]] for slot in slots]
-        width = len(made.inputs)
+        held = [self.values[made.operands[slot.index]] for slot in slots]
+        width = len(made.operands)
         self._append(made, [value.companions[SCALE] for value in held])
         parameter = graph.parameters[0]
         _widen(parameter, made)
@@ -217,7 +217,7 @@ class CacheRewriter:
 
     def _yield(self, node: Apply, source: Node, slots: Sequence[CacheSlot], held: Sequence[QuantizedValue]) -> None:
         """Make an instruction yield its tuple's elements, followed by the scales."""
-        width = len(source.inputs) - len(held)
+        width = len(source.operands) - len(held)
         _widen(node, source)
         for number, (slot, value) in enumerate(zip(slots, held, strict=True), width):
             for name in slot.names:
@@ -229,13 +229,13 @@ class CacheRewriter:
 
     def _operand(self, start: Node, slots: Sequence[CacheSlot]) -> Node:
         """A tuple that is passed on, its elements for slots narrow and the others not."""
-        inputs = list(start.inputs)
+        inputs = list(start.operands)
         for slot in slots:
             layout = self._layout(slot)
             made = self._narrow(inputs[slot.index], layout, layout.blocks, start)
             self.values.setdefault(made.node, made)
             inputs[slot.index] = made.node
-        start.graph.set_inputs(start, inputs)
+        start.graph.set_operands(start, inputs)
         self._tuple(start, [slot.index for slot in slots])
         return start
 
@@ -249,7 +249,7 @@ class CacheRewriter:
             if root in self.values:
                 graph.set_output(dequantize(self.values[root], None))
             return []
-        inputs, held = list(root.inputs), list[QuantizedValue]()
+        inputs, held = list(root.operands), list[QuantizedValue]()
         for slot in slots:
             layout = self._layout(slot)
             value = self._narrow(inputs[slot.index], layout, layout.blocks, root)
@@ -259,7 +259,7 @@ class CacheRewriter:
         is_body = any(slot.is_loop for slot in slots)
         if is_body:
             inputs[len(inputs) - len(slots) :] = [value.companions[SCALE] for value in held]
-        graph.set_inputs(root, inputs)
+        graph.set_operands(root, inputs)
         kept = [slot.index for slot in slots] + list(range(len(inputs) - len(slots), len(inputs)) if is_body else ())
         self._tuple(root, kept)
         if not is_body:
@@ -270,14 +270,14 @@ class CacheRewriter:
         """Dequantise the elements of a tuple, but for some."""
         inputs = [
             dequantize(self.values[operand], node) if operand in self.values and index not in kept else operand
-            for index, operand in enumerate(node.inputs)
+            for index, operand in enumerate(node.operands)
         ]
-        if inputs != list(node.inputs):
-            node.graph.set_inputs(node, inputs)
+        if inputs != list(node.operands):
+            node.graph.set_operands(node, inputs)
         _retype_tuple(node)
 
     def _append(self, node: Node, further: Sequence[Node]) -> None:
-        node.graph.set_inputs(node, [*node.inputs, *further])
+        node.graph.set_operands(node, [*node.operands, *further])
         node.graph.set_attributes(node, wider_attributes(node.attributes, len(further)))
         _retype_tuple(node)
 
@@ -302,8 +302,8 @@ class CacheRewriter:
             root = entry.add_apply(OPS[TUPLE], [root], TupleType([array_type(root)]), {})
             entry.set_output(root)
         self._tuple(root, outputs)
-        width = len(root.inputs)
-        self._append(root, [self.values[root.inputs[number]].companions[SCALE] for number in outputs])
+        width = len(root.operands)
+        self._append(root, [self.values[root.operands[number]].companions[SCALE] for number in outputs])
         self.outputs = {number: width + position for position, number in enumerate(outputs)}
 
 
@@ -339,4 +339,4 @@ def _widen(holder: Node, source: Node) -> None:
 
 
 def _retype_tuple(node: Node) -> None:
-    node.graph.set_type(node, TupleType([operand.type for operand in node.inputs if operand.type is not None]))
+    node.graph.set_type(node, TupleType([operand.type for operand in node.operands if operand.type is not None]))

@@ -90,7 +90,7 @@ def calibrate(
     operands: dict[Node, list[tuple[str, str, int]]] = {}
     for key in products:
         graph, name, operand_index = key
-        operands.setdefault(module[graph][name].inputs[operand_index], []).append(key)
+        operands.setdefault(module[graph][name].operands[operand_index], []).append(key)
     histograms: dict[tuple[str, str, int], MagnitudeHistogram] = {}
 
     def count(node: Node, value: Value) -> None:

@@ -61,7 +61,7 @@ def dequantize_for(value: QuantizedValue, users: list[Apply]) -> Node:
             first = user
     made = dequantize(value, first)
     for user in users:
-        graph.set_inputs(user, [made if operand is node else operand for operand in user.inputs])
+        graph.set_operands(user, [made if operand is node else operand for operand in user.operands])
     if node.is_output:
         graph.set_output(made)
     return made
@@ -83,7 +83,7 @@ def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[No
         current = pending.pop()
         node, rest = current.node, list[Apply]()
         for user in node.users:
-            if not isinstance(user, Apply) or node not in user.inputs:
+            if not isinstance(user, Apply) or node not in user.operands:
                 continue
             if user.opcode == "conditional":
                 pending += _through_branches(current, user)
@@ -109,12 +109,12 @@ def push_down(value: QuantizedValue, finish: Finish = dequantize_for) -> dict[No
 
 def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
     """The result of a user that only moves elements of a value, under the user's name; None for other users."""
-    if not user.has_row or user.inputs.count(value.node) != 1:
+    if not user.has_row or user.operands.count(value.node) != 1:
         return None
-    operand_index = user.inputs.index(value.node)
+    operand_index = user.operands.index(value.node)
     made = mask(value, user, operand_index) if operand_index else move(value, user)
     if made is not None:
-        graph, name, operands = user.graph, user.name, user.inputs
+        graph, name, operands = user.graph, user.name, user.operands
         graph.replace_uses(user, made.node)
         graph.erase(user)
         graph.rename(made.node, name)
@@ -126,7 +126,7 @@ def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
 def _erase_unused(zeros: Node) -> None:
     """Take away what a mask gave instead of elements, where nothing else uses it."""
     while zeros.opcode in ("broadcast", "constant") and not zeros.is_used and not zeros.is_output:
-        operands = zeros.inputs
+        operands = zeros.operands
         zeros.graph.erase(zeros)
         if not operands:
             return
@@ -136,9 +136,9 @@ def _erase_unused(zeros: Node) -> None:
 def _is_passed(node: Node, root: Node) -> bool:
     """Whether a tuple is what a loop's body yields, and a node the element that it passes on, and no other."""
     graph = node.graph
-    if not root.is_output or node.opcode != "get-tuple-element" or node.inputs[0] not in graph.parameters:
+    if not root.is_output or node.opcode != "get-tuple-element" or node.operands[0] not in graph.parameters:
         return False
-    positions = [index for index, element in enumerate(root.inputs) if element is node]
+    positions = [index for index, element in enumerate(root.operands) if element is node]
     types = root.type.elements if isinstance(root.type, TupleType) else ()
     assert node.type is not None, "it is an array"
     return positions == [node.attributes["index"]] and without_layout(types[positions[0]]) is without_layout(node.type)
@@ -154,18 +154,18 @@ def _through_loop(value: QuantizedValue, state: Apply) -> list[QuantizedValue] |
         return None
     body, condition = loop.attributes["body"], loop.attributes["condition"]
     indices = invariant_indices(value.node, state, body)
-    if len(indices) != state.inputs.count(value.node) or not indices:
+    if len(indices) != state.operands.count(value.node) or not indices:
         return None
     taken = body.parameters[0]
     for index in indices:
-        yielded = body.root.inputs
+        yielded = body.root.operands
         if any(yielded.count(element) > (element is yielded[index]) for element in elements(taken, index)):
             return None
-    width = len(state.inputs)
+    width = len(state.operands)
     loop, inner = widen_loop(loop, list(value.companions.values()))
     narrow = value.node.type
     assert narrow is not None, "it is an array"
-    for holder in (loop.inputs[0], loop, taken, body.root, condition.parameters[0]):
+    for holder in (loop.operands[0], loop, taken, body.root, condition.parameters[0]):
         assert isinstance(holder.type, TupleType), "widen_loop makes tuples"
         types: list[Type] = list(holder.type.elements)
         for index in indices:
@@ -193,9 +193,9 @@ def _through_branch_operands(value: QuantizedValue, operands: Apply) -> list[Qua
     if conditional is None:
         return None
     parameters = branch_parameters(conditional, operands)
-    width, graph = len(operands.inputs), operands.graph
-    indices = [index for index, element in enumerate(operands.inputs) if element is value.node]
-    graph.set_inputs(operands, [*operands.inputs, *value.companions.values()])
+    width, graph = len(operands.operands), operands.graph
+    indices = [index for index, element in enumerate(operands.operands) if element is value.node]
+    graph.set_operands(operands, [*operands.operands, *value.companions.values()])
     for holder in (operands, *parameters):
         assert isinstance(holder.type, TupleType), "a tuple is passed on"
         types = [*holder.type.elements, *(array_type(companion) for companion in value.companions.values())]
@@ -229,16 +229,18 @@ def _through_branches(value: QuantizedValue, conditional: Apply) -> list[Quantiz
         branch.replace_uses(parameter, parts[0])
         branch.set_type(parameter, type_)
         for part in parts:
-            branch.set_inputs(part, [parameter])
+            branch.set_operands(part, [parameter])
         companions = dict(zip(value.companions, parts[1:], strict=True))
         values.append(QuantizedValue(parts[0], companions, value.blocks, value.type))
-    graph.set_inputs(conditional, [operands if operand is value.node else operand for operand in conditional.inputs])
+    graph.set_operands(
+        conditional, [operands if operand is value.node else operand for operand in conditional.operands]
+    )
     return values
 
 
 def _tested(element: Apply, value: QuantizedValue, width: int) -> dict[str, Node]:
     """The companions as a loop's condition, or a branch, takes them out of a tuple."""
-    graph, state = element.graph, element.inputs[0]
+    graph, state = element.graph, element.operands[0]
     return {
         name: graph.add_apply(OPS["get-tuple-element"], [state], companion.type, {"index": index}, before=element)
         for index, (name, companion) in enumerate(value.companions.items(), width)

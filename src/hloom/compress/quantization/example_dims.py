@@ -138,7 +138,7 @@ def examples_of(
         chosen = [
             (parameter, read)
             for parameter, read in plain
-            if parameter not in example_axes and (read.node.inputs[1 - read.operand_index] in made) >= is_certain
+            if parameter not in example_axes and (read.node.operands[1 - read.operand_index] in made) >= is_certain
         ]
         kept: set[int] = set()
         mixed = set()
@@ -146,7 +146,7 @@ def examples_of(
             repeated, summed = _sides(axes, read)
             kept |= repeated
             mixed |= summed
-            if read.node.inputs[1 - read.operand_index] in made:
+            if read.node.operands[1 - read.operand_index] in made:
                 mixed |= own[parameter]
         examples = axes.with_parts(kept - mixed) - mixed
         example_axes |= {
@@ -172,7 +172,7 @@ def _single_examples(
     """Undecided parameters of one example: only dimensions of size 1 stay, and those of the other are summed later."""
     for parameter in undecided & reads.keys():
         dots = [read for read in reads[parameter] if read.node.opcode == "dot" and not _is_batched(read)]
-        if not dots or any(read.node.inputs[1 - read.operand_index] in made for read in dots):
+        if not dots or any(read.node.operands[1 - read.operand_index] in made for read in dots):
             continue
         of_other = [_sides(axes, read)[0] for read in dots]
         if all(_is_single(read) for read in dots) and any(axis in mixed for held in of_other for axis in held):
@@ -181,7 +181,7 @@ def _single_examples(
 
 def _is_single(read: ProductRead) -> bool:
     """Whether the dimensions of an operand of a dot that are not summed all have size 1."""
-    side, operand = ("lhs", "rhs")[read.operand_index], read.node.inputs[read.operand_index].type
+    side, operand = ("lhs", "rhs")[read.operand_index], read.node.operands[read.operand_index].type
     assert isinstance(operand, TensorType), "a dot reads arrays"
     summed = read.node.attribute(f"{side}_contracting_dims") or ()
     return all(size == 1 for dim, size in enumerate(operand.dims) if dim not in summed)
@@ -217,7 +217,7 @@ def _iterated(
     A loop reads what is not cut out of a stack in each of its iterations.
     """
     for parameter, read in weights:
-        operand = read.node.inputs[read.operand_index].type
+        operand = read.node.operands[read.operand_index].type
         if read.node.opcode != "dot" or not isinstance(parameter.type, TensorType):
             continue
         stays, goes = _sides(axes, ProductRead(read.node, 1 - read.operand_index))
@@ -230,7 +230,7 @@ def _iterated(
 def _sides(axes: _Axes, read: ProductRead) -> tuple[set[int], set[int]]:
     """The axes of an activation that a product keeps, and those that it sums over."""
     node, index = read.node, 1 - read.operand_index
-    held = axes.of(node.inputs[index])
+    held = axes.of(node.operands[index])
     if node.opcode == "convolution":
         batch = node.attributes["dim_labels"].lhs.index("b")
         return {held[batch]}, {axis for dim, axis in enumerate(held) if dim != batch}

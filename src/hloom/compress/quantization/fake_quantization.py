@@ -135,7 +135,7 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
         made = point.subtract(made, zero)
     made = point.convert(point.multiply(made, scale), type_.dtype)
     for user in users:
-        graph.set_inputs(user, [made if operand is parameter else operand for operand in user.inputs])
+        graph.set_operands(user, [made if operand is parameter else operand for operand in user.operands])
     return stopped
 
 
@@ -164,7 +164,7 @@ def _clamped(point: InsertionPoint, node: Node, low: float, high: float) -> Node
 def _round_activation(module: Module, activation: QuantizedActivation, maximum: Graph) -> str:
     """Round an operand of a product to what its format holds; the name of what is stopped."""
     node = module[activation.computation][activation.product]
-    operand = node.inputs[activation.operand_index]
+    operand = node.operands[activation.operand_index]
     point, summed = InsertionPoint(node.graph, node), activation.summed_dims
     wide = point.convert(operand, F32)
     dims = array_type(wide).dims
@@ -181,7 +181,7 @@ def _round_activation(module: Module, activation: QuantizedActivation, maximum: 
         near = _clamped(point, steps, -limit, limit)
         stopped = point.op("subtract", round_steps(point, near, form), near, name=name)
         made = point.multiply(point.op("add", near, stopped), point.broadcast(scale, dims, ()))
-    inputs = list(node.inputs)
+    inputs = list(node.operands)
     inputs[activation.operand_index] = point.convert(made, array_type(operand).dtype)
-    node.graph.set_inputs(node, inputs)
+    node.graph.set_operands(node, inputs)
     return stopped.name

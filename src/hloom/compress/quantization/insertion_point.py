@@ -36,7 +36,7 @@ def splat_value(node: Node) -> float | None:
     A conversion is taken to keep the number: true of 0 and 1, for which callers ask.
     """
     while node.opcode in ("broadcast", "convert", "copy", "reshape"):
-        node = node.inputs[0]
+        node = node.operands[0]
     value = node.value if isinstance(node, Constant) else None
     if not isinstance(value, Literal) or value.is_elided or node.dtype is None or node.dtype.is_complex:
         return None

@@ -94,19 +94,19 @@ def activation_format(element: DType) -> NumberFormat:
 def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Product | None:
     """A product one of whose operands is dequantised, perhaps converted; None where none is."""
     for operand_index in (1, 0) if node.opcode == "dot" else (1,):
-        operand = node.inputs[operand_index]
+        operand = node.operands[operand_index]
         while operand.opcode == "convert":
             if operand in dequantized:
                 break
-            operand = operand.inputs[0]
-        if operand in dequantized and array_type(operand).dims == array_type(node.inputs[operand_index]).dims:
+            operand = operand.operands[0]
+        if operand in dequantized and array_type(operand).dims == array_type(node.operands[operand_index]).dims:
             return Product(node, operand_index, dequantized[operand])
     return None
 
 
 def reason_against(product: Product) -> str | None:
     """Why a product cannot use narrow types; None if it can."""
-    activation = array_type(product.node.inputs[product.activation_index])
+    activation = array_type(product.node.operands[product.activation_index])
     if not activation.dtype.is_float or not array_type(product.node).dtype.is_float:
         return f"its activation is {activation}: only real ones are quantised"
     weight = array_type(product.weight.node)
@@ -136,7 +136,7 @@ def write_integer_product(
     node = product.node
     graph, point = node.graph, InsertionPoint(node.graph, node)
     summed, _ = product.summed_dims
-    activation = point.convert(node.inputs[product.activation_index], F32)
+    activation = point.convert(node.operands[product.activation_index], F32)
     kept = [dim for dim in range(array_type(activation).rank) if dim not in summed]
     form = product.activation_format
     steps, scale = activation_steps(point, activation, summed, clip, maximum, form)
@@ -171,7 +171,13 @@ def write_integer_product(
         graph.rename(value, name)
         return None
     dequantized = graph.add_apply(
-        node.op, node.inputs, node.type, node.attributes, f"{name}.dequantized", before=node, metadata=node.raw_metadata
+        node.op,
+        node.operands,
+        node.type,
+        node.attributes,
+        f"{name}.dequantized",
+        before=node,
+        metadata=node.raw_metadata,
     )
     added = point.op("subtract", value, dequantized, name=f"{name}.added")
     total = point.op("add", dequantized, added)
@@ -245,7 +251,7 @@ def _result_dims(product: Product) -> tuple[dict[int, int], dict[int, int]]:
     for index, side in enumerate(("lhs", "rhs")):
         batch_dims = tuple(node.attribute(f"{side}_batch_dims") or ())
         contracting = tuple(node.attribute(f"{side}_contracting_dims") or ())
-        free = [dim for dim in range(array_type(node.inputs[index]).rank) if dim not in (*batch_dims, *contracting)]
+        free = [dim for dim in range(array_type(node.operands[index]).rank) if dim not in (*batch_dims, *contracting)]
         sides.append({dim: target for target, dim in enumerate(batch_dims)} | _from(start, free))
         start += len(free)
     return sides[product.activation_index], sides[product.weight_index]

@@ -72,7 +72,7 @@ class _Dims:
         return known
 
     def holding(self, node: Apply, operand_index: int, known: MovedDims) -> MovedDims | None:
-        sizes, held = array_type(node).dims, array_type(node.inputs[operand_index]).dims
+        sizes, held = array_type(node).dims, array_type(node.operands[operand_index]).dims
         if len(sizes) != len(held):
             return None
         if not self.go_on_as_rows:
@@ -90,9 +90,9 @@ class LayoutRules:
     """How values of caches are held after a movement or a write; None where a block would be cut."""
 
     def moved(self, node: Apply, operand_index: int, known: CacheLayout) -> CacheLayout | None:
-        if operand_index != 0 or node.inputs.count(node.inputs[0]) != 1:
+        if operand_index != 0 or node.operands.count(node.operands[0]) != 1:
             return None
-        dims = array_type(node.inputs[0]).dims
+        dims = array_type(node.operands[0]).dims
         if not all(dims):
             return None
         spreads = {SCALE: Spread(known.blocks, scale_dims(dims, known.blocks))}
@@ -120,22 +120,22 @@ def can_write(write: Apply, blocks: Sequence[int]) -> bool:
     dims = array_type(write).dims
     match write.opcode:
         case "dynamic-update-slice":
-            update = array_type(write.inputs[1]).dims
+            update = array_type(write.operands[1]).dims
             return all(update[dim] == dims[dim] for dim in shared)
         case "scatter":
-            update = array_type(write.inputs[2]).dims
+            update = array_type(write.operands[2]).dims
             windows = {dim: target for target, dim in window_dims(write)}
             return all(dim in windows and update[windows[dim]] == dims[dim] for dim in shared)
         case "concatenate":
             return not any(dim in shared for dim in write.attributes["dimensions"])
-    return all(is_same_along(write.inputs[0], dim) for dim in shared)
+    return all(is_same_along(write.operands[0], dim) for dim in shared)
 
 
 def row_blocks(write: Apply, operand_index: int, blocks: Sequence[int]) -> tuple[int, ...]:
     """The blocks of what is written, so that those of the cache are these."""
     if write.opcode != "scatter":
         return tuple(blocks)
-    made = [1] * array_type(write.inputs[operand_index]).rank
+    made = [1] * array_type(write.operands[operand_index]).rank
     for update, dim in window_dims(write):
         made[update] = blocks[dim]
     return tuple(made)
@@ -286,7 +286,7 @@ def _cache(
         for value, dims in flow.known.items()
         for user in value.users
         if isinstance(user, Apply) and user.opcode == "dot"
-        for operand_index, operand in enumerate(user.inputs)
+        for operand_index, operand in enumerate(user.operands)
         if operand is value
     ]
     ends = sorted(

@@ -58,7 +58,7 @@ def select_masked_sums(module: Module) -> None:
 
 def _select(node: Apply) -> bool:
     """Whether a sum was one of these, and is a select now."""
-    for base, addend in (node.inputs, node.inputs[::-1]):
+    for base, addend in (node.operands, node.operands[::-1]):
         masked = masked_row(addend)
         if masked is None or masked.mask.is_complement:
             continue
@@ -87,11 +87,11 @@ def masked_row(node: Node) -> MaskedRow | None:
     if not _is_float(node):
         return None
     whole = tuple(range(array_type(node).rank))
-    while node.opcode == "transpose" or (node.opcode == "convert" and _is_float(node.inputs[0])):
+    while node.opcode == "transpose" or (node.opcode == "convert" and _is_float(node.operands[0])):
         if node.opcode == "transpose":
             order = node.attributes["dimensions"]
             whole = tuple(whole[order.index(dim)] for dim in range(len(order)))
-        node = node.inputs[0]
+        node = node.operands[0]
     if not isinstance(node, Apply) or not _is_float(node):
         return None
     match node.opcode:
@@ -105,9 +105,9 @@ def masked_row(node: Node) -> MaskedRow | None:
         case _:
             return None
     for index in (0, 1):
-        mask = mask_of(node.inputs[index], into[index])
+        mask = mask_of(node.operands[index], into[index])
         if mask is not None:
-            return MaskedRow(mask, node.inputs[1 - index], into[1 - index])
+            return MaskedRow(mask, node.operands[1 - index], into[1 - index])
     return None
 
 
@@ -126,7 +126,7 @@ def _is_same(one: Node, other: Node, depth: int = _MOST_DEPTH) -> bool:
     if not isinstance(one, Apply) or not isinstance(other, Apply) or one.opcode not in _PURE:
         return False
     return one.attributes == other.attributes and all(
-        _is_same(*pair, depth - 1) for pair in zip(one.inputs, other.inputs, strict=True)
+        _is_same(*pair, depth - 1) for pair in zip(one.operands, other.operands, strict=True)
     )
 
 
@@ -135,29 +135,29 @@ def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
     dims, is_complement = tuple(into), False
     while isinstance(node, Apply) and isinstance(node.type, TensorType) and node.has_row:
         match node.opcode:
-            case "convert" if array_type(node.inputs[0]).dtype is PRED:
-                return Mask(node.inputs[0], dims, is_complement)
-            case "convert" if not _is_float(node.inputs[0]):
+            case "convert" if array_type(node.operands[0]).dtype is PRED:
+                return Mask(node.operands[0], dims, is_complement)
+            case "convert" if not _is_float(node.operands[0]):
                 return None
             case "convert" | "copy":
-                node = node.inputs[0]
+                node = node.operands[0]
             case "broadcast":
                 dims = tuple(dims[dim] for dim in node.attributes.get("dimensions") or ())
-                node = node.inputs[0]
+                node = node.operands[0]
             case "transpose":
                 order = node.attributes["dimensions"]
                 dims = tuple(dims[order.index(dim)] for dim in range(len(order)))
-                node = node.inputs[0]
+                node = node.operands[0]
             case "reshape":
                 wide = [dim for dim, size in zip(dims, node.type.dims, strict=True) if size != 1]
-                sizes = array_type(node.inputs[0]).dims
+                sizes = array_type(node.operands[0]).dims
                 if [size for size in sizes if size != 1] != [size for size in node.type.dims if size != 1]:
                     return None
                 left = iter(wide)
                 dims = tuple(next(left) if size != 1 else None for size in sizes)
-                node = node.inputs[0]
-            case "subtract" if splat_value(node.inputs[0]) == 1:
-                node, is_complement = node.inputs[1], not is_complement
+                node = node.operands[0]
+            case "subtract" if splat_value(node.operands[0]) == 1:
+                node, is_complement = node.operands[1], not is_complement
             case _:
                 return None
     return None
@@ -178,9 +178,9 @@ def _outer_dims(dot: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
     start = len(dot.attribute("lhs_batch_dims") or ())
     for index, side in enumerate(("lhs", "rhs")):
         batch = tuple(dot.attribute(f"{side}_batch_dims") or ())
-        free = [dim for dim in range(array_type(dot.inputs[index]).rank) if dim not in batch]
+        free = [dim for dim in range(array_type(dot.operands[index]).rank) if dim not in batch]
         into = {dim: target for target, dim in enumerate(batch)} | {dim: start + n for n, dim in enumerate(free)}
-        sides.append(tuple(into[dim] for dim in range(array_type(dot.inputs[index]).rank)))
+        sides.append(tuple(into[dim] for dim in range(array_type(dot.operands[index]).rank)))
         start += len(free)
     return sides[0], sides[1]
 
@@ -188,7 +188,7 @@ def _outer_dims(dot: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _is_held(node: Node) -> bool:
     """Whether a value is a parameter, what a loop carries, or what rows were written into, moved or not."""
     while node.opcode in _MOVES and isinstance(node, Apply):
-        node = node.inputs[0]
+        node = node.operands[0]
     return isinstance(node, Parameter) or node.opcode in _HELD
 
 

@@ -71,7 +71,7 @@ def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
 
 def is_mask_of(node: Apply, operand_index: int) -> bool:
     """Whether a node yields its operand, a weight, with zeros instead of some elements, as pruned programs do."""
-    return node.opcode == "select" and operand_index in (1, 2) and is_splat(node.inputs[3 - operand_index], 0)
+    return node.opcode == "select" and operand_index in (1, 2) and is_splat(node.operands[3 - operand_index], 0)
 
 
 def _cut(pieces: tuple[Piece, ...], size: int) -> tuple[Piece, ...]:

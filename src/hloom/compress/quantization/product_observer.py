@@ -48,7 +48,7 @@ def sole_dots(module: Module, numbers: Iterable[int]) -> dict[int, WeightUse]:
         uses = uses_of(parameter)
         if len(uses) == 1 and uses[0].node.opcode == "dot":
             use = uses[0]
-            if movement_path(use.node.inputs[use.operand_index]).source is parameter:
+            if movement_path(use.node.operands[use.operand_index]).source is parameter:
                 readers[number] = use
     return readers
 
@@ -64,9 +64,9 @@ def observe_products(
 
     `further` are paths whose positions may be asked for.
     """
-    paths = {number: movement_path(use.node.inputs[use.operand_index]) for number, use in readers.items()}
-    starts = {start for path in (*paths.values(), *further) for step in path.steps for start in step.inputs[1:]}
-    activations = {use.node.inputs[1 - use.operand_index] for use in readers.values()}
+    paths = {number: movement_path(use.node.operands[use.operand_index]) for number, use in readers.items()}
+    starts = {start for path in (*paths.values(), *further) for step in path.steps for start in step.operands[1:]}
+    activations = {use.node.operands[1 - use.operand_index] for use in readers.values()}
     products: dict[Node, list[int]] = {}
     for number, use in readers.items():
         products.setdefault(use.node, []).append(number)
@@ -84,7 +84,7 @@ def observe_products(
             latest[node] = np.asarray(value)
         for number in products.get(node, ()):
             use = readers[number]
-            activation = latest[use.node.inputs[1 - use.operand_index]]
+            activation = latest[use.node.operands[1 - use.operand_index]]
             see(Observation(number, *matrices(use, positions_of(paths[number]), activation), positions_of))
 
     for arrays in batches:

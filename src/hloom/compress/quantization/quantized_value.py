@@ -103,7 +103,7 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
     type_ = array_type(node)
     made = node.graph.add_apply(
         node.op,
-        (value.node, *node.inputs[1:]),
+        (value.node, *node.operands[1:]),
         packed(type_.with_dtype(array_type(value.node).dtype)),
         node.attributes,
         node.name,
@@ -117,7 +117,9 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
             companions[name] = writer.reshape(companion, movement.shapes[name])
             continue
         attributes = {**own, **movement.attributes.get(name, {})}
-        companions[name] = writer.op(node.opcode, companion, *node.inputs[1:], name=f"{node.name}.{name}", **attributes)
+        companions[name] = writer.op(
+            node.opcode, companion, *node.operands[1:], name=f"{node.name}.{name}", **attributes
+        )
     return QuantizedValue(made, companions, movement.blocks, type_.with_layout(None))
 
 
@@ -131,7 +133,7 @@ def mask(value: QuantizedValue, node: Apply, operand_index: int) -> QuantizedVal
     narrow = packed(type_.with_dtype(array_type(value.node).dtype))
     made = node.graph.add_apply(
         node.op,
-        (node.inputs[0], *operands),
+        (node.operands[0], *operands),
         narrow,
         node.attributes,
         node.name,

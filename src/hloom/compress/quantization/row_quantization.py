@@ -93,7 +93,7 @@ def _zeros(
 
 def _keeps_blocks(node: Node, blocks: Sequence[int]) -> bool:
     """Whether every block of a broadcast repeats one of its operand."""
-    source, into = array_type(node.inputs[0]), tuple(node.attributes.get("dimensions") or ())
+    source, into = array_type(node.operands[0]), tuple(node.attributes.get("dimensions") or ())
     sizes = array_type(node).dims
     from_dim = {target: dim for dim, target in enumerate(into)}
     return prod(source.dims) > 1 and all(
@@ -107,7 +107,7 @@ def _broadcast(
 ) -> QuantizedValue:
     type_ = array_type(node).with_layout(None)
     into = tuple(node.attributes.get("dimensions") or ())
-    made = quantize_in_program(node.inputs[0], number_format, [blocks[target] for target in into], before)
+    made = quantize_in_program(node.operands[0], number_format, [blocks[target] for target in into], before)
     values = point.broadcast(made.node, type_.dims, into)
     scale = point.broadcast(made.companions[SCALE], scale_dims(type_.dims, blocks), into)
     return QuantizedValue(values, {SCALE: scale}, {SCALE: tuple(blocks)}, type_)

@@ -54,8 +54,8 @@ def _targets(
 
 
 def _into(node: Apply, operand_index: int, channels: Sequence[int] | None, allowed: Allowed, depth: int) -> Targets:
-    operand = node.inputs[operand_index]
-    if channels is None or node.inputs.count(operand) != 1:
+    operand = node.operands[operand_index]
+    if channels is None or node.operands.count(operand) != 1:
         return None
     return _targets(operand, tuple(channels), (node,), allowed, depth)
 
@@ -80,7 +80,7 @@ def _either(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int
 
 def _relu(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
     for operand_index in (0, 1):
-        if splat_value(node.inputs[1 - operand_index]) == 0:
+        if splat_value(node.operands[1 - operand_index]) == 0:
             return _into(node, operand_index, channels, allowed, depth)
     return None
 
@@ -92,7 +92,7 @@ def _transpose(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: 
 
 def _broadcast(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
     into = tuple(node.attributes.get("dimensions") or ())
-    operand = array_type(node.inputs[0]).dims
+    operand = array_type(node.operands[0]).dims
     sizes = array_type(node).dims
     if any(dim not in into or operand[into.index(dim)] != sizes[dim] for dim in channels):
         return None
@@ -100,7 +100,7 @@ def _broadcast(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: 
 
 
 def _reshape(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
-    before, after = array_type(node.inputs[0]).dims, array_type(node).dims
+    before, after = array_type(node.operands[0]).dims, array_type(node).dims
     if 0 in after:
         return None
     spans: dict[int, tuple[list[int], list[int]]] = {}
@@ -126,7 +126,7 @@ def _dot(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -
     start = len(batch[0])
     sources: list[dict[int, int]] = []
     for operand_index in (0, 1):
-        rank = array_type(node.inputs[operand_index]).rank
+        rank = array_type(node.operands[operand_index]).rank
         free = [dim for dim in range(rank) if dim not in (*batch[operand_index], *summed[operand_index])]
         sources.append(dict(enumerate(batch[operand_index])) | dict(enumerate(free, start)))
         start += len(free)
@@ -156,10 +156,10 @@ def _readers(node: Node) -> set[Node]:
 
 def _is_carried_for(node: Node, element: Node) -> bool:
     """Whether a value is only in the initial state of a loop, out of which only `element` takes it."""
-    whole, index = element.inputs[0], element.attributes["index"]
+    whole, index = element.operands[0], element.attributes["index"]
     loop = whole.graph.callers[0] if isinstance(whole, Parameter) else whole
-    start = loop.inputs[0]
-    if node.is_output or set(node.users) != {start} or start.inputs.count(node) != 1 or loop_of(start) is not loop:
+    start = loop.operands[0]
+    if node.is_output or set(node.users) != {start} or start.operands.count(node) != 1 or loop_of(start) is not loop:
         return False
     if loop.is_output or any(user.opcode != _GET for user in loop.users):
         return False
@@ -168,7 +168,7 @@ def _is_carried_for(node: Node, element: Node) -> bool:
     others = [other for state in taken for other in elements(state, index) if other is not element]
     if any(other.is_output or _readers(other) for other in others):
         return False
-    return body.root.inputs.count(element) <= 1
+    return body.root.operands.count(element) <= 1
 
 
 _OPERANDS = {

@@ -71,7 +71,7 @@ def write_scales(
         product = products[owner]
         scale = _scale_at(product, use.operand_index, reached)
         assert scale is not None, "it was tried before"
-        activation = product.inputs[1 - use.operand_index]
+        activation = product.operands[1 - use.operand_index]
         point = InsertionPoint(product.graph, product)
         own, other = ((*batch, *summed) for batch, summed in product_dims(use))
         ordered = sorted(own)
@@ -82,9 +82,9 @@ def write_scales(
         smoothed = point.multiply(activation, point.broadcast(flat, array_type(activation).dims, sorted(other)))
         for number, member in group.items():
             node = products[number]
-            operands = list(node.inputs)
+            operands = list(node.operands)
             operands[1 - member.operand_index] = smoothed
-            node.graph.set_inputs(node, operands)
+            node.graph.set_operands(node, operands)
     names = [parameter.name for parameter in module.entry.parameters[count:]]
     return list(zip(names, scales.values(), strict=True))
 
@@ -109,10 +109,10 @@ def _push(module: Module, shapes: Mapping[int, tuple[int, ...]]) -> dict[Node, Q
 
 def _scale_at(product: Node, operand_index: int, reached: Mapping[Node, QuantizedValue]) -> Node | None:
     """The companion of a product's weight, converted or not; None where it has not come so far."""
-    operand = product.inputs[operand_index]
+    operand = product.operands[operand_index]
     dims = array_type(operand).dims
     while operand not in reached and operand.opcode == "convert":
-        operand = operand.inputs[0]
+        operand = operand.operands[0]
     return reached[operand].companions[_NAME] if operand in reached and array_type(operand).dims == dims else None
 
 

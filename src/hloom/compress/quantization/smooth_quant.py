@@ -118,7 +118,7 @@ class _Group:
     @property
     def activation(self) -> Node:
         use = self.readers[self.owner]
-        return use.node.inputs[1 - use.operand_index]
+        return use.node.operands[1 - use.operand_index]
 
 
 def smooth(
@@ -220,7 +220,7 @@ def _groups(
                 Exclusion(entry[number].name, "its activations keep their outliers: it is not read by one dot alone")
             )
             continue
-        activation = use.node.inputs[1 - use.operand_index]
+        activation = use.node.operands[1 - use.operand_index]
         own, other = product_dims(use)
         scaled = {dim for side in own for source in side for piece in use.dims[source] for dim in piece.dims}
         free = {
@@ -237,7 +237,7 @@ def _groups(
                 )
             )
             continue
-        starts = movement_path(use.node.inputs[use.operand_index]).starts
+        starts = movement_path(use.node.operands[use.operand_index]).starts
         by_activation.setdefault((activation, *map(tuple, other), starts), {})[number] = use
     relatives = {path_of(entry[number])[0] for number in weights}
     allowed = {p for p in entry if p.number in weights or path_of(p)[0] in relatives}

@@ -40,7 +40,7 @@ class MovementPath:
             (_expression(start, _MOST_DEPTH), size)
             for step in self.steps
             if step.opcode == "dynamic-slice"
-            for start, size in zip(_starts(step), array_type(step.inputs[0]).dims, strict=True)
+            for start, size in zip(_starts(step), array_type(step.operands[0]).dims, strict=True)
             if not isinstance(start, Constant)
         )
 
@@ -51,7 +51,7 @@ def movement_path(node: Node) -> MovementPath:
     while True:
         if isinstance(node, Apply) and node.opcode in MOVES:
             steps.append(node)
-            following = node.inputs[0]
+            following = node.operands[0]
         else:
             following = _before_loop(node)
             if following is None:
@@ -62,7 +62,7 @@ def movement_path(node: Node) -> MovementPath:
 
 def movements_to(use: WeightUse) -> list[Apply]:
     """The movements between a weight and a product, in order, also those in front of loops."""
-    return list(movement_path(use.node.inputs[use.operand_index]).steps)
+    return list(movement_path(use.node.operands[use.operand_index]).steps)
 
 
 def product_dims(use: WeightUse) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
@@ -98,24 +98,24 @@ def _before_loop(node: Node) -> Node | None:
         return _before_branch(node)
     if node.opcode != _GET:
         return None
-    whole, index = node.inputs[0], node.attributes["index"]
+    whole, index = node.operands[0], node.attributes["index"]
     operand = _before_branch(whole) if isinstance(whole, Parameter) else None
     if operand is not None:
-        return operand.inputs[index] if operand.opcode == "tuple" else None
+        return operand.operands[index] if operand.opcode == "tuple" else None
     callers = whole.graph.callers if isinstance(whole, Parameter) else (whole,)
     loops = [caller for caller in callers if isinstance(caller, Apply) and is_loop(caller)]
     if len(callers) != 1 or len(loops) != 1 or loops[0].opcode != "while":
         return None
-    body, start = loops[0].attributes["body"], loops[0].inputs[0]
+    body, start = loops[0].attributes["body"], loops[0].operands[0]
     if (
         start.opcode != "tuple"
         or body.root.opcode != "tuple"
         or (isinstance(whole, Parameter) and whole.graph is not body)
     ):
         return None
-    yielded = body.root.inputs[index]
-    is_kept = yielded.opcode == _GET and yielded.inputs[0] is body.parameters[0]
-    return start.inputs[index] if is_kept and yielded.attributes["index"] == index else None
+    yielded = body.root.operands[index]
+    is_kept = yielded.opcode == _GET and yielded.operands[0] is body.parameters[0]
+    return start.operands[index] if is_kept and yielded.attributes["index"] == index else None
 
 
 def _before_branch(parameter: Parameter) -> Node | None:
@@ -138,7 +138,7 @@ def moved_positions(step: Apply, positions: np.ndarray, latest: Mapping[Node, np
             return positions[tuple(slice(cut.start, cut.limit, cut.stride) for cut in step.attributes["slice"])]
         case "dynamic-slice":
             sizes = step.attributes["dynamic_slice_sizes"]
-            starts = np.concatenate([np.atleast_1d(_known(node, latest)) for node in step.inputs[1:]])
+            starts = np.concatenate([np.atleast_1d(_known(node, latest)) for node in step.operands[1:]])
             cuts = []
             for start, size, whole in zip(starts, sizes, positions.shape, strict=True):
                 first = min(max(int(start), 0), whole - size)
@@ -155,8 +155,8 @@ def _known(node: Node, latest: Mapping[Node, np.ndarray]) -> np.ndarray:
 
 def _starts(step: Apply) -> tuple[Node, ...]:
     """The start of every dimension; of one vector of starts as often the vector."""
-    starts = tuple(step.inputs[1:])
-    rank = array_type(step.inputs[0]).rank
+    starts = tuple(step.operands[1:])
+    rank = array_type(step.operands[0]).rank
     return starts if len(starts) == rank else starts * rank
 
 
@@ -167,5 +167,5 @@ def _expression(node: Node, depth: int) -> Hashable:
         return node.type, array.shape, array.tobytes()
     if not isinstance(node, Apply) or not depth or node.opcode not in _ARITHMETIC:
         return node
-    operands = tuple(_expression(operand, depth - 1) for operand in node.inputs)
+    operands = tuple(_expression(operand, depth - 1) for operand in node.operands)
     return node.opcode, node.type, node.attributes, operands

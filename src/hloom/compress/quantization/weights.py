@@ -193,7 +193,7 @@ def uses_of(parameter: Parameter, *, masked: bool = False) -> list[WeightUse]:
                 following = [(parameter, dims) for parameter in branch_parameters(user, node)]
             else:
                 uses += _uses_by(user, node, dims, origin)
-                operand_index = user.inputs.index(node)
+                operand_index = user.operands.index(node)
                 further = dims if masked and is_mask_of(user, operand_index) else moved(user, operand_index, dims)
                 following = [] if further is None else [(user, further)]
             for value, further in following:
@@ -226,7 +226,7 @@ def taken_by_branches(node: Node, operands: Apply) -> Iterator[Apply]:
     if conditional is None:
         return
     for parameter in branch_parameters(conditional, operands):
-        for index, element in enumerate(operands.inputs):
+        for index, element in enumerate(operands.operands):
             if element is node:
                 yield from elements(parameter, index)
 
@@ -265,11 +265,11 @@ def invariant_indices(node: Node, state: Node, body: Graph) -> list[int]:
         return []
     return [
         index
-        for index, element in enumerate(state.inputs)
+        for index, element in enumerate(state.operands)
         if element is node
-        and root.inputs[index].opcode == _GET
-        and root.inputs[index].inputs[0] is taken
-        and root.inputs[index].attributes["index"] == index
+        and root.operands[index].opcode == _GET
+        and root.operands[index].operands[0] is taken
+        and root.operands[index].attributes["index"] == index
     ]
 
 
@@ -283,7 +283,7 @@ def elements(whole: Node, index: int) -> list[Apply]:
 
 
 def _uses_by(user: Apply, node: Node, dims: MovedDims, origin: TensorType) -> Iterator[WeightUse]:
-    for operand_index, operand in enumerate(user.inputs):
+    for operand_index, operand in enumerate(user.operands):
         summed = _summed_dims(user, operand_index) if operand is node else None
         if summed is not None:
             sizes = dict.fromkeys(range(origin.rank), 1)
@@ -317,7 +317,7 @@ def _summed_dims(user: Apply, operand_index: int) -> tuple[int, ...] | None:
             return (*(dim for _, dim in window), labels.index("i"))
         case "gather", 0:
             looked_up = {*user.attributes["start_index_map"], *(user.attribute("operand_batching_dims") or ())}
-            table = user.inputs[0].type
+            table = user.operands[0].type
             assert isinstance(table, TensorType), "a gather reads an array"
             return tuple(dim for dim in range(table.rank) if dim not in looked_up)
     return None
@@ -327,7 +327,7 @@ def _is_layer(dot: Apply) -> bool:
     """Whether a dot sums, and not all of both operands: an outer product, or an inner one, has no weight."""
     contracting = len(dot.attribute("lhs_contracting_dims") or ())
     batch = len(dot.attribute("lhs_batch_dims") or ())
-    ranks = [operand.type.rank for operand in dot.inputs if isinstance(operand.type, TensorType)]
+    ranks = [operand.type.rank for operand in dot.operands if isinstance(operand.type, TensorType)]
     return contracting > 0 and any(rank > contracting + batch for rank in ranks)
 
 
@@ -351,12 +351,12 @@ def _weights_and_inputs(
         parameter
         for (node, operand_index), parameter in readers.items()
         if node.opcode == "dot" and (node, 1 - operand_index) not in readers
-        if _is_made_of_weights(node.inputs[1 - operand_index], parameter)
+        if _is_made_of_weights(node.operands[1 - operand_index], parameter)
     }
     images = {
         operand
         for node, _ in readers
-        if node.opcode == "convolution" and isinstance(operand := node.inputs[0], Parameter)
+        if node.opcode == "convolution" and isinstance(operand := node.operands[0], Parameter)
     }
     multiplied = [p for p, many in uses.items() if any(use.node.opcode != "gather" for use in many)]
     reads = {p: [ProductRead(use.node, use.operand_index) for use in uses[p]] for p in multiplied}
@@ -455,18 +455,18 @@ def _sources(value: Node, entry: Graph) -> set[Parameter]:
                 return set()
             sources.add(node)
             continue
-        operands = node.inputs
+        operands = node.operands
         if node.opcode == _GET:
             taken, index = operands[0], node.attributes["index"]
             loop = next(iter(taken.graph.callers), None) if isinstance(taken, Parameter) else taken
             if not isinstance(loop, Apply) or loop.opcode != "while" or len(loop.attributes["body"].callers) != 1:
                 return set()
-            state = loop.inputs[0]
+            state = loop.operands[0]
             if state.opcode != "tuple" or index not in invariant_indices(
-                state.inputs[index], state, loop.attributes["body"]
+                state.operands[index], state, loop.attributes["body"]
             ):
                 return set()
-            operands = (state.inputs[index],)
+            operands = (state.operands[index],)
         elif isinstance(node, Parameter) or (isinstance(node, Apply) and call_sites(node) and node.opcode != "reduce"):
             return set()
         fresh = [operand for operand in operands if operand not in seen]
@@ -547,7 +547,7 @@ def _precedence(use: WeightUse) -> int:
     """Whose contracting dimensions blocks follow where uses differ: products, then lookups, then fixed positions."""
     if use.node.opcode != "gather":
         return 0
-    return 2 if isinstance(use.node.inputs[1], Constant) else 1
+    return 2 if isinstance(use.node.operands[1], Constant) else 1
 
 
 def element_count(weights: Iterable[Weight]) -> int:

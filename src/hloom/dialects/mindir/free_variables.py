@@ -17,7 +17,7 @@ class References:
             held = [called for node in graph.nodes if isinstance(node, Constant) for called in node.called_graphs]
             self.graphs[graph] = tuple(dict.fromkeys(held))
         for node in module.nodes():
-            for used in (*node.inputs, *([node.function] if isinstance(node, Apply) else [])):
+            for used in (*node.operands, *([node.function] if isinstance(node, Apply) else [])):
                 if isinstance(used, Constant) and isinstance(used.value, Graph):
                     self.counts[used.value] = self.counts.get(used.value, 0) + 1
         self.free = self._free_variables(module)

@@ -158,7 +158,7 @@ class _Lowering:
 
     def write(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
         """The result of a primitive that writes to parameters; the state behind it is kept."""
-        *operands, monad = [values[used] for used in node.inputs]
+        *operands, monad = [values[used] for used in node.operands]
         if monad is not MONAD and not isinstance(monad, State):
             raise error_at(node, "a primitive that writes has a monad as its last operand")
         if self.emitter.graph is not self.entry:
@@ -192,7 +192,7 @@ class _Lowering:
 
     def is_ordered(self, node: Apply, values: Mapping[Node, LoweredValue]) -> bool:
         """Whether the last operand of a primitive that may write is a monad."""
-        last = values[node.inputs[-1]] if node.inputs else None
+        last = values[node.operands[-1]] if node.operands else None
         return last is MONAD or isinstance(last, State)
 
     def referent(self, value: LoweredValue) -> Node | None:
@@ -208,9 +208,9 @@ class _Lowering:
 
     def state_behind(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
         """The state of an UpdateState: that of its first operand, and the writes that the others pass on."""
-        state = values[node.inputs[0]]
+        state = values[node.operands[0]]
         seen: set[Node] = set()
-        waiting = list(node.inputs[1:])
+        waiting = list(node.operands[1:])
         while waiting:
             used = waiting.pop()
             if used in seen:
@@ -220,7 +220,7 @@ class _Lowering:
             if effect is not None:
                 state = state.joined(effect) if isinstance(state, State) else effect
             elif used.opcode in _PASSES_ON:
-                waiting.extend(used.inputs)
+                waiting.extend(used.operands)
         return state
 
     # Graphs
@@ -234,7 +234,7 @@ class _Lowering:
                 continue
             if isinstance(node, Apply) and not isinstance(node.function, Op):
                 self.note_reads(node, values)
-                call = TailCall(values[node.function], tuple(values[used] for used in node.inputs), node)
+                call = TailCall(values[node.function], tuple(values[used] for used in node.operands), node)
                 values[node] = yield self.control_flow.value_of_call(call, region)
             else:
                 values[node] = self.value_of(node, values)
@@ -242,7 +242,7 @@ class _Lowering:
             assert isinstance(last, Apply), "a call is an application"
             assert isinstance(last.function, Node), "a call applies a value"
             self.note_reads(last, values)
-            return TailCall(values[last.function], tuple(values[used] for used in last.inputs), last)
+            return TailCall(values[last.function], tuple(values[used] for used in last.operands), last)
         return values[last]
 
     def order_of(self, graph: Graph) -> tuple[list[Node], Node, bool]:
@@ -254,8 +254,8 @@ class _Lowering:
     def ordered(self, graph: Graph) -> tuple[list[Node], Node, bool]:
         last, besides = graph.root, list[Node]()
         while isinstance(last, Apply) and last.opcode in (PREFIX + "Return", PREFIX + "Depend"):
-            besides += last.inputs[1:]
-            last = last.inputs[0]
+            besides += last.operands[1:]
+            last = last.operands[0]
         is_call = last.graph is graph and isinstance(last, Apply) and not isinstance(last.function, Op)
         if is_call:
             order = self.needed([*self.needs(last), *besides], graph, last)
@@ -292,8 +292,8 @@ class _Lowering:
         if isinstance(node, Constant) and isinstance(node.value, Graph):
             return list(self.control_flow.references.free.get(node.value, ()))
         if isinstance(node, Apply) and isinstance(node.function, Node):
-            return [node.function, *node.inputs]
-        return list(node.inputs)
+            return [node.function, *node.operands]
+        return list(node.operands)
 
     # Nodes
 
@@ -304,7 +304,7 @@ class _Lowering:
         if node.function is VALUE_ROW:
             return _constant(node.attributes[VALUE])
         if node.function is RETURN:
-            return values[node.inputs[0]]
+            return values[node.operands[0]]
         self.emitter.build.metadata = node.raw_metadata
         name = node.opcode.removeprefix(PREFIX)
         if name in EFFECTS and (name not in TABLE or self.is_ordered(node, values)):
@@ -312,9 +312,9 @@ class _Lowering:
         if name == "UpdateState":
             return self.state_behind(node, values)
         if name == "Load":
-            return self.loaded(values[node.inputs[0]], values[node.inputs[1]])
+            return self.loaded(values[node.operands[0]], values[node.operands[1]])
         self.note_reads(node, values)
-        operands = tuple(values[used] for used in node.inputs)
+        operands = tuple(values[used] for used in node.operands)
         primitive = Primitive(node, operands, self.emitter.build)
         structure = STRUCTURE.get(name)
         if structure is not None:
@@ -334,7 +334,7 @@ class _Lowering:
 
     def note_reads(self, node: Apply, values: Mapping[Node, LoweredValue]) -> None:
         """Keep which of the program's parameters a primitive or a call takes, which does not say when it reads them."""
-        for used in node.inputs:
+        for used in node.operands:
             if isinstance(used, Parameter):
                 held = self.parameters.get(used, values[used])
                 if isinstance(held, Node):
@@ -359,7 +359,7 @@ def _needs(node: Node, needed: Node) -> bool:
     seen = {node}
     waiting = [node]
     while waiting:
-        for used in waiting.pop().inputs:
+        for used in waiting.pop().operands:
             if used is needed:
                 return True
             if used.graph is node.graph and used not in seen:

@@ -124,7 +124,7 @@ class _Printer:
 
     def statement(self, node: Apply) -> str:
         notes = self.notes[node]
-        operands = ", ".join(self.operand(operand, node.graph) for operand in node.inputs)
+        operands = ", ".join(self.operand(operand, node.graph) for operand in node.operands)
         head = ""
         if node.function is not RETURN:
             head = f"%{self.names[node]}({self.debug_name(node)}) = "
@@ -161,7 +161,7 @@ class _Printer:
 
     def types(self, node: Apply) -> str:
         """The line of types: as it was read where it still says the operands' and the result's types."""
-        operands = ", ".join(self.abstract(operand) for operand in node.inputs)
+        operands = ", ".join(self.abstract(operand) for operand in node.operands)
         return f"({operands})" + ("" if node.function is RETURN else f" -> ({self.abstract(node)})")
 
     def abstract(self, node: Node) -> str:

@@ -21,7 +21,7 @@ VARIABLE = "oneflow.variable"
 
 @evaluator(*(name for name in OPS if name != VARIABLE))
 def _evaluate(node: Apply, operands: tuple[Value, ...], run: Runner) -> Value:
-    graph, given = lower_op(node), dict(zip(node.inputs, operands, strict=True))
+    graph, given = lower_op(node), dict(zip(node.operands, operands, strict=True))
     masks: list[Any] = [parameter.type for parameter in graph.parameters[len(given) :]]
     if masks and plain(node.attribute("rate")) not in (0, 1):
         raise Unsupported("its mask is random: lower the program and give it a mask")

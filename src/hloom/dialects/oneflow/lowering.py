@@ -47,7 +47,7 @@ def lower_op(node: Apply) -> Graph:
     """The HLO of one op; its parameters are the op's operands, then what is given to it. Raises as `lower`."""
     lowered = Module(node.opcode)
     made = Graph(legal_name(node.name), lowered)
-    parameters: dict[Node, Node] = {operand: made.add_parameter(operand.type) for operand in node.inputs}
+    parameters: dict[Node, Node] = {operand: made.add_parameter(operand.type) for operand in node.operands}
     made.set_output(_lowered(node, parameters, HloBuilder(lowered, made)))
     return made
 
@@ -57,7 +57,7 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node
         return builder.graph.add_constant(node.value, node.type, legal_name(node.name))
     if not isinstance(node, Apply):
         raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
-    operands = [mapping[operand] for operand in node.inputs]
+    operands = [mapping[operand] for operand in node.operands]
     if node.opcode in ("tuple", "get-tuple-element"):
         return _passed(node, operands, builder)
     rule = TABLE.get(node.opcode)
@@ -74,7 +74,7 @@ def _passed(node: Apply, operands: list[Node], builder: HloBuilder) -> Node:
     index = node.attributes["index"]
     whole = operands[0]
     if isinstance(whole, Apply) and whole.function is OPS["tuple"]:
-        return whole.inputs[index]
+        return whole.operands[index]
     return builder.apply("get-tuple-element", whole, index=index)
 
 

@@ -92,7 +92,7 @@ class _Names:
             return self.renamed.get(node.name, node.name)
         for result, operand in node.attribute(IN_PLACE) or ():
             if result == index:
-                return self.names[_value_key(node.inputs[operand])]
+                return self.names[_value_key(node.operands[operand])]
         listed = node.attributes.get(VARIABLES)
         own = value.attributes.get(VARIABLE) if value is not None else listed[index] if listed else None
         return own if own is not None else self.fresh(type_of(node.opcode))
@@ -108,7 +108,7 @@ class _Names:
         """A value that is read after its variable was written again; None where there is none."""
         holds: dict[str, Any] = {}
         for node in self.nodes:
-            for operand in node.inputs:
+            for operand in node.operands:
                 key = _value_key(operand)
                 name = self.names[key]
                 if holds.setdefault(name, key) is not key and holds[name] != key and name != NOTHING:
@@ -126,7 +126,7 @@ def _key(node: Node, index: int, value: Node | None) -> Any:
 def _value_key(value: Node) -> Any:
     """A node that yields one value, or an op and which of its results; several nodes may take out the same one."""
     if value.opcode == "get-tuple-element":
-        return (value.inputs[0], value.attributes["index"])
+        return (value.operands[0], value.attributes["index"])
     return value
 
 
@@ -135,7 +135,7 @@ def _write_op(message: Any, node: Apply, names: dict[Any, str]) -> None:
     written = node.attributes.get(WRITTEN)
     if written is None or written.type != message.type:
         written = Written(message.type)
-    arguments = iter([names[_value_key(operand)] for operand in node.inputs])
+    arguments = iter([names[_value_key(operand)] for operand in node.operands])
     _write_slots(message.inputs, written.inputs, node.attribute(INPUT_SLOTS) or (), arguments)
     results = [_key(node, index, value) for index, value in enumerate(results_of(node))]
     _write_slots(

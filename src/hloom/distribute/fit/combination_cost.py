@@ -100,7 +100,7 @@ class _Run:
         whole = local = 0
         for result in {number for number, _ in program.sends} if program is not None else ():
             assert program is not None
-            value_type = program.module.entry.root.inputs[result].type
+            value_type = program.module.entry.root.operands[result].type
             if isinstance(value_type, TensorType):
                 whole += value_type.byte_count
                 local += stage.layout(program.results[result], value_type)

@@ -29,7 +29,7 @@ def donate_state(module: Module) -> tuple[Module, int]:
     root = copy.entry.output
     if root is None:
         return copy, 0
-    results = list(enumerate(root.inputs)) if root.opcode == "tuple" else []
+    results = list(enumerate(root.operands)) if root.opcode == "tuple" else []
     values = [((index,), value) for index, value in results] or [((), root)]
     made: list[InputOutputAlias] = []
     donated = 0
@@ -64,7 +64,7 @@ def _updated(value: Node, given: set[int]) -> Parameter | None:
     while layer and len(seen) < MOST_VISITED:
         following: list[Node] = []
         for node in layer:
-            for operand in node.inputs if node.opcode in PASSING else ():
+            for operand in node.operands if node.opcode in PASSING else ():
                 if operand in seen:
                     continue
                 seen.add(operand)

@@ -93,7 +93,7 @@ class StageCost:
                 if value.scope is ValueScope.PARAMETER:
                     held[value.key] = self._bytes(value, parameter.type)
         for program in self._own(self.programs.before):
-            for value, node in zip(program.results, program.module.entry.root.inputs, strict=True):
+            for value, node in zip(program.results, program.module.entry.root.operands, strict=True):
                 held[value.key] = self._bytes(value, node.type)
         return sum(held.values())
 
@@ -104,7 +104,7 @@ class StageCost:
             most = max(most, held + self.costs[program.module].extra_bytes)
             held += sum(
                 self._bytes(value, node.type)
-                for value, node in zip(program.results, program.module.entry.root.inputs, strict=True)
+                for value, node in zip(program.results, program.module.entry.root.operands, strict=True)
             )
         return most
 
@@ -126,7 +126,7 @@ class StageCost:
                 readers[value] -= 1
                 if not readers[value]:
                     held.pop(value, None)
-            for value, node in zip(program.results, program.module.entry.root.inputs, strict=True):
+            for value, node in zip(program.results, program.module.entry.root.operands, strict=True):
                 if value.scope is ValueScope.MICROBATCH and readers.get(value):
                     held[value] = self._bytes(value, node.type)
             lifetime[work] = Lifetime(read, sum(held.values()))

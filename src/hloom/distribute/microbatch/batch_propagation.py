@@ -82,7 +82,7 @@ class BatchPropagation:
 
         `cut` is how its result is cut, where that does not follow from the operands.
         """
-        own = [self.states_of(operand) for operand in node.inputs]
+        own = [self.states_of(operand) for operand in node.operands]
         called = called_computations(node)
         if called:
             return [own[0], *map(self._taken, called)] if is_branch(node) else [self.states_of(node)]
@@ -110,12 +110,14 @@ class BatchPropagation:
     def reads(self, node: Node, cut: Sliced | None = None) -> list[tuple[Node, State]]:
         """The arrays that a node of the loop reads, each with the state in which it does."""
         read: list[tuple[Node, State]] = []
-        pending = list(zip(node.inputs, self.operand_states(node, cut), strict=True)) if node.opcode != "tuple" else []
+        pending = (
+            list(zip(node.operands, self.operand_states(node, cut), strict=True)) if node.opcode != "tuple" else []
+        )
         while pending:
             operand, states = pending.pop()
             if operand.opcode == "tuple":
                 start = 0
-                for element in operand.inputs:
+                for element in operand.operands:
                     count = len(self.states_of(element))
                     pending.append((element, states[start : start + count]))
                     start += count
@@ -258,13 +260,15 @@ class BatchPropagation:
         Inside a loop these are what it carries, which then starts from the sum's part of the first iteration.
         """
         node = equation.node
-        if not isinstance(node, Apply) or len(states) != len(node.inputs):
+        if not isinstance(node, Apply) or len(states) != len(node.operands):
             return None
         slots = terms_of(node, states, reducer)
         if slots is None:
             return None
-        entering = [slot for slot in slots if not is_neutral(node.inputs[slot], reducer)]
-        if entering and (node.graph is self.entry or not all(self._is_carried(node.inputs[slot]) for slot in entering)):
+        entering = [slot for slot in slots if not is_neutral(node.operands[slot], reducer)]
+        if entering and (
+            node.graph is self.entry or not all(self._is_carried(node.operands[slot]) for slot in entering)
+        ):
             return None
         return [equation.leaves[slot] for slot in entering]
 
@@ -323,7 +327,7 @@ class BatchPropagation:
         """Raise MixedExamples where examples decide what runs, or where a sum inside a loop starts from a number."""
         tests = [(graph.root, "how often it runs depends on the examples") for graph in _conditions(node)]
         if is_branch(node):
-            tests = [(node.inputs[0], "which branch runs depends on the examples")]
+            tests = [(node.operands[0], "which branch runs depends on the examples")]
         for test, reason in tests:
             for leaf in self.dataflow.values.get(test, ()):
                 if isinstance(self.state(leaf), (Sliced, PartialResult)):
@@ -451,17 +455,17 @@ def _conditions(node: Node) -> list[Graph]:
 def _starts_neutral(node: Node, reducer: str) -> bool:
     """Whether what a node accumulates starts from a value that may enter once in every iteration."""
     slots = accumulators_of(node)
-    return all(is_neutral(node.inputs[slot], reducer) for slot in slots)
+    return all(is_neutral(node.operands[slot], reducer) for slot in slots)
 
 
 def accumulators_of(node: Node) -> range:
     """The operands to which a node adds what it sums up, by number."""
-    half = len(node.inputs) // 2
+    half = len(node.operands) // 2
     match node.opcode:
         case "reduce" | "reduce-window":
-            return range(half, len(node.inputs))
+            return range(half, len(node.operands))
         case "scatter":
-            return range((len(node.inputs) - 1) // 2)
+            return range((len(node.operands) - 1) // 2)
         case "select-and-scatter":
             return range(2, 3)
     return range(0)

@@ -44,18 +44,18 @@ def write_batching_dims(module: Module) -> int:
 
 
 def _write(graph: Graph, node: Apply) -> bool:
-    if len(node.inputs) != (2 if node.opcode == "gather" else 3):
+    if len(node.operands) != (2 if node.opcode == "gather" else 3):
         return False
-    operand, indices = node.inputs[:2]
+    operand, indices = node.operands[:2]
     vector: int = node.attributes.get("index_vector_dim") or 0
     if indices.opcode != "concatenate" or tuple(indices.attributes["dimensions"]) != (vector,):
         return False
-    if not isinstance(operand.type, TensorType) or any(_width(part, vector) != 1 for part in indices.inputs):
+    if not isinstance(operand.type, TensorType) or any(_width(part, vector) != 1 for part in indices.operands):
         return False
     fields = [tuple(node.attributes.get(name) or ()) for name in _FIELDS[node.opcode]]
     left_out, looked_up, batched, index_batched = fields
     counted: list[tuple[int, int, int]] = []
-    for number, part in enumerate(indices.inputs):
+    for number, part in enumerate(indices.operands):
         dim = looked_up[number]
         counted_dim = _counted_dimension(part, vector)
         taken = {index_dim for _, _, index_dim in counted} | set(index_batched)
@@ -63,10 +63,10 @@ def _write(graph: Graph, node: Apply) -> bool:
             continue
         if operand.type.dims[dim] == part.dims[counted_dim]:
             counted.append((number, dim, counted_dim))
-    rest = [number for number in range(len(indices.inputs)) if number not in {part for part, _, _ in counted}]
+    rest = [number for number in range(len(indices.operands)) if number not in {part for part, _, _ in counted}]
     if not counted or not rest:
         return False
-    parts = [indices.inputs[number] for number in rest]
+    parts = [indices.operands[number] for number in rest]
     index = parts[0] if len(parts) == 1 else _concatenated(graph, indices, parts, vector)
     pairs = sorted([*zip(batched, index_batched, strict=True), *((dim, index_dim) for _, dim, index_dim in counted)])
     dims = {dim for _, dim, _ in counted}
@@ -83,7 +83,7 @@ def _write(graph: Graph, node: Apply) -> bool:
         )
     )
     graph.set_attributes(node, node.attributes.changed(values))
-    graph.set_inputs(node, (operand, index, *node.inputs[2:]))
+    graph.set_operands(node, (operand, index, *node.operands[2:]))
     return True
 
 
@@ -120,7 +120,7 @@ def _known_value(node: Node) -> np.ndarray | None:
         if current in values:
             pending.pop()
             continue
-        late = [operand for operand in current.inputs if operand not in values]
+        late = [operand for operand in current.operands if operand not in values]
         is_known = isinstance(current, (Apply, Constant)) and next(iter(current.called_graphs), None) is None
         steps += 1
         if not is_known or steps > MAX_STEPS or _count(current) > MAX_ELEMENTS:
@@ -136,7 +136,7 @@ def _known_value(node: Node) -> np.ndarray | None:
             continue
         try:
             assert isinstance(current, Apply)
-            values[current] = evaluate_node(current, [values[operand] for operand in current.inputs])
+            values[current] = evaluate_node(current, [values[operand] for operand in current.operands])
         except (CannotEvaluate, LimitReached):
             return None
     return np.asarray(values[node])

@@ -35,7 +35,7 @@ def terms_of(node: Apply, states: Sequence[State], reducer: str) -> list[int] | 
         return []
     if opcode == "dynamic-slice":
         return [] if whole == list(range(1, len(partial))) else None
-    if opcode in ("concatenate", "tuple") or (opcode == reducer and len(node.inputs) == 2):
+    if opcode in ("concatenate", "tuple") or (opcode == reducer and len(node.operands) == 2):
         return whole
     if opcode == "select":
         return None if partial[0] else whole[1:]
@@ -60,7 +60,7 @@ def _difference(node: Apply, partial: Sequence[bool]) -> list[int] | None:
 
 
 def _conversion(node: Apply, partial: Sequence[bool]) -> list[int] | None:
-    types = node.inputs[0].type, node.type
+    types = node.operands[0].type, node.type
     is_float = [bool(getattr(getattr(type_, "dtype", None), "is_float", False)) for type_ in types]
     return [] if all(is_float) else None
 
@@ -70,12 +70,12 @@ def _padding(node: Apply, partial: Sequence[bool]) -> list[int] | None:
 
 
 def _reduction(node: Apply, partial: Sequence[bool]) -> list[int] | None:
-    is_sum = len(node.inputs) == 2 and partial[0] and not partial[1] and combined_by(node) == "add"
+    is_sum = len(node.operands) == 2 and partial[0] and not partial[1] and combined_by(node) == "add"
     return [1] if is_sum else None
 
 
 def _scattering(node: Apply, partial: Sequence[bool]) -> list[int] | None:
-    if len(node.inputs) != 3 or partial[1] or combined_by(node) != "add":
+    if len(node.operands) != 3 or partial[1] or combined_by(node) != "add":
         return None
     return [number for number in (0, 2) if not partial[number]]
 
@@ -101,7 +101,7 @@ def combined_by(node: Apply) -> str:
     root = graph.output if isinstance(graph, Graph) else None
     if graph is None or not isinstance(root, Apply):
         return ""
-    combines_both = len(graph.parameters) == 2 and set(root.inputs) == set(graph.parameters)
+    combines_both = len(graph.parameters) == 2 and set(root.operands) == set(graph.parameters)
     return root.opcode if combines_both else ""
 
 
@@ -113,8 +113,8 @@ def is_neutral(node: Node, reducer: str) -> bool:
     if reducer in IDEMPOTENT:
         return True
     neutral = {"add": 0, "multiply": 1}.get(reducer)
-    while isinstance(node, Apply) and node.opcode in (*MOVING, "convert") and node.inputs:
-        node = node.inputs[0]
+    while isinstance(node, Apply) and node.opcode in (*MOVING, "convert") and node.operands:
+        node = node.operands[0]
     if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
         return False
     return neutral is not None and bool(node.value.splat_value() == neutral)

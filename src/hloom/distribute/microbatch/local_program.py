@@ -33,7 +33,7 @@ def localize(graph: Graph, propagation: BatchPropagation) -> None:
     count = propagation.count
     for node in graph.nodes:
         if isinstance(node, Apply):
-            operands = [propagation.states_of(operand) for operand in node.inputs]
+            operands = [propagation.states_of(operand) for operand in node.operands]
             attributes = local_attributes(node, operands, propagation.states_of(node), count)
             if attributes is not node.attributes:
                 graph.set_attributes(node, attributes)
@@ -72,7 +72,7 @@ def _dynamic_slice(
 
 def _gather(node: Apply, operands: Sequence[Sequence[State]], results: Sequence[State], count: int) -> dict[str, Any]:
     sizes = list(node.attributes["slice_sizes"])
-    operand_type = node.inputs[0].type
+    operand_type = node.operands[0].type
     for state in operands[0]:
         if not isinstance(state, Sliced) or not isinstance(operand_type, TensorType):
             continue

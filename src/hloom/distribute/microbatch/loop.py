@@ -164,12 +164,12 @@ class _Writing:
             self.made[node] = self.body.add_constant(value, made_type, node.name, metadata=node.raw_metadata)
             return
         assert isinstance(node, Apply)
-        if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-            element = node.inputs[0].inputs[node.attributes["index"]]
+        if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+            element = node.operands[0].operands[node.attributes["index"]]
             self.made[node] = self._read(element, self.propagation.states_of(node))
             return
         read = self.propagation.operand_states(node, cut)
-        operands = [self._read(operand, states) for operand, states in zip(node.inputs, read, strict=True)]
+        operands = [self._read(operand, states) for operand, states in zip(node.operands, read, strict=True)]
         for graph in called_computations(node):
             self._localize(graph)
         attributes = local_attributes(node, read, results, self.count)
@@ -202,7 +202,7 @@ class _Writing:
         """An operand in the body, its arrays in these states."""
         if operand.opcode == "tuple":
             elements, start = [], 0
-            for element in operand.inputs:
+            for element in operand.operands:
                 count = len(self.propagation.states_of(element))
                 elements.append(self._read(element, states[start : start + count]))
                 start += count

@@ -277,8 +277,8 @@ def _prepare(module: Module) -> None:
     canonicalize_in_place(module)
     for graph in module.graphs:
         for node in list(graph.nodes):
-            if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+                graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])
     dce(module)
     _write_out_root(module.entry)
     write_batching_dims(module)
@@ -304,7 +304,7 @@ def _write_out_root(entry: Graph) -> None:
         if node not in elements:
             is_tuple = node.opcode == "tuple"
             indices = range(len(node.type.elements))
-            elements[node] = list(node.inputs) if is_tuple else [emitter.element(node, index) for index in indices]
+            elements[node] = list(node.operands) if is_tuple else [emitter.element(node, index) for index in indices]
         missing = [part for part in elements[node] if isinstance(part.type, TupleType) and part not in written]
         pending += missing
         if not missing:

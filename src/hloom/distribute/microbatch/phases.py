@@ -64,7 +64,7 @@ class _Ordering:
 
     def _phase(self, node: Node, kept: set[Node]) -> Phase:
         states = self.propagation.states_of(node)
-        given = [self.phases.of[operand] for operand in node.inputs]
+        given = [self.phases.of[operand] for operand in node.operands]
         if any(isinstance(state, Final) for state in states) or Phase.AFTER in given:
             return Phase.AFTER
         if isinstance(node, Parameter) or node in self.propagation.whole:
@@ -73,7 +73,7 @@ class _Ordering:
             return Phase.LOOP if node in kept else Phase.AFTER
         if Phase.LOOP in given or any(isinstance(state, (Sliced, PartialResult)) for state in states):
             return Phase.LOOP
-        if any(isinstance(state, Sliced) for operand in node.inputs for state in self.propagation.states_of(operand)):
+        if any(isinstance(state, Sliced) for operand in node.operands for state in self.propagation.states_of(operand)):
             return Phase.LOOP
         return Phase.BEFORE
 
@@ -90,7 +90,7 @@ class _Ordering:
         if called_computations(node) or node.opcode in ("tuple", "get-tuple-element"):
             return True
         return any(
-            isinstance(state, Sliced) for operand in node.inputs for state in self.propagation.states_of(operand)
+            isinstance(state, Sliced) for operand in node.operands for state in self.propagation.states_of(operand)
         )
 
     def _kept_partials(self) -> set[Node]:
@@ -114,7 +114,7 @@ class _Ordering:
                 and not self._makes_partial(operand)
                 and operand not in kept
                 and operand not in forced
-                for operand in node.inputs
+                for operand in node.operands
             )
             if late or node.opcode in _PRODUCTS:
                 kept.discard(node)
@@ -129,7 +129,9 @@ class _Ordering:
 
     def _shrinks(self, node: Node) -> bool:
         """Whether a node makes less of the partial results that it reads."""
-        return _bytes([node]) < _bytes([operand for operand in dict.fromkeys(node.inputs) if self._is_partial(operand)])
+        return _bytes([node]) < _bytes(
+            [operand for operand in dict.fromkeys(node.operands) if self._is_partial(operand)]
+        )
 
     def _is_final(self, node: Node) -> bool:
         return any(isinstance(state, Final) for state in self.propagation.states_of(node))
@@ -152,7 +154,7 @@ class _Ordering:
                 for operand, state in self.propagation.reads(node, only):
                     wanted.setdefault(operand, set()).add(state)
                 continue
-            for operand in node.inputs:
+            for operand in node.operands:
                 wanted.setdefault(operand, set()).add(WHOLE)
             if node is self.propagation.entry.output:
                 wanted.setdefault(node, set()).add(WHOLE)

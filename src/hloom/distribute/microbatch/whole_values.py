@@ -32,13 +32,13 @@ def compute_whole(dataflow: DataflowGraph, node: Node) -> list[Node] | None:
         cost += points.get(current, 0)
         if not isinstance(current, Apply) or not may_merge(current) or _calls(current) or cost > limit:
             return None
-        fresh = {operand for operand in current.inputs if not isinstance(operand, (Parameter, Constant))} - needed
+        fresh = {operand for operand in current.operands if not isinstance(operand, (Parameter, Constant))} - needed
         needed |= fresh
         pending += fresh
     copied = [other for other in entry.nodes if other in needed and other is not node]
     mapping: dict[Node, Node] = {}
     entry.copy_nodes(copied, mapping, before=node)
-    entry.set_inputs(node, [mapping.get(operand, operand) for operand in node.inputs])
+    entry.set_operands(node, [mapping.get(operand, operand) for operand in node.operands])
     return [node, *mapping.values()]
 
 

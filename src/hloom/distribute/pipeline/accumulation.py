@@ -42,7 +42,7 @@ def accumulation_loop(module: Module, microbatches: int) -> MicrobatchLoop | Non
 
 
 def _is_accumulation(loop: Node, module: Module) -> bool:
-    if loop.opcode != "while" or not isinstance(loop, Apply) or loop.inputs[0].opcode != "tuple":
+    if loop.opcode != "while" or not isinstance(loop, Apply) or loop.operands[0].opcode != "tuple":
         return False
     body: Graph = loop.attributes["body"]
     if any(user.opcode != GET for user in loop.users) or body.root.opcode != "tuple" or _counter(loop) is None:
@@ -50,20 +50,20 @@ def _is_accumulation(loop: Node, module: Module) -> bool:
     if derive_trip_count(loop, ScalarEvolution({})).count is None or _heavy(body) < LEAST_SHARE * _heavy(module.entry):
         return False
     counter, known = _counter(loop), (_is_sum, _is_passed_on, _is_filled)
-    elements = [index for index in range(len(body.root.inputs)) if index != counter]
+    elements = [index for index in range(len(body.root.operands)) if index != counter]
     if not all(any(holds(body, index) for holds in known) for index in elements):
         return False
     dims = {dims for parameter in module.entry.parameters if (dims := _float_dims(parameter))}
-    return any(_is_sum(body, index) and _float_dims(body.root.inputs[index]) in dims for index in elements)
+    return any(_is_sum(body, index) and _float_dims(body.root.operands[index]) in dims for index in elements)
 
 
 def _counter(loop: Apply) -> int | None:
     """The element of the state that counts 0, 1, 2, as s32."""
-    body, initial = loop.attributes["body"], loop.inputs[0].inputs
-    for index, after in enumerate(body.root.inputs):
+    body, initial = loop.attributes["body"], loop.operands[0].operands
+    for index, after in enumerate(body.root.operands):
         is_s32 = isinstance(after.type, TensorType) and not after.type.rank and after.type.dtype.name == "s32"
         if is_s32 and after.opcode == "add" and _number(initial[index]) == 0:
-            operands = sorted(after.inputs, key=lambda operand: isinstance(operand, Constant))
+            operands = sorted(after.operands, key=lambda operand: isinstance(operand, Constant))
             if _is_element(operands[0], body, index) and _number(operands[1]) == 1:
                 return index
     return None
@@ -75,24 +75,24 @@ def _number(node: Node) -> int | None:
 
 
 def _is_element(node: Node, body: Graph, index: int) -> bool:
-    return node.opcode == GET and node.inputs[0] is body.parameters[0] and node.attributes["index"] == index
+    return node.opcode == GET and node.operands[0] is body.parameters[0] and node.attributes["index"] == index
 
 
 def _is_passed_on(body: Graph, index: int) -> bool:
-    return _is_element(body.root.inputs[index], body, index)
+    return _is_element(body.root.operands[index], body, index)
 
 
 def _is_sum(body: Graph, index: int) -> bool:
     """Whether an element is what it was before and something added, and read for nothing else."""
-    after = body.root.inputs[index]
-    before = [operand for operand in after.inputs if _is_element(operand, body, index)]
+    after = body.root.operands[index]
+    before = [operand for operand in after.operands if _is_element(operand, body, index)]
     return after.opcode == "add" and len(before) == 1 and _only_users(body, index) == {after}
 
 
 def _is_filled(body: Graph, index: int) -> bool:
     """Whether an element is an array of which each iteration writes a part, and reads nothing."""
-    after = body.root.inputs[index]
-    is_update = after.opcode == "dynamic-update-slice" and _is_element(after.inputs[0], body, index)
+    after = body.root.operands[index]
+    is_update = after.opcode == "dynamic-update-slice" and _is_element(after.operands[0], body, index)
     return is_update and _only_users(body, index) == {after}
 
 

@@ -23,7 +23,7 @@ def leaves_of(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
         if node in given:
             leaves.append(node)
         else:
-            pending += node.inputs
+            pending += node.operands
     return leaves
 
 
@@ -43,7 +43,7 @@ def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module
         if isinstance(node, Parameter):
             raise HloomError(f"{name} needs {node.name} of {node.graph.name}, which it is not given")
         needed.add(node)
-        pending += [operand for operand in node.inputs if operand not in known]
+        pending += [operand for operand in node.operands if operand not in known]
     for node in (*given, *outputs):
         if not isinstance(node.type, TensorType):
             raise HloomError(f"{node.name} ({node.opcode}) is {node.type}: only arrays pass between pipeline stages")

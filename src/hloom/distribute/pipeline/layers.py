@@ -480,10 +480,10 @@ def _updated(total: Node) -> list[Parameter]:
                 continue
             seen.add(user)
             pending.append(user)
-            for operand in user.inputs:
+            for operand in user.operands:
                 source = operand
-                while source.opcode in ("convert", "reshape", "transpose", "copy", GET) and source.inputs:
-                    source = source.inputs[0]
+                while source.opcode in ("convert", "reshape", "transpose", "copy", GET) and source.operands:
+                    source = source.operands[0]
                 if isinstance(source, Parameter):
                     met[source] = None
     return list(met)

@@ -84,8 +84,8 @@ def cut_loops(module: Module, boundaries: Callable[[int, int], Sequence[int]], b
     )
     for graph in copy.graphs:
         for node in list(graph.nodes):
-            if node.opcode == GET and node.inputs[0].opcode == "tuple":
-                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            if node.opcode == GET and node.operands[0].opcode == "tuple":
+                graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])
         _merge_elements(graph)
     dce(copy)
     return _LoopCut(copy, boundaries, batch).result()
@@ -96,7 +96,7 @@ def _merge_elements(graph: Graph) -> None:
     taken: dict[tuple[Node, int], Node] = {}
     for node in list(graph.nodes):
         if node.opcode == GET:
-            first = taken.setdefault((node.inputs[0], node.attributes["index"]), node)
+            first = taken.setdefault((node.operands[0], node.attributes["index"]), node)
             if first is not node:
                 graph.replace_uses(node, first)
 
@@ -171,7 +171,7 @@ class _LoopCut:
             return number
 
         for number, loop in enumerate(loops):
-            initial = loop.node.inputs[0].inputs
+            initial = loop.node.operands[0].operands
             sources = {loop.node, *[source for index in loop.stacks for source in _sources(initial[index])]}
             for source in sources:
                 other = by_source.setdefault((source, loop.count), number)
@@ -185,7 +185,7 @@ class _LoopCut:
     def _cut(self, loop: _Loop) -> None:
         all_rows = self.rows[loop.family]
         ordered = list(reversed(all_rows)) if loop.is_reversed else all_rows
-        state = list(loop.node.inputs[0].inputs)
+        state = list(loop.node.operands[0].operands)
         pieces: dict[int, dict[Rows, Node]] = {index: {} for index in loop.stacks}
         done = 0
         for rows in ordered:
@@ -265,7 +265,7 @@ class _LoopCut:
     def _split_results(self, families: Sequence[list[Rows]]) -> list[ArrayPart]:
         """Yield results that are computed by rows as several."""
         root = self.entry.root
-        outputs = list(root.inputs) if root.opcode == "tuple" else [root]
+        outputs = list(root.operands) if root.opcode == "tuple" else [root]
         made: list[Node] = []
         parts: list[ArrayPart] = []
         for number, output in enumerate(outputs):
@@ -306,7 +306,7 @@ class _LoopCut:
 
 def _described(node: Node) -> _Loop | None:
     """What is known of a loop over rows; None for anything else."""
-    if node.opcode != "while" or not isinstance(node, Apply) or node.inputs[0].opcode != "tuple":
+    if node.opcode != "while" or not isinstance(node, Apply) or node.operands[0].opcode != "tuple":
         return None
     body = node.attributes["body"]
     if body.root.opcode != "tuple" or any(user.opcode != GET for user in node.users):
@@ -341,13 +341,13 @@ def _state_elements(body: Graph) -> dict[int, list[Node]]:
 
 
 def _is_passed_on(body: Graph, index: int) -> bool:
-    yielded = body.root.inputs[index]
-    return yielded.opcode == GET and yielded.inputs[0] is body.parameters[0] and yielded.attributes["index"] == index
+    yielded = body.root.operands[index]
+    return yielded.opcode == GET and yielded.operands[0] is body.parameters[0] and yielded.attributes["index"] == index
 
 
 def _counters(loop: Apply, count: int) -> dict[int, list[np.ndarray]]:
     """By element of the state the values of integers that count: before each iteration, and after the last."""
-    body, initial = loop.attributes["body"], loop.inputs[0].inputs
+    body, initial = loop.attributes["body"], loop.operands[0].operands
     elements = _state_elements(body)
     taken = {node: index for index, nodes in elements.items() for node in nodes}
     counting = {
@@ -362,7 +362,7 @@ def _counters(loop: Apply, count: int) -> dict[int, list[np.ndarray]]:
             for index in counting
             if any(
                 isinstance(leaf, Parameter) or taken.get(leaf) not in counting
-                for leaf in leaves_of([body.root.inputs[index]], known | {body.parameters[0]})
+                for leaf in leaves_of([body.root.operands[index]], known | {body.parameters[0]})
             )
         }
         if not wrong:
@@ -372,7 +372,7 @@ def _counters(loop: Apply, count: int) -> dict[int, list[np.ndarray]]:
         return {}
     indices = sorted(counting)
     given = [elements[index][0] for index in indices]
-    step = extract("counters", [body.root.inputs[index] for index in indices], given)
+    step = extract("counters", [body.root.operands[index] for index in indices], given)
     values = [[initial[index].value.numpy() for index in indices]]  # pyright: ignore
     for _ in range(count):
         values.append(list(evaluate(step, values[-1])))
@@ -397,9 +397,9 @@ def _row_accesses(loop: Apply, count: int) -> dict[int, list[Node]]:
         value_type = nodes[0].type
         if not isinstance(value_type, TensorType) or not value_type.rank or value_type.dims[0] != count:
             continue
-        yielded = body.root.inputs[index]
+        yielded = body.root.operands[index]
         users = [user for node in nodes for user in node.users if user is not body.root]
-        is_written = yielded.opcode == "dynamic-update-slice" and yielded.inputs[0] in nodes
+        is_written = yielded.opcode == "dynamic-update-slice" and yielded.operands[0] in nodes
         if not users or not (is_written or _is_passed_on(body, index)):
             continue
         if is_written and any(user is not body.root for user in yielded.users):
@@ -413,19 +413,19 @@ def _is_row_access(user: Node, stack: Sequence[Node]) -> bool:
     """Whether an instruction reads or writes one whole row of a stacked array."""
     if user.opcode == "dynamic-slice":
         part: tuple[int, ...] = tuple(user.attributes["dynamic_slice_sizes"])
-    elif user.opcode == "dynamic-update-slice" and user.inputs[1] not in stack:
-        assert isinstance(user.inputs[1].type, TensorType)
-        part = user.inputs[1].type.dims
+    elif user.opcode == "dynamic-update-slice" and user.operands[1] not in stack:
+        assert isinstance(user.operands[1].type, TensorType)
+        part = user.operands[1].type.dims
     else:
         return False
-    whole = user.inputs[0].type
+    whole = user.operands[0].type
     assert isinstance(whole, TensorType)
-    return user.inputs[0] in stack and part == (1, *whole.dims[1:])
+    return user.operands[0] in stack and part == (1, *whole.dims[1:])
 
 
 def _first_index(access: Node) -> Node:
     """The number of the row that an instruction reads or writes."""
-    return access.inputs[1 if access.opcode == "dynamic-slice" else 2]
+    return access.operands[1 if access.opcode == "dynamic-slice" else 2]
 
 
 def _row_numbers(
@@ -459,7 +459,7 @@ def _sources(node: Node) -> list[Node]:
         if isinstance(current, Parameter) or called_computations(current):
             sources.append(current)
             continue
-        fresh = [operand for operand in current.inputs if operand not in seen]
+        fresh = [operand for operand in current.operands if operand not in seen]
         seen.update(fresh)
         pending += fresh
     return sources
@@ -467,7 +467,7 @@ def _sources(node: Node) -> list[Node]:
 
 def _reads_parameters(loop: _Loop, batch: Container[int]) -> bool:
     """Whether a loop reads rows of an array that is made of parameters, none of them of the batch."""
-    initial = loop.node.inputs[0].inputs
+    initial = loop.node.operands[0].operands
     read = [_sources(initial[index]) for index in loop.stacks if _is_passed_on(loop.body, index)]
     return any(
         sources and all(isinstance(source, Parameter) and source.number not in batch for source in sources)
@@ -495,9 +495,9 @@ def _narrow(body: Graph, loop: _Loop, first_row: int, state_type: TupleType) -> 
                     shifted[number] = body.add_apply(
                         OPS["subtract"], (number, amount), number.type, before=following[number]
                     )
-                inputs = list(user.inputs)
+                inputs = list(user.operands)
                 inputs[inputs.index(number)] = shifted.get(number, number)
-                body.set_inputs(user, inputs)
+                body.set_operands(user, inputs)
                 if user.opcode == "dynamic-update-slice":
                     body.set_type(user, state_type.elements[index])
     body.set_type(body.parameters[0], state_type)

@@ -56,7 +56,7 @@ class RowSlices:
             return self.graph.add_constant(Literal.splat(made_type, node.value.splat_value()), made_type, before=before)
         if operands is not None and isinstance(node, Apply):
             inputs = [self._made.get((operand, rows), operand) if operand in operands else operand
-                      for operand in node.inputs]  # fmt: skip
+                      for operand in node.operands]  # fmt: skip
             return self.graph.add_apply(
                 node.function, inputs, made_type, node.attributes, node.name, before=before, metadata=node.raw_metadata
             )
@@ -73,19 +73,19 @@ def row_operands(node: Node) -> list[Node] | None:
         return None
     dims = node.type.dims
     if node.opcode in ELEMENTWISE or node.opcode == "copy":
-        stacked = [operand for operand in node.inputs if operand.dims]
+        stacked = [operand for operand in node.operands if operand.dims]
         return stacked if all(operand.dims == dims for operand in stacked) else None
     if node.opcode == "transpose":
-        return [node.inputs[0]] if node.attributes["dimensions"][0] == 0 else None
+        return [node.operands[0]] if node.attributes["dimensions"][0] == 0 else None
     if node.opcode == "reshape":
-        return [node.inputs[0]] if node.inputs[0].dims[:1] == dims[:1] else None
+        return [node.operands[0]] if node.operands[0].dims[:1] == dims[:1] else None
     if node.opcode == "broadcast":
         mapped = tuple(node.attributes.get("dimensions") or ())
         if 0 not in mapped:
             return []
-        return [node.inputs[0]] if mapped[:1] == (0,) and node.inputs[0].dims[:1] == dims[:1] else None
-    if node.opcode == "reduce" and len(node.inputs) == 2 and 0 not in node.attributes["dimensions"]:
-        return [node.inputs[0]]
+        return [node.operands[0]] if mapped[:1] == (0,) and node.operands[0].dims[:1] == dims[:1] else None
+    if node.opcode == "reduce" and len(node.operands) == 2 and 0 not in node.attributes["dimensions"]:
+        return [node.operands[0]]
     return None
 
 
@@ -94,7 +94,7 @@ def aligned_piece(node: Node, rows: Rows) -> Node | None:
     if node.opcode != "concatenate" or tuple(node.attributes["dimensions"]) != (0,):
         return None
     start = 0
-    for operand in node.inputs:
+    for operand in node.operands:
         end = start + operand.dims[0]
         if (start, end) == rows:
             return operand
@@ -126,18 +126,18 @@ def sum_by_rows(node: Node, ranges: Sequence[Rows], slices: RowSlices) -> bool:
 
     reduce(concatenate(x, y), 0), dimensions={0,...}   ->   add(reduce(x, 0), reduce(y, 0))
     """
-    if node.opcode != "reduce" or len(node.inputs) != 2 or 0 not in node.attributes["dimensions"]:
+    if node.opcode != "reduce" or len(node.operands) != 2 or 0 not in node.attributes["dimensions"]:
         return False
     graph = node.attributes["to_apply"]
-    start = node.inputs[1]
-    is_sum = graph.root.opcode == "add" and set(graph.root.inputs) == set(graph.parameters)
+    start = node.operands[1]
+    is_sum = graph.root.opcode == "add" and set(graph.root.operands) == set(graph.parameters)
     if not is_sum or not _is_splat(start) or start.value.splat_value() != 0:  # pyright: ignore
         return False
-    if not is_made_by_rows(node.inputs[0], ranges) or not isinstance(node, Apply):
+    if not is_made_by_rows(node.operands[0], ranges) or not isinstance(node, Apply):
         return False
     total: Node | None = None
     for rows in ranges:
-        taken = slices.take(node.inputs[0], rows, node)
+        taken = slices.take(node.operands[0], rows, node)
         part = slices.graph.add_apply(
             node.function, (taken, start), node.type, node.attributes, before=node, metadata=node.raw_metadata
         )

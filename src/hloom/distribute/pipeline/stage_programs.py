@@ -119,7 +119,7 @@ class _Cut:
                 for term in own:
                     part = self.step.add_accumulator(accumulator, self._converted(accumulator, term), accumulator.after)
                     parts.append(part)
-                    for node in (part.after, part.after.inputs[1]):
+                    for node in (part.after, part.after.operands[1]):
                         self.stage_of[node], self.phase_of[node] = stage, self.phase_of.get(owner(term), _FORWARD)
                     sums.append(self._sum(part, part.after))
             self._add_totals(accumulator, parts)
@@ -132,22 +132,22 @@ class _Cut:
     def _terms(self, accumulator: Accumulator) -> list[Node]:
         """What is added to a sum, where several stages make it: each of these alone."""
         after = accumulator.after
-        if after.opcode != "add" or accumulator.before not in after.inputs or after.inputs[0] is after.inputs[1]:
+        if after.opcode != "add" or accumulator.before not in after.operands or after.operands[0] is after.operands[1]:
             return [after]
-        (added,) = [operand for operand in after.inputs if operand is not accumulator.before]
+        (added,) = [operand for operand in after.operands if operand is not accumulator.before]
         terms, pending = [], [added]
         while pending:
             node = pending.pop()
-            inner = node.inputs[0] if node.opcode == "convert" and node.inputs[0].opcode == "add" else node
+            inner = node.operands[0] if node.opcode == "convert" and node.operands[0].opcode == "add" else node
             is_sum = inner.opcode == "add" and len(node.users) == 1 and len(inner.users) == 1
             if is_sum and len(self._stages(inner)) > 1:
-                pending += reversed(inner.inputs)
+                pending += reversed(inner.operands)
             else:
                 terms.append(node)
         return terms
 
     def _stages(self, node: Node) -> set[int]:
-        return {self.stage_of[owner(operand)] for operand in node.inputs if owner(operand) in self.stage_of}
+        return {self.stage_of[owner(operand)] for operand in node.operands if owner(operand) in self.stage_of}
 
     def _converted(self, accumulator: Accumulator, term: Node) -> Node:
         held = accumulator.before.type

@@ -135,7 +135,7 @@ class _JoinedPrograms:
         nodes = [node for node in entry.nodes if not isinstance(node, Parameter) and node is not entry.root]
         copy_callees(self.module, nodes, mapping)
         self.entry.copy_nodes(nodes, mapping)
-        for value, node in zip(program.results, entry.root.inputs, strict=True):
+        for value, node in zip(program.results, entry.root.operands, strict=True):
             self._values[value.key] = mapping[node]
 
     def specs(self, plan: Plan) -> dict[StageValue, Spec]:
@@ -160,7 +160,7 @@ def _planned(program: StageProgram, mesh: Mesh, rates: Rates, specs: Mapping[Sta
     results = {number: specs[value.key] for number, value in enumerate(program.results)}
     named: dict[str, Spec | tuple[Spec, ...]] = {
         node.name: results[number]
-        for number, node in enumerate(entry.root.inputs)
+        for number, node in enumerate(entry.root.operands)
         if not isinstance(node, Parameter) and isinstance(node.type, TensorType) and node.type.rank
     }
     like = Plan(mesh, parameters=parameters, instructions=named)

@@ -69,11 +69,11 @@ class BatchedStep:
         (state,) = self.body.parameters
         inside = {user.attributes["index"]: user for user in state.users}
         outside = {user.attributes["index"]: user for user in self.loop.users}
-        initial = self.loop.inputs[0].inputs
+        initial = self.loop.operands[0].operands
         self.counter: Node | None = inside.get(counter)
         self.captured: dict[Node, Node] = {}
         self.accumulators: list[Accumulator] = []
-        for index, after in enumerate(self.body.root.inputs):
+        for index, after in enumerate(self.body.root.operands):
             if index == counter:
                 continue
             before = inside.get(index)
@@ -119,10 +119,10 @@ class BatchedStep:
             return frozenset()
         counted = {self.counter}
         for node in self.body.nodes:
-            if node.opcode in ELEMENTWISE and any(operand in counted for operand in node.inputs):
+            if node.opcode in ELEMENTWISE and any(operand in counted for operand in node.operands):
                 counted.add(node)
         taken = (node for node in self.body.nodes if node.opcode == "dynamic-slice")
-        sliced = {_source(node.inputs[0]) for node in taken if any(start in counted for start in node.inputs[1:])}
+        sliced = {_source(node.operands[0]) for node in taken if any(start in counted for start in node.operands[1:])}
         return frozenset(sliced & self.captured.keys())
 
     @property
@@ -155,8 +155,8 @@ class BatchedStep:
             if node.opcode == "tuple" or isinstance(node, Constant):
                 free.add(node)
             elif node.opcode in ELEMENTWISE or node.opcode in MOVING:
-                known = all(operand in free or operand in given or operand is self.counter for operand in node.inputs)
-                if known and node not in given and not any(operand.opcode == "tuple" for operand in node.inputs):
+                known = all(operand in free or operand in given or operand is self.counter for operand in node.operands)
+                if known and node not in given and not any(operand.opcode == "tuple" for operand in node.operands):
                     free.add(node)
         return frozenset(free)
 
@@ -173,7 +173,7 @@ class BatchedStep:
         Of a tuple that an instruction yields these are its elements, as `get-tuple-element`s.
         """
         seen: dict[Node, None] = {}
-        pending = list(reversed(node.inputs))
+        pending = list(reversed(node.operands))
         visited: set[Node] = set()
         while pending:
             operand = pending.pop()
@@ -181,7 +181,7 @@ class BatchedStep:
                 continue
             visited.add(operand)
             if operand in self.free:
-                pending += reversed(operand.inputs)
+                pending += reversed(operand.operands)
             else:
                 seen[operand] = None
         return tuple(seen)
@@ -189,8 +189,8 @@ class BatchedStep:
 
 def owner(node: Node) -> Node:
     """The instruction that makes a value: elements of a tuple belong to what yields it, but for those of parameters."""
-    while node.opcode == GET and not isinstance(node.inputs[0], Parameter):
-        node = node.inputs[0]
+    while node.opcode == GET and not isinstance(node.operands[0], Parameter):
+        node = node.operands[0]
     return node
 
 
@@ -230,7 +230,7 @@ def _drop_annotations(module: Module) -> None:
 def _source(node: Node) -> Node:
     """What a value is a reshape or a copy of."""
     while node.opcode in ("reshape", "copy"):
-        node = node.inputs[0]
+        node = node.operands[0]
     return node
 
 
@@ -259,5 +259,5 @@ def _ancestors(outputs: list[Node]) -> set[Node]:
         node = pending.pop()
         if node not in needed:
             needed.add(node)
-            pending += node.inputs
+            pending += node.operands
     return needed

@@ -109,7 +109,7 @@ class _Measurement:
             if program is None:
                 continue
             for _, number in program.sums:
-                is_put_together = program.module.entry.root.inputs[number].opcode == "dynamic-update-slice"
+                is_put_together = program.module.entry.root.operands[number].opcode == "dynamic-update-slice"
                 size = _result_bytes(program, number)
                 gradients, results = gradients + size * (not is_put_together), results + size * is_put_together
         return gradients, results
@@ -177,7 +177,7 @@ def _cost(measured: _Measurement, number: int, fixed: Parts) -> LayerCost:
 
 
 def _result_bytes(program: StageProgram, number: int) -> int:
-    value = program.module.entry.root.inputs[number]
+    value = program.module.entry.root.operands[number]
     return value.type.byte_count if isinstance(value.type, TensorType) else 0
 
 
@@ -185,8 +185,8 @@ def _batch_dims(analysis: StepLayers) -> dict[int, int]:
     """By number of the parameters that are sliced themselves the dimension that is the batch, to look for it once."""
     dims: dict[int, int] = {}
     for node in analysis.step.body.nodes:
-        source = analysis.step.captured.get(node.inputs[0]) if node.opcode == "dynamic-slice" else None
-        moving = [dim for dim, start in enumerate(node.inputs[1:]) if not isinstance(start, Constant)]
+        source = analysis.step.captured.get(node.operands[0]) if node.opcode == "dynamic-slice" else None
+        moving = [dim for dim, start in enumerate(node.operands[1:]) if not isinstance(start, Constant)]
         if isinstance(source, Parameter) and len(moving) == 1:
             dims[analysis.cut.parameters[source.number].number] = moving[0]
     return dims

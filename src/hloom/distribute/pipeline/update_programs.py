@@ -43,7 +43,7 @@ class StageUpdates:
         self.step, self.captured_by = step, captured_by
         entry = self.step.entry
         self.sums = {total.accumulator.total: total for total in sums}
-        self.results = list(entry.root.inputs) if entry.root.opcode == "tuple" else [entry.root]
+        self.results = list(entry.root.operands) if entry.root.opcode == "tuple" else [entry.root]
         self.nodes = self._nodes()
         self.stage_of: dict[Node, int] = {}
         self.copied = self._copied()
@@ -62,7 +62,7 @@ class StageUpdates:
             node = pending.pop()
             if node not in known:
                 known.add(node)
-                pending += () if node in self.sums else node.inputs
+                pending += () if node in self.sums else node.operands
         return [node for node in self.step.entry.nodes if node in known]
 
     def _copied(self) -> set[Node]:
@@ -74,7 +74,7 @@ class StageUpdates:
                 continue
             small = byte_count(node) <= MOST_COPIED_BYTES or isinstance(node, Constant)
             spread = node.opcode in ("broadcast", "iota", "constant")
-            known = all(operand in copied or self._is_small_parameter(operand) for operand in node.inputs)
+            known = all(operand in copied or self._is_small_parameter(operand) for operand in node.operands)
             if known and (small or spread) and may_merge(node) and node not in results and node.opcode != "tuple":
                 copied.add(node)
         return copied
@@ -84,7 +84,7 @@ class StageUpdates:
         if node in self.results:
             return False
         return node.opcode == "tuple" or (
-            node.opcode == "broadcast" and byte_count(node.inputs[0]) < byte_count(node) and node not in self.copied
+            node.opcode == "broadcast" and byte_count(node.operands[0]) < byte_count(node) and node not in self.copied
         )
 
     def _is_small_parameter(self, node: Node) -> bool:
@@ -103,7 +103,7 @@ class StageUpdates:
         for node in computed:
             if not isinstance(node, Parameter):
                 votes: dict[int, int] = {}
-                for operand in leaves_of(node.inputs, _Leaf(self)):
+                for operand in leaves_of(node.operands, _Leaf(self)):
                     if operand in self.stage_of:
                         stage = self.stage_of[operand]
                         votes[stage] = votes.get(stage, 0) + max(byte_count(operand), 1)
@@ -133,7 +133,7 @@ class StageUpdates:
 
     def _leaves(self, node: Node) -> list[Node]:
         """What an instruction reads that its stage does not compute for itself."""
-        return [leaf for leaf in leaves_of(node.inputs, _Leaf(self)) if not isinstance(leaf, Parameter)]
+        return [leaf for leaf in leaves_of(node.operands, _Leaf(self)) if not isinstance(leaf, Parameter)]
 
     def _rounds(self) -> dict[Node, int]:
         rounds: dict[Node, int] = {}

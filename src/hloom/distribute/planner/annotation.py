@@ -174,7 +174,7 @@ def _constrain(specs: list[tuple[Node, Spec]], mesh: Mesh, name: str | None) -> 
             following[graph] = _following(graph)
         marked = _marked(node, CONSTRAINT, spec, mesh, name, following[graph][node])
         graph.replace_uses(node, marked)
-        graph.set_inputs(marked, (node,))
+        graph.set_operands(marked, (node,))
 
 
 def _mark(value: Node, spec: Spec, before: Node | None, *, mesh: Mesh, name: str | None) -> Node:
@@ -201,14 +201,14 @@ def _constrain_results(module: Module, specs: list[Spec], mesh: Mesh, name: str)
     before = root if root.opcode == "tuple" else None
     marked = [_marked(value, RESULT, spec, mesh, name, before) for value, spec in zip(values, specs, strict=True)]
     if root.opcode == "tuple":
-        entry.set_inputs(root, marked)
+        entry.set_operands(root, marked)
     else:
         entry.set_output(marked[0] if root is values[0] else entry.add_apply(OPS["tuple"], marked, root.type))
 
 
 def _elements(root: Node) -> list[Node]:
     if root.opcode == "tuple":
-        return list(root.inputs)
+        return list(root.operands)
     assert root.type is not None
     kinds = root.type.leaves()
     gte = OPS["get-tuple-element"]

@@ -65,7 +65,7 @@ class Clusters:
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
         for node in self.dataflow.nodes:
-            self._depth[node] = 1 + max((self._depth.get(operand, 0) for operand in node.inputs), default=0)
+            self._depth[node] = 1 + max((self._depth.get(operand, 0) for operand in node.operands), default=0)
             self._place(node)
 
     def __iter__(self) -> Iterator[Cluster]:
@@ -112,7 +112,7 @@ class Clusters:
     def operand_dims(self, node: Node, operand_index: int) -> ClassDims:
         """The classes of an operand's dimensions, as the node wants to read it."""
         if node not in self.maps:
-            return (None,) * node.inputs[operand_index].rank
+            return (None,) * node.operands[operand_index].rank
         return tuple(self._class_at(node, dimension) for dimension in self.maps[node].operands[operand_index])
 
     def _class_at(self, node: Node, dimension: tuple[int, ...]) -> int | None:
@@ -172,7 +172,7 @@ class Clusters:
 
     def _takes_out(self, node: Node) -> bool:
         """Whether a node is one of the results of an op that has a rule: it has the spec of the op's results."""
-        source = node.inputs[0] if node.opcode == "get-tuple-element" else None
+        source = node.operands[0] if node.opcode == "get-tuple-element" else None
         if source not in self.maps:
             return False
         assert source is not None
@@ -189,7 +189,7 @@ class Clusters:
         best: tuple[tuple, int] | None = None
         heavy: set[int] = set()
         region = self._regions.get(node.name, 0)
-        for operand_index, operand in enumerate(node.inputs):
+        for operand_index, operand in enumerate(node.operands):
             cluster = self.of(operand)
             if cluster is None or all(number is None for number in self.result_dims(operand)):
                 continue
@@ -215,12 +215,12 @@ class Clusters:
         )
 
     def _follow(self, node: Node, axis_map: AxisMap, operand_index: int) -> None:
-        cluster = self.of(node.inputs[operand_index])
+        cluster = self.of(node.operands[operand_index])
         assert cluster is not None
         classes: list[int | None] = [None] * len(axis_map.factors)
         splittable = _splittable(node)
         for dimension, own in zip(
-            axis_map.operands[operand_index], self.result_dims(node.inputs[operand_index]), strict=True
+            axis_map.operands[operand_index], self.result_dims(node.operands[operand_index]), strict=True
         ):
             factors = [f for f in dimension if axis_map.factors[f].size != 1]
             if own is not None and factors and axis_map.factors[factors[0]].kind in splittable:
@@ -233,13 +233,13 @@ class Clusters:
         self.factor_classes[node] = tuple(classes)
         self._of[node] = cluster.number
         cluster.members.append(node)
-        for other in range(len(node.inputs)):
+        for other in range(len(node.operands)):
             if other != operand_index:
                 self._absorb(node, other, cluster)
 
     def _absorb(self, node: Node, operand_index: int, cluster: Cluster) -> None:
         """Merge the light cluster of an operand into the node's, where nothing else reads it."""
-        light = self.of(node.inputs[operand_index])
+        light = self.of(node.operands[operand_index])
         if light is cluster:
             self._agree(node, operand_index)
         if light is None or not light.is_light or light is cluster or light.region != cluster.region:
@@ -250,7 +250,7 @@ class Clusters:
             if reads != {node}:
                 return
         pairs = list(
-            zip(self.result_dims(node.inputs[operand_index]), self.operand_dims(node, operand_index), strict=True)
+            zip(self.result_dims(node.operands[operand_index]), self.operand_dims(node, operand_index), strict=True)
         )
         if any((a is None) != (b is None) for a, b in pairs):
             return
@@ -264,7 +264,7 @@ class Clusters:
 
     def _agree(self, node: Node, operand_index: int) -> None:
         """Join the classes of corresponding dimensions of a node and an operand in the same cluster."""
-        theirs, own = self.result_dims(node.inputs[operand_index]), self.operand_dims(node, operand_index)
+        theirs, own = self.result_dims(node.operands[operand_index]), self.operand_dims(node, operand_index)
         for a, b in zip(theirs, own, strict=True):
             if a is not None and b is not None and a != b and b not in theirs and a not in own:
                 self._join(a, b)
@@ -296,7 +296,7 @@ def _map_of(node: Node) -> AxisMap | None:
         return None
     if not all(isinstance(leaf, TensorType) for leaf in node.type.leaves()):
         return None
-    if not all(isinstance(operand.type, TensorType) for operand in node.inputs):
+    if not all(isinstance(operand.type, TensorType) for operand in node.operands):
         return None
     return node_axes(node)
 
@@ -310,11 +310,11 @@ def _is_free(node: Node) -> bool:
     """Whether XLA computes the value again in any spec that is required."""
     if node.opcode == "iota" or not isinstance(node.type, TensorType):
         return node.opcode == "iota"
-    return node.opcode == "broadcast" and node.inputs[0].rank == 0
+    return node.opcode == "broadcast" and node.operands[0].rank == 0
 
 
 def _is_enlarging(node: Node) -> bool:
-    return node.opcode == "broadcast" and _elements(node) > _elements(node.inputs[0])
+    return node.opcode == "broadcast" and _elements(node) > _elements(node.operands[0])
 
 
 def _minor_factors(axis_map: AxisMap) -> set[int]:

@@ -114,7 +114,7 @@ def _reads(problem: Problem) -> dict[Node, list[Read]]:
     for node in clusters.dataflow.nodes:
         if clusters.of(node) is None or clusters.is_given(node) or node in clusters.dataflow.aliases:
             continue
-        for operand_index, operand in enumerate(node.inputs):
+        for operand_index, operand in enumerate(node.operands):
             if _is_planned(problem, operand):
                 reads[operand].append(Read(node, operand_index))
     for source in clusters.dataflow.phi_inputs:

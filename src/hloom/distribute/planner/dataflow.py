@@ -91,11 +91,11 @@ class Dataflow:
 
     def _element(self, node: Node) -> None:
         """An element of a tuple whose elements are known is that element, also behind a barrier."""
-        if node.opcode == "opt-barrier" and (not _is_tuple(node) or node.inputs[0].opcode == "tuple"):
-            self._alias(node, _given(node.inputs[0]))
+        if node.opcode == "opt-barrier" and (not _is_tuple(node) or node.operands[0].opcode == "tuple"):
+            self._alias(node, _given(node.operands[0]))
         elif node.opcode == "get-tuple-element":
-            source, index = node.inputs[0], node.attributes.get("index", 0)
-            known = source.inputs if source.opcode == "tuple" else self.tuples.get(source, ())
+            source, index = node.operands[0], node.attributes.get("index", 0)
+            known = source.operands if source.opcode == "tuple" else self.tuples.get(source, ())
             value = known[index] if index < len(known) else None
             if value is not None and value is not node:
                 self.aliases[node] = value
@@ -162,7 +162,7 @@ def _is_tuple(value: Node) -> bool:
 
 def _given(value: Node) -> Sequence[Node]:
     """The elements of a written tuple; an array itself."""
-    return value.inputs if value.opcode == "tuple" else (value,)
+    return value.operands if value.opcode == "tuple" else (value,)
 
 
 def element_reads(value: Node) -> tuple[Node | None, ...]:

@@ -79,7 +79,7 @@ class _Writing:
         passed = {flow.origin(name) for name in flow.aliases if name in free}
         wanted: dict[Node, Counter[Spec]] = defaultdict(Counter)
         for node in flow.nodes if passed else ():
-            for operand_index, operand in enumerate(node.inputs):
+            for operand_index, operand in enumerate(node.operands):
                 origin = flow.origin(operand)
                 if origin in passed and isinstance(origin.type, TensorType) and origin.type.dims:
                     spec = self._wanted(node, operand_index)
@@ -107,7 +107,7 @@ class _Writing:
             return self._local(node, self._spec(node))
         if not isinstance(node.type, TupleType):
             return node.type
-        elements = node.inputs if node.opcode == "tuple" else self.clusters.dataflow.tuples.get(node, ())
+        elements = node.operands if node.opcode == "tuple" else self.clusters.dataflow.tuples.get(node, ())
         if len(elements) != len(node.type.elements):
             return node.type
         wanted = (
@@ -132,9 +132,9 @@ class _Writing:
     def _write(self, node: Node, graph: Graph, following: Node | None) -> None:
         """Make a node read its operands in the specs it needs, and combine its partial results."""
         made = self.copies[node]
-        inputs = [self._read(node, operand_index, graph) for operand_index in range(len(node.inputs))]
-        if inputs != list(made.inputs):
-            graph.set_inputs(made, inputs)
+        inputs = [self._read(node, operand_index, graph) for operand_index in range(len(node.operands))]
+        if inputs != list(made.operands):
+            graph.set_operands(made, inputs)
         cluster = self.clusters.of(node)
         if cluster is None or node not in self.clusters.maps or not isinstance(node.type, TensorType):
             return
@@ -151,7 +151,7 @@ class _Writing:
 
     def _read(self, node: Node, operand_index: int, graph: Graph) -> Node:
         """An operand as the node wants it."""
-        value = node.inputs[operand_index]
+        value = node.operands[operand_index]
         if not isinstance(value.type, TensorType) or not value.type.dims:
             return self.copies.get(value, value)
         target = self._wanted(node, operand_index)
@@ -181,7 +181,7 @@ class _Writing:
             attributes = {"dynamic_slice_sizes": local_type.dims}
             rebuilt = graph.add_apply(OPS["dynamic-slice"], (copy,), local_type, attributes, before=before)
         else:
-            rebuilt = graph.add_apply(copy.function, copy.inputs, local_type, copy.attributes, before=before)
+            rebuilt = graph.add_apply(copy.function, copy.operands, local_type, copy.attributes, before=before)
         self.program.origins[rebuilt] = origin
         return rebuilt
 
@@ -213,7 +213,7 @@ class _Writing:
         if node.opcode == "tuple":
             known = self.clusters.dataflow.tuples.get(node)
             return known[operand_index] if known is not None else self.outputs.get((node, operand_index))
-        reads = self.problem.reads.get(node.inputs[operand_index], ())
+        reads = self.problem.reads.get(node.operands[operand_index], ())
         return next((read.destination for read in reads if read.reader is node and read.destination is not None), None)
 
     def _moved(

@@ -71,9 +71,9 @@ class Duplicate:
             graph.rename(graph.copy_node(graph[name], mapping, before=first), clone)
         for name, operand_index in self.reads:
             reader = graph[name]
-            inputs = list(reader.inputs)
+            inputs = list(reader.operands)
             inputs[operand_index] = mapping[inputs[operand_index]]
-            graph.set_inputs(reader, inputs)
+            graph.set_operands(reader, inputs)
 
     def _checked(self, graph: Graph) -> Node:
         """The first of the readers in a computation that has all that is named."""
@@ -85,7 +85,7 @@ class Duplicate:
             raise HloomError(f"the plan clones instructions of {graph.name} that nothing reads")
         cloned = {graph[name] for name, _ in self.clones}
         for name, operand_index in self.reads:
-            inputs = graph[name].inputs
+            inputs = graph[name].operands
             if not 0 <= operand_index < len(inputs) or inputs[operand_index] not in cloned:
                 raise HloomError(f"the plan lets {name} read a clone as operand {operand_index}, which has none")
         first = min((graph[name] for name, _ in self.reads), key=graph.nodes.index)
@@ -141,13 +141,13 @@ def needed_duplicates(module: Module, duplicates: Sequence[Duplicate], specs: Ma
 
 def _needed(duplicate: Duplicate, graph: Graph, specs: Mapping[Node, Spec]) -> Duplicate:
     apart = {graph[clone] for name, clone in duplicate.clones if _is_apart(graph[clone], graph[name], specs)}
-    reads = tuple(read for read in duplicate.reads if graph[read[0]].inputs[read[1]] in apart)
-    pending, kept = [graph[name].inputs[operand_index] for name, operand_index in reads], set[Node]()
+    reads = tuple(read for read in duplicate.reads if graph[read[0]].operands[read[1]] in apart)
+    pending, kept = [graph[name].operands[operand_index] for name, operand_index in reads], set[Node]()
     while pending:
         clone = pending.pop()
         if clone not in kept:
             kept.add(clone)
-            pending += [operand for operand in clone.inputs if operand in apart]
+            pending += [operand for operand in clone.operands if operand in apart]
     clones = tuple(pair for pair in duplicate.clones if graph[pair[1]] in kept)
     return Duplicate(duplicate.computation, clones, reads)
 

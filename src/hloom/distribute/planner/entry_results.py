@@ -14,4 +14,4 @@ def output_at(root: Node, index: tuple[int, ...]) -> Node | None:
     """The value at an index of the entry's result; None where it is deeper than the root tuple."""
     if not index:
         return root if isinstance(root.type, TensorType) else None
-    return root.inputs[index[0]] if root.opcode == "tuple" and len(index) == 1 else None
+    return root.operands[index[0]] if root.opcode == "tuple" and len(index) == 1 else None

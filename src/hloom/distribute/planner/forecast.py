@@ -73,7 +73,7 @@ def forecast(
     """
     builder = _Forecast(problem, choice, specs, is_marked)
     for source in problem.clusters.dataflow.phi_inputs:
-        if source.value not in source.reader.inputs:
+        if source.value not in source.reader.operands:
             builder.phi_inputs[source.reader].append(source.value)
     for node in problem.clusters.dataflow.nodes:
         builder.visit(node)
@@ -90,7 +90,7 @@ def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node,
     likely = _Forecast(problem, choice, specs, is_marked=True)
     for node in problem.clusters.dataflow.nodes:
         if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
-            for operand_index, operand in enumerate(node.inputs):
+            for operand_index, operand in enumerate(node.operands):
                 wanted = likely.asked(Read(node, operand_index)) if operand in specs else None
                 if wanted is not None and wanted != specs[operand]:
                     marks[node, operand_index] = wanted
@@ -112,7 +112,7 @@ class _Forecast:
 
     def visit(self, node: Node) -> None:
         """Add the reshards and reductions of a node."""
-        for operand_index, operand in enumerate(node.inputs):
+        for operand_index, operand in enumerate(node.operands):
             self._read(node, operand_index, operand)
         for operand in self.phi_inputs.get(node, ()):
             self._read(node, PHI_INPUT, operand)
@@ -124,7 +124,7 @@ class _Forecast:
         for node in self.made:
             self._cut(node)
         for node in self.problem.clusters.dataflow.nodes:
-            if node.opcode == "add" and len(set(node.inputs)) == 2:
+            if node.opcode == "add" and len(set(node.operands)) == 2:
                 self._added(node)
         return [collective for steps in self.made.values() for collective in steps] + self.moved
 
@@ -182,17 +182,17 @@ class _Forecast:
         if node.opcode in CONTRACTIONS:
             result_spec = [
                 self._sharded_array(value, operand_index, node)
-                for operand_index, value in enumerate((*node.inputs, node))
+                for operand_index, value in enumerate((*node.operands, node))
             ]
             steps, share = dot_collectives(dot_dimensions(axis_map), *result_spec, mesh)
             self._add_work(node, 2.0 * axis_map.points * share * window_share(node, axis_map))
-            for side, operand in enumerate(node.inputs):
+            for side, operand in enumerate(node.operands):
                 self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
             for step in steps:
                 if step.operand_index is None:
                     yield self._predict(node, node, step, 1, "combines partial results")
             return
-        if node.opcode in ("reduce", "gather") and node.inputs[0] in self.specs:
+        if node.opcode in ("reduce", "gather") and node.operands[0] in self.specs:
             yield from self._reduced(node, axis_map)
             return
         common = self._common_operand_spec(node)
@@ -214,12 +214,12 @@ class _Forecast:
         XLA then computes with that spec, and reshards the result.
         """
         axis_map = self.problem.clusters.maps.get(node)
-        if axis_map is None or len(node.inputs) < 2 or any(dims != axis_map.results[0] for dims in axis_map.operands):
+        if axis_map is None or len(node.operands) < 2 or any(dims != axis_map.results[0] for dims in axis_map.operands):
             return None
-        specs = {self.specs[operand] for operand in node.inputs if operand in self.specs}
+        specs = {self.specs[operand] for operand in node.operands if operand in self.specs}
         if len(specs) != 1 or specs == {self.specs[node]}:
             return None
-        free = [operand for operand in node.inputs if operand not in self.specs]
+        free = [operand for operand in node.operands if operand not in self.specs]
         (own,) = specs
         is_free = all(
             len(operand.users) == 1 or any(self.specs.get(user) == own for user in operand.users) for operand in free
@@ -235,11 +235,11 @@ class _Forecast:
 
     def _reduced(self, node: Node, axis_map: AxisMap) -> Iterator[PredictedCollective]:
         """A reduction of an operand, or a look-up in one, in the spec that it has; the result is resharded."""
-        operand = self.specs[node.inputs[0]].dims
+        operand = self.specs[node.operands[0]].dims
         of_factor = {factors[0]: axes for factors, axes in zip(axis_map.operands[0], operand, strict=True) if factors}
-        if node.opcode == "gather" and node.inputs[1] in self.specs:
+        if node.opcode == "gather" and node.operands[1] in self.specs:
             used = {axis for axes in operand for axis in axes}
-            for factors, axes in zip(axis_map.operands[1], self.specs[node.inputs[1]].dims, strict=True):
+            for factors, axes in zip(axis_map.operands[1], self.specs[node.operands[1]].dims, strict=True):
                 if factors and not used & set(axes):
                     of_factor.setdefault(factors[0], axes)
         natural: DimAxes = tuple(of_factor.get(factors[0], ()) if factors else () for factors in axis_map.results[0])
@@ -283,8 +283,8 @@ class _Forecast:
 
     def _added(self, node: Node) -> None:
         """Two all-reduces that are only added are one."""
-        first, second = (self.made.get(operand, []) for operand in node.inputs)
-        if not first or not second or any(len(operand.users) != 1 for operand in node.inputs):
+        first, second = (self.made.get(operand, []) for operand in node.operands)
+        if not first or not second or any(len(operand.users) != 1 for operand in node.operands):
             return
         kinds = [_combining(steps) for steps in (first, second)]
         if kinds[0] and kinds[0] == kinds[1]:

@@ -39,9 +39,9 @@ def scatter_marks(problem: Problem, specs: Mapping[Node, Spec]) -> dict[tuple[No
     """The broadcasts into which scatters write and that others read in other specs, with the scatters' specs."""
     marks: dict[tuple[Node, int], Spec] = {}
     for node in problem.clusters.dataflow.nodes:
-        if node.opcode != "scatter" or node not in specs or node.inputs[0].opcode != "broadcast":
+        if node.opcode != "scatter" or node not in specs or node.operands[0].opcode != "broadcast":
             continue
-        value = node.inputs[0]
+        value = node.operands[0]
         by_spec = _reads(problem, specs, value) if value in problem.clusters.free else {}
         spec = next((spec for spec, reads in by_spec.items() if (node, 0) in reads), None)
         if len(by_spec) > 1 and spec is not None:
@@ -60,7 +60,7 @@ def _reads(problem: Problem, specs: Mapping[Node, Spec], node: Node) -> dict[Spe
     by_spec: dict[Spec, list[tuple[Node, int]]] = defaultdict(list)
     for user in dict.fromkeys(node.users):
         if user in specs and user in maps and user.graph is node.graph:
-            for operand_index, operand in enumerate(user.inputs):
+            for operand_index, operand in enumerate(user.operands):
                 if operand is node:
                     by_spec[spec_of_operand(maps[user], operand_index, specs[user])].append((user, operand_index))
     return dict(by_spec)

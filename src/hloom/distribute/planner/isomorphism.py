@@ -60,7 +60,7 @@ def _near(clusters: Clusters, shapes: dict[Node, int]) -> dict[int, list[tuple[t
     near: dict[int, list[tuple[tuple, int]]] = defaultdict(list)
     for cluster in clusters:
         for node in cluster.members:
-            for operand_index, operand in enumerate(node.inputs):
+            for operand_index, operand in enumerate(node.operands):
                 other = clusters.of(operand)
                 if other is None or other is cluster or node.opcode == "tuple":
                     continue

@@ -127,7 +127,7 @@ def _new_outputs(problem: Problem) -> Iterator[Node]:
     if root is None:
         return
     taken = {alias.output_index[0] for alias in aliases(problem.module) if alias.output_index}
-    results = list(root.inputs) if root.opcode == "tuple" else [root]
+    results = list(root.operands) if root.opcode == "tuple" else [root]
     for index, value in enumerate(results):
         value = problem.clusters.dataflow.origin(value)
         if index not in taken and isinstance(value.type, TensorType):
@@ -175,7 +175,7 @@ def _chain(
             chain.append(number)
         if node.opcode in ANCHORS or isinstance(node, Parameter):
             return chain if sources >> number & 1 else []
-        operands = [index[operand] for operand in node.inputs if operand in index]
+        operands = [index[operand] for operand in node.operands if operand in index]
         operands = [operand for operand in operands if (before[operand] | 1 << operand) & sources]
         if not operands:
             return []
@@ -187,7 +187,7 @@ def _reachable(nodes: list[Node], index: Mapping[Node, int]) -> tuple[list[int],
     """By instruction, as bits, what it depends on and what depends on it."""
     before, after = [0] * len(nodes), [0] * len(nodes)
     for number, node in enumerate(nodes):
-        for operand in node.inputs:
+        for operand in node.operands:
             if operand in index:
                 before[number] |= before[index[operand]] | 1 << index[operand]
     for number in reversed(range(len(nodes))):

@@ -34,8 +34,8 @@ class Footprint:
     def origin(self, node: Node) -> ValueOrigin | None:
         """What a node holds; copies inserted by the compiler hold what they copy."""
         seen = 0
-        while node not in self.origins and node.inputs and seen < len(self.origins):
-            node, seen = node.inputs[0], seen + 1
+        while node not in self.origins and node.operands and seen < len(self.origins):
+            node, seen = node.operands[0], seen + 1
         return self.origins.get(node)
 
 

@@ -199,9 +199,9 @@ def _group(node: Apply, devices: int) -> int:
 
 def _added(node: Node, free: set[Node]) -> set[Node]:
     """The second of two all-reduces whose results are only added to each other."""
-    if node.opcode != "add" or len(set(node.inputs)) != 2:
+    if node.opcode != "add" or len(set(node.operands)) != 2:
         return set()
-    first, second = (_reduced(operand, free) for operand in node.inputs)
+    first, second = (_reduced(operand, free) for operand in node.operands)
     if first is None or second is None or first.type is not second.type:
         return set()
     same = _group(first, 0) == _group(second, 0)
@@ -212,7 +212,7 @@ def _reduced(value: Node, free: set[Node]) -> Apply | None:
     if len(value.users) != 1 or value.use_count != 1:
         return None
     if value.opcode == "dynamic-slice":
-        value = value.inputs[0]
+        value = value.operands[0]
     is_only = value.opcode == "all-reduce" and len(value.users) == 1 and value not in free
     return value if is_only and isinstance(value, Apply) else None
 

@@ -52,16 +52,16 @@ class OperandSpec:
         if graph is None or (self.name and self.name not in graph):
             raise HloomError(f"the plan names {self.name} of {self.computation}, which {module.name} has not")
         reader = graph[self.name] if self.name else None
-        value = reader.inputs[self.operand_index] if reader is not None else graph.root
+        value = reader.operands[self.operand_index] if reader is not None else graph.root
         marked = made.get((value, self.spec))
         if marked is None:
             marked = made[value, self.spec] = mark(value, self.spec, reader)
         if reader is None:
             graph.set_output(marked)
         else:
-            inputs = list(reader.inputs)
+            inputs = list(reader.operands)
             inputs[self.operand_index] = marked
-            graph.set_inputs(reader, inputs)
+            graph.set_operands(reader, inputs)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -214,7 +214,7 @@ class Plan(Displayed):
             if any((computation, user.name) in marked or not _is_split_alike(user, node) for user in node.users):
                 mark = self._mark(node, spec, following.get(node))
                 graph.replace_uses(node, mark)
-                graph.set_inputs(mark, (node,))
+                graph.set_operands(mark, (node,))
 
     def _mark(self, value: Node, spec: Spec, before: Node | None) -> Node:
         marks = {"custom_call_target": "Sharding", "sharding": to_tiled(spec, self.mesh)}
@@ -279,7 +279,7 @@ def plan_of(
     if root is None:
         return plan
     aliased = {alias.output_index for alias in aliases(problem.module)}
-    for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
+    for index in range(len(root.operands) if root.opcode == "tuple" else 1):
         shape_index = (index,) if root.opcode == "tuple" else ()
         value = output_at(root, shape_index)
         if shape_index not in aliased and value is not None and value in specs:
@@ -333,7 +333,7 @@ def _is_again(node: Node) -> bool:
     """Whether moves lead back to a value that is there already: XLA's importer then marks that value instead."""
     before = node
     while before.opcode == "reshape" or _changes_nothing(before):
-        before = before.inputs[0]
+        before = before.operands[0]
         if isinstance(before.type, TensorType) and before.type.dims == getattr(node.type, "dims", None):
             return True
     return False
@@ -344,7 +344,7 @@ def _changes_nothing(node: Node) -> bool:
     if not isinstance(node, Apply) or node.opcode not in ("broadcast", "transpose"):
         return False
     dims = tuple(node.attributes.get("dimensions") or ())
-    return dims == tuple(range(len(dims))) and node.inputs[0].type == node.type
+    return dims == tuple(range(len(dims))) and node.operands[0].type == node.type
 
 
 def _leaves(node: Node, elements: Sequence[Node | None], specs: Mapping[Node, Spec]) -> Iterator[Spec]:
@@ -380,7 +380,7 @@ def _is_element_of_loop(node: Node) -> bool:
     """Whether a node takes an array of one dimension or more out of a loop's result, or out of what its body takes."""
     if node.opcode != "get-tuple-element" or not isinstance(node.type, TensorType) or not node.type.dims:
         return False
-    state = node.inputs[0]
+    state = node.operands[0]
     is_body = isinstance(state, Parameter) and any(
         caller.opcode == "while" and caller.attributes.get("body") is node.graph for caller in node.graph.callers
     )

@@ -352,7 +352,7 @@ def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float
     """Add seconds to the cause of an instruction's traffic: the largest reshard among its operands, or its strategy."""
     changed = [
         read
-        for operand in node.inputs
+        for operand in node.operands
         for read in problem.reads.get(operand, ())
         if read.reader is node and add_reshard_cost(problem, choice, operand, read, 0.0)
     ]
@@ -360,4 +360,4 @@ def _charge(problem: Problem, choice: dict[int, int], node: Node, seconds: float
         add_strategy_cost(problem, choice, node, seconds)
         return
     for read in changed:
-        add_reshard_cost(problem, choice, node.inputs[read.operand_index], read, seconds / len(changed))
+        add_reshard_cost(problem, choice, node.operands[read.operand_index], read, seconds / len(changed))

@@ -54,7 +54,9 @@ def _wanted(problem: Problem, choice: dict[int, int], values: Sequence[Node]) ->
 
 def _is_plain(problem: Problem, node: Node) -> bool:
     """Whether a change costs the same before the node: one operand of its size counts, the rest is free."""
-    large = [operand for operand in node.inputs if problem.clusters.of(operand) is not None and _elements(operand) > 1]
+    large = [
+        operand for operand in node.operands if problem.clusters.of(operand) is not None and _elements(operand) > 1
+    ]
     return len(large) == 1 and _elements(large[0]) == _elements(node) and not _is_reduction(problem, node)
 
 

@@ -161,7 +161,7 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
         needed[node] = own = _bytes(node) if clusters.of(node) is not None else 0.0
         if not _is_cheap(problem, node) or node.name in fixed or node.name in clones:
             continue
-        anew = sum(needed.get(operand, 0.0) for operand in set(node.inputs))
+        anew = sum(needed.get(operand, 0.0) for operand in set(node.operands))
         needed[node] = min(own, anew + _work(problem, node, problem.mesh.device_count) * moved_for_work)
         if own * problem.times(node) < smallest:
             continue
@@ -250,10 +250,10 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
     for node in pending:
         if len(operands) >= MOST_CLONES or not _is_cheap(problem, node):
             continue
-        counted = [operand for operand in dict.fromkeys(node.inputs) if problem.clusters.of(operand) is not None]
+        counted = [operand for operand in dict.fromkeys(node.operands) if problem.clusters.of(operand) is not None]
         operands[node] = counted
         for operand in counted:
-            wanted = spec_of_operand(problem.clusters.maps[node], node.inputs.index(operand), specs[node])
+            wanted = spec_of_operand(problem.clusters.maps[node], node.operands.index(operand), specs[node])
             if operand not in specs:
                 pending.append(operand)
             elif specs[operand] != wanted:
@@ -270,7 +270,7 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
     pending = [] if value in cut else [value]
     for node in pending:
         cone[node] = None
-        cone |= dict.fromkeys(operand for operand in node.inputs if _is_free_array(problem, operand))
+        cone |= dict.fromkeys(operand for operand in node.operands if _is_free_array(problem, operand))
         pending += [operand for operand in operands[node] if operand not in cut and operand not in cone]
     return sorted(cone, key=problem.clusters.dataflow.nodes.index)
 

@@ -43,10 +43,10 @@ def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:
             for cost, strategy in zip(costs, options, strict=True):
                 flops = contraction_flops(problem, cluster, node, dict(strategy.before))
                 cost.add_work(precision, flops * problem.times(node))
-        for operand in dict.fromkeys(node.inputs):
+        for operand in dict.fromkeys(node.operands):
             if problem.clusters.of(operand) is cluster:
                 for read in (read for read in problem.reads.get(operand, ()) if read.reader is node):
-                    source = problem.produced_specs(cluster, node.inputs[read.operand_index])
+                    source = problem.produced_specs(cluster, node.operands[read.operand_index])
                     _add_reshards(problem, costs, operand, source, problem.required_specs(cluster, read))
     for cost, own in zip(costs, written.tolist(), strict=True):
         cost.written_bytes = own
@@ -69,13 +69,13 @@ def partial_result_collectives(
     uncombined = spec_of_classes(spec_tables.local(cluster, clusters.result_dims(node)), class_axes)
     operands = [
         spec_of_classes(spec_tables.local(cluster, clusters.operand_dims(node, operand_index)), class_axes).dims
-        for operand_index in range(len(node.inputs))
+        for operand_index in range(len(node.operands))
     ]
     result = spec_tables.result_spec(node, strategy).dims
     if node.opcode in ("dot", "convolution"):
         left, right, own = (
             ShardedArray(dims_of(value), 1, axes)
-            for value, axes in zip((*node.inputs, node), (*operands, result), strict=True)
+            for value, axes in zip((*node.operands, node), (*operands, result), strict=True)
         )
         return dot_collectives(dot_dimensions(clusters.maps[node]), left, right, own, mesh)[0]
     own = next((dims for dims in operands if all(axes in dims for axes in partial)), uncombined.dims)

@@ -119,7 +119,7 @@ class DataflowGraph:
         if not flow.forwards[0].target:
             return self._rename(node, flow.forwards[0].source)
         pairs = forwarded(node)
-        if len(pairs) < len(flow.forwards) and node.inputs:
+        if len(pairs) < len(flow.forwards) and node.operands:
             return False
         sources = [self.leaves_at(source) for _, source, _ in pairs]
         if None in sources:
@@ -133,12 +133,12 @@ class DataflowGraph:
     def _rename(self, node: Apply, source: tuple[int | str, ...]) -> bool:
         """Give a node the values of its operands, or of an element of one; returns False if there is none."""
         if not source:
-            self.values[node] = tuple([leaf for operand in node.inputs for leaf in self.given(operand)])
+            self.values[node] = tuple([leaf for operand in node.operands for leaf in self.given(operand)])
             return True
         path = resolved(node, source)
-        if path is None or path[0] >= len(node.inputs):
+        if path is None or path[0] >= len(node.operands):
             return False
-        leaves = self.leaves_at(Position(node.inputs[path[0]], path[1:]))
+        leaves = self.leaves_at(Position(node.operands[path[0]], path[1:]))
         if leaves is None:
             return False
         self.values[node] = leaves
@@ -173,7 +173,7 @@ class DataflowGraph:
         return leaves[start : start + _leaf_count(value_type)] if index else leaves
 
     def _infer(self, node: Apply) -> None:
-        types = [self.type_of(operand) for operand in node.inputs]
+        types = [self.type_of(operand) for operand in node.operands]
         if node.has_row and None not in types:
             try:
                 known = [operand_type for operand_type in types if operand_type is not None]
@@ -183,7 +183,7 @@ class DataflowGraph:
 
     def _apply(self, node: Apply) -> None:
         """An instruction that its own axis map describes."""
-        operands = [leaf for operand in node.inputs for leaf in self.given(operand)]
+        operands = [leaf for operand in node.operands for leaf in self.given(operand)]
         results = self.fresh(node)
         if not operands and not results:
             return
@@ -206,7 +206,7 @@ class DataflowGraph:
             self.free[leaf] = frozenset(range(len(self.leaves[leaf].dims)))
 
     def _rule_of(self, node: Apply, operands: Sequence[int], results: Sequence[int]) -> ShardingRule:
-        types = tuple([self.type_of(operand) for operand in node.inputs])
+        types = tuple([self.type_of(operand) for operand in node.operands])
         key = (node.function, types, self.type_of(node), id(node.attributes))
         rule = self._rules.get(key)
         if rule is None:

@@ -77,9 +77,9 @@ def write_waits(graph: Graph, stored: StoredValues, waits: Sequence[Wait], mecha
         for view in reversed(edge.path[:-1]):
             assert isinstance(view, Apply)
             waiting = graph.add_apply(view.function, [waiting], view.type, view.attributes, view.name)
-        inputs = list(edge.reader.inputs)
+        inputs = list(edge.reader.operands)
         inputs[edge.operand_index] = waiting
-        graph.set_inputs(edge.reader, inputs)
+        graph.set_operands(edge.reader, inputs)
     sort_topologically(graph)
 
 
@@ -102,7 +102,7 @@ def _depends_on(node: Node, other: Node) -> bool:
         reached = pending.pop()
         if reached is other:
             return True
-        before = [*reached.inputs, *(reached.attributes.get("control-predecessors") or ())]
+        before = [*reached.operands, *(reached.attributes.get("control-predecessors") or ())]
         fresh = [operand for operand in before if operand not in seen]
         seen.update(fresh)
         pending += fresh
@@ -128,14 +128,14 @@ def _smallest_operand_of(root: Node, stored: set[str]) -> _Edge | None:
     pending = [root]
     while pending:
         reader = pending.pop()
-        for index, operand in enumerate(reader.inputs):
+        for index, operand in enumerate(reader.operands):
             is_inside = operand.name not in stored and isinstance(operand, Apply) and may_merge(operand)
             if is_inside and operand.opcode not in VIEWS and operand.user_count == 1:
                 pending.append(operand)
                 continue
             path = [operand]
-            while path[-1].name not in stored and path[-1].opcode in VIEWS and len(path[-1].inputs) == 1:
-                path.append(path[-1].inputs[0])
+            while path[-1].name not in stored and path[-1].opcode in VIEWS and len(path[-1].operands) == 1:
+                path.append(path[-1].operands[0])
             if isinstance(path[-1].type, TensorType) and path[-1].opcode != "iota":
                 edges.append(_Edge(leaf_bytes(path[-1].type), reader, index, path))
     return min(edges, key=lambda edge: edge.size, default=None)

@@ -97,7 +97,7 @@ def find_loop_residuals(module: Module) -> list[LoopResiduals]:
 
 def _is_simple_loop(node: Node) -> bool:
     """Whether a node is a loop over a tuple whose body yields a tuple."""
-    if node.opcode != "while" or not isinstance(node.type, TupleType) or node.inputs[0].opcode != "tuple":
+    if node.opcode != "while" or not isinstance(node.type, TupleType) or node.operands[0].opcode != "tuple":
         return False
     for name in ("body", "condition"):
         callee = node.attributes[name]
@@ -119,8 +119,8 @@ class _Counting:
         self.state = body.parameters[0]
         self.unchanged = {
             index
-            for index, node in enumerate(body.root.inputs)
-            if node.opcode == _GET and node.inputs[0] is self.state and node.attributes["index"] == index
+            for index, node in enumerate(body.root.operands)
+            if node.opcode == _GET and node.operands[0] is self.state and node.attributes["index"] == index
         }
 
     def course(self, node: Node) -> tuple[int, int] | None:
@@ -148,10 +148,10 @@ def _pair(forward: Apply, backward: Apply, courses: Mapping[Apply, _Counting]) -
     if not elements or not ahead.count or not back.count:
         return None
     body: Graph = forward.attributes["body"]
-    written = {index: _written_slice(body, ahead.state, index) for index in range(len(body.root.inputs))}
+    written = {index: _written_slice(body, ahead.state, index) for index in range(len(body.root.operands))}
     read = {index: _slices_read(back, positions) for index, positions in elements.items()}
     slots = {slot for index in read if read[index] and (update := written[index]) for slot in (update[1],)}
-    read_slots = {node.inputs[1] for index, nodes in read.items() if written[index] for node in nodes}
+    read_slots = {node.operands[1] for index, nodes in read.items() if written[index] for node in nodes}
     if len(slots) != 1 or len(read_slots) != 1:
         return None
     slot, read_slot = slots.pop(), read_slots.pop()
@@ -167,7 +167,7 @@ def _pair(forward: Apply, backward: Apply, courses: Mapping[Apply, _Counting]) -
     stacks: dict[Node, int] = {}
     reads: dict[int, list[Node]] = {}
     for index, update in written.items():
-        if update is not None and update[1] is slot and _rows_of(body.root.inputs[index]) == rows:
+        if update is not None and update[1] is slot and _rows_of(body.root.operands[index]) == rows:
             first = stacks.setdefault(update[0], index)  # of stacks of the same values, the first is kept
             if read.get(index):
                 reads.setdefault(first, []).extend(read[index])
@@ -179,7 +179,7 @@ def _pair(forward: Apply, backward: Apply, courses: Mapping[Apply, _Counting]) -
             counters[node.attributes["index"]] = factor, course[0] - factor * start
     return LoopResiduals(
         forward, backward, rows, slot, read_slot, stacks, reads, counters,
-        {index: forward.inputs[0].inputs[index] for index in ahead.unchanged},
+        {index: forward.operands[0].operands[index] for index in ahead.unchanged},
     )  # fmt: skip
 
 
@@ -190,19 +190,19 @@ def _rows_of(node: Node) -> int:
 def _elements_passed(forward: Apply, backward: Apply, back: _Counting) -> dict[int, list[int]]:
     """Which elements of the one loop's result are which elements that the other passes on unchanged."""
     passed: dict[int, list[int]] = {}
-    for position, node in enumerate(backward.inputs[0].inputs):
-        if node.opcode == _GET and node.inputs[0] is forward and position in back.unchanged:
+    for position, node in enumerate(backward.operands[0].operands):
+        if node.opcode == _GET and node.operands[0] is forward and position in back.unchanged:
             passed.setdefault(node.attributes["index"], []).append(position)
     return passed
 
 
 def _written_slice(body: Graph, state: Node, index: int) -> tuple[Node, Node] | None:
     """What a body writes into an element of its state, one slice of its first dimension, and at which index."""
-    update = body.root.inputs[index]
+    update = body.root.operands[index]
     if update.opcode != "dynamic-update-slice" or not isinstance(update, Apply):
         return None
-    stack, row, slot, *others = update.inputs
-    if stack.opcode != _GET or stack.inputs[0] is not state or stack.attributes["index"] != index:
+    stack, row, slot, *others = update.operands
+    if stack.opcode != _GET or stack.operands[0] is not state or stack.attributes["index"] != index:
         return None
     if not _is_one_slice(update, row) or not all(map(is_zero, others)):
         return None
@@ -219,7 +219,7 @@ def _is_one_slice(whole: Node, row: Node) -> bool:
 
 def _value_of(row: Node) -> Node:
     """The array that a slice of one row is a reshape of."""
-    source = row.inputs[0] if row.opcode in ("reshape", "broadcast") else row
+    source = row.operands[0] if row.opcode in ("reshape", "broadcast") else row
     if not isinstance(source.type, TensorType) or not isinstance(row.type, TensorType):
         return row
     is_same = source.type.dims == row.type.dims[1:]
@@ -230,8 +230,8 @@ def _value_of(row: Node) -> Node:
 
 def _element(node: Node) -> Node:
     """What an element of a tuple that is made in place is made of."""
-    while node.opcode == _GET and node.inputs[0].opcode == "tuple":
-        node = node.inputs[0].inputs[node.attributes["index"]]
+    while node.opcode == _GET and node.operands[0].opcode == "tuple":
+        node = node.operands[0].operands[node.attributes["index"]]
     return node
 
 
@@ -245,9 +245,9 @@ def _slices_read(back: _Counting, positions: Iterable[int]) -> list[Node]:
             for user in element.users:
                 if user is back.loop.attributes["body"].root:
                     continue
-                if user.opcode != "dynamic-slice" or user.inputs[0] is not element:
+                if user.opcode != "dynamic-slice" or user.operands[0] is not element:
                     return []
-                if not _is_one_slice(element, user) or not all(map(is_zero, user.inputs[2:])):
+                if not _is_one_slice(element, user) or not all(map(is_zero, user.operands[2:])):
                     return []
                 slices.append(user)
     return slices
@@ -269,7 +269,7 @@ class _ValuesBuilder:
             node = pending.pop()
             if node not in needed:
                 needed.add(node)
-                pending += () if self._is_leaf(pair, node) else node.inputs
+                pending += () if self._is_leaf(pair, node) else node.operands
         made: dict[Node, BodyValue] = {}
         for node in pair.body.nodes:
             if node in needed:
@@ -278,7 +278,7 @@ class _ValuesBuilder:
         return list(made.values())
 
     def _is_leaf(self, pair: LoopResiduals, node: Node) -> bool:
-        is_element = node.opcode == _GET and node.inputs[0] in pair.body.parameters
+        is_element = node.opcode == _GET and node.operands[0] in pair.body.parameters
         return node is pair.slot or not isinstance(node, Apply) or is_element
 
     def _value(self, pair: LoopResiduals, node: Node, made: Mapping[Node, BodyValue]) -> BodyValue:
@@ -293,12 +293,12 @@ class _ValuesBuilder:
                 return BodyValue(node, size=0)
             if index in pair.passed_on:
                 outside = pair.passed_on[index]
-                is_there = not isinstance(outside, Apply) or outside in pair.backward.inputs[0].inputs
+                is_there = not isinstance(outside, Apply) or outside in pair.backward.operands[0].operands
                 return BodyValue(node, size=0 if is_there else _bytes(node))
             return value
         refers = any(not referent.is_graph for referent in node.attributes.referents())
         if isinstance(node, Apply) and node.type is not None and not refers and self.effects.may_merge(node):
-            value.operands = tuple(made[operand] for operand in node.inputs)
+            value.operands = tuple(made[operand] for operand in node.operands)
             value.flops = pair.rows * self._flops(node)
         return value
 
@@ -315,13 +315,13 @@ class _ValuesBuilder:
         """Whether nothing but the slices that the backward loop reads needs a stack."""
         if index not in pair.reads or pair.forward.is_output:
             return False
-        start = pair.backward.inputs[0]
+        start = pair.backward.operands[0]
         for node in pair.forward.users:
             if node.opcode != _GET:
                 return False
             if node.attributes["index"] == index and (node.is_output or any(user is not start for user in node.users)):
                 return False
-        positions = [position for position, node in enumerate(start.inputs) if _is_result(node, pair.forward, index)]
+        positions = [position for position, node in enumerate(start.operands) if _is_result(node, pair.forward, index)]
         after = [node for node in pair.backward.users if node.opcode == _GET and node.attributes["index"] in positions]
         return not pair.backward.is_output and start.user_count == 1 and not any(node.is_used for node in after)
 
@@ -333,7 +333,7 @@ class _ValuesBuilder:
 
 
 def _is_result(node: Node, loop: Node, index: int) -> bool:
-    return node.opcode == _GET and node.inputs[0] is loop and node.attributes["index"] == index
+    return node.opcode == _GET and node.operands[0] is loop and node.attributes["index"] == index
 
 
 def _bytes(node: Node) -> int:

@@ -43,7 +43,7 @@ def materialize(graph: Graph, names: Iterable[str]) -> None:
         assert isinstance(value_type, TensorType), "only arrays are materialized"
         kept = emitter.op("divide", value, emitter.convert(true_of(emitter, value), value_type.dtype))
         for user in users:
-            graph.set_inputs(user, [kept if operand is value else operand for operand in user.inputs])
+            graph.set_operands(user, [kept if operand is value else operand for operand in user.operands])
     sort_topologically(graph)
 
 
@@ -104,7 +104,7 @@ class _SharedValues:
             self._reads_through(inside, dict.fromkeys(forms, made)),
         )
         freed, counted = 0, set[Node]()
-        for operand in (operand for node in inside for operand in node.inputs if operand not in inside):
+        for operand in (operand for node in inside for operand in node.operands if operand not in inside):
             source = self.kept.get(operand, operand)
             if source in counted or source not in self.sizes:
                 continue
@@ -117,7 +117,7 @@ class _SharedValues:
         inside = {form for form in forms if form not in self.sizes}
         pending = list(inside)
         while pending:
-            for operand in pending.pop().inputs:
+            for operand in pending.pop().operands:
                 if operand not in inside and operand not in self.kept and self._is_fused(operand):
                     inside.add(operand)
                     pending.append(operand)

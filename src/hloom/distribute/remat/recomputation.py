@@ -65,7 +65,7 @@ class _Writer:
         self.variants = 0
         self.waits: dict[int, list[Node]] = {}
         root = graph.root
-        values = root.inputs if root.opcode == "tuple" else (root,)
+        values = root.operands if root.opcode == "tuple" else (root,)
         results = {getattr(value.type, "dims", ()) for value in values}
         self.state_dims = results & {getattr(parameter.type, "dims", ()) for parameter in graph.parameters}
         self.kernel_at = {value.made: value for value in stored.values if value.made > ranges.time}
@@ -90,9 +90,9 @@ class _Writer:
         for node in interior:
             if node in self.cheap and value is not None:
                 self._delay(node, interior, made, value.made)
-            if any(operand in made or self._is_read(operand, value) for operand in node.inputs):
-                made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
-        self.graph.set_inputs(root, [self._operand(operand, made, value) for operand in root.inputs])
+            if any(operand in made or self._is_read(operand, value) for operand in node.operands):
+                made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.operands])
+        self.graph.set_operands(root, [self._operand(operand, made, value) for operand in root.operands])
 
     def _is_read(self, operand: Node, reader: StoredValue | None) -> bool:
         """Whether a kernel reads a stored value that there is a copy of: after the peak, or to be computed again.
@@ -134,12 +134,12 @@ class _Writer:
         interior = self._interior(root, value)
         made: dict[Node, Node] = {}
         for node in (*interior, root):
-            is_late = any(operand in made or self._is_late(operand, value, time) for operand in node.inputs)
+            is_late = any(operand in made or self._is_late(operand, value, time) for operand in node.operands)
             if not is_late and node is not root and node.opcode in VIEWS and node not in self.cheap:
                 continue
             if not is_late or node in self.cheap:
                 self._delay(node, interior, made, time)
-            made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.inputs])
+            made[node] = self._copied(node, [self._operand(operand, made, value) for operand in node.operands])
         self.copies[root] = made[root]
 
     def _is_late(self, operand: Node, reader: StoredValue, time: int) -> bool:
@@ -156,10 +156,10 @@ class _Writer:
         self.variants += node in self.cheap
         variant = self.variants if node in self.cheap else 0
         paths: list[tuple[tuple[Any, ...], Node, list[Node]]] = []
-        for operand in node.inputs:
+        for operand in node.operands:
             path = [operand]
-            while path[-1] in interior and path[-1].opcode in VIEWS and len(path[-1].inputs) == 1:
-                path.append(path[-1].inputs[0])
+            while path[-1] in interior and path[-1].opcode in VIEWS and len(path[-1].operands) == 1:
+                path.append(path[-1].operands[0])
             source = path[-1]
             if not isinstance(source.type, TensorType) or source.opcode == "iota":
                 continue
@@ -182,7 +182,7 @@ class _Writer:
         """What the kernel of a value computes beside it, operands first."""
         order: dict[Node, None] = {}
         entered: set[Node] = set()
-        pending = [(operand, False) for operand in root.inputs]
+        pending = [(operand, False) for operand in root.operands]
         while pending:
             node, is_done = pending.pop()
             if is_done:
@@ -190,7 +190,7 @@ class _Writer:
             elif node not in entered and self._is_passed_through(node, reader):
                 entered.add(node)
                 pending.append((node, True))
-                pending += [(operand, False) for operand in node.inputs]
+                pending += [(operand, False) for operand in node.operands]
         return order
 
     def _waits(self, time: int) -> list[Node]:

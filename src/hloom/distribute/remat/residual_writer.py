@@ -65,7 +65,7 @@ class _Writer:
             sort_topologically(graph)
 
     def _is_reshape_of(self, node: Node, read: Node) -> bool:
-        return node.opcode == "reshape" and node.inputs[0] is read
+        return node.opcode == "reshape" and node.operands[0] is read
 
     def _stack(self) -> dict[Node, Node]:
         """Let the forward loop stack what is kept and has no stack; what the backward loop must be given for each."""
@@ -74,15 +74,15 @@ class _Writer:
         fresh = [node for node in self.kept if self._needs_stack(node)]
         types = [_array(node) for node in fresh]
         zeros = [before.zeros(TensorType(value.dtype, (pair.rows, *value.dims))) for value in types]
-        width = len(pair.body.root.inputs)
+        width = len(pair.body.root.operands)
         forward, elements = widen_loop(pair.forward, zeros)
         pair.forward = forward
-        inside, results = Emitter(pair.body), list(pair.body.root.inputs)
+        inside, results = Emitter(pair.body), list(pair.body.root.operands)
         for position, (node, element) in enumerate(zip(fresh, elements, strict=True), width):
             row = inside.reshape(node, [1, *_array(node).dims])
             corner = [inside.constant(0, _array(pair.slot).dtype)] * _array(node).rank
             results[position] = inside.op("dynamic-update-slice", element, row, pair.slot, *corner)
-        pair.body.set_inputs(pair.body.root, results)
+        pair.body.set_operands(pair.body.root, results)
         outside = {node: before.element(forward, position) for position, node in enumerate(fresh, width)}
         for node in self.kept:
             index = pair.stacks.get(node)
@@ -96,7 +96,7 @@ class _Writer:
         pair = self.pair
         if node is pair.slot or isinstance(node, Constant) or node in pair.stacks:
             return False
-        is_element = node.opcode == _GET and node.inputs[0] is pair.body.parameters[0]
+        is_element = node.opcode == _GET and node.operands[0] is pair.body.parameters[0]
         return not (
             is_element and (node.attributes["index"] in pair.counters or node.attributes["index"] in pair.passed_on)
         )
@@ -111,7 +111,7 @@ class _Writer:
             self.mapping[node] = emitter.reshape(pair.reads[index][0], _array(node).dims)
         elif isinstance(node, Constant):
             self.mapping[node] = self.backward.copy_node(node, self.mapping)
-        elif node.opcode == _GET and node.inputs[0] is pair.body.parameters[0]:
+        elif node.opcode == _GET and node.operands[0] is pair.body.parameters[0]:
             if node.attributes["index"] in pair.counters:
                 self.mapping[node] = self._counter(node)
         elif node in self.computed:

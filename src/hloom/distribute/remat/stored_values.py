@@ -165,9 +165,9 @@ class _StoredValuesBuilder:
     def _instruction(self, node: Node) -> Node | None:
         """The instruction of the program that a node of the model's module is a form of."""
         while node.name not in self.nodes:
-            if not node.inputs:
+            if not node.operands:
                 return None
-            node = node.inputs[0]
+            node = node.operands[0]
         instruction = self.nodes[node.name]
         return instruction if isinstance(instruction, Apply) else None
 
@@ -201,7 +201,7 @@ class _StoredValuesBuilder:
     def _walk(self, node: Node) -> Iterator[Node]:
         """What a kernel reads, and the nodes that it computes for itself."""
         seen: set[Node] = set()
-        pending = list(node.inputs)
+        pending = list(node.operands)
         while pending:
             operand = pending.pop()
             if operand in seen:
@@ -209,7 +209,7 @@ class _StoredValuesBuilder:
             seen.add(operand)
             yield operand
             if operand not in self.stored:
-                pending += operand.inputs
+                pending += operand.operands
 
     def _flops(self, node: Node) -> float:
         """The arithmetic of the instruction of the program with this name."""

@@ -61,8 +61,8 @@ def short_forms(callers: Mapping[Graph, Iterable[Node]]) -> ShortForms:
 def _follow(graph: Graph, forms: ShortForms) -> None:
     """Find the updates and dones of a start in short form: they are named after the same op."""
     for node in graph.nodes:
-        if isinstance(node, Apply) and node.function in _STEPS and node.inputs and node.inputs[0] in forms.nodes:
-            before = forms.nodes[node.inputs[0]][0].name
+        if isinstance(node, Apply) and node.function in _STEPS and node.operands and node.operands[0] in forms.nodes:
+            before = forms.nodes[node.operands[0]][0].name
             op = OPS.get(before.removesuffix("-start").removesuffix("-update"))
             if op is None:
                 continue  # follow the chain past this update
@@ -87,7 +87,7 @@ def _says_no_more(start: Node, graph: Graph) -> bool:
         and root.name == root.function.name
         and names == [parameter_name(number) for number in range(len(names))]
         and root.function.name not in OWN_OPCODES
-        and root.inputs == tuple(graph.parameters)
+        and root.operands == tuple(graph.parameters)
         and root.raw_metadata is None
         and set(root.attributes) <= own_attributes(root.function) - set(OF_THE_PAIR)
         and not any(parameter_.attributes or parameter_.raw_metadata is not None for parameter_ in graph.parameters)

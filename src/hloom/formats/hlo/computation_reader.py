@@ -221,7 +221,7 @@ class ComputationReader(ComputationState):
                 break
             node.name = name
             node.type = type_
-            node.inputs = inputs
+            node.operands = inputs
             node.attributes = attributes
             node._metadata = metadata  # pyright: ignore[reportPrivateUsage]
             node.graph = graph

@@ -22,7 +22,7 @@ def _with(first: Type | None, *others: Type) -> Type | None:
 
 
 def _operand(node: Node) -> Type | None:
-    return node.inputs[0].type if node.inputs else None
+    return node.operands[0].type if node.operands else None
 
 
 _IMPLIED: dict[str, Callable[[Node], Type | None]] = {

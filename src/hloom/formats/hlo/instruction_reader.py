@@ -57,7 +57,7 @@ class _Call:
     type: Type | None
     opcode: str
     start: int
-    inputs: list[Node] = field(default_factory=list)
+    operands: list[Node] = field(default_factory=list)
 
 
 def read_instruction(cursor: Cursor, body: ComputationState) -> None:
@@ -137,8 +137,8 @@ def read_operands(cursor: Cursor, body: ComputationState) -> tuple[Node, ...]:
         if cursor.accept(")"):
             stack.pop()
             if not stack:
-                return tuple(call.inputs)
-            stack[-1].inputs.append(_nested(cursor, body, call))
+                return tuple(call.operands)
+            stack[-1].operands.append(_nested(cursor, body, call))
         else:
             opened = _read_operand(cursor, body, call)
             if opened is not None:
@@ -158,11 +158,13 @@ def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call 
     if opcode:
         cursor.expect("(")
         if opcode[0] in LEAVES:
-            call.inputs.append(_nested_leaf(cursor, body, opcode[0], type_))
+            call.operands.append(_nested_leaf(cursor, body, opcode[0], type_))
             return None
         return _Call(type_, opcode[0], start)
     if type_ is not None and body.operands_become_parameters and cursor.peek() in (",", ")"):
-        call.inputs.append(body.resolve(cursor, body.unused_name(f"_{len(body.parameters_of_operands)}"), type_, start))
+        call.operands.append(
+            body.resolve(cursor, body.unused_name(f"_{len(body.parameters_of_operands)}"), type_, start)
+        )
         return None
     position = cursor.skip()
     name = cursor.read(NAME, "an operand")[1]
@@ -173,7 +175,7 @@ def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call 
         node = _element(cursor, body, node, int(element[1][:9]), position)
     if node.type is None:
         node.type = type_
-    call.inputs.append(node)
+    call.operands.append(node)
     return None
 
 
@@ -193,11 +195,11 @@ def _nested(cursor: Cursor, body: ComputationState, call: _Call) -> Node:
     op = OPS.get(call.opcode) or _unknown(cursor, body, call.opcode, call.start)
     name = body.unused_name(f"{call.opcode}.anon")
     if body.reader.strict:
-        check_call(cursor, op, call.type, call.inputs, EMPTY, call.start)
-    elif problem := count_problem(op, len(call.inputs)):
+        check_call(cursor, op, call.type, call.operands, EMPTY, call.start)
+    elif problem := count_problem(op, len(call.operands)):
         raise cursor.error(problem, call.start)
-    type_ = call.type or _inferred(cursor, body, op, call.inputs, EMPTY, call.start)
-    return _enter(body, Apply(name, type_, op, tuple(call.inputs), EMPTY, None, body.graph))
+    type_ = call.type or _inferred(cursor, body, op, call.operands, EMPTY, call.start)
+    return _enter(body, Apply(name, type_, op, tuple(call.operands), EMPTY, None, body.graph))
 
 
 def _nested_leaf(cursor: Cursor, body: ComputationState, opcode: str, type_: Type | None) -> Node:

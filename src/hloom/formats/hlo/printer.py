@@ -302,7 +302,7 @@ class _Printer:
                         tail = self._tail(node)
                     elif metadata is not None:
                         tail = f"{tail}, metadata={{{metadata}}}"
-                    inputs, opcode = node.inputs, node.opcode
+                    inputs, opcode = node.operands, node.opcode
                     if opcode is COMPUTED_CALL:
                         _refuse_computed_call(node)
                     count = len(inputs)
@@ -353,7 +353,7 @@ class _Printer:
         if not isinstance(node, Apply):
             return head + self._leaf(node) + self._tail(node)
         _refuse_computed_call(node)
-        operands = list_with_indices([self._operand(operand) for operand in node.inputs])
+        operands = list_with_indices([self._operand(operand) for operand in node.operands])
         if node in self.short.nodes:
             op, attributes = self.short.nodes[node]
             return f"{head}{op.name}({operands}){self._written(op, attributes, node.raw_metadata)}"

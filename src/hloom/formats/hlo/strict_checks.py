@@ -64,8 +64,8 @@ _ORIGIN_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{[0-9,\s]*\}|[(),]')
 def chain_start(inputs: Sequence[Node]) -> Apply | None:
     """The async-start that an async-update or async-done belongs to; None if there is none."""
     node = inputs[0] if inputs else None
-    while isinstance(node, Apply) and node.opcode == "async-update" and node.inputs:
-        node = node.inputs[0]
+    while isinstance(node, Apply) and node.opcode == "async-update" and node.operands:
+        node = node.operands[0]
     return node if isinstance(node, Apply) and node.opcode == "async-start" else None
 
 
@@ -405,7 +405,7 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
         if node.name in RESERVED and not _is_written_with_percent(reader, node.name, start, end):
             problem = name_problem(node.name, False)
         if problem is None and isinstance(node, Apply) and isinstance(node.function, Op):
-            problem = call_problem(node.function, node.type, node.inputs, node.attributes)
+            problem = call_problem(node.function, node.type, node.operands, node.attributes)
         if problem:
             raise _error_at(reader, node.name, start, end, problem)
     numbers = [parameter.number for parameter in graph.parameters]

@@ -169,7 +169,7 @@ class _GraphPrinter:
         """What the function yields, value by value."""
         output = self.graph.root
         is_several = isinstance(output, Apply) and output.function is TUPLE
-        return output.inputs if is_several else (output,)
+        return output.operands if is_several else (output,)
 
     def argument(self, parameter: Parameter) -> str:
         others = {name: value for name, value in parameter.attributes.items() if name not in _OWN}
@@ -201,8 +201,8 @@ class _GraphPrinter:
     def operation(self, node: Apply, margin: str, depth: int, lines: list[str]) -> None:
         """Put an op's lines after the others."""
         properties, attributes = self.details(node)
-        uses = ", ".join([f"%{self.names.values[operand]}" for operand in node.inputs])
-        types = ", ".join([self.spelling(operand) for operand in node.inputs])
+        uses = ", ".join([f"%{self.names.values[operand]}" for operand in node.operands])
+        types = ", ".join([self.spelling(operand) for operand in node.operands])
         regions = node.attributes.get(REGIONS) or ()
         start = f"{margin}{self.defined(node)}{mlir_strings.quote(node.opcode)}({uses}){properties}"
         end = f"{attributes} : ({types}) -> {result_list(self.result_spellings(node))}"
@@ -246,7 +246,7 @@ class _GraphPrinter:
     def spelling(self, node: Node) -> str:
         """How the type of one value is spelled."""
         if isinstance(node, Apply) and node.function is ELEMENT:
-            return self.result_spellings(node.inputs[0])[node.attributes["index"]]
+            return self.result_spellings(node.operands[0])[node.attributes["index"]]
         if isinstance(node, Missing) or node not in self.names.values:
             raise Unsupported(f"{node!r} is not a value of this function")
         return self.result_spellings(node)[0]
@@ -335,7 +335,7 @@ class Names:
 
     def _element(self, node: Apply) -> str:
         index = node.attributes["index"]
-        for group in self.groups[node.inputs[0]]:
+        for group in self.groups[node.operands[0]]:
             if group.first <= index < group.first + group.count:
                 return group.name if group.count == 1 else f"{group.name}#{index - group.first}"
         raise AssertionError(f"{node!r} takes a result that is not there")

@@ -54,9 +54,9 @@ class ValueGraph:
         """The operands of each instruction once calls are looked into, then the roots of what it calls."""
         target, number = self.target, self.number
         operands = [
-            tuple([target[number[operand]] for operand in node.inputs])
+            tuple([target[number[operand]] for operand in node.operands])
             + tuple([target[number[graph.output]] for graph in node.called_graphs if graph.output is not None])
-            if node.attributes.refers or node.inputs
+            if node.attributes.refers or node.operands
             else ()
             for node in self.nodes
         ]
@@ -69,12 +69,12 @@ class ValueGraph:
         """All instructions, with the operands that are written, and the roots of what they call."""
         number = self.number
         operands = [
-            tuple([number[operand] for operand in node.inputs])
+            tuple([number[operand] for operand in node.operands])
             + tuple([number[graph.output] for graph in node.called_graphs if graph.output is not None])
             for node in self.nodes
         ]
         for graph, caller in self.caller.items():
-            for parameter, operand in zip(graph.parameters, caller.inputs, strict=False):
+            for parameter, operand in zip(graph.parameters, caller.operands, strict=False):
                 operands[number[parameter]] = (number[operand],)
         return self._edges(operands, [True] * len(self.nodes))
 
@@ -123,34 +123,34 @@ class ValueGraph:
         node = self.nodes[number]
         if node.opcode != "get-tuple-element":
             return True
-        return self.number[node.inputs[0]] != source or self.nodes[target[source]].opcode == "tuple"
+        return self.number[node.operands[0]] != source or self.nodes[target[source]].opcode == "tuple"
 
     def _source(self, number: int, target: list[int]) -> int | None:
         """The instruction whose value this one passes on; None where it computes one."""
         node = self.nodes[number]
         if isinstance(node, Parameter):
             caller = self.caller.get(node.graph)
-            if caller is None or node.number >= len(caller.inputs):
+            if caller is None or node.number >= len(caller.operands):
                 return None
-            return self.number[caller.inputs[node.number]]
-        if not node.inputs or not isinstance(node, Apply):
+            return self.number[caller.operands[node.number]]
+        if not node.operands or not isinstance(node, Apply):
             return self._root(node)
         opcode = node.opcode
         if opcode == "get-tuple-element":
-            source = self.number[node.inputs[0]]
+            source = self.number[node.operands[0]]
             tuple_node = self.nodes[target[source]] if target[source] >= 0 else None
             index = node.attributes.get("index")
             if tuple_node is not None and tuple_node.opcode == "tuple" and isinstance(index, int):
-                return self.number[tuple_node.inputs[index]] if 0 <= index < len(tuple_node.inputs) else None
+                return self.number[tuple_node.operands[index]] if 0 <= index < len(tuple_node.operands) else None
             return source
         if opcode == "copy":
-            return self.number[node.inputs[0]]
+            return self.number[node.operands[0]]
         if opcode == "async-done":
-            start = node.inputs[0]
+            start = node.operands[0]
             root = self._root(start)
             return self.number[start] if root is None else root
         if opcode.endswith(DONE):
-            return self.number[node.inputs[0]]
+            return self.number[node.operands[0]]
         return None if opcode == "async-start" else self._root(node)
 
     def _root(self, node: Node) -> int | None:

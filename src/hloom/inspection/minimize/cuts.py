@@ -41,7 +41,7 @@ def output_tuple(entry: Graph) -> Node | None:
 def outputs_of(entry: Graph) -> list[Node]:
     """The values that an entry yields, each once."""
     bundle = output_tuple(entry)
-    return list(dict.fromkeys(bundle.inputs if bundle else (entry.root,)))
+    return list(dict.fromkeys(bundle.operands if bundle else (entry.root,)))
 
 
 def entry_instructions(module: Module) -> list[str]:
@@ -61,7 +61,7 @@ def keep_instructions(module: Module, names: Collection[str]) -> Module:
     copy.index_users()
     kept: set[Apply] = {node for node in entry.nodes if isinstance(node, Apply) and node.name in names}
     for node in [node for node in entry.nodes if node.opcode == GET and isinstance(node, Apply) and node in kept]:
-        if isinstance(node.inputs[0], Apply) and node.inputs[0] not in kept:
+        if isinstance(node.operands[0], Apply) and node.operands[0] not in kept:
             kept.discard(node)  # its own value is the parameter, and not the tuple
     _keep_pairs(kept)
     if not kept:
@@ -84,7 +84,7 @@ def _keep_pairs(kept: set[Apply]) -> None:
     pending = list(kept)
     while pending:
         node = pending.pop()
-        others = [*node.inputs] if waits_for_start(node) else []
+        others = [*node.operands] if waits_for_start(node) else []
         others += [user for user in node.users if waits_for_start(user)]
         added = [other for other in others if isinstance(other, Apply) and other not in kept]
         kept.update(added)
@@ -99,7 +99,7 @@ def waits_for_start(node: Node) -> bool:
 def has_whole_pairs(module: Module) -> bool:
     """Whether each asynchronous operation that is ended is begun by an instruction of the same graph."""
     waiting = (node for node in module.nodes() if waits_for_start(node))
-    return all(node.inputs and isinstance(node.inputs[0], Apply) for node in waiting)
+    return all(node.operands and isinstance(node.operands[0], Apply) for node in waiting)
 
 
 def keep_outputs(module: Module, names: Collection[str]) -> Module | None:
@@ -134,7 +134,7 @@ Replacement = Callable[[Node], "Node | None"]
 
 def same_type_operands(node: Node) -> list[Node]:
     """The operands of a node's type, each once."""
-    return [operand for operand in dict.fromkeys(node.inputs) if operand.type and same_shape(operand.type, node.type)]
+    return [operand for operand in dict.fromkeys(node.operands) if operand.type and same_shape(operand.type, node.type)]
 
 
 def first_operand(node: Node) -> Node | None:
@@ -153,7 +153,7 @@ def reshaped_operand(node: Node) -> Node | None:
     wanted = node.type
     if node.opcode in MOVING or not isinstance(wanted, TensorType) or not wanted.is_static:
         return None
-    for operand in node.inputs:
+    for operand in node.operands:
         given = operand.type
         if isinstance(given, TensorType) and given.dims != wanted.dims and _may_be_reshaped(given, wanted):
             return node.graph.add_apply(OPS["reshape"], (operand,), wanted, EMPTY, before=node)
@@ -163,14 +163,14 @@ def reshaped_operand(node: Node) -> Node | None:
 def skipped_operand(node: Node) -> Node | None:
     """An operand of an operand, of a node's type or reshaped to it: what is between the two is skipped."""
     wanted = node.type
-    for operand in node.inputs:
-        for given in operand.inputs:
+    for operand in node.operands:
+        for given in operand.operands:
             if given.graph is node.graph and given.type and same_shape(given.type, wanted):
                 return given
     if not isinstance(wanted, TensorType) or not wanted.is_static:
         return None
-    for operand in node.inputs:
-        for given in operand.inputs:
+    for operand in node.operands:
+        for given in operand.operands:
             if isinstance(given.type, TensorType) and _may_be_reshaped(given.type, wanted):
                 return node.graph.add_apply(OPS["reshape"], (given,), wanted, EMPTY, before=node)
     return None
@@ -218,7 +218,7 @@ def is_plain(node: Node) -> bool:
     """Whether an instruction can stand alone: it takes and gives arrays of fixed shapes, and waits for nothing."""
     if not isinstance(node, Apply) or waits_for_start(node) or any(map(waits_for_start, node.users)):
         return False
-    return not node.attributes.get(PREDECESSORS) and all(map(_is_of_arrays, (node, *node.inputs)))
+    return not node.attributes.get(PREDECESSORS) and all(map(_is_of_arrays, (node, *node.operands)))
 
 
 def _is_of_arrays(node: Node) -> bool:
@@ -272,7 +272,7 @@ def _give(entry: Graph, node: Node, users: Iterable[Node]) -> None:
         given = entry.add_parameter(node.type, f"{node.name}{VALUE}")
         entry.move_before(given, entry.nodes[0])
     for user in users:
-        entry.set_inputs(user, [given if operand is node else operand for operand in user.inputs])
+        entry.set_operands(user, [given if operand is node else operand for operand in user.operands])
         waited = user.attributes.get(PREDECESSORS) or ()
         if node in waited:
             rest = tuple(other for other in waited if other is not node)

@@ -118,11 +118,11 @@ def separate(module: Module, size: int, offset: int) -> Separation | None:
     yielded = [node for node in nodes if node.opcode != "tuple" and (single or _leaves_window(node, number_of))]
     for node in nodes:
         number = number_of[node]
-        inside = [operand if number_of.get(operand) == number else operands.value(operand) for operand in node.inputs]
-        entry.set_inputs(node, inside)
+        inside = [operand if number_of.get(operand) == number else operands.value(operand) for operand in node.operands]
+        entry.set_operands(node, inside)
     counts = yield_leaves(copy, yielded)
     outputs = [number_of[node] for node, count in zip(yielded, counts, strict=True) for _ in range(count)]
-    kept = {entry.root, *entry.root.inputs, *number_of, *operands.tuples}
+    kept = {entry.root, *entry.root.operands, *number_of, *operands.tuples}
     erase_all(node for node in reversed(entry.nodes) if isinstance(node, Apply) and node not in kept)
     return Separation(tidied(copy, module), [frozenset(node.name for node in part) for part in windows], outputs)
 
@@ -155,7 +155,7 @@ class _OutsideValues:
         return given
 
     def _rebuilt(self, node: Apply) -> Node:
-        parts = [self.value(operand) for operand in node.inputs]
+        parts = [self.value(operand) for operand in node.operands]
         rebuilt = self._entry.add_apply(OPS["tuple"], parts, node.type, before=node)
         self.tuples.append(rebuilt)
         return rebuilt
@@ -194,7 +194,7 @@ def _branch(module: Module, name: str, number: int) -> Module:
     copy.index_users()
     entry, node = copy.entry, copy.entry[name]
     graph = node.called_graphs[number]
-    call = entry.add_apply(OPS["call"], (node.inputs[number + 1],), node.type, {"to_apply": graph}, before=node)
+    call = entry.add_apply(OPS["call"], (node.operands[number + 1],), node.type, {"to_apply": graph}, before=node)
     entry.replace_uses(node, call)
     entry.erase(node)
     entry.inline(call)

@@ -77,7 +77,7 @@ def replace_by_operands(search: ReductionSearch) -> None:
     sites = _sites(search.module, lambda node: node.opcode not in MOVING and not same_type_operands(node))
     _replace(search, sites, reshaped_operand)
     _replace(
-        search, _sites(search.module, lambda node: any(operand.inputs for operand in node.inputs)), skipped_operand
+        search, _sites(search.module, lambda node: any(operand.operands for operand in node.operands)), skipped_operand
     )
 
 
@@ -239,7 +239,7 @@ def _applied(search: ReductionSearch, change: Callable[[Module], object]) -> Mod
 
 def _take_branch(node: Apply, branch: int) -> None:
     graph, called = node.graph, node.called_graphs[branch]
-    call = graph.add_apply(OPS["call"], (node.inputs[branch + 1],), node.type, {"to_apply": called}, before=node)
+    call = graph.add_apply(OPS["call"], (node.operands[branch + 1],), node.type, {"to_apply": called}, before=node)
     graph.replace_uses(node, call)
     graph.erase(node)
     graph.inline(call)
@@ -247,7 +247,7 @@ def _take_branch(node: Apply, branch: int) -> None:
 
 def _take_body(node: Apply) -> None:
     graph = node.graph
-    call = graph.add_apply(OPS["call"], node.inputs, node.type, {"to_apply": node.attributes["body"]}, before=node)
+    call = graph.add_apply(OPS["call"], node.operands, node.type, {"to_apply": node.attributes["body"]}, before=node)
     graph.replace_uses(node, call)
     graph.erase(node)
     graph.inline(call)

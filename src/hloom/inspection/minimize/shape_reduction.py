@@ -97,7 +97,7 @@ def _halve(search: ReductionSearch) -> None:
 
 def attempt_equations(module: Module) -> ShapeEquations | None:
     """The equations of a module; None where a type is not known, or an array of it is dynamic or a buffer."""
-    types = {value.type for node in module.nodes() for value in (node, *node.inputs)}
+    types = {value.type for node in module.nodes() for value in (node, *node.operands)}
     for value_type in types:
         leaves = value_type.leaves() if value_type is not None else ()
         if value_type is None or any(isinstance(leaf, BufferType) or not _is_static(leaf) for leaf in leaves):
@@ -215,7 +215,7 @@ class _Sizes:
 
     def is_stale(self, node: Node) -> bool:
         """Whether a class of an operand's dimensions has changed since types were set."""
-        return bool(self.changed) and any(not self.changed.isdisjoint(self.classes(used)) for used in node.inputs)
+        return bool(self.changed) and any(not self.changed.isdisjoint(self.classes(used)) for used in node.operands)
 
     def classes(self, node: Node) -> Iterator[int]:
         """The classes of a node's dimensions."""
@@ -277,7 +277,7 @@ def _follow(node: Node, other: Node, equations: ShapeEquations, sizes: _Sizes) -
         fit(node, other)
     if other.opcode in FREE or other.op.infer is None or other.attributes.refers:
         return
-    types = [operand.type for operand in other.inputs if operand.type is not None]
+    types = [operand.type for operand in other.operands if operand.type is not None]
     inferred = infer_type(other.op, types, other.attributes, other.type)
     values = equations.graph.values.get(node, ())
     for value, leaf in zip(values, inferred.leaves(), strict=False):
@@ -303,7 +303,7 @@ def _cut_constant(node: Constant, other: Constant) -> None:
 def _fit_slice(node: Node, other: Apply) -> None:
     """Cut a slice to what is left of its operand and what is wanted of its result."""
     fitted = []
-    for part, size, wanted in zip(node.attributes["slice"], other.inputs[0].dims, other.dims, strict=True):
+    for part, size, wanted in zip(node.attributes["slice"], other.operands[0].dims, other.dims, strict=True):
         start = max(min(part.start, size - 1), 0)
         count = min(wanted, -(-(size - start) // part.stride))
         fitted.append(SliceDimension(start, start + max(count - 1, 0) * part.stride + bool(count), part.stride))
@@ -311,13 +311,13 @@ def _fit_slice(node: Node, other: Apply) -> None:
 
 
 def _fit_dynamic_slice(node: Node, other: Apply) -> None:
-    sizes = tuple(map(min, other.dims, other.inputs[0].dims))
+    sizes = tuple(map(min, other.dims, other.operands[0].dims))
     other.graph.set_attributes(other, other.attributes.changed(dynamic_slice_sizes=sizes))
 
 
 def _fit_gather(node: Node, other: Apply) -> None:
     """Slices of whole dimensions stay whole; others are no larger than the dimension."""
-    pairs = zip(node.attributes["slice_sizes"], node.inputs[0].dims, other.inputs[0].dims, strict=True)
+    pairs = zip(node.attributes["slice_sizes"], node.operands[0].dims, other.operands[0].dims, strict=True)
     sizes = tuple(now if size == before else min(size, now) for size, before, now in pairs)
     other.graph.set_attributes(other, other.attributes.changed(slice_sizes=sizes))
 

@@ -124,7 +124,7 @@ class _Exporter:
         for graph, callers in self._callers.items():
             caller = callers[0]
             is_own = len(callers) == 1 and caller.opcode == FUSION and graph.output is not None and not graph.missing
-            if is_own and len(graph.parameters) == len(caller.inputs) and not self.module.is_entry(graph):
+            if is_own and len(graph.parameters) == len(caller.operands) and not self.module.is_entry(graph):
                 fused[caller] = graph
         return _without_circles(fused)
 
@@ -197,7 +197,7 @@ class _Exporter:
         if node in self._fused:
             return self._fused[node].output
         if isinstance(node, Parameter) and node.graph in self._inlined:
-            inputs = self._callers[node.graph][0].inputs
+            inputs = self._callers[node.graph][0].operands
             return inputs[node.number] if node.number < len(inputs) else None
         return None
 
@@ -304,7 +304,7 @@ class _Layout:
         return ((port, self._identifiers[source]) for port, source in self._sources_of[copy])
 
     def _sources(self, node: Node) -> list[tuple[int, Node]]:
-        used: list[Node] = list(node.inputs)
+        used: list[Node] = list(node.operands)
         if isinstance(node, Apply) and isinstance(node.function, Node):
             used.append(node.function)
         if node.attributes.refers:

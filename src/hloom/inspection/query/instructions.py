@@ -77,7 +77,7 @@ class Instructions:
         pairs = [
             (numbers[operand], number)
             for number, node in enumerate(self.nodes)
-            for operand in node.inputs
+            for operand in node.operands
             if operand in numbers
         ]
         table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -224,7 +224,7 @@ FIELDS: dict[str, InstructionField] = {
     "users": InstructionField(
         _NUMBER, "how many instructions read it", lambda rows: rows.map(lambda node: node.user_count)
     ),
-    "operands": InstructionField(_NUMBER, "how many operands", lambda rows: rows.map(lambda node: len(node.inputs))),
+    "operands": InstructionField(_NUMBER, "how many operands", lambda rows: rows.map(lambda node: len(node.operands))),
     "sharding": InstructionField(
         _TEXT,
         "the sharding as HLO writes it",

@@ -137,7 +137,7 @@ class Describer:
             location=origin.location,
             value=value,
             number=number,
-            operand_count=len(node.inputs),
+            operand_count=len(node.operands),
             is_scalar=isinstance(node.type, TensorType) and not node.type.dims,
             is_output=node.is_output,
             is_cut=is_cut,

@@ -130,7 +130,7 @@ def _neighbours(node: Node, called: set[Graph]) -> Iterator[Node]:
 
 def _uses(node: Node) -> Iterator[tuple[Node, int, EdgeKind]]:
     """What a node uses, with the position and the kind of each use."""
-    for port, used in enumerate(node.inputs):
+    for port, used in enumerate(node.operands):
         yield used, port, EdgeKind.OPERAND
     if isinstance(node, Apply) and isinstance(node.function, Node):
         yield node.function, 0, EdgeKind.FUNCTION

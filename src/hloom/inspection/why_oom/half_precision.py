@@ -70,13 +70,13 @@ def _narrow_leaf(leaf: Type) -> Type:
 
 def _results(module: Module) -> tuple[Node, ...]:
     root = module.entry.root
-    return root.inputs if root.opcode == "tuple" else (root,)
+    return root.operands if root.opcode == "tuple" else (root,)
 
 
 def _is_kept(node: Node, module: Module) -> bool:
     """Whether an instruction stays in f32: by its opcode, as a parameter of the program, as an element of such one."""
     while node.opcode == "get-tuple-element":
-        node = node.inputs[0]
+        node = node.operands[0]
     return node.opcode in KEPT or (isinstance(node, Parameter) and module.is_entry(node.graph))
 
 
@@ -108,10 +108,10 @@ def _surround(node: Node, kept: dict[Node, Type | None]) -> None:
         graph.add_apply(OPS["convert"], [operand], _wide_leaf(operand, node), before=node)
         if operand not in kept and _is_narrow(operand)
         else operand
-        for operand in node.inputs
+        for operand in node.operands
     ]
-    if operands != list(node.inputs):
-        graph.set_inputs(node, operands)
+    if operands != list(node.operands):
+        graph.set_operands(node, operands)
     if node.type is None or narrow(node.type) is node.type:
         return
     users = [user for user in node.users if user not in kept]
@@ -120,7 +120,7 @@ def _surround(node: Node, kept: dict[Node, Type | None]) -> None:
     if users:
         made = graph.add_apply(OPS["convert"], [node], narrow(node.type), before=users[0])
         for user in users:
-            graph.set_inputs(user, [made if operand is node else operand for operand in user.inputs])
+            graph.set_operands(user, [made if operand is node else operand for operand in user.operands])
 
 
 def _is_narrow(node: Node) -> bool:
@@ -141,7 +141,7 @@ def _restore_results(entry: Graph, results: list[tuple[Node, Type | None]]) -> N
     """Let the program yield the types that it yielded."""
     root = entry.root
     made: list[Node] = []
-    for (node, before), operand in zip(results, root.inputs if root.opcode == "tuple" else (root,), strict=True):
+    for (node, before), operand in zip(results, root.operands if root.opcode == "tuple" else (root,), strict=True):
         del node
         if operand.type is before:
             made.append(operand)
@@ -151,6 +151,6 @@ def _restore_results(entry: Graph, results: list[tuple[Node, Type | None]]) -> N
             raise Unsupported(f"{entry.name}: a result of type {before} would have to be taken apart")
     if root.opcode != "tuple":
         entry.set_output(made[0])
-    elif made != list(root.inputs):
-        entry.set_inputs(root, made)
+    elif made != list(root.operands):
+        entry.set_operands(root, made)
         entry.set_type(root, TupleType([node.type for node in made if node.type is not None]))

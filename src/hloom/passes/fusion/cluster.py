@@ -124,7 +124,7 @@ def _sort(graph: Graph) -> None:
     seen = set()
     for node in graph.nodes:
         if any(
-            operand.graph is graph and operand not in seen for operand in node.inputs if operand.opcode != "missing"
+            operand.graph is graph and operand not in seen for operand in node.operands if operand.opcode != "missing"
         ):
             sort_topologically(graph)
             return

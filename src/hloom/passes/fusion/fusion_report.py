@@ -70,7 +70,7 @@ class FusionRow:
             "kind": self.node.attributes.get("kind"),
             "opcodes": dict(self.opcodes),
             "sources": dict(self.sources),
-            "operands": [operand.name for operand in self.node.inputs],
+            "operands": [operand.name for operand in self.node.operands],
             **{name: getattr(self, name) for name in names},
         }
 
@@ -196,11 +196,11 @@ class _Opened:
         """Expand a fusion in front of it; adds the nodes that now yield its value and elements to the results."""
         inner = next(iter(fusion.called_graphs), None)
         original = self.original[fusion]
-        if inner is None or inner.output is None or inner.missing or len(inner.parameters) != len(fusion.inputs):
+        if inner is None or inner.output is None or inner.missing or len(inner.parameters) != len(fusion.operands):
             return
         if any(not referent.is_graph for referent in fusion.attributes.referents()):
             return
-        mapping: dict[Any, Any] = dict(zip(inner.parameters, fusion.inputs, strict=True))
+        mapping: dict[Any, Any] = dict(zip(inner.parameters, fusion.operands, strict=True))
         known = set(mapping.values())
         graph.copy_nodes(inner.nodes, mapping, before=fusion)
         result = mapping[inner.output]
@@ -211,7 +211,7 @@ class _Opened:
         results[fusion] = result
         if result.opcode == "tuple":
             takers = [user for user in fusion.users if user.opcode == "get-tuple-element"]
-            results.update({taker: result.inputs[taker.attributes["index"]] for taker in takers})
+            results.update({taker: result.operands[taker.attributes["index"]] for taker in takers})
 
     def _replace_uses(self, graph: Graph, results: dict[Node, Node]) -> None:
         """Redirect all uses to the contents, and remove the fusions and tuples whose elements alone are read."""
@@ -222,7 +222,7 @@ class _Opened:
             while final[node] in results:
                 final[node] = results[final[node]]
         for user in dict.fromkeys(user for node in results for user in node.users if user not in results):
-            graph.set_inputs(user, [final.get(operand, operand) for operand in user.inputs])
+            graph.set_operands(user, [final.get(operand, operand) for operand in user.operands])
             if user.attributes.refers:
                 graph.set_attributes(user, user.attributes.mapped(final))
         if graph.output in final:
@@ -237,13 +237,13 @@ class _Opened:
 
 def _without_slices(graph: Graph, result: Node, members: list[Node]) -> list[Node]:
     """The contents of a fusion of loops with different dimensions, without the final concatenation and its slices."""
-    loops = [unsliced(part) for part in result.inputs] if result.opcode == "tuple" else []
+    loops = [unsliced(part) for part in result.operands] if result.opcode == "tuple" else []
     operands = [loop for loop in loops if loop is not None]
     if len(operands) < max(1, len(loops)):
         return members
-    slices = dict.fromkeys(result.inputs)
-    graph.set_inputs(result, operands)
-    for node in (*slices, *dict.fromkeys(part.inputs[0] for part in slices)):
+    slices = dict.fromkeys(result.operands)
+    graph.set_operands(result, operands)
+    for node in (*slices, *dict.fromkeys(part.operands[0] for part in slices)):
         if not node.is_used:
             graph.erase(node)
             members.remove(node)

@@ -66,7 +66,7 @@ class FusionWriter:
         """
         nodes = [node for node in self.graph.nodes if isinstance(node, Apply) and node.opcode in WRAPPED]
         nodes = [
-            node for node in nodes if len(node.inputs) == WRAPPED[node.opcode] and CARRIED.isdisjoint(node.attributes)
+            node for node in nodes if len(node.operands) == WRAPPED[node.opcode] and CARRIED.isdisjoint(node.attributes)
         ]
         for node in nodes:
             if node.opcode in OVERWRITTEN:
@@ -75,7 +75,7 @@ class FusionWriter:
             graphs = self.module.graphs
             computation = self.module.add_graph(f"wrapped_{node.opcode}_computation")
             graphs.insert(graphs.index(self.graph), graphs.pop())
-            operands = list(dict.fromkeys(node.inputs))
+            operands = list(dict.fromkeys(node.operands))
             mapping: dict[Any, Any] = {
                 operand: computation.add_parameter(operand.type, f"param_{number}")
                 for number, operand in enumerate(operands)
@@ -92,11 +92,11 @@ class FusionWriter:
 
     def _separate(self, node: Apply) -> None:
         """Copy the array for an in-place update that also reads it elsewhere."""
-        array = node.inputs[0]
+        array = node.operands[0]
         if not reads_itself(node):
             return
         own = self.graph.add_apply(OPS["copy"], [array], array.type, before=node)
-        self.graph.set_inputs(node, [own, *node.inputs[1:]])
+        self.graph.set_operands(node, [own, *node.operands[1:]])
 
     def _is_worth_it(self, kernel: Kernel) -> bool:
         nodes = self.model.nodes
@@ -175,7 +175,7 @@ class FusionWriter:
         """Redirect readers of a kernel's results, other than its own instructions, to the fusion's results."""
         graph, results = self.graph, self._results
         for user in dict.fromkeys(user for node in results for user in node.users if user not in members):
-            graph.set_inputs(user, [results.get(operand, operand) for operand in user.inputs])
+            graph.set_operands(user, [results.get(operand, operand) for operand in user.operands])
             if user.attributes.refers:
                 graph.set_attributes(user, user.attributes.mapped(results))
         if graph.output in results:

@@ -98,11 +98,11 @@ def add_slices(model: KernelModel, kernel: Kernel, graph: Graph, mapping: Mappin
 
 def unsliced(node: Node) -> Node | None:
     """The operand of a concatenation that a slice of it takes; None for anything else."""
-    if node.opcode != "slice" or node.inputs[0].opcode != "concatenate" or len(node.attributes["slice"]) != 1:
+    if node.opcode != "slice" or node.operands[0].opcode != "concatenate" or len(node.attributes["slice"]) != 1:
         return None
     [part] = node.attributes["slice"]
     start = 0
-    for operand in node.inputs[0].inputs:
+    for operand in node.operands[0].operands:
         limit = start + (operand.type.dims[0] if isinstance(operand.type, TensorType) else 0)
         if part == SliceDimension(start, limit):
             return operand

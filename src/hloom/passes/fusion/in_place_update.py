@@ -30,25 +30,25 @@ def buffer_of(node: Node) -> tuple[object, ...]:
         if node.opcode == "get-tuple-element":
             path.append(node.attributes["index"])
         elif node.opcode == "tuple" and path:
-            node = node.inputs[path.pop()]
+            node = node.operands[path.pop()]
             continue
-        elif node.opcode not in _SAME_BUFFER or not node.inputs:
+        elif node.opcode not in _SAME_BUFFER or not node.operands:
             return (node, *path)
-        node = node.inputs[0]
+        node = node.operands[0]
 
 
 def reads_itself(node: Node) -> bool:
     """Whether the update, or an index, of an update in place is the array itself, or a view of it."""
-    array = buffer_of(node.inputs[0])
-    return any(buffer_of(operand) == array for operand in node.inputs[1:])
+    array = buffer_of(node.operands[0])
+    return any(buffer_of(operand) == array for operand in node.operands[1:])
 
 
 def is_overwritten_slice(node: Node, update: Node) -> bool:
     """Whether an instruction reads the very slice that a dynamic-update-slice overwrites."""
     if node.opcode != "dynamic-slice":
         return False
-    is_same_array = same_shape(node.inputs[0].type, update.inputs[0].type)
-    is_same_slice = same_shape(node.type, update.inputs[1].type) and _are_same(node.inputs[1:], update.inputs[2:])
+    is_same_array = same_shape(node.operands[0].type, update.operands[0].type)
+    is_same_slice = same_shape(node.type, update.operands[1].type) and _are_same(node.operands[1:], update.operands[2:])
     return is_same_array and is_same_slice
 
 
@@ -64,12 +64,12 @@ def reads_overwritten(update: Node, members: Iterable[Node], *, may_read_slice: 
 
     The members are in order, operands first. Without `may_read_slice`, no read of the array counts as safe.
     """
-    array = buffer_of(update.inputs[0])
+    array = buffer_of(update.operands[0])
     inside = set[Node]()
     computed_from_slice = set[Node]()
     for node in members:
         inside.add(node)
-        for position, operand in enumerate(node.inputs):
+        for position, operand in enumerate(node.operands):
             if node is update and position == 0:
                 continue
             if operand in computed_from_slice:
@@ -86,7 +86,7 @@ def reads_overwritten(update: Node, members: Iterable[Node], *, may_read_slice: 
 def _reads_at_own_index(node: Node, operand: Node, update: Node) -> bool:
     """Whether an element of an instruction, or of the slice that an update writes, follows from that of an operand."""
     if node is update:
-        return all(other is not operand for other in node.inputs[2:])
+        return all(other is not operand for other in node.operands[2:])
     result, read = node.type, operand.type
     if node.opcode not in ELEMENTWISE or not isinstance(result, TensorType) or not isinstance(read, TensorType):
         return False

@@ -138,13 +138,13 @@ class KernelModel:
         self.elements[number] = elements(first_array(node_type) if self.is_fusible[number] else node_type)
         self.boxes[number] = _box(node)
         if node.opcode == "dynamic-update-slice" and self.is_fusible[number]:
-            update = self._type_of(node.inputs[1])
+            update = self._type_of(node.operands[1])
             self.bytes[number], self.elements[number] = leaf_bytes(update), elements(update)
         if self.is_fusible[number]:
             assert isinstance(node, Apply)
             self.seconds[number] = self._computing.seconds(node)[0]
             self.edges[number] = tuple(
-                self._edge(node, position, operand) for position, operand in enumerate(node.inputs)
+                self._edge(node, position, operand) for position, operand in enumerate(node.operands)
             )
 
     def _stored(self) -> list[bool]:
@@ -164,14 +164,14 @@ class KernelModel:
     def needs(self, number: int) -> list[int]:
         """The instructions of the computation that one waits for."""
         node = self.nodes[number]
-        used = node.inputs
+        used = node.operands
         if node.attributes.refers:
             used = (*used, *[part for part in node.attributes.referents() if isinstance(part, Node)])
         return [self.numbers[operand] for operand in used if operand in self.numbers]
 
     def _reduction(self, node: Node) -> ReductionDimensions | None:
         """The dimensions of a reduction that makes its kernel an input fusion."""
-        if not self.target.has_input_fusions or node.opcode != "reduce" or not node.inputs:
+        if not self.target.has_input_fusions or node.opcode != "reduce" or not node.operands:
             return None
         dims = reduction_dimensions(node)
         is_input = dims is not None and dims.is_contiguous and (dims.is_large or not self.target.has_warps)
@@ -186,12 +186,14 @@ class KernelModel:
         if _is_plain_copy(node) or (node.opcode == "dynamic-update-slice" and reads_itself(node)):
             return False
         results = [node.type]
-        if node.opcode == "reduce" and len(node.inputs) != 2:
+        if node.opcode == "reduce" and len(node.operands) != 2:
             if self.reductions[number] is None or not isinstance(node.type, TupleType):
                 return False
             results = list(node.type.elements)
-        operands = [value.type for value in node.inputs]
-        return all(map(_is_plain_array, (*results, *operands))) and all(value in self.numbers for value in node.inputs)
+        operands = [value.type for value in node.operands]
+        return all(map(_is_plain_array, (*results, *operands))) and all(
+            value in self.numbers for value in node.operands
+        )
 
     def _edge(self, node: Apply, position: int, operand: Node) -> Edge:
         number = self.numbers[operand]
@@ -215,7 +217,7 @@ class KernelModel:
             mapping = self._mapping((opcode, position, own_attributes, own.dims, read.dims))
             return Edge(number, MAPPED, mapping, min(1.0, ratio) if opcode == "pad" else ratio, None)
         described = tuple(node.attributes.get(name) for name in ("dimensions", "slice"))
-        starts = node.inputs[1:] if opcode == "dynamic-slice" else ()
+        starts = node.operands[1:] if opcode == "dynamic-slice" else ()
         mapping = self._mapping((opcode, described, starts, own.dims, read.dims))
         return Edge(number, MAPPED, mapping, 1.0, sliced)
 
@@ -228,7 +230,7 @@ class KernelModel:
         If results may have different dimensions, those of the viewed value are used.
         """
         node = self.nodes[root]
-        value = node.inputs[0] if self.is_input_root(root) else node
+        value = node.operands[0] if self.is_input_root(root) else node
         value = self._seen_through(self.numbers[value])
         value_type = self._type_of(value)
         return value_type.dims if isinstance(value_type, TensorType) else ()
@@ -237,7 +239,7 @@ class KernelModel:
         """The value a result is a view of, if results may have different dimensions."""
         value = self.nodes[root]
         while self.target.has_input_fusions and value.opcode in VIEWS and self.is_fusible[self.numbers[value]]:
-            value = value.inputs[0]
+            value = value.operands[0]
         return value
 
     def _tile_key(self, root: int) -> int:
@@ -245,7 +247,7 @@ class KernelModel:
         value = self._seen_through(root) if self.is_fusible[root] else self.nodes[root]
         if not self.target.has_tiles or value.opcode != "transpose" or not self.is_transposing[self.numbers[value]]:
             return self.root_keys[root]
-        value_type = self._type_of(value.inputs[0])
+        value_type = self._type_of(value.operands[0])
         return self._mapping(("root", value_type.dims if isinstance(value_type, TensorType) else ()))
 
     def kernel_key(self, roots: Sequence[int]) -> int | None:
@@ -265,7 +267,7 @@ class KernelModel:
                 last, value = self._seen_through(root), self.nodes[root]
                 while value is not last:
                     tiled[self.numbers[value]] = key
-                    value = value.inputs[0]
+                    value = value.operands[0]
                 tiled[self.numbers[last]] = key
         return tiled
 
@@ -377,8 +379,7 @@ class KernelModel:
         return KernelCost(compute, read, written, seconds, once), obstacle
 
     def _read_before(self, operand: int, box: _Box, others: list[_Box]) -> int:
-        """A lower bound on the bytes of a slice already covered by other slices of the same value; records the slice.
-        """
+        """A lower bound on the bytes of a slice that other slices of its value cover already; records the slice."""
         shared = max((_common_elements(box, other) for other in others[:MAX_INDICES]), default=0)
         others.append(box)
         return shared * _element_bytes(self.nodes[operand])
@@ -438,8 +439,8 @@ class KernelModel:
         """
         if not self.target.has_several_updates or not all(map(self.is_update, roots)):
             return False
-        arrays = {buffer_of(self.nodes[root].inputs[0]) for root in roots}
-        updates = [first_array(self._type_of(self.nodes[root].inputs[1])) for root in roots]
+        arrays = {buffer_of(self.nodes[root].operands[0]) for root in roots}
+        updates = [first_array(self._type_of(self.nodes[root].operands[1])) for root in roots]
         types = {(update.dtype, update.dims) for update in updates if isinstance(update, TensorType)}
         return len(arrays) == len(roots) and len(types) == 1
 
@@ -480,7 +481,7 @@ class KernelModel:
             dims = self.reductions[root]
             if dims is not None and self.is_fusible[root]:
                 node = self.nodes[root]
-                read = sum(_element_bytes(operand) for operand in node.inputs[: len(node.inputs) // 2])
+                read = sum(_element_bytes(operand) for operand in node.operands[: len(node.operands) // 2])
                 tiles += dims.shared_bytes(read)
         return tiles
 
@@ -536,7 +537,7 @@ def _is_plain_copy(node: Node) -> bool:
     """Whether a copy only preserves a value in another buffer, without changing the layout."""
     if node.opcode != "copy":
         return False
-    types = [value.type for value in (node, *node.inputs)]
+    types = [value.type for value in (node, *node.operands)]
     layouts = [value_type.layout for value_type in types if isinstance(value_type, TensorType)]
     return None in layouts or len(set(layouts)) < 2
 
@@ -566,7 +567,7 @@ def _is_transposing(node: Node) -> bool:
     """Whether elements adjacent in the memory of an instruction's result are not adjacent in its operand."""
     if node.opcode not in ("copy", "transpose"):
         return False
-    result, operand = node.type, node.inputs[0].type
+    result, operand = node.type, node.operands[0].type
     if not isinstance(result, TensorType) or not isinstance(operand, TensorType):
         return False
     inner = _inner_dim(result)

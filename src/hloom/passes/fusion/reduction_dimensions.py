@@ -57,7 +57,7 @@ class ReductionDimensions:
 
 def reduction_dimensions(node: Node) -> ReductionDimensions | None:
     """Those of a `reduce`; None where its first operand is not an array."""
-    array_type = node.inputs[0].type
+    array_type = node.operands[0].type
     if not isinstance(array_type, TensorType):
         return None
     runs: list[tuple[bool, int]] = []

@@ -53,7 +53,7 @@ def add_zero(build: Builder, node: Apply) -> Node | None:
 @ADD.rewrites("subtract", benefit=3, depth=1, requires=number_at(1, 0))
 def subtract_zero(build: Builder, node: Apply) -> Node | None:
     """subtract(x, 0) -> x; of floats the positive zero only, for -0 - -0 is +0."""
-    operand, zero = node.inputs
+    operand, zero = node.operands
     if (is_integer(node) and is_zero(zero)) or (is_real(node) and is_splat(zero, 0)):
         return operand
     return None
@@ -62,7 +62,7 @@ def subtract_zero(build: Builder, node: Apply) -> Node | None:
 @ADD.rewrites("subtract", benefit=3, depth=1, requires=integers())
 def subtract_itself(build: Builder, node: Apply) -> Node | None:
     """subtract(x, x) -> 0, on integers: of floats, infinity less infinity is NaN."""
-    if not is_integer(node) or node.inputs[0] is not node.inputs[1]:
+    if not is_integer(node) or node.operands[0] is not node.operands[1]:
         return None
     return number_like(build, node, 0)
 
@@ -70,7 +70,7 @@ def subtract_itself(build: Builder, node: Apply) -> Node | None:
 @ADD.rewrites("subtract", benefit=2, depth=1, requires=number_at(0, 0))
 def subtract_from_zero(build: Builder, node: Apply) -> Node | None:
     """subtract(0, x) -> negate(x), on integers; of floats subtract(-0.0, x), for 0 - 0 is +0 and -(0) is -0."""
-    zero, operand = node.inputs
+    zero, operand = node.operands
     if (is_integer(node) and is_zero(zero)) or (is_real(node) and is_splat(zero, -0.0)):
         return build.op("negate", operand)
     return None
@@ -79,7 +79,7 @@ def subtract_from_zero(build: Builder, node: Apply) -> Node | None:
 @ADD.rewrites("add", benefit=2, depth=1, requires=operand_is(0, "constant"))
 def constant_to_the_right(build: Builder, node: Apply) -> Node | None:
     """add(constant, x) -> add(x, constant): addition commutes exactly."""
-    left, right = node.inputs
+    left, right = node.operands
     if not is_constant(left) or is_constant_like(right):
         return None
     return build.op("add", right, left)
@@ -88,11 +88,11 @@ def constant_to_the_right(build: Builder, node: Apply) -> Node | None:
 @ADD.rewrites("subtract", depth=1, requires=constant_at(1))
 def subtract_constant(build: Builder, node: Apply) -> Node | None:
     """subtract(x, constant) -> add(x, negate(constant)): x - c and x + (-c) are the same in IEEE arithmetic too."""
-    operand, constant = node.inputs
+    operand, constant = node.operands
     if is_constant_like(operand) or not is_constant_like(constant) or not (is_integer(node) or is_inexact(node)):
         return None
     if isinstance(constant, Apply):
-        negated = build.op("negate", constant.inputs[0])
+        negated = build.op("negate", constant.operands[0])
         return build.op("add", operand, build.like(constant, negated, type=constant.type))
     return build.op("add", operand, build.op("negate", constant))
 
@@ -103,34 +103,34 @@ def add_negated(build: Builder, node: Apply) -> Node | None:
     if not (is_integer(node) or is_inexact(node)):
         return None
     for operand, negated in in_either_order(node):
-        if negated.opcode == "negate" and used_once(negated) and not is_constant_like(negated.inputs[0]):
-            return build.op("subtract", operand, negated.inputs[0])
+        if negated.opcode == "negate" and used_once(negated) and not is_constant_like(negated.operands[0]):
+            return build.op("subtract", operand, negated.operands[0])
     return None
 
 
 @ADD.rewrites("subtract", benefit=2, depth=2, requires=operand_is(1, "negate"))
 def subtract_negated(build: Builder, node: Apply) -> Node | None:
     """subtract(x, negate(y)) -> add(x, y): the same in IEEE arithmetic."""
-    operand, negated = node.inputs
+    operand, negated = node.operands
     if negated.opcode != "negate" or not (is_integer(node) or is_inexact(node)):
         return None
-    return build.op("add", operand, negated.inputs[0])
+    return build.op("add", operand, negated.operands[0])
 
 
 @ADD.rewrites("negate", benefit=3, requires=operand_is(0, "negate"))
 def negate_of_negate(build: Builder, node: Apply) -> Node | None:
     """negate(negate(x)) -> x: the sign bit changes twice; of integers the least one is its own negation."""
-    inner = node.inputs[0]
-    return inner.inputs[0] if inner.opcode == "negate" else None
+    inner = node.operands[0]
+    return inner.operands[0] if inner.opcode == "negate" else None
 
 
 @ADD.rewrites("negate", requires=operand_is(0, "subtract"))
 def negate_of_difference(build: Builder, node: Apply) -> Node | None:
     """negate(subtract(x, y)) -> subtract(y, x), on integers: of floats the zeros' signs differ where x is y."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "subtract" or not is_integer(node) or not used_once(inner):
         return None
-    return build.op("subtract", inner.inputs[1], inner.inputs[0])
+    return build.op("subtract", inner.operands[1], inner.operands[0])
 
 
 @ADD.rewrites("add", benefit=2, requires=(integers(), some_operand("add"), some_constant()))
@@ -150,11 +150,11 @@ def subtract_from_constants(build: Builder, node: Apply) -> Node | None:
     """subtract(c, add(x, d)) -> subtract(subtract(c, d), x), and subtract(c, subtract(d, x)) -> add(x, subtract(c, d)),
     on integers: they wrap around.
     """
-    constant, inner = node.inputs
+    constant, inner = node.operands
     if not is_integer(node) or not is_constant_like(constant) or inner.opcode not in ("add", "subtract"):
         return None
     if inner.opcode == "subtract":
-        other, operand = inner.inputs
+        other, operand = inner.operands
         if not is_constant_like(other) or is_constant_like(operand):
             return None
         return build.op("add", operand, combined(build, "subtract", constant, other))
@@ -194,7 +194,7 @@ def difference_from_constants(build: Builder, node: Apply) -> Node | None:
     for inner, constant in in_either_order(node):
         if inner.opcode != "subtract" or not is_constant_like(constant):
             continue
-        other, operand = inner.inputs
+        other, operand = inner.operands
         if is_constant_like(other) and not is_constant_like(operand):
             return build.op("subtract", combined(build, "add", other, constant), operand)
     return None
@@ -202,18 +202,18 @@ def difference_from_constants(build: Builder, node: Apply) -> Node | None:
 
 def cancelled(build: Builder, node: Apply) -> Node | None:
     """What is left of a sum or a difference that takes away what it adds."""
-    left, right = node.inputs
+    left, right = node.operands
     if node.opcode == "add":
         for operand, inner in in_either_order(node):
-            if inner.opcode == "subtract" and inner.inputs[1] is operand:
-                return inner.inputs[0]
+            if inner.opcode == "subtract" and inner.operands[1] is operand:
+                return inner.operands[0]
         return None
-    if right.opcode == "subtract" and right.inputs[0] is left:
-        return right.inputs[1]
-    if left.opcode == "add" and right in left.inputs:
-        return left.inputs[0] if left.inputs[1] is right else left.inputs[1]
-    if right.opcode == "add" and left in right.inputs:
-        return build.op("negate", right.inputs[0] if right.inputs[1] is left else right.inputs[1])
+    if right.opcode == "subtract" and right.operands[0] is left:
+        return right.operands[1]
+    if left.opcode == "add" and right in left.operands:
+        return left.operands[0] if left.operands[1] is right else left.operands[1]
+    if right.opcode == "add" and left in right.operands:
+        return build.op("negate", right.operands[0] if right.operands[1] is left else right.operands[1])
     return None
 
 
@@ -222,7 +222,7 @@ def factored(build: Builder, node: Apply, wanted: Callable[[Node], bool] = lambd
 
     `wanted` says which z may be taken out.
     """
-    left, right = node.inputs
+    left, right = node.operands
     if left.opcode != "multiply" or right.opcode != "multiply" or not used_once(left) or not used_once(right):
         return None
     for one, factor in in_either_order(left):

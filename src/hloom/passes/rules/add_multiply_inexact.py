@@ -54,7 +54,7 @@ def add_any_zero(build: Builder, node: Apply) -> Node | None:
 @ADD_MULTIPLY_INEXACT.rewrites("subtract", benefit=3, depth=1, requires=(inexact_numbers(), number_at(1, 0)))
 def subtract_any_zero(build: Builder, node: Apply) -> Node | None:
     """subtract(x, 0) -> x, on floats and complex numbers: -0 - -0 would be +0."""
-    return node.inputs[0] if is_inexact(node) and is_zero(node.inputs[1]) else None
+    return node.operands[0] if is_inexact(node) and is_zero(node.operands[1]) else None
 
 
 @ADD_MULTIPLY_INEXACT.rewrites("multiply", benefit=3, depth=1, requires=(complex_numbers(), some_number(1)))
@@ -85,7 +85,7 @@ def common_power_of_two(build: Builder, node: Apply) -> Node | None:
 
     On floats: the same but for overflow and underflow.
     """
-    if not is_real(node) or any(operand.opcode != "multiply" for operand in node.inputs):
+    if not is_real(node) or any(operand.opcode != "multiply" for operand in node.operands):
         return None
     return factored(build, node, _is_power_of_two)
 
@@ -118,7 +118,7 @@ def multiply_float_by_predicate(build: Builder, node: Apply) -> Node | None:
 
     Not of an x that a broadcast spreads: that is one multiplication as it is.
     """
-    if not is_inexact(node) or any(operand.opcode == "broadcast" for operand in node.inputs):
+    if not is_inexact(node) or any(operand.opcode == "broadcast" for operand in node.operands):
         return None
     return chosen_by_predicate(build, node)
 
@@ -126,27 +126,27 @@ def multiply_float_by_predicate(build: Builder, node: Apply) -> Node | None:
 @ADD_MULTIPLY_INEXACT.rewrites("multiply", benefit=2, requires=all_operands("sqrt"))
 def square_of_sqrt(build: Builder, node: Apply) -> Node | None:
     """multiply(sqrt(x), sqrt(x)) -> x, where x is known to be at least zero: rounded less."""
-    left, right = node.inputs
-    if left.opcode != "sqrt" or right.opcode != "sqrt" or left.inputs[0] is not right.inputs[0]:
+    left, right = node.operands
+    if left.opcode != "sqrt" or right.opcode != "sqrt" or left.operands[0] is not right.operands[0]:
         return None
-    return left.inputs[0] if is_at_least_zero(left.inputs[0]) else None
+    return left.operands[0] if is_at_least_zero(left.operands[0]) else None
 
 
 @ADD_MULTIPLY_INEXACT.rewrites("multiply", benefit=2, requires=all_operands("rsqrt"))
 def square_of_rsqrt(build: Builder, node: Apply) -> Node | None:
     """multiply(rsqrt(x), rsqrt(x)) -> divide(1, x), where x is known to be at least zero: rounded less."""
-    left, right = node.inputs
-    if left.opcode != "rsqrt" or right.opcode != "rsqrt" or left.inputs[0] is not right.inputs[0]:
+    left, right = node.operands
+    if left.opcode != "rsqrt" or right.opcode != "rsqrt" or left.operands[0] is not right.operands[0]:
         return None
-    if not is_at_least_zero(left.inputs[0]):
+    if not is_at_least_zero(left.operands[0]):
         return None
-    return build.op("divide", number_like(build, left.inputs[0], 1), left.inputs[0])
+    return build.op("divide", number_like(build, left.operands[0], 1), left.operands[0])
 
 
 @ADD_MULTIPLY_INEXACT.rewrites("abs", depth=3, requires=floats())
 def abs_of_at_least_zero(build: Builder, node: Apply) -> Node | None:
     """abs(x) -> x, where x is known to be at least zero; -0 keeps its sign."""
-    return node.inputs[0] if is_real(node) and is_at_least_zero(node.inputs[0]) else None
+    return node.operands[0] if is_real(node) and is_at_least_zero(node.operands[0]) else None
 
 
 def _is_power_of_two(node: Node) -> bool:

@@ -30,9 +30,9 @@ def add_update_of_zeros(build: Builder, node: Apply) -> Node | None:
     Elsewhere x + 0 is x, but that -0 + 0 would be +0.
     """
     for operand, update in in_either_order(node):
-        if update.opcode != "dynamic-update-slice" or not is_zero(update.inputs[0]) or not used_once(update):
+        if update.opcode != "dynamic-update-slice" or not is_zero(update.operands[0]) or not used_once(update):
             continue
-        _, part, *starts = update.inputs
+        _, part, *starts = update.operands
         array_type = tensor_type(part)
         if array_type is None or tensor_type(node) is None or operand.type is not node.type:
             return None
@@ -48,13 +48,13 @@ def add_scatters(build: Builder, node: Apply) -> Node | None:
     add(scatter(x, i, u), scatter(y, j, v)) -> scatter(add(x, y), concatenate(i, j), concatenate(u, v)), where both go
     by the same dimensions and the updates are fewer than the elements; else one scatter goes into the other.
     """
-    left, right = node.inputs
+    left, right = node.operands
     if _adds(left) and _adds(right):
         assert isinstance(left, Apply) and isinstance(right, Apply)
         return _both(build, left, right)
     for operand, scatter in in_either_order(node):
         if _adds(scatter) and isinstance(scatter, Apply):
-            whole, indices, updates = scatter.inputs
+            whole, indices, updates = scatter.operands
             sides = (operand, whole) if scatter is right else (whole, operand)
             return build.like(scatter, build.op("add", *sides), indices, updates)
     return None
@@ -62,9 +62,9 @@ def add_scatters(build: Builder, node: Apply) -> Node | None:
 
 def _adds(node: Node) -> bool:
     """Whether it is a scatter of one array, used once, that adds its updates."""
-    if not isinstance(node, Apply) or node.opcode != "scatter" or len(node.inputs) != 3 or not used_once(node):
+    if not isinstance(node, Apply) or node.opcode != "scatter" or len(node.operands) != 3 or not used_once(node):
         return False
-    if any(tensor_type(value) is None for value in (node, *node.inputs)):
+    if any(tensor_type(value) is None for value in (node, *node.operands)):
         return False
     graph = node.attributes["to_apply"]
     root = graph.output if isinstance(graph, Graph) else None
@@ -72,9 +72,9 @@ def _adds(node: Node) -> bool:
     return (
         root is not None
         and root.opcode == "add"
-        and {operand.number for operand in root.inputs if isinstance(operand, Parameter)} == {0, 1}
+        and {operand.number for operand in root.operands if isinstance(operand, Parameter)} == {0, 1}
         and array_type is not None
-        and all(same_shape(operand.type, TensorType(array_type.dtype)) for operand in root.inputs)
+        and all(same_shape(operand.type, TensorType(array_type.dtype)) for operand in root.operands)
     )
 
 
@@ -87,8 +87,8 @@ class _Joint:
 
 
 def _both(build: Builder, left: Apply, right: Apply) -> Node | None:
-    whole, indices, updates = left.inputs
-    other_whole, other_indices, other_updates = right.inputs
+    whole, indices, updates = left.operands
+    other_whole, other_indices, other_updates = right.operands
     joint = _joint(left, right)
     array_type, size, other_size = (tensor_type(value) for value in (left, updates, other_updates))
     if joint is None or array_type is None or size is None or other_size is None:
@@ -105,7 +105,7 @@ def _both(build: Builder, left: Apply, right: Apply) -> Node | None:
 
 def _joint(left: Apply, right: Apply) -> _Joint | None:
     """Where two scatters may be put together: the only dimension of the indices that differs, or the first one."""
-    one, other, updates = (tensor_type(operand) for operand in (left.inputs[1], right.inputs[1], left.inputs[2]))
+    one, other, updates = (tensor_type(operand) for operand in (left.operands[1], right.operands[1], left.operands[2]))
     if one is None or other is None or updates is None or one.rank != other.rank:
         return None
     scattered = [d for d in range(one.rank) if d != left.attribute("index_vector_dim")]
@@ -127,10 +127,10 @@ def _go_together(left: Apply, right: Apply) -> bool:
         return False
     if any(scatter.attribute(name) for scatter in (left, right) for name in ("unique_indices", "indices_are_sorted")):
         return False
-    one, other = tensor_type(left.inputs[1]), tensor_type(right.inputs[1])
+    one, other = tensor_type(left.operands[1]), tensor_type(right.operands[1])
     return one is not None and other is not None and one.dtype is other.dtype and _windows(left) == _windows(right)
 
 
 def _windows(scatter: Apply) -> list[int]:
-    array_type = tensor_type(scatter.inputs[2])
+    array_type = tensor_type(scatter.operands[2])
     return [] if array_type is None else [array_type.dims[d] for d in scatter.attribute("update_window_dims") or ()]

@@ -61,9 +61,9 @@ def combination_of_converted_all_reduces(build: Builder, node: Apply) -> Node | 
 def _combined(build: Builder, node: Apply, *, widens: bool) -> Node | None:
     if tensor_type(node) is None:
         return None
-    if all(operand.opcode == "dynamic-slice" for operand in node.inputs):
+    if all(operand.opcode == "dynamic-slice" for operand in node.operands):
         return None if widens else _combined_slices(build, node)
-    left, right = (_looked_through(operand, node.opcode) for operand in node.inputs)
+    left, right = (_looked_through(operand, node.opcode) for operand in node.operands)
     if left is None or right is None:
         return build.decline("an operand is not an all-reduce that only this uses")
     has_converts = any(step.opcode == "convert" for steps, _ in (left, right) for step in steps)
@@ -76,7 +76,7 @@ def _combined(build: Builder, node: Apply, *, widens: bool) -> Node | None:
     if _bytes(node) > sum(map(_bytes, {first, second})):
         return build.decline("more would be sent")
     operands = [
-        _moved(build, steps, inner.inputs[0]) for steps, inner in ((first_steps, first), (second_steps, second))
+        _moved(build, steps, inner.operands[0]) for steps, inner in ((first_steps, first), (second_steps, second))
     ]
     made = build.like(node, *operands, type=node.type)
     build.consumed += [first, second]
@@ -86,11 +86,11 @@ def _combined(build: Builder, node: Apply, *, widens: bool) -> Node | None:
 
 def _combined_slices(build: Builder, node: Apply) -> Node | None:
     """add of the same dynamic slice of all-reduce(x) and all-reduce(y) -> dynamic-slice(all-reduce(add(x, y)), i)"""
-    one, other = node.inputs
-    first, second = one.inputs[0], other.inputs[0]
+    one, other = node.operands
+    first, second = one.operands[0], other.operands[0]
     if not (_only_here(one, node) and _only_here(other, node) and _only_here(first, one) and _only_here(second, other)):
         return build.decline("something else uses a slice or what is sliced")
-    if one.inputs[1:] != other.inputs[1:] or one.attributes != other.attributes or first.type != second.type:
+    if one.operands[1:] != other.operands[1:] or one.attributes != other.attributes or first.type != second.type:
         return build.decline("the slices differ")
     if not isinstance(one, Apply) or not isinstance(first, Apply) or not isinstance(second, Apply):
         return None
@@ -101,8 +101,8 @@ def _combined_slices(build: Builder, node: Apply) -> Node | None:
         return build.decline(problem)
     build.consumed += [first, second]
     build.carries_itself = True
-    made = build.op(node.opcode, first.inputs[0], second.inputs[0])
-    return build.like(one, _all_reduce(build, first, made), *one.inputs[1:])
+    made = build.op(node.opcode, first.operands[0], second.operands[0])
+    return build.like(one, _all_reduce(build, first, made), *one.operands[1:])
 
 
 def _looked_through(operand: Node, opcode: str) -> tuple[list[Apply], Apply] | None:
@@ -111,12 +111,12 @@ def _looked_through(operand: Node, opcode: str) -> tuple[list[Apply], Apply] | N
     while isinstance(operand, Apply) and operand.opcode in LOOKED_THROUGH and len(steps) < _MOST_STEPS:
         if operand.user_count != 1 or operand.is_output or has_control_dependencies(operand):
             return None
-        if operand.opcode == "pad" and not is_identity_of(opcode, operand.inputs[1]):
+        if operand.opcode == "pad" and not is_identity_of(opcode, operand.operands[1]):
             return None
         if operand.opcode == "convert" and not widens(operand):
             return None
         steps.append(operand)
-        operand = operand.inputs[0]
+        operand = operand.operands[0]
     if not isinstance(operand, Apply) or operand.opcode != "all-reduce" or operand.user_count != 1:
         return None
     return None if operand.is_output or tensor_type(operand) is None else (steps, operand)
@@ -129,7 +129,7 @@ def is_identity_of(opcode: str, start: Node) -> bool:
 
 def widens(convert: Node) -> bool:
     """Whether floats become floats of a type that holds them all; integers would have wrapped before."""
-    narrow, wide = tensor_type(convert.inputs[0]), tensor_type(convert)
+    narrow, wide = tensor_type(convert.operands[0]), tensor_type(convert)
     return (
         narrow is not None and wide is not None and narrow.dtype.is_float and preserves_values(narrow.dtype, wide.dtype)
     )
@@ -138,7 +138,7 @@ def widens(convert: Node) -> bool:
 def _moved(build: Builder, steps: Sequence[Apply], operand: Node) -> Node:
     """The steps that an all-reduce's result went through, on what goes into it."""
     for step in reversed(steps):
-        operand = build.like(step, operand, *step.inputs[1:], type=step.type)
+        operand = build.like(step, operand, *step.operands[1:], type=step.type)
     return operand
 
 
@@ -181,7 +181,7 @@ def binding(collective: Apply) -> str:
     """What says when or how a collective runs; empty where nothing does."""
     if collective.attributes.get("constrain_layout") or "sharding" in collective.attributes:
         return "its layout or sharding is given"
-    if len(collective.inputs) != 1 or collective.type != collective.inputs[0].type:
+    if len(collective.operands) != 1 or collective.type != collective.operands[0].type:
         return "it is of several arrays, or changes the layout"
     if has_control_dependencies(collective) or is_awaited(collective):
         return "control dependencies name it"
@@ -211,7 +211,7 @@ def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
 
     Follows xla/hlo/transforms/collectives/reduce_scatter_reassociate.cc (ReduceScatterReassociate).
     """
-    first, second = node.inputs
+    first, second = node.operands
     if not isinstance(first, Apply) or not isinstance(second, Apply):
         return None
     if not (_only_here(first, node) and _only_here(second, node)):
@@ -223,7 +223,7 @@ def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
     ids = [
         dict(collective.attributes.get("frontend_attributes") or ()).get(_SCHEDULING) for collective in (first, second)
     ]
-    if groups[0] != groups[1] or first.inputs[0].type != second.inputs[0].type or problem:
+    if groups[0] != groups[1] or first.operands[0].type != second.operands[0].type or problem:
         return build.decline(problem or "the groups or the operands differ")
     if None not in ids and ids[0] != ids[1]:
         return build.decline("they are scheduled apart")
@@ -232,7 +232,7 @@ def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
     kept = dict(first.attributes.get("frontend_attributes") or ())
     if ids[0] != ids[1]:
         kept.pop(_SCHEDULING, None)
-    made = build.op(node.opcode, first.inputs[0], second.inputs[0])
+    made = build.op(node.opcode, first.operands[0], second.operands[0])
     return build.like(first, made, type=first.type, frontend_attributes=tuple(kept.items()) or None)
 
 
@@ -243,8 +243,8 @@ def reduce_scatter_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     Where the devices of each group of the all-reduce take the same part, and the sums are those of the same devices.
     Follows xla/hlo/transforms/collectives/all_reduce_reduce_scatter_reorder.cc (AllReduceReduceScatterReorder).
     """
-    reduced = node.inputs[0]
-    if not isinstance(reduced, Apply) or not used_once(reduced) or len(node.inputs) != 1:
+    reduced = node.operands[0]
+    if not isinstance(reduced, Apply) or not used_once(reduced) or len(node.operands) != 1:
         return build.decline("something else uses the all-reduce")
     if not same_reduction(node.attributes["to_apply"], reduced.attributes["to_apply"]):
         return build.decline("they combine by different ops")
@@ -254,7 +254,7 @@ def reduce_scatter_of_all_reduce(build: Builder, node: Apply) -> Node | None:
         return build.decline(problem or "other devices would be summed up, or other parts")
     build.consumed += [node, reduced]
     build.carries_itself = True
-    part = build.like(node, reduced.inputs[0], type=node.type)
+    part = build.like(node, reduced.operands[0], type=node.type)
     return build.op("all-reduce", part, attributes=reduced.attributes)
 
 
@@ -276,14 +276,14 @@ def slice_of_all_gather(build: Builder, node: Apply) -> Node | None:
 
     Follows xla/hlo/transforms/collectives/all_gather_simplifier.cc (AllGatherSimplifier).
     """
-    gathered = node.inputs[0]
-    if not isinstance(gathered, Apply) or len(gathered.inputs) != 1 or len(gathered.attributes["dimensions"]) != 1:
+    gathered = node.operands[0]
+    if not isinstance(gathered, Apply) or len(gathered.operands) != 1 or len(gathered.attributes["dimensions"]) != 1:
         return None
-    given, part = gathered.inputs[0], tensor_type(node)
+    given, part = gathered.operands[0], tensor_type(node)
     groups, (dim,) = participants(gathered), gathered.attributes["dimensions"]
     if part is None or groups is None or given.type != node.type or has_control_dependencies(node):
         return build.decline("it takes another part, or the groups are not known")
-    if not _takes_own_parts(gathered, node.inputs[1 + dim], groups, part.dims[dim]):
+    if not _takes_own_parts(gathered, node.operands[1 + dim], groups, part.dims[dim]):
         return build.decline("the devices do not take the parts in the order of their group")
     build.consumed.append(node)
     if used_once(gathered) and not has_control_dependencies(gathered):
@@ -295,7 +295,7 @@ def restraint_of_scatter(scatter: Apply) -> str:
     """What says when or how a reduce-scatter runs; empty where nothing does."""
     if scatter.attributes.get("constrain_layout") or "sharding" in scatter.attributes:
         return "its layout or sharding is given"
-    if len(scatter.inputs) != 1 or tensor_type(scatter) is None:
+    if len(scatter.operands) != 1 or tensor_type(scatter) is None:
         return "it is of several arrays"
     return "control dependencies name it" if has_control_dependencies(scatter) or is_awaited(scatter) else ""
 
@@ -306,8 +306,8 @@ def all_reduce_of_all_reduce(build: Builder, node: Apply) -> Node | None:
 
     Where each device gets what every device of a group has, and once: of maxima and the like, several times as well.
     """
-    inner = node.inputs[0]
-    if not isinstance(inner, Apply) or not used_once(inner) or len(node.inputs) != 1:
+    inner = node.operands[0]
+    if not isinstance(inner, Apply) or not used_once(inner) or len(node.operands) != 1:
         return build.decline("something else uses the inner one")
     if not same_reduction(node.attributes["to_apply"], inner.attributes["to_apply"]):
         return build.decline("they combine by different ops")
@@ -325,7 +325,7 @@ def all_reduce_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     build.carries_itself = True
     attributes = {**node.attributes, "replica_groups": ExplicitGroups(groups)}
     attributes["frontend_attributes"] = _joined_frontend_attributes(inner, node)
-    return build.op("all-reduce", inner.inputs[0], attributes=attributes)
+    return build.op("all-reduce", inner.operands[0], attributes=attributes)
 
 
 def _folded_groups(node: Apply, inner: Apply, may_repeat: bool) -> tuple[tuple[int, ...], ...] | None:
@@ -365,8 +365,8 @@ def slice_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     Its place is computed for each device, of constants, tables and its number. A reshape between them may leave the
     dimension that is cut as it is; what no device takes is cut off before.
     """
-    whole = node.inputs[0]
-    reduced = whole.inputs[0] if whole.opcode == "reshape" else whole
+    whole = node.operands[0]
+    reduced = whole.operands[0] if whole.opcode == "reshape" else whole
     if (
         not isinstance(reduced, Apply)
         or reduced.opcode != "all-reduce"
@@ -386,7 +386,7 @@ def slice_of_all_reduce(build: Builder, node: Apply) -> Node | None:
     dims = (dim,) if reduced is whole else dims_after_reshape(sliced.dims, source.dims, (dim,))
     if dims is None or not size or count * size > sliced.dims[dim]:
         return build.decline("the parts do not fit, or the reshape splits or joins the dimension that is cut")
-    if not _takes_own_parts(reduced, node.inputs[1 + dim], groups, size):
+    if not _takes_own_parts(reduced, node.operands[1 + dim], groups, size):
         return build.decline("the devices do not take the parts in the order of their group")
     build.consumed += [node, reduced]
     build.carries_itself = True
@@ -405,7 +405,7 @@ def _takes_own_parts(reduced: Apply, start: Node, groups: Sequence[Sequence[int]
 def _reduce_scatter(
     build: Builder, node: Apply, reduced: Apply, dim: int, size: int, groups: Sequence[Sequence[int]]
 ) -> Node:
-    operand = reduced.inputs[0]
+    operand = reduced.operands[0]
     source, part = tensor_type(operand), tensor_type(node)
     assert source is not None and part is not None
     count = len(groups[0])
@@ -427,15 +427,15 @@ def all_gather_of_broadcast(build: Builder, node: Apply) -> Node | None:
 
     Along a dimension that repeats, each device's x becomes one row, whose repetitions a reshape joins.
     """
-    spread, made = node.inputs[0], tensor_type(node)
+    spread, made = node.operands[0], tensor_type(node)
     if (
         not isinstance(spread, Apply)
         or made is None
-        or len(node.inputs) != 1
+        or len(node.operands) != 1
         or len(node.attributes["dimensions"]) != 1
     ):
         return None
-    wide, source = tensor_type(spread), tensor_type(spread.inputs[0])
+    wide, source = tensor_type(spread), tensor_type(spread.operands[0])
     if (
         wide is None
         or source is None
@@ -455,9 +455,9 @@ def all_gather_of_broadcast(build: Builder, node: Apply) -> Node | None:
     if along in dims:
         dim = dims.index(along)
         gathered = [size * count if at == dim else size for at, size in enumerate(source.dims)]
-        less = build.like(node, spread.inputs[0], type=resized(source, gathered), dimensions=(dim,))
+        less = build.like(node, spread.operands[0], type=resized(source, gathered), dimensions=(dim,))
         return build.op("broadcast", less, type=made.with_layout(None), dimensions=dims)
-    row = build.op("reshape", spread.inputs[0], type=resized(source, (1, *source.dims)))
+    row = build.op("reshape", spread.operands[0], type=resized(source, (1, *source.dims)))
     rows = build.like(node, row, type=resized(source, (count, *source.dims)), dimensions=(0,))
     repeated = (*wide.dims[:along], count, *wide.dims[along:])
     moved = (along, *(dim + (dim >= along) for dim in dims))

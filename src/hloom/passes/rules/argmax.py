@@ -27,19 +27,21 @@ def search_of_splat(build: Builder, node: Apply) -> Node | None:
     """
     if not _direction(node) or not isinstance(node.type, TupleType):
         return None
-    source, indices = node.inputs[:2]
+    source, indices = node.operands[:2]
     value, number = node.type.elements
     if source.opcode != "broadcast" or splat_of(source) is None or source.attributes.get("dimensions"):
         return None
     types = [
         array_type
-        for operand in node.inputs[:2]
+        for operand in node.operands[:2]
         if (array_type := tensor_type(operand)) is not None and array_type.element_count
     ]
     if len(types) != 2 or indices.attributes["iota_dimension"] not in node.attributes["dimensions"]:
         return build.decline("the places are not counted along what is reduced")
     zero = build.constant(0, types[1].dtype)
-    return build.op("tuple", _broadcast_scalar(build, source.inputs[0], value), _broadcast_scalar(build, zero, number))
+    return build.op(
+        "tuple", _broadcast_scalar(build, source.operands[0], value), _broadcast_scalar(build, zero, number)
+    )
 
 
 @ARGMAX_INEXACT.rewrites("reduce", benefit=6, depth=2)
@@ -50,15 +52,15 @@ def plain_beside_search(build: Builder, node: Apply) -> Node | None:
     """
     graph: Graph | None = node.attribute("to_apply")
     root = graph.output if graph is not None else None
-    if graph is None or len(node.inputs) != 2 or not isinstance(root, Apply) or root.opcode not in _PLAIN:
+    if graph is None or len(node.operands) != 2 or not isinstance(root, Apply) or root.opcode not in _PLAIN:
         return None
-    if set(root.inputs) != set(graph.parameters):
+    if set(root.operands) != set(graph.parameters):
         return None
     wanted = _PLAIN[root.opcode]
-    if not is_splat(node.inputs[1], _STARTS[wanted]):
+    if not is_splat(node.operands[1], _STARTS[wanted]):
         return None
-    for user in node.inputs[0].users:
-        if user is node or not isinstance(user, Apply) or user.inputs[0] is not node.inputs[0]:
+    for user in node.operands[0].users:
+        if user is node or not isinstance(user, Apply) or user.operands[0] is not node.operands[0]:
             continue
         if _direction(user) != wanted or user.attributes["dimensions"] != node.attributes["dimensions"]:
             continue
@@ -74,9 +76,9 @@ def _broadcast_scalar(build: Builder, scalar: Node, value_type: Type) -> Node:
 
 def _direction(node: Node) -> str:
     """GT where a reduction looks for the greatest element and its place, LT for the least; else empty."""
-    if not isinstance(node, Apply) or node.opcode != "reduce" or len(node.inputs) != 4:
+    if not isinstance(node, Apply) or node.opcode != "reduce" or len(node.operands) != 4:
         return ""
-    _, indices, start, first = node.inputs
+    _, indices, start, first = node.operands
     graph: Graph | None = node.attribute("to_apply")
     if graph is None or graph.output is None or len(graph.parameters) != 4:
         return ""
@@ -89,17 +91,21 @@ def _direction(node: Node) -> str:
 def _is_search(root: Node, parameters: list[Parameter], direction: str) -> bool:
     """Whether a computation prefers the greater or lesser element, NaN to both, and of equal ones the first."""
     value, index, other, elsewhere = parameters
-    if root.opcode != "tuple" or len(root.inputs) != 2 or any(operand.opcode != "select" for operand in root.inputs):
+    if (
+        root.opcode != "tuple"
+        or len(root.operands) != 2
+        or any(operand.opcode != "select" for operand in root.operands)
+    ):
         return False
-    first, second = root.inputs
-    if first.inputs[1:] != (value, other) or second.inputs[1:] != (index, elsewhere):
+    first, second = root.operands
+    if first.operands[1:] != (value, other) or second.operands[1:] != (index, elsewhere):
         return False
-    prefers_first = second.inputs[0]
-    if prefers_first.opcode != "or" or not _prefers(first.inputs[0], value, other, direction):
+    prefers_first = second.operands[0]
+    if prefers_first.opcode != "or" or not _prefers(first.operands[0], value, other, direction):
         return False
-    for left, right in (prefers_first.inputs, prefers_first.inputs[::-1]):
+    for left, right in (prefers_first.operands, prefers_first.operands[::-1]):
         if _prefers(left, value, other, direction) and right.opcode == "and":
-            equal, earlier = right.inputs
+            equal, earlier = right.operands
             if _compares(equal, value, other, "EQ") and _compares(earlier, index, elsewhere, "LT"):
                 return True
     return False
@@ -108,7 +114,7 @@ def _is_search(root: Node, parameters: list[Parameter], direction: str) -> bool:
 def _prefers(node: Node, value: Node, other: Node, direction: str) -> bool:
     if node.opcode != "or":
         return False
-    one, two = node.inputs
+    one, two = node.operands
     return any(
         _compares(left, value, other, direction) and _compares(right, value, value, "NE")
         for left, right in ((one, two), (two, one))
@@ -116,4 +122,4 @@ def _prefers(node: Node, value: Node, other: Node, direction: str) -> bool:
 
 
 def _compares(node: Node, left: Node, right: Node, direction: str) -> bool:
-    return node.opcode == "compare" and node.inputs == (left, right) and node.attributes["direction"] == direction
+    return node.opcode == "compare" and node.operands == (left, right) and node.attributes["direction"] == direction

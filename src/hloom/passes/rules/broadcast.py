@@ -39,7 +39,7 @@ def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
 
     Where the shapes agree, x itself. A scalar constant stays broadcast, to one element as to many.
     """
-    operand, array_type = node.inputs[0], tensor_type(node)
+    operand, array_type = node.operands[0], tensor_type(node)
     source, dimensions = tensor_type(operand), broadcast_dims(node)
     if array_type is None or source is None or list(dimensions) != sorted(dimensions) or is_empty(array_type):
         return None
@@ -57,7 +57,7 @@ def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
 @BROADCAST.rewrites("broadcast", benefit=4)
 def broadcast_that_transposes(build: Builder, node: Apply) -> Node | None:
     """broadcast(x) -> transpose(x), where every dimension is one of x"""
-    operand, array_type = node.inputs[0], tensor_type(node)
+    operand, array_type = node.operands[0], tensor_type(node)
     source, dimensions = tensor_type(operand), broadcast_dims(node)
     if array_type is None or source is None or source.rank != array_type.rank or list(dimensions) == sorted(dimensions):
         return None
@@ -67,32 +67,32 @@ def broadcast_that_transposes(build: Builder, node: Apply) -> Node | None:
 @BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "broadcast"))
 def broadcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """broadcast(broadcast(x)) -> broadcast(x)"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.inputs[0]) is None:
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
         return None
     outer = broadcast_dims(node)
     dimensions = tuple(outer[dim] for dim in broadcast_dims(inner))
-    return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
+    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
 
 
 @BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "reshape"))
 def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     """broadcast(reshape(x)) -> broadcast(x), where the reshape only adds dimensions of size 1"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
     made = tensor_type(inner)
     if array_type is None or source is None or made is None or is_empty(source):
         return None
     added = _added_ones(source.dims, made.dims)
     if added is None:
         return None
-    return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=without(broadcast_dims(node), added))
+    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=without(broadcast_dims(node), added))
 
 
 @BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "iota"))
 def broadcast_of_iota(build: Builder, node: Apply) -> Node | None:
     """broadcast(iota) -> iota"""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
         return None
     return build.op("iota", type=array_type, iota_dimension=broadcast_dims(node)[inner.attributes["iota_dimension"]])
@@ -110,7 +110,7 @@ def iota_of_one(build: Builder, node: Apply) -> Node | None:
 @BROADCAST_AS_XLA.rewrites("broadcast")
 def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
     """broadcast(x) -> broadcast(reshape(x)), where the reshape takes away dimensions of size 1"""
-    operand, array_type = node.inputs[0], tensor_type(node)
+    operand, array_type = node.operands[0], tensor_type(node)
     source = tensor_type(operand)
     if array_type is None or source is None or 1 not in source.dims:
         return None
@@ -131,7 +131,7 @@ def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
         return None
     shape: Dimensions = ()
     dimensions: Dimensions = ()
-    for operand in node.inputs:
+    for operand in node.operands:
         wide, way = tensor_type(operand), _broadcast_way(operand)
         if way is None or wide is None or wide.dims != array_type.dims:
             return build.decline("an operand is not a broadcast")
@@ -155,14 +155,14 @@ def _broadcast_way(operand: Node) -> tuple[Dimensions, Dimensions] | None:
         counted: int = operand.attributes["iota_dimension"]
         size = array_type.dims[counted]
         return ((size,), (counted,)) if size < array_type.element_count else None
-    source = tensor_type(operand.inputs[0]) if operand.opcode == "broadcast" else None
+    source = tensor_type(operand.operands[0]) if operand.opcode == "broadcast" else None
     return None if source is None else (source.dims, broadcast_dims(operand))
 
 
 def _computed_before(
     build: Builder, node: Apply, array_type: TensorType, shape: Dimensions, dimensions: Dimensions
 ) -> Node:
-    narrow = [_narrowed(build, operand, shape) for operand in node.inputs]
+    narrow = [_narrowed(build, operand, shape) for operand in node.operands]
     made = build.like(node, *narrow, type=resized(array_type, shape), sharding=None)
     return build.op("broadcast", made, type=array_type, dimensions=dimensions)
 
@@ -173,7 +173,7 @@ def _narrowed(build: Builder, operand: Node, shape: Dimensions) -> Node:
         return build.op("iota", type=resized(operand.type, shape), iota_dimension=0)
     scalar = scalar_of(operand)
     if scalar is None or not shape:
-        return operand.inputs[0]
+        return operand.operands[0]
     assert isinstance(scalar.type, TensorType)
     return build.broadcast(scalar, resized(scalar.type, shape))
 

@@ -19,5 +19,5 @@ def broadcast_in_order(build: Builder, node: Apply) -> Node | None:
     if list(dims) == sorted(dims) or made is None or has_control_dependencies(node):
         return build.decline("the dimensions are in order")
     order = sorted(range(len(dims)), key=dims.__getitem__)
-    moved = build.transpose(node.inputs[0], order)
+    moved = build.transpose(node.operands[0], order)
     return build.op("broadcast", moved, type=made.with_layout(None), dimensions=tuple(sorted(dims)))

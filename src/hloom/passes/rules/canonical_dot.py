@@ -22,7 +22,7 @@ CANONICAL_DOT = Family("canonical-dot")
 def dot_of_matrices(build: Builder, node: Apply) -> Node | None:
     """dot(f32[8,4,6], f32[6,5]) -> reshape(dot(reshape(x) [32,6], y)): batches first, then one dimension per role"""
     types, result = static_operands(node), tensor_type(node)
-    if types is None or result is None or len(node.inputs) != 2 or has_control_dependencies(node):
+    if types is None or result is None or len(node.operands) != 2 or has_control_dependencies(node):
         return None
     numbers = numbers_of(node)
     left, right = types[0], types[1]
@@ -30,8 +30,8 @@ def dot_of_matrices(build: Builder, node: Apply) -> Node | None:
     columns = free_dims(right.rank, numbers.rhs_batch, numbers.rhs_contracting)
     if _is_canonical(numbers, rows, columns):
         return build.decline("it is a product of matrices")
-    lhs, row_count = _matrix(build, node.inputs[0], left, numbers.lhs_batch, (rows, numbers.lhs_contracting))
-    rhs, _ = _matrix(build, node.inputs[1], right, numbers.rhs_batch, (numbers.rhs_contracting, columns), first=1)
+    lhs, row_count = _matrix(build, node.operands[0], left, numbers.lhs_batch, (rows, numbers.lhs_contracting))
+    rhs, _ = _matrix(build, node.operands[1], right, numbers.rhs_batch, (numbers.rhs_contracting, columns), first=1)
     batches = tuple(range(len(numbers.lhs_batch)))
     contracted = len(batches) + (row_count != 1)
     canonical = DotNumbers(batches, batches, (contracted,), (len(batches),))

@@ -23,7 +23,7 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
 
     A gather of a scalar is its broadcast; slices without elements are zeros.
     """
-    operand, indices, result = (tensor_type(value) for value in (*node.inputs[:2], node))
+    operand, indices, result = (tensor_type(value) for value in (*node.operands[:2], node))
     attributes = node.attributes
     if operand is None or indices is None or result is None or not operand.is_static or not result.is_static:
         return None
@@ -31,17 +31,17 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
         return build.decline("it has batches, or control dependencies")
     sizes = tuple(attributes["slice_sizes"])
     if not operand.rank:
-        return build.broadcast(node.inputs[0], result.with_layout(None))
+        return build.broadcast(node.operands[0], result.with_layout(None))
     if 0 in sizes:
         return build.constant(0, result.with_layout(None))
     offsets, collapsed = tuple(attributes["offset_dims"]), set(attributes["collapsed_slice_dims"])
     simple = tuple(range(1, operand.rank + 1))
     if indices.rank == 2 and attributes["index_vector_dim"] == 1 and offsets == simple and not collapsed:
         return build.decline("it has this form")
-    rows, lead = _rows(build, node.inputs[1], indices, attributes["index_vector_dim"])
+    rows, lead = _rows(build, node.operands[1], indices, attributes["index_vector_dim"])
     count = math.prod(lead)
     made = build.like(
-        node, node.inputs[0], rows, type=resized(result, (count, *sizes)), offset_dims=simple,
+        node, node.operands[0], rows, type=resized(result, (count, *sizes)), offset_dims=simple,
         collapsed_slice_dims=(), index_vector_dim=1,
     )  # fmt: skip
     kept = [size for dim, size in enumerate(sizes) if dim not in collapsed]
@@ -55,9 +55,9 @@ def scatter_of_rows(build: Builder, node: Apply) -> Node | None:
 
     A scatter into a scalar is what it combines.
     """
-    count = len(node.inputs) // 2
-    operands, updates = node.inputs[:count], node.inputs[count + 1 :]
-    types = [tensor_type(value) for value in (*operands, node.inputs[count], *updates)]
+    count = len(node.operands) // 2
+    operands, updates = node.operands[:count], node.operands[count + 1 :]
+    types = [tensor_type(value) for value in (*operands, node.operands[count], *updates)]
     known = [array_type for array_type in types if array_type is not None and array_type.is_static]
     attributes = node.attributes
     if len(known) < len(types) or attributes.get("input_batching_dims") or has_control_dependencies(node):
@@ -71,7 +71,7 @@ def scatter_of_rows(build: Builder, node: Apply) -> Node | None:
         return build.decline("it has this form")
     if list(window) != sorted(window):
         return build.decline("the dimensions of its slices are not in order")
-    rows, lead = _rows(build, node.inputs[count], indices, attributes["index_vector_dim"])
+    rows, lead = _rows(build, node.operands[count], indices, attributes["index_vector_dim"])
     inside = iter([update.dims[dim] for dim in window])
     sizes = [1 if dim in inserted else next(inside) for dim in range(rank)]
     order = [*(dim for dim in range(update.rank) if dim not in window), *window]

@@ -31,21 +31,21 @@ def collective_of_one(build: Builder, node: Apply) -> Node | None:
     if isinstance(node.type, TupleType):
         same = [
             same_shape(operand.type, element_type)
-            for operand, element_type in zip(node.inputs, node.type.elements, strict=False)
+            for operand, element_type in zip(node.operands, node.type.elements, strict=False)
         ]
-        complete = len(same) == len(node.type.elements) == len(node.inputs) and all(same)
-        return build.op("tuple", *node.inputs) if complete else None
-    return node.inputs[0] if same_shape(node.inputs[0].type, node.type) else None
+        complete = len(same) == len(node.type.elements) == len(node.operands) and all(same)
+        return build.op("tuple", *node.operands) if complete else None
+    return node.operands[0] if same_shape(node.operands[0].type, node.type) else None
 
 
 @COLLECTIVES.rewrites("async-done", benefit=9, depth=3, effects=True, requires=operand_is(0, "async-start"))
 def asynchronous_nothing(build: Builder, node: Apply) -> Node | None:
     """async-done(async-start(x), calls=f), f(x) = x -> x: what a collective of one device leaves."""
-    start = node.inputs[0]
+    start = node.operands[0]
     yielded = [graph.output for graph in start.called_graphs] if isinstance(start, Apply) and used_once(start) else []
     if len(yielded) != 1 or not isinstance(yielded[0], Parameter) or has_control_dependencies(node):
         return build.decline("it computes something, or something else uses it")
-    operand = start.inputs[yielded[0].graph.parameters.index(yielded[0])]
+    operand = start.operands[yielded[0].graph.parameters.index(yielded[0])]
     if has_control_dependencies(start) or not same_shape(operand.type, node.type):
         return build.decline("control dependencies name it, or its type changes")
     build.consumed += [node, start]
@@ -55,8 +55,8 @@ def asynchronous_nothing(build: Builder, node: Apply) -> Node | None:
 @COLLECTIVES.rewrites("all-gather", "all-to-all", depth=2, effects=True)
 def gather_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-gather(broadcast(1)) -> broadcast(1): all devices have the same constant in every element."""
-    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
-    if array_type is None or value is None or len(node.inputs) != 1:
+    array_type, value = tensor_type(node), _constant_below(node.operands[0])
+    if array_type is None or value is None or len(node.operands) != 1:
         return None
     return build.broadcast(value, array_type.with_layout(None))
 
@@ -65,8 +65,8 @@ def gather_of_splat(build: Builder, node: Apply) -> Node | None:
 def reduction_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-reduce(broadcast(7)), maximum -> broadcast(7); a sum of integers is the number times the group's devices."""
     combiner = combiner_of(node.attribute("to_apply"))
-    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
-    if array_type is None or value is None or len(node.inputs) != 1:
+    array_type, value = tensor_type(node), _constant_below(node.operands[0])
+    if array_type is None or value is None or len(node.operands) != 1:
         return None
     if is_idempotent(combiner):
         return build.broadcast(value, array_type.with_layout(None))
@@ -78,8 +78,8 @@ def reduction_of_splat(build: Builder, node: Apply) -> Node | None:
 @COLLECTIVES_INEXACT.rewrites("all-reduce", "reduce-scatter", depth=2, effects=True)
 def sum_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-reduce(broadcast(7)), add -> broadcast(7 times the devices of a group): rounded once, not at each step."""
-    array_type, value = tensor_type(node), _constant_below(node.inputs[0])
-    if array_type is None or value is None or len(node.inputs) != 1 or not array_type.dtype.is_float:
+    array_type, value = tensor_type(node), _constant_below(node.operands[0])
+    if array_type is None or value is None or len(node.operands) != 1 or not array_type.dtype.is_float:
         return None
     return _sum_of_splat(build, node, array_type, value) if combiner_of(node.attribute("to_apply")) == "add" else None
 
@@ -87,17 +87,17 @@ def sum_of_splat(build: Builder, node: Apply) -> Node | None:
 @COLLECTIVES.rewrites("after-all", benefit=2, depth=1, effects=True)
 def after_one(build: Builder, node: Apply) -> Node | None:
     """after-all(token) -> token, and after-all(token, token) -> after-all(token)."""
-    awaited = tuple(dict.fromkeys(node.inputs))
+    awaited = tuple(dict.fromkeys(node.operands))
     if len(awaited) == 1:
         return awaited[0]
-    return build.op("after-all", *awaited) if len(awaited) < len(node.inputs) else None
+    return build.op("after-all", *awaited) if len(awaited) < len(node.operands) else None
 
 
 def _constant_below(node: Node) -> Node | None:
     """The scalar constant that is broadcast here; None for all else."""
     if node.opcode != "broadcast" or splat_of(node) is None:
         return None
-    scalar = node.inputs[0]
+    scalar = node.operands[0]
     return scalar if isinstance(scalar.type, TensorType) and not scalar.type.rank else None
 
 

@@ -49,7 +49,7 @@ _OPERATORS: dict[str, Callable] = {
 @COMPARE.rewrites("compare", benefit=3, depth=1)
 def compare_with_itself(build: Builder, node: Apply) -> Node | None:
     """compare(x, x) -> true or false, on integers and pred: of floats NaN is not equal to itself."""
-    left, right = node.inputs
+    left, right = node.operands
     if left is not right or not (is_integer(left) or is_predicate(left)):
         return None
     return _truth(build, node, node.attributes["direction"] in ("EQ", "GE", "LE"))
@@ -61,7 +61,7 @@ def compare_within_bounds(build: Builder, node: Apply) -> Node | None:
 
     An unsigned x is never less than 0, an iota of 8 elements always less than 8.
     """
-    left, right = integer_bounds(node.inputs[0]), integer_bounds(node.inputs[1])
+    left, right = integer_bounds(node.operands[0]), integer_bounds(node.operands[1])
     if left is None or right is None:
         return None
     return _known(build, node, _compare_bounds(node.attributes["direction"], left, right))
@@ -72,7 +72,7 @@ def compare_with_zero(build: Builder, node: Apply) -> Node | None:
     """compare(x, 0), direction=LT -> false, where the float x is known to be at least zero, or NaN."""
     if is_total_order(node):
         return None
-    left, right = node.inputs
+    left, right = node.operands
     direction = node.attributes["direction"]
     if is_real(left) and is_zero(right) and direction == "LT" and is_at_least_zero(left):
         return _truth(build, node, False)
@@ -84,7 +84,7 @@ def compare_with_zero(build: Builder, node: Apply) -> Node | None:
 @COMPARE.rewrites("compare", benefit=2, depth=1, requires=some_number())
 def compare_with_truth(build: Builder, node: Apply) -> Node | None:
     """compare(p, true), direction=EQ -> p; and all else that compares pred with true or false is p or not(p)."""
-    for operand_index, (operand, constant) in enumerate((node.inputs, node.inputs[::-1])):
+    for operand_index, (operand, constant) in enumerate((node.operands, node.operands[::-1])):
         truth = splat_of(constant)
         if truth is None or not is_predicate(operand) or not is_predicate(constant):
             continue
@@ -100,7 +100,7 @@ def compare_of_select(build: Builder, node: Apply) -> Node | None:
 
     The same of compare(convert(p), c).
     """
-    for operand_index, (operand, constant) in enumerate((node.inputs, node.inputs[::-1])):
+    for operand_index, (operand, constant) in enumerate((node.operands, node.operands[::-1])):
         number, alternatives = splat_of(constant), _alternatives(operand)
         if number is None or alternatives is None or not (is_integer(operand) or is_real(operand)):
             continue
@@ -124,10 +124,10 @@ def compare_of_extreme(build: Builder, node: Apply) -> Node | None:
     if node.attributes["direction"] not in ("GT", "LT") or is_total_order(node):
         return None
     is_greater = node.attributes["direction"] == "GT"
-    left, right = node.inputs
-    if left.opcode == ("maximum" if is_greater else "minimum") and right in left.inputs:
+    left, right = node.operands
+    if left.opcode == ("maximum" if is_greater else "minimum") and right in left.operands:
         return build.like(node, _other(left, right), right)
-    if right.opcode == ("minimum" if is_greater else "maximum") and left in right.inputs:
+    if right.opcode == ("minimum" if is_greater else "maximum") and left in right.operands:
         return build.like(node, left, _other(right, left))
     return None
 
@@ -138,14 +138,14 @@ def comparisons_with_constants(build: Builder, node: Apply) -> Node | None:
 
     The narrower one where both must hold and the wider one where either may, of integers and of one direction.
     """
-    one, other = _threshold(node.inputs[0]), _threshold(node.inputs[1])
+    one, other = _threshold(node.operands[0]), _threshold(node.operands[1])
     if one is None or other is None or one[:2] != other[:2]:
         return None
     operand, direction, first = one
     takes_least = (direction in ("LT", "LE")) == (node.opcode == "and")
     chosen = (min if takes_least else max)(first, other[2])
-    for comparison, number in ((node.inputs[0], first), (node.inputs[1], other[2])):
-        if number == chosen and comparison.inputs[0] is operand:
+    for comparison, number in ((node.operands[0], first), (node.operands[1], other[2])):
+        if number == chosen and comparison.operands[0] is operand:
             return comparison
     return build.op("compare", operand, number_like(build, operand, chosen), direction=direction)
 
@@ -181,19 +181,19 @@ def _chosen(build: Builder, node: Apply, predicate: Node, on_true: bool, on_fals
 
 def _alternatives(node: Node) -> tuple[Node, object, object] | None:
     """A predicate and the numbers that it chooses between, each the same in every element."""
-    if node.opcode == "convert" and is_predicate(node.inputs[0]):
-        return node.inputs[0], 1, 0
+    if node.opcode == "convert" and is_predicate(node.operands[0]):
+        return node.operands[0], 1, 0
     if node.opcode != "select":
         return None
-    on_true, on_false = splat_of(node.inputs[1]), splat_of(node.inputs[2])
-    return None if on_true is None or on_false is None else (node.inputs[0], on_true, on_false)
+    on_true, on_false = splat_of(node.operands[1]), splat_of(node.operands[2])
+    return None if on_true is None or on_false is None else (node.operands[0], on_true, on_false)
 
 
 def _threshold(node: Node) -> tuple[Node, str, int] | None:
     """An integer that is compared with a constant, the direction, and the constant."""
     if not isinstance(node, Apply) or node.opcode != "compare" or node.attributes["direction"] in ("EQ", "NE"):
         return None
-    left, right = node.inputs
+    left, right = node.operands
     direction = node.attributes["direction"]
     if scalar_integer(right) is not None and scalar_integer(left) is None:
         return left, direction, scalar_integer(right) or 0
@@ -203,4 +203,4 @@ def _threshold(node: Node) -> tuple[Node, str, int] | None:
 
 
 def _other(pair: Node, one: Node) -> Node:
-    return pair.inputs[1] if pair.inputs[0] is one else pair.inputs[0]
+    return pair.operands[1] if pair.operands[0] is one else pair.operands[0]

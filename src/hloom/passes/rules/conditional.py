@@ -57,12 +57,12 @@ def known_branch(build: Builder, node: Apply) -> Node | None:
     chosen = 0 if len(branches) == 1 else _chosen(node, len(branches))
     if chosen is None:
         return build.decline("the choice is not known")
-    if has_control_dependencies(node) or len(branches) + 1 != len(node.inputs):
+    if has_control_dependencies(node) or len(branches) + 1 != len(node.operands):
         return build.decline("control dependencies name the conditional")
     if any(inner.opcode in _HOST for branch in branches for inner in branch.nodes):
         return build.decline("a branch sends or receives")
     build.consumed.append(node)
-    return build.copy(branches[chosen], (node.inputs[chosen + 1],))
+    return build.copy(branches[chosen], (node.operands[chosen + 1],))
 
 
 @CONDITIONAL.rewrites("conditional", benefit=4, depth=2, effects=True)
@@ -71,7 +71,7 @@ def equal_branches(build: Builder, node: Apply) -> Node | None:
 
     Graphs count as the same that are so node for node, names and metadata aside.
     """
-    branches, operands = branches_of(node), set(node.inputs[1:])
+    branches, operands = branches_of(node), set(node.operands[1:])
     if len(operands) != 1 or has_control_dependencies(node) or not branches:
         return build.decline("the branches are given different operands")
     if any(not are_isomorphic(branches[0], branch) for branch in branches[1:]):
@@ -89,7 +89,7 @@ def unused_results(build: Builder, node: Apply) -> Node | None:
     kept = sorted(used)
     graphs = [_with_results(build, graph, kept) for graph in branches_of(node)]
     made = build.op(
-        "conditional", *node.inputs, type=TupleType([types[index] for index in kept]),
+        "conditional", *node.operands, type=TupleType([types[index] for index in kept]),
         attributes=with_branches(node, graphs, select_attributes(node.attributes, node.type, kept)),
     )  # fmt: skip
     build.carries_itself = True
@@ -107,11 +107,11 @@ def unused_results(build: Builder, node: Apply) -> Node | None:
 @CONDITIONAL.rewrites("get-tuple-element", benefit=2, depth=2, requires=operand_is(0, "conditional"))
 def repeated_results(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(conditional(i, x, y), index=1) -> that of index 0, where each branch yields both alike"""
-    conditional, index = node.inputs[0], node.attributes["index"]
+    conditional, index = node.operands[0], node.attributes["index"]
     if not isinstance(conditional, Apply):
         return None
     roots = [branch.output for branch in branches_of(conditional)]
-    yielded = [root.inputs for root in roots if root is not None and root.opcode == "tuple"]
+    yielded = [root.operands for root in roots if root is not None and root.opcode == "tuple"]
     if not yielded or len(yielded) < len(roots):
         return build.decline("a branch yields no tuple of its own")
     for first in range(index):
@@ -127,14 +127,14 @@ def unused_operands(build: Builder, node: Apply) -> Node | None:
     Constants among the elements are copied into the branch, which then does not use them.
     """
     branches = branches_of(node)
-    if len(branches) + 1 != len(node.inputs):
+    if len(branches) + 1 != len(node.operands):
         return None
-    operands, graphs = list(node.inputs), list(branches)
+    operands, graphs = list(node.operands), list(branches)
     for number, graph in enumerate(branches):
-        narrow_computation = _with_operands(build, graph, node.inputs[number + 1])
+        narrow_computation = _with_operands(build, graph, node.operands[number + 1])
         if narrow_computation is not None:
             graphs[number], operands[number + 1] = narrow_computation
-    if operands == list(node.inputs):
+    if operands == list(node.operands):
         return build.decline("the branches use all that they are given")
     build.carries_itself = True
     build.consumed.append(node)
@@ -145,17 +145,17 @@ def unused_operands(build: Builder, node: Apply) -> Node | None:
 @CONDITIONAL.rewrites("conditional", benefit=3, depth=2, effects=True)
 def branch_by_predicate(build: Builder, node: Apply) -> Node | None:
     """conditional(convert(pred), x, y), branch_computations={f, g} -> conditional(pred, y, x), g where true, else f"""
-    branches, chooser = branches_of(node), node.inputs[0]
+    branches, chooser = branches_of(node), node.operands[0]
     if "branch_computations" not in node.attributes or len(branches) != 2 or chooser.opcode != "convert":
         return None
-    predicate = chooser.inputs[0]
-    if not isinstance(predicate.type, TensorType) or predicate.type.dtype.name != "pred" or len(node.inputs) != 3:
+    predicate = chooser.operands[0]
+    if not isinstance(predicate.type, TensorType) or predicate.type.dtype.name != "pred" or len(node.operands) != 3:
         return None
     build.carries_itself = True
     build.consumed.append(node)
     attributes = {name: value for name, value in node.attributes.items() if name != "branch_computations"}
     attributes |= {"true_computation": branches[1], "false_computation": branches[0]}
-    operands = (predicate, node.inputs[2], node.inputs[1])
+    operands = (predicate, node.operands[2], node.operands[1])
     return build.op("conditional", *operands, type=node.type, attributes=attributes)
 
 
@@ -166,7 +166,7 @@ def select_of_branches(build: Builder, node: Apply) -> Node | None:
     Where both compute something, and nothing but cheap ops; in a graph that runs for each element, whatever they
     compute. Of tokens both are awaited.
     """
-    branches, chooser = branches_of(node), tensor_type(node.inputs[0])
+    branches, chooser = branches_of(node), tensor_type(node.operands[0])
     if len(branches) != 2 or chooser is None or chooser.dtype.name != "pred" or has_control_dependencies(node):
         return build.decline("the choice is not a predicate, or control dependencies name it")
     if not all(_is_plain(inner) for branch in branches for inner in branch.nodes) or node.type is None:
@@ -177,10 +177,10 @@ def select_of_branches(build: Builder, node: Apply) -> Node | None:
             return build.decline("a branch is expensive")
         if any(isinstance(branch.output, Parameter) and isinstance(node.type, TensorType) for branch in branches):
             return build.decline("a branch computes nothing")
-    results = [build.copy(branch, (operand,)) for branch, operand in zip(branches, node.inputs[1:], strict=True)]
+    results = [build.copy(branch, (operand,)) for branch, operand in zip(branches, node.operands[1:], strict=True)]
     build.consumed.append(node)
     build.carries_itself = True
-    return _selected(build, node.inputs[0], results[0], results[1], node.type)
+    return _selected(build, node.operands[0], results[0], results[1], node.type)
 
 
 def _is_plain(node: Node) -> bool:
@@ -208,10 +208,10 @@ def _selected(build: Builder, predicate: Node, one: Node, other: Node, value_typ
 
 
 def _chosen(node: Apply, count: int) -> int | None:
-    value = splat_of(node.inputs[0])
+    value = splat_of(node.operands[0])
     if value is None:
         return None
-    node_type = node.inputs[0].type
+    node_type = node.operands[0].type
     if isinstance(node_type, TensorType) and node_type.dtype.name == "pred":
         return 0 if value else 1
     return int(value) if 0 <= int(value) < count else count - 1
@@ -246,7 +246,7 @@ def copied_branch(
 def _with_results(build: Builder, graph: Graph, kept: Sequence[int]) -> Graph:
     """A branch that yields some of the elements only."""
     root = graph.root
-    results = [root.inputs[index] for index in kept] if root.opcode == "tuple" else [root]
+    results = [root.operands[index] for index in kept] if root.opcode == "tuple" else [root]
     made, mapping = copied_branch(build, graph, results)
     if root.opcode == "tuple":
         parts = [mapping[result] for result in results]
@@ -297,7 +297,7 @@ def _with_operands(build: Builder, graph: Graph, operand: Node) -> tuple[Graph, 
         if node in mapping:
             continue
         build.copy_nodes([node], mapping, made)
-        if node.opcode == "get-tuple-element" and node.inputs[0] is whole:
+        if node.opcode == "get-tuple-element" and node.operands[0] is whole:
             copy = mapping[node]
             made.set_attributes(copy, copy.attributes.changed(index=positions[copy.attributes["index"]]))
     made.set_output(mapping[graph.output])
@@ -306,7 +306,7 @@ def _with_operands(build: Builder, graph: Graph, operand: Node) -> tuple[Graph, 
 
 def _constants(operand: Node) -> dict[int, Node]:
     """The elements that are constants small enough to be copied."""
-    return {index: element for index, element in enumerate(operand.inputs) if is_small_constant(element)}
+    return {index: element for index, element in enumerate(operand.operands) if is_small_constant(element)}
 
 
 def _can_be_filled(types: Sequence[Type]) -> bool:

@@ -36,14 +36,14 @@ def operands_of_one_branch(build: Builder, node: Apply) -> Node | None:
     So too elements of a tuple that nothing but a branch is given.
     """
     branches = branches_of(node)
-    if len(branches) + 1 != len(node.inputs) or has_shardings(node, branches):
+    if len(branches) + 1 != len(node.operands) or has_shardings(node, branches):
         return build.decline("it has a sharding")
-    operands, graphs = list(node.inputs), list(branches)
+    operands, graphs = list(node.operands), list(branches)
     for number, graph in enumerate(branches):
-        moved = _with_operations(build, graph, node.inputs[number + 1])
+        moved = _with_operations(build, graph, node.operands[number + 1])
         if moved is not None:
             graphs[number], operands[number + 1] = moved
-    if operands == list(node.inputs):
+    if operands == list(node.operands):
         return build.decline("no operand is computed for one branch only")
     build.carries_itself = True
     build.consumed.append(node)
@@ -58,7 +58,7 @@ def _with_operations(build: Builder, graph: Graph, operand: Node) -> tuple[Graph
     if not used_once(operand):
         return None
     is_tuple = operand.opcode == "tuple"
-    values = list(operand.inputs) if is_tuple else [operand]
+    values = list(operand.operands) if is_tuple else [operand]
     moved = _computed_for(operand, values)
     if not moved:
         return None
@@ -67,7 +67,7 @@ def _with_operations(build: Builder, graph: Graph, operand: Node) -> tuple[Graph
         if value not in moved:
             given[value] = None
     for value in moved:
-        given.update(dict.fromkeys(x for x in value.inputs if x not in moved and not is_copied(x)))
+        given.update(dict.fromkeys(x for x in value.operands if x not in moved and not is_copied(x)))
     types = [value.type for value in given]
     if any(value_type is None for value_type in types):
         return None
@@ -86,7 +86,7 @@ def _with_operations(build: Builder, graph: Graph, operand: Node) -> tuple[Graph
         value: apply(_GET, [parameter], value.type, index=index) for index, value in enumerate(given)
     }
     for value in moved:
-        build.copy_nodes([x for x in value.inputs if is_copied(x)], mapping, made)
+        build.copy_nodes([x for x in value.operands if is_copied(x)], mapping, made)
         build.copy_nodes([value], mapping, made)
     if not is_tuple:
         mapping[whole] = mapping[operand]
@@ -109,7 +109,7 @@ def _computed_for(operand: Node, values: Sequence[Node]) -> dict[Node, None]:
         is_wanted = value is operand or all(user in inside for user in value.users)
         if (value not in inside or value is operand) and is_wanted and _may_go_in(value):
             inside.add(value)
-            pending += value.inputs
+            pending += value.operands
         elif value is operand:
             return {}
     if operand.opcode == "tuple":
@@ -118,7 +118,7 @@ def _computed_for(operand: Node, values: Sequence[Node]) -> dict[Node, None]:
     waiting = [value for value in values if value in inside]
     while waiting:
         value = waiting[-1]
-        missing = [x for x in value.inputs if x in inside and x not in ordered]
+        missing = [x for x in value.operands if x in inside and x not in ordered]
         waiting += missing
         if not missing:
             ordered[waiting.pop()] = None
@@ -131,7 +131,7 @@ def _may_go_in(value: Node) -> bool:
         return False
     if value.is_output or "sharding" in value.attributes or not may_merge(value) or has_control_dependencies(value):
         return False
-    return all(tensor_type(given) is not None for given in value.inputs)
+    return all(tensor_type(given) is not None for given in value.operands)
 
 
 def is_copied(node: Node) -> bool:
@@ -160,7 +160,7 @@ def results_of_all_branches(build: Builder, node: Apply) -> Node | None:
     known = [row[0].type for row in results]
     state = TupleType([result_type for result_type in known if result_type is not None])
     attributes = {name: value for name, value in node.attributes.items() if name not in ("origin", "statistics")}
-    made = build.op("conditional", *node.inputs, type=state, attributes=with_branches(node, graphs, attributes))
+    made = build.op("conditional", *node.operands, type=state, attributes=with_branches(node, graphs, attributes))
     build.carries_itself = True
     build.consumed.append(node)
     positions = {row: position for position, row in enumerate(results)}
@@ -188,7 +188,7 @@ def ends_of(node: Apply) -> tuple[Ends | None, str]:
         used = only_elements(node)
         if any(graph.root.opcode != "tuple" for graph in branches) or (used is None and not node.is_output):
             return None, "the results are used whole"
-        rows = list(zip(*(graph.root.inputs for graph in branches), strict=True))
+        rows = list(zip(*(graph.root.operands for graph in branches), strict=True))
     else:
         used, rows = None, [tuple(graph.root for graph in branches)]
     moved = Ends(branches, [row for index, row in enumerate(rows) if used is None or index in used], rows)
@@ -254,20 +254,20 @@ class Ends:
                 return False
             if any(row not in _operand_rows(inside[user]) for user in value.users if user in inside):
                 return False
-            if value in root.inputs and value not in at_root:
+            if value in root.operands and value not in at_root:
                 return False
         return not all(_is_one_constant(operands) for operands in _operand_rows(row))
 
 
 def _operand_rows(row: _Row) -> list[_Row]:
-    return list(zip(*(value.inputs for value in row), strict=True))
+    return list(zip(*(value.operands for value in row), strict=True))
 
 
 def _is_same_op(row: _Row) -> bool:
     first = row[0]
-    if not isinstance(first, Apply) or first.opcode not in MOVABLE | COLLECTIVES or not first.inputs:
+    if not isinstance(first, Apply) or first.opcode not in MOVABLE | COLLECTIVES or not first.operands:
         return False
-    types = [given.type for given in first.inputs]
+    types = [given.type for given in first.operands]
     if any(not isinstance(given, TensorType) for given in (first.type, *types)):
         return False
     for value in row:
@@ -275,7 +275,7 @@ def _is_same_op(row: _Row) -> bool:
             return False
         if value.type is not first.type or has_control_dependencies(value):
             return False
-        if [given.type for given in value.inputs] != types:
+        if [given.type for given in value.operands] != types:
             return False
     return True
 

@@ -100,15 +100,18 @@ def fold_uniform(build: Builder, node: Apply) -> Node | None:
     One element is computed, by numpy as XLA defines the op, so that no array is made however large the type is.
     """
     node_type = node.type
-    if not isinstance(node_type, TensorType) or not node_type.is_static or not node_type.rank or not node.inputs:
+    if not isinstance(node_type, TensorType) or not node_type.is_static or not node_type.rank or not node.operands:
         return None
     values: list[Value] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         splat = splat_of(operand)
         if splat is None:
             return None
         values.append(np.asarray(splat))
-    if all(isinstance(operand, Constant) for operand in node.inputs) and node_type.element_count <= MAX_RESULT_ELEMENTS:
+    if (
+        all(isinstance(operand, Constant) for operand in node.operands)
+        and node_type.element_count <= MAX_RESULT_ELEMENTS
+    ):
         return build.decline("a constant array stands for it")
     reason = _depends_on_backend(node) or _depends_on_constants(node, values)
     if reason:
@@ -161,8 +164,8 @@ def fold_uniform_windows(build: Builder, node: Apply) -> Node | None:
 
     The constant is one window, for all are the same.
     """
-    operand_type, node_type = tensor_type(node.inputs[0]), tensor_type(node)
-    if len(node.inputs) != 2 or operand_type is None or node_type is None or node_type.element_count <= 1:
+    operand_type, node_type = tensor_type(node.operands[0]), tensor_type(node)
+    if len(node.operands) != 2 or operand_type is None or node_type is None or node_type.element_count <= 1:
         return None
     dimensions = node.attributes["window"].dimensions
     sizes = tuple(dimension.size for dimension in dimensions)
@@ -170,7 +173,7 @@ def fold_uniform_windows(build: Builder, node: Apply) -> Node | None:
         return build.decline("a window holds too many elements")
     if any(dimension.padding_low or dimension.padding_high or dimension.base_dilation != 1 for dimension in dimensions):
         return build.decline("windows at the border hold other elements")
-    number, start = map(splat_of, node.inputs)
+    number, start = map(splat_of, node.operands)
     if number is None or start is None:
         return None
     window_type, scalar = TensorType(operand_type.dtype, sizes), TensorType(operand_type.dtype)
@@ -188,7 +191,7 @@ def fold_uniform_windows(build: Builder, node: Apply) -> Node | None:
 def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     """tanh(f32[3,0]) -> an empty constant; so of every op of inputs that yields no element."""
     node_type = node.type
-    if not node.inputs or not isinstance(node_type, TensorType) or not node_type.is_static or node_type.element_count:
+    if not node.operands or not isinstance(node_type, TensorType) or not node_type.is_static or node_type.element_count:
         return None
     return build.constant(
         Literal.array(TensorType(node_type.dtype, node_type.dims), np.empty(node_type.dims, node_type.dtype.numpy))
@@ -198,7 +201,7 @@ def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
 @CONSTANT_FOLDING.rewrites("copy", depth=1, requires=operand_is(0, "constant"))
 def copy_of_constant(build: Builder, node: Apply) -> Node | None:
     """copy(constant) -> constant, in the same layout"""
-    operand = node.inputs[0]
+    operand = node.operands[0]
     if operand.type != node.type or has_control_dependencies(node) or node.attributes:
         return build.decline("its layout changes, or something is said of the copy")
     return operand
@@ -207,7 +210,7 @@ def copy_of_constant(build: Builder, node: Apply) -> Node | None:
 @CONSTANT_FOLDING.rewrites("bitcast", depth=1, requires=operand_is(0, "constant"))
 def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
     """bitcast(constant) -> constant of the same elements in the order in which they are stored"""
-    source, made, literal = tensor_type(node.inputs[0]), tensor_type(node), literal_value(node.inputs[0])
+    source, made, literal = tensor_type(node.operands[0]), tensor_type(node), literal_value(node.operands[0])
     if source is None or made is None or literal is None or source.dtype is not made.dtype:
         return None
     if source.element_count != made.element_count:
@@ -225,7 +228,7 @@ def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
 @CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2, requires=operand_is(0, "constant"))
 def element_of_constant(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(constant (1, 2), index=1) -> 2"""
-    literal = literal_value(node.inputs[0])
+    literal = literal_value(node.operands[0])
     if literal is None or not literal.is_tuple:
         return None
     return build.constant(literal.elements[node.attributes["index"]])
@@ -263,20 +266,20 @@ def _limited(rule: Rule, floats: bool, elements: int | None) -> Rule:
 
 def _folded(build: Builder, node: Apply) -> Node | None:
     """The constant that a node of known operands yields; None, with the reason, where it is left."""
-    if not node.inputs or not _is_foldable(node.type):
+    if not node.operands or not _is_foldable(node.type):
         return None
-    if not all(map(_is_known, node.inputs)):
+    if not all(map(_is_known, node.operands)):
         return build.decline("an operand is not constant")
     if not _is_worth_it(node):
         return build.decline("only broadcasts, iotas and what fills or begins them go in")
-    if _size(node.type) > max(MAX_RESULT_ELEMENTS, sum(map(_held, node.inputs))):
+    if _size(node.type) > max(MAX_RESULT_ELEMENTS, sum(map(_held, node.operands))):
         return build.decline("the constant would be too large")
-    if any(_size(operand.type) > max(MAX_OPERAND_ELEMENTS, _held(operand)) for operand in node.inputs):
+    if any(_size(operand.type) > max(MAX_OPERAND_ELEMENTS, _held(operand)) for operand in node.operands):
         return build.decline("an operand is too large")
     if node.opcode in HEAVY_OPS and _operations(node) > MAX_OPERATIONS:
         return build.decline("it takes too many operations")
     operands: list[Value] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         value = _value(operand)
         if value is None:
             return build.decline("the data of a constant were left out")
@@ -303,7 +306,7 @@ def _is_known(node: Node, depth: int = 0) -> bool:
         return _is_foldable(node.type)
     if node.opcode not in ("broadcast", "tuple") or depth == _MAX_DEPTH or not _is_foldable(node.type):
         return False
-    return all(_is_known(operand, depth + 1) for operand in node.inputs)
+    return all(_is_known(operand, depth + 1) for operand in node.operands)
 
 
 def _is_worth_it(node: Apply) -> bool:
@@ -311,8 +314,8 @@ def _is_worth_it(node: Apply) -> bool:
 
     A scalar beside a broadcast or an iota, as what a pad fills in or what a window starts from, does not count.
     """
-    constants = [operand for operand in node.inputs if _has_constant(operand)]
-    if node.opcode in FILLING and len(constants) < len(node.inputs):
+    constants = [operand for operand in node.operands if _has_constant(operand)]
+    if node.opcode in FILLING and len(constants) < len(node.operands):
         return any(isinstance(constant.type, TensorType) and constant.type.rank for constant in constants)
     return bool(constants)
 
@@ -320,12 +323,12 @@ def _is_worth_it(node: Apply) -> bool:
 def _has_constant(node: Node) -> bool:
     """Whether a constant is in it that is not spread out."""
     if node.opcode == "tuple":
-        return not node.inputs or any(map(_has_constant, node.inputs))
+        return not node.operands or any(map(_has_constant, node.operands))
     return isinstance(node, Constant)
 
 
 def _takes_element(user: Node, node: Node) -> bool:
-    return user.opcode == "get-tuple-element" and user.inputs[0] is node and not has_control_dependencies(user)
+    return user.opcode == "get-tuple-element" and user.operands[0] is node and not has_control_dependencies(user)
 
 
 def _computed(node: Apply) -> Iterator[Node]:
@@ -350,7 +353,7 @@ def _computes_floats(node: Apply) -> bool:
 
 
 def _touches_floats(node: Node) -> bool:
-    types = [node.type, *(operand.type for operand in node.inputs)]
+    types = [node.type, *(operand.type for operand in node.operands)]
     leaves = [leaf for value_type in types if value_type is not None for leaf in value_type.leaves()]
     return any(isinstance(leaf, TensorType) and (leaf.dtype.is_float or leaf.dtype.is_complex) for leaf in leaves)
 
@@ -375,7 +378,7 @@ def _depends_on_constants(node: Apply, operands: Sequence[Value]) -> str:
     for inner in _computed(node):
         if inner.opcode != "power" or not _is_integer(inner.type):
             continue
-        known = operands[1] if inner is node else splat_of(inner.inputs[1])
+        known = operands[1] if inner is node else splat_of(inner.operands[1])
         if known is None or not np.all((np.asarray(known) >= 0) & (np.asarray(known) < 1 << EXPONENT_BITS)):
             return "XLA has several values for such powers of integers"
     return ""
@@ -387,7 +390,7 @@ def _is_integer(value_type: Type | None) -> bool:
 
 def _packs(node: Node) -> bool:
     """Whether elements narrower than a byte are taken for wider ones, or the reverse."""
-    source, made = tensor_type(node.inputs[0]), tensor_type(node)
+    source, made = tensor_type(node.operands[0]), tensor_type(node)
     bits = {array_type.dtype.bits for array_type in (source, made) if array_type is not None}
     return len(bits) == 2 and min(bits) < 8
 
@@ -403,7 +406,7 @@ def _held(node: Node) -> int:
     if isinstance(node, Constant):
         literal = node.value
         return 1 if isinstance(literal, Literal) and literal.is_splat else _size(node.type)
-    return sum(map(_held, node.inputs))
+    return sum(map(_held, node.operands))
 
 
 def _size(value_type: Type | None) -> int:
@@ -438,7 +441,7 @@ def _value(node: Node) -> Value | None:
         literal = literal_value(node)
         return None if literal is None else numbers.literal_value(literal)
     operands: list[Value] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         value = _value(operand)
         if value is None:
             return None

@@ -32,19 +32,19 @@ _WRAPPING = ("add", "subtract", "multiply")
 @CONVERT.rewrites("convert", benefit=3, depth=1)
 def convert_to_same_type(build: Builder, node: Apply) -> Node | None:
     """convert(x) -> x, where x has that element type."""
-    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+    return node.operands[0] if element(node) is not None and element(node) is element(node.operands[0]) else None
 
 
 @CONVERT.rewrites("convert", benefit=3, requires=operand_is(0, "convert"))
 def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
     """convert(convert(x)) -> x, where x has the last type and the type between holds each of its values."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "convert":
         return None
-    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    first, between, last = element(inner.operands[0]), element(inner), element(node)
     if first is None or between is None or first is not last or not preserves_values(first, between):
         return None
-    return inner.inputs[0]
+    return inner.operands[0]
 
 
 @CONVERT.rewrites("convert", requires=operand_is(0, "convert"))
@@ -53,17 +53,17 @@ def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
 
     Not from integers by floats to narrower integers: floats are brought into their range, integers wrap around.
     """
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "convert":
         return None
-    first, between, last = element(inner.inputs[0]), element(inner), element(node)
+    first, between, last = element(inner.operands[0]), element(inner), element(node)
     if first is None or between is None or last is None or not preserves_values(first, between):
         return None
     if between.is_complex or last.is_complex or not (_is_common(first) and _is_common(between) and _is_common(last)):
         return None
     if first.is_integer and between.is_float and last.is_integer and not preserves_values(first, last):
         return None
-    return build.convert(inner.inputs[0], last)
+    return build.convert(inner.operands[0], last)
 
 
 @CONVERT.rewrites("convert", depth=3, requires=(integers(), operand_is(0, *_WRAPPING, "divide", "remainder")))
@@ -72,12 +72,12 @@ def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
 
     So too subtract and multiply, which wrap around, and divide and remainder of unsigned ones.
     """
-    wide = node.inputs[0]
+    wide = node.operands[0]
     if wide.opcode not in (*_WRAPPING, "divide", "remainder") or not used_once(wide):
         return None
     if wide.opcode not in _WRAPPING and not is_unsigned(wide):
         return None
-    left, right = wide.inputs
+    left, right = wide.operands
     if left.opcode != "convert" or right.opcode != "convert" or not used_once(left) or not used_once(right):
         return None
     narrow, result = element(node), element(wide)
@@ -85,35 +85,35 @@ def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
         return None
     if min(narrow.bits, result.bits) < 8 or narrow.bits > result.bits:
         return None
-    if any(element(conversion.inputs[0]) is not narrow for conversion in (left, right)):
+    if any(element(conversion.operands[0]) is not narrow for conversion in (left, right)):
         return None
-    return build.op(wide.opcode, left.inputs[0], right.inputs[0])
+    return build.op(wide.opcode, left.operands[0], right.operands[0])
 
 
 @CONVERT.rewrites("bitcast-convert", benefit=3, depth=1)
 def bitcast_convert_to_same_type(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(x) -> x, where x has that element type."""
-    return node.inputs[0] if element(node) is not None and element(node) is element(node.inputs[0]) else None
+    return node.operands[0] if element(node) is not None and element(node) is element(node.operands[0]) else None
 
 
 @CONVERT.rewrites("bitcast-convert", benefit=2, requires=operand_is(0, "bitcast-convert"))
 def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(bitcast-convert(x)) -> bitcast-convert(x): the same bits."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "bitcast-convert" or element(node) is None or element(inner) is None:
         return None
-    return build.op("bitcast-convert", inner.inputs[0], type=node.type)
+    return build.op("bitcast-convert", inner.operands[0], type=node.type)
 
 
 @CONVERT.rewrites("bitcast-convert", requires=operand_is(0, "concatenate"))
 def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(concatenate(bitcast-convert(x), bitcast-convert(y))) -> concatenate(x, y), of the last type."""
-    joined = node.inputs[0]
+    joined = node.operands[0]
     if not isinstance(joined, Apply) or joined.opcode != "concatenate" or element(node) is None:
         return None
-    if any(operand.opcode != "bitcast-convert" for operand in joined.inputs):
+    if any(operand.opcode != "bitcast-convert" for operand in joined.operands):
         return None
-    sources = [operand.inputs[0] for operand in joined.inputs]
+    sources = [operand.operands[0] for operand in joined.operands]
     if any(element(source) is not element(node) for source in sources):
         return None
     (dimension,) = joined.attributes["dimensions"]
@@ -124,40 +124,40 @@ def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None
 @CONVERT.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
 def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
-    middle, array_type = node.inputs[0], tensor_type(node)
+    middle, array_type = node.operands[0], tensor_type(node)
     if not isinstance(middle, Apply) or middle.opcode not in UNARY or not used_once(middle):
         return None
-    inner = middle.inputs[0]
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "bitcast" else None
+    inner = middle.operands[0]
+    source = tensor_type(inner.operands[0]) if inner.opcode == "bitcast" else None
     if source is None or array_type is None or source.dtype is not array_type.dtype:
         return None
     if element(middle) is not array_type.dtype or not same_layout(middle.type, inner.type):
         return None
-    if any(_is_tiled(bitcast) for bitcast in (inner, inner.inputs[0])):
+    if any(_is_tiled(bitcast) for bitcast in (inner, inner.operands[0])):
         return None
-    return build.op("bitcast", build.like(middle, inner.inputs[0], type=source), type=node.type)
+    return build.op("bitcast", build.like(middle, inner.operands[0], type=source), type=node.type)
 
 
 @CONVERT.rewrites("complex", benefit=3, requires=(operand_is(0, "real"), operand_is(1, "imag")))
 def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
     """complex(real(x), imag(x)) -> x, of a complex x."""
-    real, imaginary = node.inputs
-    if real.opcode != "real" or imaginary.opcode != "imag" or real.inputs[0] is not imaginary.inputs[0]:
+    real, imaginary = node.operands
+    if real.opcode != "real" or imaginary.opcode != "imag" or real.operands[0] is not imaginary.operands[0]:
         return None
-    return real.inputs[0]
+    return real.operands[0]
 
 
 @CONVERT.rewrites("real", "imag", benefit=3, requires=operand_is(0, "complex"))
 def part_of_complex(build: Builder, node: Apply) -> Node | None:
     """real(complex(x, y)) -> x, imag(complex(x, y)) -> y."""
-    inner = node.inputs[0]
-    return inner.inputs[0 if node.opcode == "real" else 1] if inner.opcode == "complex" else None
+    inner = node.operands[0]
+    return inner.operands[0 if node.opcode == "real" else 1] if inner.opcode == "complex" else None
 
 
 @CONVERT.rewrites("real", "imag", benefit=2, depth=1)
 def part_of_real(build: Builder, node: Apply) -> Node | None:
     """real(x) -> x, imag(x) -> 0, of an x that is not complex."""
-    operand, node_type = node.inputs[0], node.type
+    operand, node_type = node.operands[0], node.type
     if not isinstance(node_type, TensorType) or not isinstance(operand.type, TensorType):
         return None
     if not node_type.dtype.is_float or operand.type.dtype is not node_type.dtype:
@@ -168,10 +168,10 @@ def part_of_real(build: Builder, node: Apply) -> Node | None:
 @CONVERT.rewrites("is-finite", benefit=2, requires=operand_is(0, "convert"))
 def integer_is_finite(build: Builder, node: Apply) -> Node | None:
     """is-finite(convert(x)) -> true, of integers or pred whose greatest the float holds without overflow."""
-    inner = node.inputs[0]
-    if inner.opcode != "convert" or not (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+    inner = node.operands[0]
+    if inner.opcode != "convert" or not (is_integer(inner.operands[0]) or is_predicate(inner.operands[0])):
         return None
-    source, result = element(inner.inputs[0]), element(inner)
+    source, result = element(inner.operands[0]), element(inner)
     if source is None or result is None or not is_real(inner) or not _reaches(result, source):
         return None
     return number_like(build, node, 1)
@@ -180,10 +180,10 @@ def integer_is_finite(build: Builder, node: Apply) -> Node | None:
 @CONVERT.rewrites(*_ROUNDING, benefit=2, requires=operand_is(0, *_ROUNDING, "convert"))
 def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
     """floor(ceil(x)) -> ceil(x), floor(convert(x)) -> convert(x) of integers x; so of every pair of roundings."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode in _ROUNDING:
         return inner
-    if inner.opcode == "convert" and (is_integer(inner.inputs[0]) or is_predicate(inner.inputs[0])):
+    if inner.opcode == "convert" and (is_integer(inner.operands[0]) or is_predicate(inner.operands[0])):
         return inner
     return None
 
@@ -195,13 +195,13 @@ def convert_of_convert_of_floats(build: Builder, node: Apply) -> Node | None:
     What was rounded between is not. Follows XLA's xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc
     (SimplifyFPConversions).
     """
-    inner = node.inputs[0]
-    source, between, made = tensor_type(inner.inputs[0]), tensor_type(inner), tensor_type(node)
+    inner = node.operands[0]
+    source, between, made = tensor_type(inner.operands[0]), tensor_type(inner), tensor_type(node)
     if source is None or between is None or made is None or not (between.dtype.is_float and made.dtype.is_float):
         return build.decline("it is not of floats all the way")
     if source.dtype is made.dtype:
-        return replace_if_compatible(build, node, inner.inputs[0])
-    return build.convert(inner.inputs[0], made.dtype)
+        return replace_if_compatible(build, node, inner.operands[0])
+    return build.convert(inner.operands[0], made.dtype)
 
 
 def preserves_values(source: DType, result: DType) -> bool:

@@ -100,12 +100,12 @@ def convolution_of_small(build: Builder, node: Apply) -> Node | None:
         )
         if turns and not dimension.reversal
     )
-    kernel = build.op("reverse", node.inputs[1], dimensions=backwards) if backwards else node.inputs[1]
+    kernel = build.op("reverse", node.operands[1], dimensions=backwards) if backwards else node.operands[1]
     exchanged = ConvolutionDimensions(
         labels.rhs.translate(_TO_LEFT), labels.lhs.translate(_TO_RIGHT), labels.output.translate(_EXCHANGED)
     )
     window = Window(tuple(dimension for dimension, _ in exchanged_dims))
-    return _convolution(build, node, kernel, node.inputs[0], window=window, dim_labels=exchanged, exchanged=True)
+    return _convolution(build, node, kernel, node.operands[0], window=window, dim_labels=exchanged, exchanged=True)
 
 
 @CONVOLUTION_INEXACT.rewrites("convolution", benefit=5, depth=1)
@@ -131,8 +131,8 @@ def convolution_per_channel(build: Builder, node: Apply) -> Node | None:
             summed.append(dim)
             if result.dims[dim] != 1:
                 return build.decline("the kernel slides")
-    left = build.transpose(node.inputs[0], [labels.lhs.index(label) for label in labels.output])
-    right = build.transpose(node.inputs[1], [labels.rhs.index(_KERNELS.get(label, label)) for label in labels.output])
+    left = build.transpose(node.operands[0], [labels.lhs.index(label) for label in labels.output])
+    right = build.transpose(node.operands[1], [labels.rhs.index(_KERNELS.get(label, label)) for label in labels.output])
     left, right = build.convert(left, result.dtype), build.convert(right, result.dtype)
     assert isinstance(left.type, TensorType), "what is transposed is an array"
     product = build.op("multiply", left, broadcast_degenerate(build, right, left.type.with_layout(None)))
@@ -168,8 +168,8 @@ def convolution_of_points(build: Builder, node: Apply) -> Node | None:
     attributes = {name: node.attributes[name] for name in PRECISION_ATTRIBUTES if name in node.attributes}
     product = build.op(
         "dot",
-        build.reshape(node.inputs[0], TensorType(image.dtype, (rows, inward))),
-        build.reshape(node.inputs[1], TensorType(kernel.dtype, (inward, outward))),
+        build.reshape(node.operands[0], TensorType(image.dtype, (rows, inward))),
+        build.reshape(node.operands[1], TensorType(kernel.dtype, (inward, outward))),
         type=TensorType(result.dtype, (rows, outward)),
         attributes={**attributes, "lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)},
     )
@@ -184,8 +184,13 @@ _EXCHANGED = str.maketrans("bf", "fb")
 
 
 def _without_input_pad(build: Builder, node: Apply) -> Node | None:
-    pad = node.inputs[0]
-    if _types(node) is None or pad.opcode != "pad" or tensor_type(pad.inputs[0]) is None or not is_zero(pad.inputs[1]):
+    pad = node.operands[0]
+    if (
+        _types(node) is None
+        or pad.opcode != "pad"
+        or tensor_type(pad.operands[0]) is None
+        or not is_zero(pad.operands[1])
+    ):
         return None
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
     padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
@@ -196,14 +201,14 @@ def _without_input_pad(build: Builder, node: Apply) -> Node | None:
     dimensions = tuple(dimension for dimension in joined if dimension is not None)
     if len(dimensions) != len(joined):
         return build.decline("the padding does not fit the window's own")
-    return _convolution(build, node, pad.inputs[0], node.inputs[1], window=Window(dimensions))
+    return _convolution(build, node, pad.operands[0], node.operands[1], window=Window(dimensions))
 
 
 def _without_kernel_pad(build: Builder, node: Apply) -> Node | None:
-    pad = node.inputs[1]
-    if _types(node) is None or pad.opcode != "pad" or not is_zero(pad.inputs[1]):
+    pad = node.operands[1]
+    if _types(node) is None or pad.opcode != "pad" or not is_zero(pad.operands[1]):
         return None
-    source = tensor_type(pad.inputs[0])
+    source = tensor_type(pad.operands[0])
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
     padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
     if source is None or any(padding[labels.rhs.index(label)] != _NO_PADDING for label in "io"):
@@ -215,7 +220,7 @@ def _without_kernel_pad(build: Builder, node: Apply) -> Node | None:
             return build.decline("the window cannot do this padding")
         dilation = 1 + part.interior if part.interior else dimension.window_dilation
         dimensions.append(replace(dimension, size=source.dims[dim], window_dilation=dilation))
-    return _convolution(build, node, node.inputs[0], pad.inputs[0], window=Window(tuple(dimensions)))
+    return _convolution(build, node, node.operands[0], pad.operands[0], window=Window(tuple(dimensions)))
 
 
 def _convolution(
@@ -240,7 +245,7 @@ def _convolution(
 
 
 def _types(node: Apply) -> tuple[TensorType, TensorType, TensorType] | None:
-    types = tensor_type(node.inputs[0]), tensor_type(node.inputs[1]), tensor_type(node)
+    types = tensor_type(node.operands[0]), tensor_type(node.operands[1]), tensor_type(node)
     image, kernel, result = types
     if image is None or kernel is None or result is None or "dim_labels" not in node.attributes:
         return None

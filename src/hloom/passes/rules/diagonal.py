@@ -32,16 +32,16 @@ def diagonal_of(node: Node) -> Diagonal | None:
     if node.opcode == "reshape":
         return _without_ones(node)
     if node.opcode == "convert" or (node.opcode == "select" and _is_one_or_zero(node)):
-        node = node.inputs[0]
+        node = node.operands[0]
     array_type = tensor_type(node)
     if not isinstance(node, Apply) or node.opcode != "compare" or node.attributes["direction"] != "EQ":
         return None
-    counted = tensor_type(node.inputs[0])
+    counted = tensor_type(node.operands[0])
     if array_type is None or counted is None or not counted.dtype.is_integer or counted.dtype.bits < 32:
         return None
     if max(array_type.dims, default=0) >= _LARGEST:
         return None
-    left, right = (_shifted_iota(operand) for operand in node.inputs)
+    left, right = (_shifted_iota(operand) for operand in node.operands)
     if left is None or right is None or left[0] == right[0]:
         return None
     row, column, offset = left[0], right[0], right[1] - left[1]
@@ -52,8 +52,8 @@ def diagonal_of(node: Node) -> Diagonal | None:
 
 def _without_ones(view: Node) -> Diagonal | None:
     """The diagonal of an array from which a reshape takes dimensions of size 1, or to which it adds some."""
-    source, result = tensor_type(view.inputs[0]), tensor_type(view)
-    diagonal = None if view.inputs[0].opcode == "reshape" else diagonal_of(view.inputs[0])
+    source, result = tensor_type(view.operands[0]), tensor_type(view)
+    diagonal = None if view.operands[0].opcode == "reshape" else diagonal_of(view.operands[0])
     if source is None or result is None or diagonal is None:
         return None
     before, after = ([dim for dim, size in enumerate(array_type.dims) if size != 1] for array_type in (source, result))
@@ -66,7 +66,7 @@ def _without_ones(view: Node) -> Diagonal | None:
 
 
 def _is_one_or_zero(choice: Node) -> bool:
-    return is_splat(choice.inputs[1], 1) and is_splat(choice.inputs[2], 0)
+    return is_splat(choice.operands[1], 1) and is_splat(choice.operands[2], 0)
 
 
 def _shifted_iota(node: Node) -> tuple[int, int] | None:
@@ -75,7 +75,7 @@ def _shifted_iota(node: Node) -> tuple[int, int] | None:
         return node.attributes["iota_dimension"], 0
     if node.opcode != "add":
         return None
-    for iota, number in (node.inputs, reversed(node.inputs)):
+    for iota, number in (node.operands, reversed(node.operands)):
         start = splat_of(number)
         if iota.opcode == "iota" and isinstance(iota, Apply) and start is not None and abs(int(start)) < _LARGEST:
             return iota.attributes["iota_dimension"], int(start)

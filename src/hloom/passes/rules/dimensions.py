@@ -57,7 +57,7 @@ def scalar_of(node: Node) -> Node | None:
     """The scalar that a node broadcasts to every place; None for all else."""
     if node.opcode != "broadcast" or tensor_type(node) is None:
         return None
-    operand = node.inputs[0]
+    operand = node.operands[0]
     array_type = tensor_type(operand)
     return operand if array_type is not None and array_type.rank == 0 else None
 

@@ -43,72 +43,72 @@ def divide_by_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, 1) -> x: exact, but of complex numbers, where infinite parts times 0 give NaN."""
     if not (is_integer(node) or is_real(node)):
         return None
-    return node.inputs[0] if is_one(node.inputs[1]) else None
+    return node.operands[0] if is_one(node.operands[1]) else None
 
 
 @DIVIDE.rewrites("divide", benefit=3, depth=1, requires=number_at(1, -1))
 def divide_by_minus_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, -1) -> negate(x): exact; the least integer over -1 is itself, as its negation is."""
-    if not is_splat(node.inputs[1], -1) or not (is_integer(node) or is_real(node)):
+    if not is_splat(node.operands[1], -1) or not (is_integer(node) or is_real(node)):
         return None
-    return build.op("negate", node.inputs[0])
+    return build.op("negate", node.operands[0])
 
 
 @DIVIDE.rewrites("divide", benefit=2, depth=1, requires=(integers(), number_at(1)))
 def divide_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, 2^k) -> shift-right-logical(x, k), on unsigned integers."""
-    exponent = exponent_of_two(node.inputs[1])
+    exponent = exponent_of_two(node.operands[1])
     if exponent is None or not is_unsigned(node):
         return None
-    return build.op("shift-right-logical", node.inputs[0], number_like(build, node.inputs[0], exponent))
+    return build.op("shift-right-logical", node.operands[0], number_like(build, node.operands[0], exponent))
 
 
 @DIVIDE.rewrites("divide", depth=1, requires=(floats(), constant_at(1)))
 def divide_by_float_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, c) -> multiply(x, 1/c), where all of c and of 1/c are powers of two: both only move the exponent."""
-    constant = node.inputs[1]
-    source = constant.inputs[0] if constant.opcode == "broadcast" else constant
+    constant = node.operands[1]
+    source = constant.operands[0] if constant.opcode == "broadcast" else constant
     numbers = array_value(source)
-    if numbers is None or not is_real(node) or is_constant(node.inputs[0]) or not _are_powers_of_two(numbers):
+    if numbers is None or not is_real(node) or is_constant(node.operands[0]) or not _are_powers_of_two(numbers):
         return None
-    return build.op("multiply", node.inputs[0], reciprocal(build, constant))
+    return build.op("multiply", node.operands[0], reciprocal(build, constant))
 
 
 @DIVIDE.rewrites("remainder", benefit=3, depth=1, requires=(integers(), number_at(1, 1)))
 def remainder_by_one(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 1) -> 0, on integers."""
-    return number_like(build, node, 0) if is_integer(node) and is_one(node.inputs[1]) else None
+    return number_like(build, node, 0) if is_integer(node) and is_one(node.operands[1]) else None
 
 
 @DIVIDE.rewrites("remainder", benefit=3, requires=operand_is(0, "remainder"))
 def remainder_of_remainder(build: Builder, node: Apply) -> Node | None:
     """remainder(remainder(x, y), y) -> remainder(x, y): exact, of floats too."""
-    inner, divisor = node.inputs
-    return inner if inner.opcode == "remainder" and inner.inputs[1] is divisor else None
+    inner, divisor = node.operands
+    return inner if inner.opcode == "remainder" and inner.operands[1] is divisor else None
 
 
 @DIVIDE.rewrites("remainder", benefit=2, depth=1, requires=(integers(), number_at(1)))
 def remainder_of_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 2^k) -> and(x, 2^k - 1), on unsigned integers."""
-    exponent = exponent_of_two(node.inputs[1])
+    exponent = exponent_of_two(node.operands[1])
     if exponent is None or not is_unsigned(node):
         return None
-    return build.op("and", node.inputs[0], number_like(build, node.inputs[0], 2**exponent - 1))
+    return build.op("and", node.operands[0], number_like(build, node.operands[0], 2**exponent - 1))
 
 
 @DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=number_at(1))
 def remainder_by_more(build: Builder, node: Apply) -> Node | None:
     """remainder(x, c) -> x, where x is known to be in [0, c), as an iota does."""
-    bounds, divisor = integer_bounds(node.inputs[0]), scalar_integer(node.inputs[1])
+    bounds, divisor = integer_bounds(node.operands[0]), scalar_integer(node.operands[1])
     if bounds is None or divisor is None or not 0 <= bounds[0] <= bounds[1] < divisor:
         return None
-    return node.inputs[0]
+    return node.operands[0]
 
 
 @DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=(operand_is(0, "add"), number_at(1)))
 def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
     """remainder(add(x, c), c) -> remainder(x, c), where x is not negative and the sum does not wrap around."""
-    inner, divisor = node.inputs
+    inner, divisor = node.operands
     value, whole = scalar_integer(divisor), integer_bounds(inner)
     if inner.opcode != "add" or value is None or value <= 0 or whole is None:
         return None
@@ -124,7 +124,7 @@ def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
 @DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 0))
 def power_of_zero(build: Builder, node: Apply) -> Node | None:
     """power(x, 0) -> 1: also of NaN, infinity and zero."""
-    if not is_zero(node.inputs[1]) or not (is_real(node) or _holds_one(node)):
+    if not is_zero(node.operands[1]) or not (is_real(node) or _holds_one(node)):
         return None
     return number_like(build, node, 1)
 
@@ -132,13 +132,13 @@ def power_of_zero(build: Builder, node: Apply) -> Node | None:
 @DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 1))
 def power_of_one(build: Builder, node: Apply) -> Node | None:
     """power(x, 1) -> x: exact."""
-    return node.inputs[0] if is_one(node.inputs[1]) and (is_integer(node) or is_real(node)) else None
+    return node.operands[0] if is_one(node.operands[1]) and (is_integer(node) or is_real(node)) else None
 
 
 @DIVIDE.rewrites("power", benefit=2, depth=1, requires=number_at(1, 2))
 def power_of_two(build: Builder, node: Apply) -> Node | None:
     """power(x, 2) -> multiply(x, x): rounded once, and the same of NaN and infinity."""
-    base, exponent = node.inputs
+    base, exponent = node.operands
     if not is_splat(exponent, 2) or not (is_integer(node) or is_real(node)):
         return None
     return build.op("multiply", base, base)
@@ -153,7 +153,7 @@ def integer_power_of_three(build: Builder, node: Apply) -> Node | None:
 @DIVIDE.rewrites("power", benefit=2, depth=1, requires=(floats(), number_at(1, -1)))
 def power_of_minus_one(build: Builder, node: Apply) -> Node | None:
     """power(x, -1) -> divide(1, x), on floats: rounded once, and of zero the infinity with its sign."""
-    base, exponent = node.inputs
+    base, exponent = node.operands
     if not is_splat(exponent, -1) or not is_real(node):
         return None
     return build.op("divide", number_like(build, base, 1), base)
@@ -162,7 +162,7 @@ def power_of_minus_one(build: Builder, node: Apply) -> Node | None:
 @DIVIDE.rewrites("power", benefit=2, depth=3, requires=(floats(), number_at(1, 0.5)))
 def power_of_one_half(build: Builder, node: Apply) -> Node | None:
     """power(x, 0.5) -> sqrt(x), where x is known to be non-negative: of -infinity and -0 the two differ."""
-    base, exponent = node.inputs
+    base, exponent = node.operands
     if not is_real(node) or not is_splat(exponent, 0.5) or not is_non_negative(base):
         return None
     return build.op("sqrt", base)
@@ -176,7 +176,7 @@ def exponent_of_two(node: Node) -> int | None:
 
 def cube(build: Builder, node: Apply) -> Node | None:
     """power(x, 3) as multiply(x, multiply(x, x))."""
-    base, exponent = node.inputs
+    base, exponent = node.operands
     return build.op("multiply", base, build.op("multiply", base, base)) if is_splat(exponent, 3) else None
 
 
@@ -184,7 +184,7 @@ def reciprocal(build: Builder, constant: Node) -> Node:
     """One over the numbers of a constant, or of the constant that a broadcast repeats."""
     if constant.opcode == "broadcast":
         assert isinstance(constant, Apply)
-        return build.like(constant, reciprocal(build, constant.inputs[0]), type=constant.type)
+        return build.like(constant, reciprocal(build, constant.operands[0]), type=constant.type)
     numbers, node_type = array_value(constant), constant.type
     assert numbers is not None and isinstance(node_type, TensorType)
     with np.errstate(all="ignore"):

@@ -38,7 +38,7 @@ DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
 @DIVIDE_INEXACT.rewrites("divide", benefit=3, depth=1, requires=(complex_numbers(), number_at(1, 1)))
 def divide_complex_by_one(build: Builder, node: Apply) -> Node | None:
     """divide(x, 1) -> x, on complex numbers: infinite parts times 0 would be NaN."""
-    return node.inputs[0] if is_complex(node) and is_one(node.inputs[1]) else None
+    return node.operands[0] if is_complex(node) and is_one(node.operands[1]) else None
 
 
 @DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(integers(), number_at(1)))
@@ -47,10 +47,10 @@ def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
 
     |x| is select(compare(x, 0), negate(x), x). Exact, though more ops: shifts are cheap where division is not.
     """
-    exponent = exponent_of_two(node.inputs[1])
+    exponent = exponent_of_two(node.operands[1])
     if exponent is None or not is_signed(node):
         return None
-    return _with_sign_of(build, node.inputs[0], "shift-right-logical", exponent)
+    return _with_sign_of(build, node.operands[0], "shift-right-logical", exponent)
 
 
 @DIVIDE_INEXACT.rewrites("remainder", depth=1, requires=(integers(), number_at(1)))
@@ -59,19 +59,19 @@ def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | N
 
     |x| is select(compare(x, 0), negate(x), x). Exact, though more ops.
     """
-    exponent = exponent_of_two(node.inputs[1])
+    exponent = exponent_of_two(node.operands[1])
     if exponent is None or not is_signed(node):
         return None
-    return _with_sign_of(build, node.inputs[0], "and", 2**exponent - 1)
+    return _with_sign_of(build, node.operands[0], "and", 2**exponent - 1)
 
 
 @DIVIDE_INEXACT.rewrites("divide", benefit=2, requires=operand_is(1, "power"))
 def divide_by_power(build: Builder, node: Apply) -> Node | None:
     """divide(x, power(y, z)) -> multiply(x, power(y, negate(z))), on floats."""
-    operand, power = node.inputs
+    operand, power = node.operands
     if power.opcode != "power" or not is_inexact(node):
         return None
-    base, exponent = power.inputs
+    base, exponent = power.operands
     return build.op("multiply", operand, build.op("power", base, build.op("negate", exponent)))
 
 
@@ -81,13 +81,13 @@ def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
 
     So too where the root is broadcast.
     """
-    operand, divisor = node.inputs
-    root = divisor.inputs[0] if divisor.opcode == "broadcast" else divisor
+    operand, divisor = node.operands
+    root = divisor.operands[0] if divisor.opcode == "broadcast" else divisor
     if root.opcode not in ("sqrt", "rsqrt") or not is_inexact(node):
         return None
     if not used_once(root) or not used_once(divisor):
         return build.decline("the root is used elsewhere")
-    inverse = build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.inputs[0])
+    inverse = build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.operands[0])
     if isinstance(divisor, Apply) and divisor is not root:
         inverse = build.like(divisor, inverse, type=divisor.type)
     return build.op("multiply", operand, inverse)
@@ -96,8 +96,8 @@ def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
 @DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(inexact_numbers(), constant_at(1)))
 def divide_by_constant(build: Builder, node: Apply) -> Node | None:
     """divide(x, c) -> multiply(x, 1/c), on floats, where 1/c neither overflows nor underflows: rounded twice."""
-    operand, constant = node.inputs
-    source = constant.inputs[0] if constant.opcode == "broadcast" else constant
+    operand, constant = node.operands
+    source = constant.operands[0] if constant.opcode == "broadcast" else constant
     numbers = array_value(source)
     if numbers is None or not numbers.size or not is_inexact(node) or is_constant(operand):
         return None
@@ -110,16 +110,16 @@ def divide_quotients(build: Builder, node: Apply) -> Node | None:
 
     divide(divide(a, b), c) -> divide(a, multiply(b, c)) and divide(a, divide(b, c)) -> divide(multiply(a, c), b).
     """
-    left, right = node.inputs
+    left, right = node.operands
     if not is_inexact(node):
         return None
     if left.opcode == "divide" and right.opcode == "divide":
-        above = build.op("multiply", left.inputs[0], right.inputs[1])
-        return build.op("divide", above, build.op("multiply", left.inputs[1], right.inputs[0]))
+        above = build.op("multiply", left.operands[0], right.operands[1])
+        return build.op("divide", above, build.op("multiply", left.operands[1], right.operands[0]))
     if left.opcode == "divide":
-        return build.op("divide", left.inputs[0], build.op("multiply", left.inputs[1], right))
+        return build.op("divide", left.operands[0], build.op("multiply", left.operands[1], right))
     if right.opcode == "divide":
-        return build.op("divide", build.op("multiply", left, right.inputs[1]), right.inputs[0])
+        return build.op("divide", build.op("multiply", left, right.operands[1]), right.operands[0])
     return None
 
 

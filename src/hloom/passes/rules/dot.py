@@ -33,7 +33,7 @@ DOT = Family("dot", formerly="contracting")
 def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
     """dot(f32[2,0], f32[0,3]) -> broadcast(0): a sum of no products is zero, and what has no elements is anything."""
     result = tensor_type(node)
-    types = [tensor_type(operand) for operand in node.inputs[:2]]
+    types = [tensor_type(operand) for operand in node.operands[:2]]
     if result is None or any(array_type is None for array_type in types):
         return None
     if all(array_type.element_count for array_type in (result, *types) if array_type is not None):
@@ -47,7 +47,7 @@ def integer_dot_of_zero(build: Builder, node: Apply) -> Node | None:
     result = tensor_type(node)
     if result is None or not result.dtype.is_integer:
         return None
-    for operand in node.inputs:
+    for operand in node.operands:
         array_type, value = tensor_type(operand), splat_of(operand)
         if array_type is not None and array_type.dtype.is_integer and value is not None and int(value) == 0:
             return build.constant(0, result.with_layout(None))
@@ -85,7 +85,11 @@ def dot_of_degenerate(build: Builder, node: Apply) -> Node | None:
         _renumber(numbers.rhs_contracting, right),
     )
     product = make_dot(
-        build, node, build.reshape(node.inputs[0], _squeezed(lhs)), build.reshape(node.inputs[1], _squeezed(rhs)), kept
+        build,
+        node,
+        build.reshape(node.operands[0], _squeezed(lhs)),
+        build.reshape(node.operands[1], _squeezed(rhs)),
+        kept,
     )
     return build.reshape(product, result.with_layout(None))
 
@@ -100,9 +104,9 @@ def dot_of_transpose(build: Builder, node: Apply) -> Node | None:
     if types is None:
         return None
     numbers = numbers_of(node)
-    lhs, left = _untransposed(node.inputs[0], numbers.lhs_batch, numbers.lhs_contracting)
-    rhs, right = _untransposed(node.inputs[1], numbers.rhs_batch, numbers.rhs_contracting)
-    if lhs is node.inputs[0] and rhs is node.inputs[1]:
+    lhs, left = _untransposed(node.operands[0], numbers.lhs_batch, numbers.lhs_contracting)
+    rhs, right = _untransposed(node.operands[1], numbers.rhs_batch, numbers.rhs_contracting)
+    if lhs is node.operands[0] and rhs is node.operands[1]:
         return None
     return make_dot(
         build,
@@ -121,7 +125,7 @@ def dot_of_transpose(build: Builder, node: Apply) -> Node | None:
 @DOT.rewrites("transpose", benefit=2, depth=2, requires=operand_is(0, "dot"))
 def transpose_of_dot(build: Builder, node: Apply) -> Node | None:
     """transpose(dot(x, y), {1,0}) -> dot(y, x), batch dimensions in front: products commute."""
-    dot = node.inputs[0]
+    dot = node.operands[0]
     if not isinstance(dot, Apply) or dot.opcode != "dot" or not used_once(dot):
         return None
     types = static_operands(dot)
@@ -140,7 +144,7 @@ def transpose_of_dot(build: Builder, node: Apply) -> Node | None:
         lhs_batch=tuple(numbers.rhs_batch[dim] for dim in order[:batches]),
         rhs_batch=tuple(numbers.lhs_batch[dim] for dim in order[:batches]),
     )
-    return make_dot(build, dot, dot.inputs[1], dot.inputs[0], exchanged, swap=True)
+    return make_dot(build, dot, dot.operands[1], dot.operands[0], exchanged, swap=True)
 
 
 def outer_product(build: Builder, node: Apply) -> Node | None:
@@ -151,8 +155,8 @@ def outer_product(build: Builder, node: Apply) -> Node | None:
         return None
     lhs, rhs, result = types
     batches = range(len(numbers.lhs_batch))
-    left = build.convert(to_batch_major(build, node.inputs[0], numbers.lhs_batch, ()), result.dtype)
-    right = build.convert(to_batch_major(build, node.inputs[1], numbers.rhs_batch, ()), result.dtype)
+    left = build.convert(to_batch_major(build, node.operands[0], numbers.lhs_batch, ()), result.dtype)
+    right = build.convert(to_batch_major(build, node.operands[1], numbers.rhs_batch, ()), result.dtype)
     whole = result.with_layout(None)
     if lhs.rank != result.rank:
         left = build.op("broadcast", left, type=whole, dimensions=tuple(range(lhs.rank)))
@@ -188,11 +192,11 @@ def _untransposed(operand: Node, batch: tuple[int, ...], contracting: tuple[int,
     node_type = operand.type
     assert isinstance(node_type, TensorType), f"{operand!r} is not an array"
     same = operand, tuple(range(node_type.rank))
-    if operand.opcode != "transpose" or tensor_type(operand.inputs[0]) is None:
+    if operand.opcode != "transpose" or tensor_type(operand.operands[0]) is None:
         return same
     order: tuple[int, ...] = operand.attributes["dimensions"]
     free = [order[dim] for dim in free_dims(node_type.rank, batch, contracting)]
-    return (operand.inputs[0], order) if free == sorted(free) else same
+    return (operand.operands[0], order) if free == sorted(free) else same
 
 
 Operand = tuple[Node, TensorType]
@@ -223,7 +227,7 @@ def static_operands(dot: Apply) -> tuple[TensorType, TensorType, TensorType] | N
     """The types of both operands and of the result, where all are static arrays and the product may be another one."""
     if has_unreduced_user(dot):
         return None
-    lhs, rhs, result = tensor_type(dot.inputs[0]), tensor_type(dot.inputs[1]), tensor_type(dot)
+    lhs, rhs, result = tensor_type(dot.operands[0]), tensor_type(dot.operands[1]), tensor_type(dot)
     if lhs is None or rhs is None or result is None:
         return None
     check_dot(lhs, rhs, numbers_of(dot))

@@ -47,8 +47,8 @@ def dot_as_reduce(build: Builder, node: Apply) -> Node | None:
     rows, columns = lhs.rank - batches - contracted, rhs.rank - batches - contracted
     if not contracted or (rows and columns):
         return build.decline("both operands have rows of their own")
-    left = to_batch_major(build, node.inputs[0], numbers.lhs_batch, numbers.lhs_contracting)
-    right = to_batch_major(build, node.inputs[1], numbers.rhs_batch, numbers.rhs_contracting)
+    left = to_batch_major(build, node.operands[0], numbers.lhs_batch, numbers.lhs_contracting)
+    right = to_batch_major(build, node.operands[1], numbers.rhs_batch, numbers.rhs_contracting)
     left, right = build.convert(left, result.dtype), build.convert(right, result.dtype)
     if columns:
         left = _spread(build, left, right, batches, columns)
@@ -78,13 +78,13 @@ def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
     numbers = numbers_of(node)
     if types is None or len(numbers.lhs_contracting) != 1:
         return None
-    flip = isinstance(node.inputs[0], Constant)
-    moved, constant = reversed(node.inputs) if flip else node.inputs
+    flip = isinstance(node.operands[0], Constant)
+    moved, constant = reversed(node.operands) if flip else node.operands
     ours, theirs = (swapped(numbers) if flip else numbers)[2:]
-    if not isinstance(constant, Constant) or moved.opcode != "reshape" or moved.inputs[0].opcode != "transpose":
+    if not isinstance(constant, Constant) or moved.opcode != "reshape" or moved.operands[0].opcode != "transpose":
         return None
-    transpose = moved.inputs[0]
-    merged, spread, source = tensor_type(moved), tensor_type(transpose), tensor_type(transpose.inputs[0])
+    transpose = moved.operands[0]
+    merged, spread, source = tensor_type(moved), tensor_type(transpose), tensor_type(transpose.operands[0])
     array_type = tensor_type(constant)
     if merged is None or spread is None or source is None or array_type is None:
         return None
@@ -107,7 +107,7 @@ def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
         [*range(at), *(at + dim for dim in back), *range(at + count, whole.rank)],
     )
     fresh = build.reshape(exchanged, array_type.with_layout(None))
-    plain = build.op("reshape", transpose.inputs[0], type=merged.with_layout(None))
+    plain = build.op("reshape", transpose.operands[0], type=merged.with_layout(None))
     lhs, rhs = (fresh, plain) if flip else (plain, fresh)
     return make_dot(build, node, lhs, rhs, numbers)
 
@@ -120,7 +120,7 @@ def dot_of_concatenate(build: Builder, node: Apply) -> Node | None:
     if types is None or numbers.lhs_batch or len(numbers.lhs_contracting) != 1 or types[2].rank != 2:
         return None
     for side in (0, 1):
-        parts, constant = node.inputs[side], node.inputs[1 - side]
+        parts, constant = node.operands[side], node.operands[1 - side]
         (ours,), (theirs,) = (swapped(numbers) if side else numbers)[2:]
         if parts.opcode != "concatenate" or parts.attributes["dimensions"] != (ours,):
             continue
@@ -130,12 +130,12 @@ def dot_of_concatenate(build: Builder, node: Apply) -> Node | None:
 
 
 def _sum_of_parts(build: Builder, node: Apply, side: int, ours: int, theirs: int) -> Node:
-    parts, constant = node.inputs[side], node.inputs[1 - side]
+    parts, constant = node.operands[side], node.operands[1 - side]
     node_type = constant.type
     assert isinstance(node_type, TensorType)
     total: Node | None = None
     first = 0
-    for part in parts.inputs:
+    for part in parts.operands:
         assert isinstance(part.type, TensorType)
         last = first + part.type.dims[ours]
         ranges = [(first, last) if dim == theirs else (0, size) for dim, size in enumerate(node_type.dims)]
@@ -159,13 +159,13 @@ def dot_of_looked_up_row(build: Builder, node: Apply) -> Node | None:
     if types is None or numbers.lhs_batch or len(numbers.lhs_contracting) != 1 or types[2].rank != 2:
         return None
     for side in (0, 1):
-        row, constant = node.inputs[side], node.inputs[1 - side]
+        row, constant = node.operands[side], node.operands[1 - side]
         (ours,), _ = (swapped(numbers) if side else numbers)[2:]
         if not isinstance(constant, Constant) or not _is_row(row, ours):
             continue
-        lhs, rhs = (constant, row.inputs[0]) if side else (row.inputs[0], constant)
+        lhs, rhs = (constant, row.operands[0]) if side else (row.operands[0], constant)
         table = make_dot(build, node, lhs, rhs, numbers)
-        start = (row.inputs[2 - ours], row.inputs[1 + ours])
+        start = (row.operands[2 - ours], row.operands[1 + ours])
         if side:
             start = (start[1], start[0])
         return build.op("dynamic-slice", table, *start, dynamic_slice_sizes=types[2].dims)
@@ -177,7 +177,7 @@ def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
     """dot(transpose(x, p), transpose(y, p)) -> transpose(dot(x, y), p), or of dot(y, x) where p turns the matrices."""
     types = static_operands(node)
     numbers = numbers_of(node)
-    lhs, rhs = node.inputs
+    lhs, rhs = node.operands
     if types is None or lhs.opcode != "transpose" or rhs.opcode != "transpose":
         return None
     order: tuple[int, ...] = lhs.attributes["dimensions"]
@@ -188,9 +188,9 @@ def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
     if paired != ((rank - 1,), (rank - 2,)) or sorted(numbers.lhs_batch) != list(range(rank - 2)):
         return build.decline("it is not a batch of plain matrix products")
     if order[rank - 2 :] == (rank - 2, rank - 1):
-        product = make_dot(build, node, lhs.inputs[0], rhs.inputs[0], numbers)
+        product = make_dot(build, node, lhs.operands[0], rhs.operands[0], numbers)
     elif order[rank - 2 :] == (rank - 1, rank - 2):
-        product = make_dot(build, node, rhs.inputs[0], lhs.inputs[0], numbers, swap=True)
+        product = make_dot(build, node, rhs.operands[0], lhs.operands[0], numbers, swap=True)
     else:
         return build.decline("the transposes mix batch dimensions with the others")
     return build.op("transpose", product, dimensions=order)
@@ -199,15 +199,15 @@ def dot_of_two_transposes(build: Builder, node: Apply) -> Node | None:
 @DOT_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "dot"))
 def reduce_of_dot(build: Builder, node: Apply) -> Node | None:
     """reduce(dot(x, y), 0), dimensions={0}, add -> dot(x, y) that contracts the batch dimension 0 too."""
-    dot = node.inputs[0]
-    if len(node.inputs) != 2 or not isinstance(dot, Apply) or dot.opcode != "dot" or not used_once(dot):
+    dot = node.operands[0]
+    if len(node.operands) != 2 or not isinstance(dot, Apply) or dot.opcode != "dot" or not used_once(dot):
         return None
     types, result = static_operands(dot), tensor_type(node)
     if types is None or result is None or result.dtype is not types[2].dtype:
         return None
     if combiner_of(node.attributes["to_apply"]) != "add":
         return None
-    zero = node.inputs[1]
+    zero = node.operands[1]
     if not (is_splat(zero, 0) or is_splat(zero, -0.0)):
         return build.decline("the sum does not start from zero")
     numbers, dimensions = numbers_of(dot), node.attributes["dimensions"]
@@ -222,7 +222,7 @@ def reduce_of_dot(build: Builder, node: Apply) -> Node | None:
         (*numbers.lhs_contracting, *(numbers.lhs_batch[dim] for dim in summed)),
         (*numbers.rhs_contracting, *(numbers.rhs_batch[dim] for dim in summed)),
     )
-    product = make_dot(build, dot, dot.inputs[0], dot.inputs[1], fresh)
+    product = make_dot(build, dot, dot.operands[0], dot.operands[1], fresh)
     rest = tuple(dim - len(summed) for dim in dimensions if dim >= batches)
     return build.op("reduce", product, zero, dimensions=rest, to_apply=node.attributes["to_apply"]) if rest else product
 
@@ -237,9 +237,9 @@ def _spread(build: Builder, operand: Node, like: Node, batches: int, middle: int
 
 def _is_row(node: Node, contracting: int) -> bool:
     """Whether a node is one row of a constant matrix, all of it along the contracted dimension."""
-    if node.opcode != "dynamic-slice" or not isinstance(node.inputs[0], Constant) or len(node.inputs) != 3:
+    if node.opcode != "dynamic-slice" or not isinstance(node.operands[0], Constant) or len(node.operands) != 3:
         return False
-    table, row = tensor_type(node.inputs[0]), tensor_type(node)
+    table, row = tensor_type(node.operands[0]), tensor_type(node)
     if table is None or row is None or row.rank != 2:
         return False
     return row.dims[1 - contracting] == 1 and table.dims[contracting] == row.dims[contracting]

@@ -30,14 +30,16 @@ DYNAMIC_SLICE_AS_XLA = Family("dynamic-slice-as-xla", formerly="indexing-as-xla"
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=4)
 def dynamic_slice_of_everything(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(x, i) -> x, where all of x is taken: it fits only at the beginning"""
-    return replace_if_compatible(build, node, node.inputs[0]) if same_array(node.type, node.inputs[0].type) else None
+    return (
+        replace_if_compatible(build, node, node.operands[0]) if same_array(node.type, node.operands[0].type) else None
+    )
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", "dynamic-update-slice", benefit=3)
 def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(x, i) -> dynamic-slice(x, 0), where a whole dimension is taken; so too for updates"""
-    starts, whole = start_operands(node), tensor_type(node.inputs[0])
-    part = tensor_type(node if node.opcode == "dynamic-slice" else node.inputs[1])
+    starts, whole = start_operands(node), tensor_type(node.operands[0])
+    part = tensor_type(node if node.opcode == "dynamic-slice" else node.operands[1])
     if starts is None or whole is None or part is None:
         return None
     idle = [
@@ -47,18 +49,18 @@ def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
     if not any(idle):
         return None
     zero = number(build, 0, starts[0])
-    others = node.inputs[: len(node.inputs) - len(starts)]
+    others = node.operands[: len(node.operands) - len(starts)]
     return build.like(node, *others, *(zero if is_idle else start for is_idle, start in zip(idle, starts, strict=True)))
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "broadcast"))
 def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(broadcast(x), i, j) -> broadcast(dynamic-slice(x, j))"""
-    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
-    if inner.opcode != "broadcast" or array_type is None or starts is None or tensor_type(inner.inputs[0]) is None:
+    inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
+    if inner.opcode != "broadcast" or array_type is None or starts is None or tensor_type(inner.operands[0]) is None:
         return None
     dimensions = broadcast_dims(inner)
-    smaller = inner.inputs[0]
+    smaller = inner.operands[0]
     if dimensions:
         sizes = [array_type.dims[dim] for dim in dimensions]
         smaller = dynamic_slice(build, smaller, [starts[dim] for dim in dimensions], sizes)
@@ -68,8 +70,8 @@ def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
 @DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "reshape"))
 def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(reshape(x), i) -> reshape(dynamic-slice(x, i)), where the reshape only adds and removes ones"""
-    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
     made = tensor_type(inner)
     if array_type is None or starts is None or source is None or made is None or is_empty(array_type):
         return None
@@ -81,19 +83,19 @@ def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
         return None
     moved = [starts[kept[dim]] if dim in kept else zero for dim in range(source.rank)]
     sizes = [array_type.dims[kept[dim]] if dim in kept else 1 for dim in range(source.rank)]
-    return build.op("reshape", dynamic_slice(build, inner.inputs[0], moved, sizes), type=array_type)
+    return build.op("reshape", dynamic_slice(build, inner.operands[0], moved, sizes), type=array_type)
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "transpose"))
 def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(transpose(x), i, j) -> transpose(dynamic-slice(x, j, i))"""
-    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
+    inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
     if inner.opcode != "transpose" or array_type is None or starts is None or tensor_type(inner) is None:
         return None
     order = inner.attributes["dimensions"]
     back = inverse(order)
     smaller = dynamic_slice(
-        build, inner.inputs[0], [starts[dim] for dim in back], [array_type.dims[dim] for dim in back]
+        build, inner.operands[0], [starts[dim] for dim in back], [array_type.dims[dim] for dim in back]
     )
     return build.op("transpose", smaller, dimensions=order)
 
@@ -101,12 +103,12 @@ def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
 def dynamic_slice_at_constant(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(x, 2) -> slice(x), [2:...]"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     offsets = constant_starts(node, source, array_type)
     if array_type is None or offsets is None:
         return None
     parts = [SliceDimension(offset, offset + size) for offset, size in zip(offsets, array_type.dims, strict=True)]
-    return build.op("slice", node.inputs[0], slice=tuple(parts))
+    return build.op("slice", node.operands[0], slice=tuple(parts))
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
@@ -115,9 +117,9 @@ def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
 
     Also of an iota times a scalar.
     """
-    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
-    factor = scalar_of(inner.inputs[1]) if inner.opcode == "multiply" else None
-    iota = inner if factor is None else inner.inputs[0]
+    inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
+    factor = scalar_of(inner.operands[1]) if inner.opcode == "multiply" else None
+    iota = inner if factor is None else inner.operands[0]
     source = tensor_type(iota)
     if iota.opcode != "iota" or array_type is None or source is None or starts is None or is_empty(array_type):
         return None
@@ -142,7 +144,7 @@ def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
 @DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", benefit=2, requires=(integers(), operand_is(0, "constant")))
 def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice({0, 3, 6, 9}, i) -> reshape(clamp(0, i, 3) * 3), of a constant and for one number"""
-    array_type, starts, values = tensor_type(node), start_operands(node), array_value(node.inputs[0])
+    array_type, starts, values = tensor_type(node), start_operands(node), array_value(node.operands[0])
     if (
         array_type is None
         or starts is None
@@ -166,8 +168,8 @@ def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
 @DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "slice"))
 def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(slice(x), i) -> dynamic-slice(x, i'), where each dimension is cut by one of them only"""
-    inner, array_type, starts = node.inputs[0], tensor_type(node), start_operands(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "slice" else None
+    inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "slice" else None
     if array_type is None or starts is None or source is None:
         return None
     moved: list[Node] = []
@@ -178,17 +180,17 @@ def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
             moved.append(number(build, part.start, start))
         else:
             return build.decline("a dimension is cut twice")
-    return dynamic_slice(build, inner.inputs[0], moved, array_type.dims)
+    return dynamic_slice(build, inner.operands[0], moved, array_type.dims)
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
 def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, k), where k is i, j or a constant in each dimension"""
     moved = _merged(build, node)
-    known = node.inputs + node.inputs[0].inputs
+    known = node.operands + node.operands[0].operands
     if moved is None or not all(start in known or start.opcode == "constant" for start in moved):
         return None
-    return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
+    return dynamic_slice(build, node.operands[0].operands[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
 @DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
@@ -197,27 +199,27 @@ def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node |
     moved = _merged(build, node)
     if moved is None:
         return None
-    return dynamic_slice(build, node.inputs[0].inputs[0], moved, node.attributes["dynamic_slice_sizes"])
+    return dynamic_slice(build, node.operands[0].operands[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "dynamic-update-slice"))
 def dynamic_slice_of_update(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-update-slice(x, y, i), i) -> y, of the size of y"""
-    inner, starts = node.inputs[0], start_operands(node)
-    if inner.opcode != "dynamic-update-slice" or starts is None or not same_array(node.type, inner.inputs[1].type):
+    inner, starts = node.operands[0], start_operands(node)
+    if inner.opcode != "dynamic-update-slice" or starts is None or not same_array(node.type, inner.operands[1].type):
         return None
     if not same_starts(starts, start_operands(inner)):
         return build.decline("the places are not known to be the same")
-    return replace_if_compatible(build, node, inner.inputs[1])
+    return replace_if_compatible(build, node, inner.operands[1])
 
 
 def _merged(build: Builder, node: Node) -> Sequence[Node] | None:
     """Where a slice of a slice begins in the whole."""
-    inner, starts = node.inputs[0], start_operands(node)
+    inner, starts = node.operands[0], start_operands(node)
     if inner.opcode != "dynamic-slice" or starts is None:
         return None
     first = start_operands(inner)
-    whole, middle, small = (tensor_type(operand) for operand in (inner.inputs[0], inner, node))
+    whole, middle, small = (tensor_type(operand) for operand in (inner.operands[0], inner, node))
     if first is None or whole is None or middle is None or small is None:
         return None
     return merged_starts(build, starts, first, small.dims, middle.dims, whole.dims)
@@ -231,8 +233,8 @@ def start_operands(node: Node) -> tuple[Node, ...] | None:
     if any(caller.opcode == "async-start" for caller in node.graph.callers):
         return None
     first = 1 if node.opcode == "dynamic-slice" else 2
-    source = tensor_type(node.inputs[0])
-    starts = node.inputs[first:]
+    source = tensor_type(node.operands[0])
+    starts = node.operands[first:]
     if source is None or tensor_type(node) is None or len(starts) != source.rank:
         return None
     types = [tensor_type(start) for start in starts]

@@ -19,20 +19,22 @@ DYNAMIC_UPDATE_SLICE_AS_XLA = Family("dynamic-update-slice-as-xla", formerly="up
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
 def update_of_everything(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(x, y, i) -> y, where y is as large as x"""
-    return replace_if_compatible(build, node, node.inputs[1]) if same_array(node.type, node.inputs[1].type) else None
+    return (
+        replace_if_compatible(build, node, node.operands[1]) if same_array(node.type, node.operands[1].type) else None
+    )
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
 def update_of_nothing(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(x, y, i) -> x, where y has no elements"""
-    update = tensor_type(node.inputs[1])
-    return replace_if_compatible(build, node, node.inputs[0]) if update is not None and is_empty(update) else None
+    update = tensor_type(node.operands[1])
+    return replace_if_compatible(build, node, node.operands[0]) if update is not None and is_empty(update) else None
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=3)
 def update_of_scalar(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(broadcast(s), y, 2) -> pad(y, s)"""
-    array_type, update, scalar = tensor_type(node), tensor_type(node.inputs[1]), scalar_of(node.inputs[0])
+    array_type, update, scalar = tensor_type(node), tensor_type(node.operands[1]), scalar_of(node.operands[0])
     offsets = constant_starts(node, array_type, update)
     if (
         array_type is None
@@ -42,33 +44,33 @@ def update_of_scalar(build: Builder, node: Apply) -> Node | None:
         or update.dtype is not array_type.dtype
     ):
         return None
-    if _goes_to_host(node.inputs[1]):
+    if _goes_to_host(node.operands[1]):
         return build.decline("the update goes to the host's memory")
     padding = [
         PaddingDimension(offset, size - offset - part)
         for offset, size, part in zip(offsets, array_type.dims, update.dims, strict=True)
     ]
-    return build.op("pad", node.inputs[1], scalar, padding=tuple(padding))
+    return build.op("pad", node.operands[1], scalar, padding=tuple(padding))
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
 def update_by_what_is_there(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(x, dynamic-slice(x, i), i) -> x"""
-    inner, starts = node.inputs[1], start_operands(node)
-    if inner.opcode != "dynamic-slice" or starts is None or inner.inputs[0] is not node.inputs[0]:
+    inner, starts = node.operands[1], start_operands(node)
+    if inner.opcode != "dynamic-slice" or starts is None or inner.operands[0] is not node.operands[0]:
         return None
-    return replace_if_compatible(build, node, node.inputs[0]) if same_starts(starts, start_operands(inner)) else None
+    return replace_if_compatible(build, node, node.operands[0]) if same_starts(starts, start_operands(inner)) else None
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
 def update_of_update(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(dynamic-update-slice(x, y, i), z, i) -> dynamic-update-slice(x, z, i), y as large as z"""
-    inner, starts = node.inputs[0], start_operands(node)
+    inner, starts = node.operands[0], start_operands(node)
     if inner.opcode != "dynamic-update-slice" or starts is None:
         return None
-    if not same_array(inner.inputs[1].type, node.inputs[1].type) or not same_starts(starts, start_operands(inner)):
+    if not same_array(inner.operands[1].type, node.operands[1].type) or not same_starts(starts, start_operands(inner)):
         return None
-    return build.like(node, inner.inputs[0], *node.inputs[1:])
+    return build.like(node, inner.operands[0], *node.operands[1:])
 
 
 @DYNAMIC_UPDATE_SLICE_AS_XLA.rewrites("dynamic-update-slice", depth=3)
@@ -77,17 +79,17 @@ def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
 
     k is place(i) + place(j).
     """
-    inner, starts = node.inputs[1], start_operands(node)
-    if inner.opcode != "dynamic-update-slice" or inner.inputs[0].opcode != "dynamic-slice" or starts is None:
+    inner, starts = node.operands[1], start_operands(node)
+    if inner.opcode != "dynamic-update-slice" or inner.operands[0].opcode != "dynamic-slice" or starts is None:
         return None
-    taken, further = inner.inputs[0], start_operands(inner)
-    if taken.inputs[0] is not node.inputs[0] or further is None or not same_starts(starts, start_operands(taken)):
+    taken, further = inner.operands[0], start_operands(inner)
+    if taken.operands[0] is not node.operands[0] or further is None or not same_starts(starts, start_operands(taken)):
         return None
-    whole, middle, small = (tensor_type(value) for value in (node, inner, inner.inputs[1]))
+    whole, middle, small = (tensor_type(value) for value in (node, inner, inner.operands[1]))
     if whole is None or middle is None or small is None:
         return None
     moved = merged_starts(build, further, starts, small.dims, middle.dims, whole.dims)
-    return None if moved is None else build.op("dynamic-update-slice", node.inputs[0], inner.inputs[1], *moved)
+    return None if moved is None else build.op("dynamic-update-slice", node.operands[0], inner.operands[1], *moved)
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites(
@@ -98,23 +100,23 @@ def slice_of_update(build: Builder, node: Apply) -> Node | None:
 
     What takes nothing of the update is for the pass `eliminate-dead-updates`.
     """
-    update = node.inputs[0]
+    update = node.operands[0]
     if not isinstance(update, Apply) or update.opcode != "dynamic-update-slice":
         return None
-    whole, part = tensor_type(update), tensor_type(update.inputs[1])
+    whole, part = tensor_type(update), tensor_type(update.operands[1])
     if whole is None or part is None or is_empty(part):
         return None
     offsets = constant_starts(update, whole, part)
-    if offsets is None or _goes_to_host(update.inputs[1]):
+    if offsets is None or _goes_to_host(update.operands[1]):
         return build.decline("where the update goes is not known")
     cut = list(zip(node.attributes["slice"], offsets, part.dims, strict=True))
     if any(taken.start < offset or taken.limit > offset + size for taken, offset, size in cut):
         return build.decline("it takes what is beside the update")
     inside = [SliceDimension(taken.start - offset, taken.limit - offset, taken.stride) for taken, offset, _ in cut]
-    return build.like(node, update.inputs[1], slice=tuple(inside))
+    return build.like(node, update.operands[1], slice=tuple(inside))
 
 
 def _goes_to_host(node: Node) -> bool:
     while node.opcode in ("reshape", "bitcast", "copy"):
-        node = node.inputs[0]
+        node = node.operands[0]
     return node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "MoveToHost"

@@ -24,12 +24,12 @@ def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
     if not _is_float(node):
         return None
     for side in (0, 1):
-        term, product = node.inputs[side], node.inputs[1 - side]
+        term, product = node.operands[side], node.operands[1 - side]
         if product.opcode != "multiply" or term.opcode == "broadcast":
             continue
         for at in (0, 1):
-            if product.inputs[at] is term:
-                pair = (_one(build, node), product.inputs[1 - at])
+            if product.operands[at] is term:
+                pair = (_one(build, node), product.operands[1 - at])
                 factor = build.op(node.opcode, *(pair if side == 0 else reversed(pair)))
                 return build.op("multiply", term, factor)
     return build.decline("it is not a sum of a term and its multiple")
@@ -38,12 +38,12 @@ def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ALGEBRA.rewrites("add", "subtract")
 def sum_of_transforms(build: Builder, node: Apply) -> Node | None:
     """fft(x) + fft(y) -> fft(x + y), for transforms of one type and length; the same for differences"""
-    one, other = node.inputs
+    one, other = node.operands
     if one.opcode != "fft" or other.opcode != "fft" or not isinstance(one, Apply):
         return build.decline("it is not a sum of two Fourier transforms")
-    if one.attributes != other.attributes or one.inputs[0].type != other.inputs[0].type:
+    if one.attributes != other.attributes or one.operands[0].type != other.operands[0].type:
         return build.decline("the transforms are of two types or lengths")
-    total = build.op(node.opcode, one.inputs[0], other.inputs[0])
+    total = build.op(node.opcode, one.operands[0], other.operands[0])
     return build.like(one, total, type=static_type(one))
 
 
@@ -56,8 +56,8 @@ def multiple_of_one_and_more(build: Builder, node: Apply) -> Node | None:
         if factor.opcode not in ("add", "subtract") or value.opcode == "broadcast":
             continue
         for side in (0, 1):
-            if is_splat(factor.inputs[side], 1) and factor.inputs[1 - side].opcode != "broadcast":
-                pair = (value, build.op("multiply", value, factor.inputs[1 - side]))
+            if is_splat(factor.operands[side], 1) and factor.operands[1 - side].opcode != "broadcast":
+                pair = (value, build.op("multiply", value, factor.operands[1 - side]))
                 return build.op(factor.opcode, *(pair if side == 0 else reversed(pair)))
     return build.decline("no factor is one and something else")
 
@@ -85,7 +85,7 @@ def _difference_of_squares(build: Builder, one: Node, other: Node) -> Node | Non
     if {one.opcode, other.opcode} != {"add", "subtract"}:
         return None
     total, difference = (one, other) if one.opcode == "add" else (other, one)
-    first, second = difference.inputs
+    first, second = difference.operands
     if not any(_is_same(first, one) and _is_same(second, two) for one, two in _orders(total)):
         return None
     if splat_of(first) is None and splat_of(second) is None:
@@ -100,10 +100,10 @@ def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
     Of an x that is a broadcast too: broadcast(x) / (y * broadcast(z)) -> (broadcast(x) / broadcast(z)) / y.
     """
     outer, inverse = ("divide", "multiply") if node.opcode == "divide" else ("subtract", "add")
-    first, second = node.inputs
+    first, second = node.operands
     if second.opcode not in (outer, inverse) or not _is_float(node):
         return build.decline("what is taken away or divided by is not a chain")
-    value, spread = second.inputs
+    value, spread = second.operands
     if value.opcode == "broadcast" and second.opcode == inverse:
         value, spread = spread, value
     if spread.opcode != "broadcast" or value.opcode == "broadcast":
@@ -118,10 +118,10 @@ def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
 def negation_outwards(build: Builder, node: Apply) -> Node | None:
     """negate(x) * y -> negate(x * y); so for quotients"""
     for side in (0, 1):
-        operand = node.inputs[side]
+        operand = node.operands[side]
         if operand.opcode == "negate" and _is_float(node) and _is_float(operand):
-            operands = list(node.inputs)
-            operands[side] = operand.inputs[0]
+            operands = list(node.operands)
+            operands[side] = operand.operands[0]
             return build.op("negate", build.like(node, *operands, type=static_type(node)))
     return build.decline("no operand is negated")
 
@@ -129,14 +129,14 @@ def negation_outwards(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ALGEBRA.rewrites("negate")
 def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
     """negate(x * broadcast(y)) -> x * broadcast(negate(y)); so for quotients"""
-    product = node.inputs[0]
+    product = node.operands[0]
     if product.opcode not in ("multiply", "divide") or not isinstance(product, Apply) or not _is_float(node):
         return build.decline("it is not a negated product")
     for side in (0, 1):
-        spread = product.inputs[side]
+        spread = product.operands[side]
         if spread.opcode == "broadcast":
-            operands = list(product.inputs)
-            negated = build.op("negate", spread.inputs[0])
+            operands = list(product.operands)
+            negated = build.op("negate", spread.operands[0])
             operands[side] = build.op("broadcast", negated, type=static_type(spread), dimensions=broadcast_dims(spread))
             return build.op(product.opcode, *operands)
     return build.decline("no factor is a broadcast")
@@ -145,19 +145,19 @@ def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ALGEBRA.rewrites("negate")
 def negation_of_difference(build: Builder, node: Apply) -> Node | None:
     """negate(x - y) -> y - x: of equal numbers the zeros' signs differ"""
-    difference = node.inputs[0]
+    difference = node.operands[0]
     if difference.opcode != "subtract" or not _is_float(node):
         return build.decline("it is not a negated difference")
-    return build.op("subtract", *reversed(difference.inputs))
+    return build.op("subtract", *reversed(difference.operands))
 
 
 @EXPLORE_ALGEBRA.rewrites("select")
 def guard_against_nan(build: Builder, node: Apply) -> Node | None:
     """select(x != x, a, b) -> b, where a and b are NaN whenever x is; so for select(x == x, b, a)"""
-    guard, on_true, on_false = node.inputs
-    if guard.opcode != "compare" or guard.inputs[0] is not guard.inputs[1] or not isinstance(guard, Apply):
+    guard, on_true, on_false = node.operands
+    if guard.opcode != "compare" or guard.operands[0] is not guard.operands[1] or not isinstance(guard, Apply):
         return build.decline("nothing is compared with itself")
-    direction, guarded = guard.attributes["direction"], guard.inputs[0]
+    direction, guarded = guard.attributes["direction"], guard.operands[0]
     if (
         direction not in ("NE", "EQ")
         or guard.attributes.get("type", "FLOAT") != "FLOAT"
@@ -175,33 +175,33 @@ def _yields_nan(node: Node, source: Node, depth: int = MOST_DEPTH) -> bool:
         return True
     if not node.has_trait(Trait.PROPAGATES_NAN) or not depth or not _is_float(node):
         return False
-    return any(_yields_nan(operand, source, depth - 1) for operand in node.inputs)
+    return any(_yields_nan(operand, source, depth - 1) for operand in node.operands)
 
 
 @EXPLORE_ALGEBRA.rewrites("select")
 def choices_among_two(build: Builder, node: Apply) -> Node | None:
     """select(p, select(q, a, b), b) -> select(and(p, q), a, b); of select(p, a, select(q, a, b)), with or"""
-    predicate, on_true, on_false = node.inputs
-    if on_true.opcode == "select" and on_true.inputs[2] is on_false and on_true.inputs[0].type == predicate.type:
-        both = build.op("and", predicate, on_true.inputs[0])
-        return build.op("select", both, on_true.inputs[1], on_false)
-    if on_false.opcode == "select" and on_false.inputs[1] is on_true and on_false.inputs[0].type == predicate.type:
-        either = build.op("or", predicate, on_false.inputs[0])
-        return build.op("select", either, on_true, on_false.inputs[2])
+    predicate, on_true, on_false = node.operands
+    if on_true.opcode == "select" and on_true.operands[2] is on_false and on_true.operands[0].type == predicate.type:
+        both = build.op("and", predicate, on_true.operands[0])
+        return build.op("select", both, on_true.operands[1], on_false)
+    if on_false.opcode == "select" and on_false.operands[1] is on_true and on_false.operands[0].type == predicate.type:
+        either = build.op("or", predicate, on_false.operands[0])
+        return build.op("select", either, on_true, on_false.operands[2])
     return build.decline("no choice between the same follows")
 
 
 @EXPLORE_ALGEBRA.rewrites("divide")
 def logistic_of_exponential(build: Builder, node: Apply) -> Node | None:
     """1 / (1 + exponential(negate(x))) -> logistic(x)"""
-    one, total = node.inputs
+    one, total = node.operands
     if not is_splat(one, 1) or total.opcode != "add" or not _is_float(node):
         return build.decline("it is not a reciprocal of a sum")
     for exponential, other in _orders(total):
         if exponential.opcode == "exponential" and is_splat(other, 1):
-            negated = exponential.inputs[0]
+            negated = exponential.operands[0]
             if negated.opcode == "negate":
-                return build.op("logistic", negated.inputs[0])
+                return build.op("logistic", negated.operands[0])
     return build.decline("the sum is not of one and the exponential of what is negated")
 
 
@@ -214,13 +214,13 @@ def interleaved(build: Builder, node: Apply) -> Node | None:
     for first, second in _orders(node):
         if first.opcode != "pad" or second.opcode != "pad" or not isinstance(first, Apply):
             continue
-        source = tensor_type(first.inputs[0])
-        if source is None or tensor_type(second.inputs[0]) != source or not _zeros(first, second):
+        source = tensor_type(first.operands[0])
+        if source is None or tensor_type(second.operands[0]) != source or not _zeros(first, second):
             continue
         along = _dimension_of_turns(first, second)
         if along is None:
             continue
-        parts = [first.inputs[0], second.inputs[0]]
+        parts = [first.operands[0], second.operands[0]]
         dims = list(source.dims)
         if along == len(dims) - 1:
             dims.append(1)
@@ -231,7 +231,7 @@ def interleaved(build: Builder, node: Apply) -> Node | None:
 
 
 def _zeros(*pads: Node) -> bool:
-    return all(is_splat(pad.inputs[1], 0) or is_splat(pad.inputs[1], -0.0) for pad in pads)
+    return all(is_splat(pad.operands[1], 0) or is_splat(pad.operands[1], -0.0) for pad in pads)
 
 
 def _dimension_of_turns(first: Apply, second: Node) -> int | None:
@@ -245,7 +245,7 @@ def _dimension_of_turns(first: Apply, second: Node) -> int | None:
 
 def _orders(node: Node) -> Iterator[tuple[Node, Node]]:
     """Both orders of the operands of an op of two."""
-    first, second = node.inputs
+    first, second = node.operands
     yield first, second
     yield second, first
 

@@ -27,18 +27,18 @@ EXPLORE_CONVOLUTION = Family("explore-convolution")
 def factor_into_kernel(build: Builder, node: Apply) -> Node | None:
     """convolution(x, w) * broadcast(s) -> convolution(x, w * broadcast(s)), for a factor of each output feature"""
     for side in (0, 1) if node.opcode == "multiply" else (0,):
-        convolution, factor = node.inputs[side], node.inputs[1 - side]
+        convolution, factor = node.operands[side], node.operands[1 - side]
         if convolution.opcode != "convolution" or factor.opcode != "broadcast" or not isinstance(convolution, Apply):
             continue
-        kernel = tensor_type(convolution.inputs[1])
+        kernel = tensor_type(convolution.operands[1])
         labels: ConvolutionDimensions = convolution.attributes["dim_labels"]
         dims = broadcast_dims(factor)
         if kernel is None or kernel.dtype is not _element(node) or dims not in ((), (labels.output.index("f"),)):
             continue
         mapped = (labels.rhs.index("o"),) if dims else ()
-        spread = build.op("broadcast", factor.inputs[0], type=kernel.with_layout(None), dimensions=mapped)
-        scaled = build.op(node.opcode, convolution.inputs[1], spread)
-        return build.like(convolution, convolution.inputs[0], scaled, type=static_type(convolution))
+        spread = build.op("broadcast", factor.operands[0], type=kernel.with_layout(None), dimensions=mapped)
+        scaled = build.op(node.opcode, convolution.operands[1], spread)
+        return build.like(convolution, convolution.operands[0], scaled, type=static_type(convolution))
     return build.decline("it is not a product of a convolution and a factor of each feature")
 
 
@@ -50,20 +50,20 @@ def factor_behind_convolution(build: Builder, node: Apply) -> Node | None:
     """
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
     for side, letter, result_dim in ((0, "b", labels.output.index("b")), (1, "o", labels.output.index("f"))):
-        scaled = node.inputs[side]
+        scaled = node.operands[side]
         own = (labels.lhs if side == 0 else labels.rhs).index(letter)
         if scaled.opcode not in ("multiply", "divide") or _element(scaled) is not _element(node):
             continue
         for at in (1, 0) if scaled.opcode == "multiply" else (1,):
-            factor, value = scaled.inputs[at], scaled.inputs[1 - at]
+            factor, value = scaled.operands[at], scaled.operands[1 - at]
             if factor.opcode != "broadcast" or broadcast_dims(factor) not in ((), (own,)):
                 continue
             if side == 0 and broadcast_dims(factor) and node.attribute("batch_group_count") != 1:
                 continue
-            operands = (value, node.inputs[1]) if side == 0 else (node.inputs[0], value)
+            operands = (value, node.operands[1]) if side == 0 else (node.operands[0], value)
             made = build.like(node, *operands, type=static_type(node))
             mapped = (result_dim,) if broadcast_dims(factor) else ()
-            spread = build.op("broadcast", factor.inputs[0], type=static_type(node), dimensions=mapped)
+            spread = build.op("broadcast", factor.operands[0], type=static_type(node), dimensions=mapped)
             return build.op(scaled.opcode, made, spread)
     return build.decline("no operand is scaled by a number, nor images or output features")
 
@@ -72,15 +72,15 @@ def factor_behind_convolution(build: Builder, node: Apply) -> Node | None:
 def factor_from_image_to_kernel(build: Builder, node: Apply) -> Node | None:
     """convolution(x * broadcast(s), w) -> convolution(x, w * broadcast(s)), for a factor of each input feature"""
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
-    scaled, kernel = node.inputs
+    scaled, kernel = node.operands
     if scaled.opcode not in ("multiply", "divide") or _element(scaled) is not _element(kernel) or _has_groups(node):
         return build.decline("the image is not scaled, or there are groups")
     for at in (1, 0) if scaled.opcode == "multiply" else (1,):
-        factor, value = scaled.inputs[at], scaled.inputs[1 - at]
+        factor, value = scaled.operands[at], scaled.operands[1 - at]
         if factor.opcode != "broadcast" or broadcast_dims(factor) != (labels.lhs.index("f"),):
             continue
         mapped = (labels.rhs.index("i"),)
-        spread = build.op("broadcast", factor.inputs[0], type=static_type(kernel), dimensions=mapped)
+        spread = build.op("broadcast", factor.operands[0], type=static_type(kernel), dimensions=mapped)
         return build.like(node, value, build.op(scaled.opcode, kernel, spread), type=static_type(node))
     return build.decline("it is not scaled by a factor of each input feature")
 
@@ -88,16 +88,16 @@ def factor_from_image_to_kernel(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_CONVOLUTION.rewrites("add", "subtract")
 def sum_of_convolutions(build: Builder, node: Apply) -> Node | None:
     """convolution(x, w) + convolution(x, v) -> convolution(x, w + v); so for two images under one kernel"""
-    first, second = node.inputs
+    first, second = node.operands
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or first.opcode != "convolution":
         return build.decline("it is not a sum of convolutions")
-    if second.opcode != "convolution" or first.attributes != second.attributes or first.inputs[0].type is None:
+    if second.opcode != "convolution" or first.attributes != second.attributes or first.operands[0].type is None:
         return build.decline("the convolutions are not alike")
     for side in (0, 1):
-        one, other = first.inputs[1 - side], second.inputs[1 - side]
-        if first.inputs[side] is second.inputs[side] and one.type == other.type and _element(one) is _element(node):
+        one, other = first.operands[1 - side], second.operands[1 - side]
+        if first.operands[side] is second.operands[side] and one.type == other.type and _element(one) is _element(node):
             total = build.op(node.opcode, one, other)
-            operands = (first.inputs[0], total) if side == 0 else (total, first.inputs[1])
+            operands = (first.operands[0], total) if side == 0 else (total, first.operands[1])
             return build.like(first, *operands, type=static_type(first))
     return build.decline("the convolutions have no operand in common")
 
@@ -105,29 +105,29 @@ def sum_of_convolutions(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_CONVOLUTION.rewrites("add", "subtract")
 def sum_of_convolutions_of_two_sizes(build: Builder, node: Apply) -> Node | None:
     """convolution(x, w) + convolution(x, v) -> convolution(x, w + pad(v, 0)), where the kernel v is the smaller one"""
-    first, second = node.inputs
+    first, second = node.operands
     if not (isinstance(first, Apply) and isinstance(second, Apply)) or {first.opcode, second.opcode} != {"convolution"}:
         return build.decline("it is not a sum of convolutions")
-    if first.inputs[0] is not second.inputs[0] or _element(first.inputs[1]) is not _element(node):
+    if first.operands[0] is not second.operands[0] or _element(first.operands[1]) is not _element(node):
         return build.decline("the convolutions are not of one image")
     for smaller, larger in ((second, first), (first, second)):
         padding = kernel_enlargement(smaller, larger)
         if padding is None:
             continue
-        zero = build.constant(0, static_type(smaller.inputs[1]).dtype)
-        padded = build.op("pad", smaller.inputs[1], zero, padding=padding)
-        kernels = (larger.inputs[1], padded) if larger is first else (padded, larger.inputs[1])
-        return build.like(larger, first.inputs[0], build.op(node.opcode, *kernels), type=static_type(node))
+        zero = build.constant(0, static_type(smaller.operands[1]).dtype)
+        padded = build.op("pad", smaller.operands[1], zero, padding=padding)
+        kernels = (larger.operands[1], padded) if larger is first else (padded, larger.operands[1])
+        return build.like(larger, first.operands[0], build.op(node.opcode, *kernels), type=static_type(node))
     return build.decline("no kernel with zeros around it does what the other does")
 
 
 @EXPLORE_CONVOLUTION.rewrites("convolution")
 def convolution_with_zeros_around(build: Builder, node: Apply) -> Node | None:
     """convolution(x, pad(w, 0)) -> convolution(x, w), with as much less padding of the image"""
-    pad = node.inputs[1]
+    pad = node.operands[1]
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
-    source = tensor_type(pad.inputs[0]) if pad.opcode == "pad" else None
-    if source is None or not (is_splat(pad.inputs[1], 0) or is_splat(pad.inputs[1], -0.0)):
+    source = tensor_type(pad.operands[0]) if pad.opcode == "pad" else None
+    if source is None or not (is_splat(pad.operands[1], 0) or is_splat(pad.operands[1], -0.0)):
         return build.decline("the kernel has no zeros around it")
     padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
     if any(padding[labels.rhs.index(letter)] != PaddingDimension(0, 0) for letter in "io"):
@@ -140,13 +140,13 @@ def convolution_with_zeros_around(build: Builder, node: Apply) -> Node | None:
         if part.interior or min(part.low, part.high, low, high, source.dims[dim] - 1) < 0 or own.reversal:
             return build.decline("the image is not padded by as much")
         dimensions.append(replace(own, size=source.dims[dim], padding_low=low, padding_high=high))
-    return build.like(node, node.inputs[0], pad.inputs[0], type=static_type(node), window=Window(tuple(dimensions)))
+    return build.like(node, node.operands[0], pad.operands[0], type=static_type(node), window=Window(tuple(dimensions)))
 
 
 @EXPLORE_CONVOLUTION.rewrites("slice")
 def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
     """slice(convolution(x, w)) -> convolution(slice(x), slice(w)), of images and of features"""
-    convolution = node.inputs[0]
+    convolution = node.operands[0]
     if not isinstance(convolution, Apply) or convolution.opcode != "convolution" or _has_groups(convolution):
         return build.decline("it is not a slice of a convolution without groups")
     labels: ConvolutionDimensions = convolution.attributes["dim_labels"]
@@ -155,8 +155,8 @@ def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
         return build.decline("it cuts spatial dimensions")
     operands: list[Node] = []
     for operand, dim, part in (
-        (convolution.inputs[0], labels.lhs.index("b"), parts[labels.output.index("b")]),
-        (convolution.inputs[1], labels.rhs.index("o"), parts[labels.output.index("f")]),
+        (convolution.operands[0], labels.lhs.index("b"), parts[labels.output.index("b")]),
+        (convolution.operands[1], labels.rhs.index("o"), parts[labels.output.index("f")]),
     ):
         cut = [SliceDimension(0, size, 1) for size in static_type(operand).dims]
         takes_all, cut[dim] = part == cut[dim], part
@@ -169,7 +169,7 @@ def kernel_enlargement(smaller: Apply, larger: Apply) -> tuple[PaddingDimension,
 
     Both must slide in the same way over images of one shape; kernels may differ in spatial sizes and output features.
     """
-    types = [tensor_type(operand) for operand in (*smaller.inputs, *larger.inputs)]
+    types = [tensor_type(operand) for operand in (*smaller.operands, *larger.operands)]
     windows = _window(smaller), _window(larger)
     rest = [{k: v for k, v in convolution.attributes.items() if k != "window"} for convolution in (smaller, larger)]
     if any(array_type is None for array_type in types) or rest[0] != rest[1] or windows[0] == windows[1]:

@@ -34,7 +34,7 @@ def regrouped_to_the_left(build: Builder, node: Apply) -> Node | None:
 
 def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
     """The product whose inner product is of the other pair, for an inner one on a side."""
-    inner = node.inputs[side]
+    inner = node.operands[side]
     if not isinstance(inner, Apply) or inner.opcode != "dot":
         return build.decline("the operand is not a product")
     types, inner_types = static_operands(node), static_operands(inner)
@@ -48,11 +48,11 @@ def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
     left_free = free_dims(inner_types[0].rank, numbers.lhs_batch, numbers.lhs_contracting)
     right_free = free_dims(inner_types[1].rank, numbers.rhs_batch, numbers.rhs_contracting)
     first_of_right = batches + len(left_free)
-    other, other_type = node.inputs[1 - side], types[1 - side]
+    other, other_type = node.operands[1 - side], types[1 - side]
     other_free = free_dims(other_type.rank, outer.rhs_batch, outer.rhs_contracting)
     if side == 0 and all(dim >= first_of_right for dim in outer.lhs_contracting):
         contracted = tuple(right_free[dim - first_of_right] for dim in outer.lhs_contracting)
-        kept, rest = inner.inputs[0], inner.inputs[1]
+        kept, rest = inner.operands[0], inner.operands[1]
         pair = DotNumbers(numbers.rhs_batch, outer.rhs_batch, contracted, outer.rhs_contracting)
         order = [dim for dim in range(inner_types[1].rank) if dim not in (*numbers.rhs_batch, *contracted)]
         made = make_dot(build, inner, rest, other, pair)
@@ -61,7 +61,7 @@ def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
         return make_dot(build, node, kept, made, DotNumbers(numbers.lhs_batch, batch, numbers.lhs_contracting, again))
     if side == 1 and all(batches <= dim < first_of_right for dim in outer.lhs_contracting):
         contracted = tuple(left_free[dim - batches] for dim in outer.lhs_contracting)
-        kept, rest = inner.inputs[1], inner.inputs[0]
+        kept, rest = inner.operands[1], inner.operands[0]
         pair = DotNumbers(outer.rhs_batch, numbers.lhs_batch, outer.rhs_contracting, contracted)
         order = [dim for dim in range(inner_types[0].rank) if dim not in (*numbers.lhs_batch, *contracted)]
         made = make_dot(build, inner, other, rest, pair)
@@ -76,7 +76,7 @@ def _regrouped(build: Builder, node: Apply, side: int) -> Node | None:
 def factor_before_dot(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) * broadcast(x) -> dot(a * broadcast(x), b), where x has no dimension of b alone"""
     for side in (0, 1) if node.opcode == "multiply" else (0,):
-        dot, factor = node.inputs[side], node.inputs[1 - side]
+        dot, factor = node.operands[side], node.operands[1 - side]
         if dot.opcode != "dot" or factor.opcode != "broadcast" or not isinstance(dot, Apply):
             continue
         types = static_operands(dot)
@@ -93,7 +93,7 @@ def factor_before_dot(build: Builder, node: Apply) -> Node | None:
 def factor_before_second_operand(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) * broadcast(x) -> dot(a, b * broadcast(x)), where x has no dimension of a alone"""
     for side in (0, 1) if node.opcode == "multiply" else (0,):
-        dot, factor = node.inputs[side], node.inputs[1 - side]
+        dot, factor = node.operands[side], node.operands[1 - side]
         if dot.opcode != "dot" or factor.opcode != "broadcast" or not isinstance(dot, Apply):
             continue
         types = static_operands(dot)
@@ -120,10 +120,10 @@ def _scaled_operand(
     mapped = [operand_dims[dim] for dim in dims]
     if mapped != sorted(mapped):
         return None
-    operand = dot.inputs[side]
-    spread = build.op("broadcast", factor.inputs[0], type=types[side].with_layout(None), dimensions=tuple(mapped))
+    operand = dot.operands[side]
+    spread = build.op("broadcast", factor.operands[0], type=types[side].with_layout(None), dimensions=tuple(mapped))
     scaled = build.op(node.opcode, operand, spread)
-    operands = (scaled, dot.inputs[1]) if side == 0 else (dot.inputs[0], scaled)
+    operands = (scaled, dot.operands[1]) if side == 0 else (dot.operands[0], scaled)
     return make_dot(build, dot, *operands, numbers)
 
 
@@ -135,12 +135,12 @@ def factor_behind_dot(build: Builder, node: Apply) -> Node | None:
         return None
     numbers = numbers_of(node)
     for side in (0, 1):
-        product = node.inputs[side]
+        product = node.operands[side]
         batch, contracting = (numbers.lhs_batch, numbers.lhs_contracting) if side == 0 else numbers[1::2]
         if product.opcode not in ("multiply", "divide"):
             continue
         for at in (1, 0) if product.opcode == "multiply" else (1,):
-            factor, value = product.inputs[at], product.inputs[1 - at]
+            factor, value = product.operands[at], product.operands[1 - at]
             if factor.opcode != "broadcast" or set(broadcast_dims(factor)) & set(contracting):
                 continue
             own = free_dims(types[side].rank, batch, contracting)
@@ -151,10 +151,10 @@ def factor_behind_dot(build: Builder, node: Apply) -> Node | None:
             mapped = [result_dim[dim] for dim in broadcast_dims(factor)]
             if mapped != sorted(mapped):
                 continue
-            operands = (value, node.inputs[1]) if side == 0 else (node.inputs[0], value)
+            operands = (value, node.operands[1]) if side == 0 else (node.operands[0], value)
             made = make_dot(build, node, *operands, numbers)
             result = types[2].with_layout(None)
-            spread = build.op("broadcast", factor.inputs[0], type=result, dimensions=tuple(mapped))
+            spread = build.op("broadcast", factor.operands[0], type=result, dimensions=tuple(mapped))
             return build.op(product.opcode, made, spread)
     return build.decline("no operand is scaled by what is not contracted")
 
@@ -162,16 +162,16 @@ def factor_behind_dot(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_DOT.rewrites("add", "subtract")
 def sum_of_dots(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) + dot(a, c) -> dot(a, b + c); dot(a, c) + dot(b, c) -> dot(a + b, c)"""
-    first, second = node.inputs
+    first, second = node.operands
     if not (isinstance(first, Apply) and isinstance(second, Apply) and _is_plain_dot(first) and _is_plain_dot(second)):
         return build.decline("it is not a sum of two products")
     if numbers_of(first) != numbers_of(second) or not _is_float(first):
         return build.decline("the products are over other dimensions, or not of floating-point numbers")
     for side in (0, 1):
-        one, other = first.inputs[1 - side], second.inputs[1 - side]
-        if first.inputs[side] is second.inputs[side] and one.type == other.type:
+        one, other = first.operands[1 - side], second.operands[1 - side]
+        if first.operands[side] is second.operands[side] and one.type == other.type:
             total = build.op(node.opcode, one, other)
-            operands = (first.inputs[0], total) if side == 0 else (total, first.inputs[1])
+            operands = (first.operands[0], total) if side == 0 else (total, first.operands[1])
             return make_dot(build, first, *operands, numbers_of(first))
     return build.decline("the products have no operand in common")
 
@@ -179,9 +179,9 @@ def sum_of_dots(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_DOT.rewrites("reduce")
 def sum_of_dot(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(dot(a, b)) -> dot(reduce_sum(a), b), over dimensions of a alone, or of b alone"""
-    if len(node.inputs) != 2 or combiner_of(next(iter(node.called_graphs), None)) != "add":
+    if len(node.operands) != 2 or combiner_of(next(iter(node.called_graphs), None)) != "add":
         return build.decline("it is not a sum")
-    dot, start = node.inputs
+    dot, start = node.operands
     if not _is_plain_dot(dot) or not may_be_reduction_identity("add", start) or not _is_float(dot):
         return build.decline("it is not a sum of a product's elements")
     assert isinstance(dot, Apply)
@@ -202,14 +202,19 @@ def sum_of_dot(build: Builder, node: Apply) -> Node | None:
         if types[side].dtype is not types[2].dtype:
             continue
         total = build.op(
-            "reduce", dot.inputs[side], start, type=operand_type, dimensions=gone, to_apply=node.attributes["to_apply"]
+            "reduce",
+            dot.operands[side],
+            start,
+            type=operand_type,
+            dimensions=gone,
+            to_apply=node.attributes["to_apply"],
         )
         own_batch, own_contracting = (tuple(kept.index(dim) for dim in dims) for dims in (batch, contracting))
         if side == 0:
             changed = DotNumbers(own_batch, numbers.rhs_batch, own_contracting, numbers.rhs_contracting)
-            return make_dot(build, dot, total, dot.inputs[1], changed)
+            return make_dot(build, dot, total, dot.operands[1], changed)
         changed = DotNumbers(numbers.lhs_batch, own_batch, numbers.lhs_contracting, own_contracting)
-        return make_dot(build, dot, dot.inputs[0], total, changed)
+        return make_dot(build, dot, dot.operands[0], total, changed)
     return build.decline("the sum is over dimensions of both operands")
 
 
@@ -221,8 +226,8 @@ def dot_of_reshape(build: Builder, node: Apply) -> Node | None:
         return None
     numbers = numbers_of(node)
     for side in (0, 1):
-        view = node.inputs[side]
-        source = tensor_type(view.inputs[0]) if view.opcode == "reshape" else None
+        view = node.operands[side]
+        source = tensor_type(view.operands[0]) if view.opcode == "reshape" else None
         if source is None or not source.element_count or kept_by_reshape(source.dims, types[side].dims) is not None:
             continue  # dimensions of size 1 are `dot-of-degenerate`'s
         before = {after: dim for dim, after in dims_unmodified_by_reshape(source.dims, types[side].dims)}
@@ -232,10 +237,10 @@ def dot_of_reshape(build: Builder, node: Apply) -> Node | None:
         own = tuple(before[dim] for dim in batch), tuple(before[dim] for dim in contracting)
         if side == 0:
             changed = DotNumbers(own[0], numbers.rhs_batch, own[1], numbers.rhs_contracting)
-            made = make_dot(build, node, view.inputs[0], node.inputs[1], changed)
+            made = make_dot(build, node, view.operands[0], node.operands[1], changed)
         else:
             changed = DotNumbers(numbers.lhs_batch, own[0], numbers.lhs_contracting, own[1])
-            made = make_dot(build, node, node.inputs[0], view.inputs[0], changed)
+            made = make_dot(build, node, node.operands[0], view.operands[0], changed)
         return build.op("reshape", made, type=types[2].with_layout(None))
     return build.decline("no operand is a reshape of free dimensions")
 
@@ -254,7 +259,7 @@ def factor_to_first_operand(build: Builder, node: Apply) -> Node | None:
 
 def _with_factor_of_other(build: Builder, node: Apply, side: int) -> Node | None:
     """The product in which the other operand is scaled by what one on a side is scaled by."""
-    types, product = static_operands(node), node.inputs[side]
+    types, product = static_operands(node), node.operands[side]
     if types is None or not _is_float(node) or types[0].dtype is not types[1].dtype:
         return build.decline("the operands are not of one floating-point type")
     if product.opcode not in ("multiply", "divide"):
@@ -262,15 +267,15 @@ def _with_factor_of_other(build: Builder, node: Apply, side: int) -> Node | None
     numbers = numbers_of(node)
     paired = dict(zip(numbers[side] + numbers[2 + side], numbers[1 - side] + numbers[3 - side], strict=True))
     for at in (1, 0) if product.opcode == "multiply" else (1,):
-        factor, value = product.inputs[at], product.inputs[1 - at]
+        factor, value = product.operands[at], product.operands[1 - at]
         if factor.opcode != "broadcast" or not set(broadcast_dims(factor)) & set(numbers[2 + side]):
             continue
         mapped = [paired.get(dim, -1) for dim in broadcast_dims(factor)]
         if -1 in mapped or mapped != sorted(mapped):
             continue
         other = types[1 - side].with_layout(None)
-        spread = build.op("broadcast", factor.inputs[0], type=other, dimensions=tuple(mapped))
-        scaled = build.op(product.opcode, node.inputs[1 - side], spread)
+        spread = build.op("broadcast", factor.operands[0], type=other, dimensions=tuple(mapped))
+        scaled = build.op(product.opcode, node.operands[1 - side], spread)
         operands = (value, scaled) if side == 0 else (scaled, value)
         return make_dot(build, node, *operands, numbers)
     return build.decline("it is not scaled by what both operands have")
@@ -279,7 +284,7 @@ def _with_factor_of_other(build: Builder, node: Apply, side: int) -> Node | None
 @EXPLORE_DOT.rewrites("reshape")
 def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
     """reshape(dot(a, b)) -> dot(a, reshape(b)), where it joins or splits dimensions of b alone, or of a alone"""
-    dot, result = node.inputs[0], tensor_type(node)
+    dot, result = node.operands[0], tensor_type(node)
     if result is None or not _is_plain_dot(dot) or not result.element_count:
         return build.decline("it is not a reshape of a product")
     assert isinstance(dot, Apply)
@@ -299,12 +304,12 @@ def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
         if not own or own != tuple(range(own[0], own[0] + len(own))):
             continue
         dims = [*types[side].dims[: own[0]], *result.dims[start:end], *types[side].dims[own[-1] + 1 :]]
-        view = build.op("reshape", dot.inputs[side], type=TensorType(types[side].dtype, dims))
+        view = build.op("reshape", dot.operands[side], type=TensorType(types[side].dtype, dims))
         shift = (end - start) - len(own)
         changed = list(numbers)
         for group in (side, 2 + side):
             changed[group] = tuple(dim + shift if dim > own[-1] else dim for dim in numbers[group])
-        operands = (view, dot.inputs[1]) if side == 0 else (dot.inputs[0], view)
+        operands = (view, dot.operands[1]) if side == 0 else (dot.operands[0], view)
         return make_dot(build, dot, *operands, DotNumbers(*changed))
     return build.decline("it changes dimensions of both operands")
 
@@ -317,8 +322,8 @@ def dot_over_joined_dimensions(build: Builder, node: Apply) -> Node | None:
         return None
     numbers = numbers_of(node)
     for side in (0, 1):
-        view = node.inputs[side]
-        source = tensor_type(view.inputs[0]) if view.opcode == "reshape" else None
+        view = node.operands[side]
+        source = tensor_type(view.operands[0]) if view.opcode == "reshape" else None
         if source is None or not source.element_count or source.rank <= types[side].rank:
             continue
         more = source.rank - types[side].rank
@@ -328,11 +333,11 @@ def dot_over_joined_dimensions(build: Builder, node: Apply) -> Node | None:
                 continue
             partner, other = numbers[3 - side][position], types[1 - side]
             dims = [*other.dims[:partner], *joined, *other.dims[partner + 1 :]]
-            again = build.op("reshape", node.inputs[1 - side], type=TensorType(other.dtype, dims))
+            again = build.op("reshape", node.operands[1 - side], type=TensorType(other.dtype, dims))
             changed = list(numbers)
             for group, first in ((side, dim), (2 + side, dim), (1 - side, partner), (3 - side, partner)):
                 changed[group] = _with_split(numbers[group], first, more)
-            operands = (view.inputs[0], again) if side == 0 else (again, view.inputs[0])
+            operands = (view.operands[0], again) if side == 0 else (again, view.operands[0])
             return make_dot(build, node, *operands, DotNumbers(*changed))
     return build.decline("no operand joins dimensions to one that is contracted")
 
@@ -352,10 +357,10 @@ def product_of_broadcasts_as_dot(build: Builder, node: Apply) -> Node | None:
     Dimensions that both have are its batch, and first. What has a sign may come as 0 where -0 was.
     """
     result = tensor_type(node)
-    if result is None or any(operand.opcode != "broadcast" for operand in node.inputs) or not _is_float(node):
+    if result is None or any(operand.opcode != "broadcast" for operand in node.operands) or not _is_float(node):
         return build.decline("it is not a product of two broadcasts of floating-point numbers")
-    sources = [operand.inputs[0] for operand in node.inputs]
-    dims = [broadcast_dims(operand) for operand in node.inputs]
+    sources = [operand.operands[0] for operand in node.operands]
+    dims = [broadcast_dims(operand) for operand in node.operands]
     batch = tuple(dim for dim in dims[0] if dim in dims[1])
     for one, other in ((0, 1), (1, 0)):
         rest = [[dim for dim in dims[side] if dim not in batch] for side in (one, other)]
@@ -387,7 +392,7 @@ def dot_of_identity(build: Builder, node: Apply) -> Node | None:
         return None
     numbers = numbers_of(node)
     for side in (0, 1):
-        diagonal = diagonal_of(node.inputs[side])
+        diagonal = diagonal_of(node.operands[side])
         if diagonal is None or len(numbers[2 + side]) != 1:
             continue
         [contracted] = numbers[2 + side]
@@ -398,7 +403,7 @@ def dot_of_identity(build: Builder, node: Apply) -> Node | None:
         [partner] = numbers[3 - side]
         own = free_dims(types[1 - side].rank, numbers[1 - side], numbers[3 - side])
         order = [*numbers[1 - side], partner, *own] if side == 0 else [*numbers[1 - side], *own, partner]
-        moved = build.convert(build.transpose(node.inputs[1 - side], order), types[2].dtype)
+        moved = build.convert(build.transpose(node.operands[1 - side], order), types[2].dtype)
         size, wanted = types[side].dims[contracted], types[side].dims[free[0]]
         padding = [PaddingDimension(0, 0)] * len(order)
         padding[order.index(partner)] = PaddingDimension(-shift, wanted - size + shift)
@@ -411,7 +416,7 @@ def dot_of_identity(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_DOT.rewrites("slice")
 def slice_of_dot(build: Builder, node: Apply) -> Node | None:
     """slice(dot(a, b)) -> dot(slice(a), slice(b))"""
-    dot = node.inputs[0]
+    dot = node.operands[0]
     if not _is_plain_dot(dot):
         return build.decline("it is not a slice of a product")
     assert isinstance(dot, Apply)
@@ -432,7 +437,7 @@ def slice_of_dot(build: Builder, node: Apply) -> Node | None:
             cut[dim] = parts[first + number]
         first += len(own)
         takes_all = all(part == SliceDimension(0, size, 1) for part, size in zip(cut, types[side].dims, strict=True))
-        operand = dot.inputs[side]
+        operand = dot.operands[side]
         operands.append(operand if takes_all else build.op("slice", operand, slice=tuple(cut)))
     return make_dot(build, dot, operands[0], operands[1], numbers)
 

@@ -24,27 +24,27 @@ ADDITIVE, MULTIPLICATIVE = ("add", "subtract"), ("multiply", "divide")
 @EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
 def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y)), where one has all dimensions of the others"""
-    if any(operand.opcode != "broadcast" for operand in node.inputs) or tensor_type(node) is None:
+    if any(operand.opcode != "broadcast" for operand in node.operands) or tensor_type(node) is None:
         return build.decline("not all operands are broadcasts")
-    widest = max(node.inputs, key=lambda operand: len(broadcast_dims(operand)))
+    widest = max(node.operands, key=lambda operand: len(broadcast_dims(operand)))
     dims = broadcast_dims(widest)
     if len(dims) == static_type(node).rank:
         return build.decline("nothing is repeated")
     operands: list[Node] = []
-    small = tensor_type(widest.inputs[0])
+    small = tensor_type(widest.operands[0])
     if small is None:
         return None
-    for operand in node.inputs:
+    for operand in node.operands:
         own = broadcast_dims(operand)
-        source = tensor_type(operand.inputs[0])
+        source = tensor_type(operand.operands[0])
         if source is None or any(dim not in dims for dim in own):
             return build.decline("each operand is repeated along other dimensions")
         if own == dims:
-            operands.append(operand.inputs[0])
+            operands.append(operand.operands[0])
             continue
         mapped = tuple(dims.index(dim) for dim in own)
         spread = TensorType(source.dtype, small.dims)
-        operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=mapped))
+        operands.append(build.op("broadcast", operand.operands[0], type=spread, dimensions=mapped))
     made = build.like(node, *operands, type=_with_dims(node, small))
     return build.op("broadcast", made, type=static_type(node), dimensions=dims)
 
@@ -52,11 +52,11 @@ def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites(*ADDITIVE, *MULTIPLICATIVE)
 def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
     """(x + broadcast(y)) + broadcast(z) -> x + (broadcast(y) + broadcast(z)); so for products too"""
-    inner, second = node.inputs
+    inner, second = node.operands
     family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
     if inner.opcode not in family or second.opcode != "broadcast" or not _is_float(node):
         return build.decline("it is not a chain with a broadcast at its end")
-    value, first = inner.inputs
+    value, first = inner.operands
     if first.opcode != "broadcast":
         if inner.opcode != family[0] or value.opcode != "broadcast":
             return build.decline("it is not a chain of two broadcasts")
@@ -71,11 +71,11 @@ def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("multiply", "divide", "add", "subtract")
 def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
     """(x + broadcast(y)) + z -> (x + z) + broadcast(y): so that it meets another one; so for products too"""
-    inner, other = node.inputs
+    inner, other = node.operands
     family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
     if inner.opcode not in family or other.opcode == "broadcast" or not _is_float(node):
         return build.decline("it is not a chain with a broadcast within")
-    value, factor = inner.inputs
+    value, factor = inner.operands
     if factor.opcode != "broadcast" or value.opcode == "broadcast":
         return build.decline("the inner one has no broadcast")
     return build.op(inner.opcode, build.op(node.opcode, value, other), factor)
@@ -84,10 +84,10 @@ def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("maximum", "minimum", "and", "or")
 def regrouped_bounds(build: Builder, node: Apply) -> Node | None:
     """max(max(x, broadcast(y)), broadcast(z)) -> max(x, max(broadcast(y), broadcast(z))); so for min, and, or"""
-    for inner, outer in (node.inputs, reversed(node.inputs)):
+    for inner, outer in (node.operands, reversed(node.operands)):
         if inner.opcode != node.opcode or outer.opcode != "broadcast":
             continue
-        for value, bound in (inner.inputs, reversed(inner.inputs)):
+        for value, bound in (inner.operands, reversed(inner.operands)):
             if bound.opcode == "broadcast" and value.opcode != "broadcast":
                 return build.op(node.opcode, value, _of_two_broadcasts(build, node.opcode, bound, outer))
     return build.decline("it is not a chain of two broadcasts")
@@ -96,19 +96,19 @@ def regrouped_bounds(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("clamp")
 def clamp_of_bounded(build: Builder, node: Apply) -> Node | None:
     """clamp(a, max(x, a), b) -> clamp(a, x, b); clamp(a, min(x, b), b) -> clamp(a, x, b)"""
-    low, value, high = node.inputs
+    low, value, high = node.operands
     for opcode, bound in (("maximum", low), ("minimum", high)):
         if value.opcode != opcode:
             continue
-        for inner, own in (value.inputs, reversed(value.inputs)):
-            if own is bound or (own.opcode == "broadcast" and own.inputs[0] is bound):
+        for inner, own in (value.operands, reversed(value.operands)):
+            if own is bound or (own.opcode == "broadcast" and own.operands[0] is bound):
                 return build.like(node, low, inner, high, type=static_type(node))
     return build.decline("what is clamped has neither bound")
 
 
 def _of_two_broadcasts(build: Builder, opcode: str, first: Node, second: Node) -> Node:
     """An op on two broadcasts; where they go along the same dimensions, a broadcast of the op."""
-    sources = first.inputs[0], second.inputs[0]
+    sources = first.operands[0], second.operands[0]
     if broadcast_dims(first) != broadcast_dims(second) or sources[0].type != sources[1].type:
         return build.op(opcode, first, second)
     small = build.op(opcode, *sources)
@@ -121,10 +121,10 @@ def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
 
     So for convolutions: the factor may then go into the kernel, and what is left is one number for each feature.
     """
-    for shifted, factor in (node.inputs, reversed(node.inputs)) if node.opcode == "multiply" else (node.inputs,):
+    for shifted, factor in (node.operands, reversed(node.operands)) if node.opcode == "multiply" else (node.operands,):
         if factor.opcode != "broadcast" or shifted.opcode not in ADDITIVE or not _is_float(node):
             continue
-        product, shift = shifted.inputs
+        product, shift = shifted.operands
         if product.opcode == "broadcast" and shifted.opcode == "add":
             product, shift = shift, product
         if shift.opcode != "broadcast" or product.opcode not in ("dot", "convolution"):
@@ -137,10 +137,10 @@ def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("sqrt", "rsqrt")
 def factor_out_of_root(build: Builder, node: Apply) -> Node | None:
     """sqrt(x * broadcast(y)) -> sqrt(x) * broadcast(sqrt(y)), where y is a number above 0"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode not in MULTIPLICATIVE or not _is_float(node):
         return build.decline("it is not a root of a product")
-    value, factor = inner.inputs
+    value, factor = inner.operands
     number = splat_of(factor)
     if factor.opcode != "broadcast" or number is None or not number.item() > 0:
         return build.decline("the factor is not known to be above 0")
@@ -151,26 +151,26 @@ def factor_out_of_root(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("add", "subtract")
 def factor_of_both_terms(build: Builder, node: Apply) -> Node | None:
     """a * c + b * c -> (a + b) * c; a / c + b / c -> (a + b) / c"""
-    first, second = node.inputs
+    first, second = node.operands
     if first.opcode != second.opcode or first.opcode not in MULTIPLICATIVE or not _is_float(node):
         return build.decline("it is not a sum of two products")
     for at in (1, 0) if first.opcode == "multiply" else (1,):
         for other in (1, 0) if first.opcode == "multiply" else (1,):
-            if first.inputs[at] is second.inputs[other]:
-                total = build.op(node.opcode, first.inputs[1 - at], second.inputs[1 - other])
-                return build.op(first.opcode, total, first.inputs[at])
+            if first.operands[at] is second.operands[other]:
+                total = build.op(node.opcode, first.operands[1 - at], second.operands[1 - other])
+                return build.op(first.opcode, total, first.operands[at])
     return build.decline("the products have no factor in common")
 
 
 @EXPLORE_ELEMENTWISE.rewrites("slice", "dynamic-slice", "transpose", "reverse")
 def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """slice(f(x, y)) -> f(slice(x), slice(y)); so for dynamic-slice, transpose and reverse"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode not in ELEMENTWISE or not isinstance(inner, Apply) or tensor_type(node) is None:
         return build.decline(f"it is not the {node.opcode} of an elementwise op")
     shape = tensor_type(inner)
     operands: list[Node] = []
-    for operand in inner.inputs:
+    for operand in inner.operands:
         own = tensor_type(operand)
         if own is None or shape is None or own.dims != shape.dims:
             return build.decline("an operand has another shape")
@@ -182,8 +182,8 @@ def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
 def _moved(build: Builder, node: Apply, operand: Node, wanted: TensorType) -> Node:
     """What a movement makes of an operand; of a broadcast scalar, a smaller broadcast."""
     if operand.opcode == "broadcast" and not broadcast_dims(operand):
-        return build.op("broadcast", operand.inputs[0], type=wanted, dimensions=())
-    return build.like(node, operand, *node.inputs[1:], type=wanted)
+        return build.op("broadcast", operand.operands[0], type=wanted, dimensions=())
+    return build.like(node, operand, *node.operands[1:], type=wanted)
 
 
 @EXPLORE_ELEMENTWISE.rewrites("reshape")
@@ -192,20 +192,21 @@ def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
 
     A product's own dimensions may then be split before it; of a broadcast, less is reshaped.
     """
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply) or tensor_type(node) is None:
         return build.decline("it is not a reshape of an elementwise op")
-    if sum(operand.opcode != "broadcast" for operand in inner.inputs) > 1:
+    if sum(operand.opcode != "broadcast" for operand in inner.operands) > 1:
         return build.decline("more than one operand would be reshaped")
     dims = static_type(node).dims
     if kept_by_reshape(static_type(inner).dims, dims) is not None:
         return build.decline("only dimensions of size 1 come or go")
     if any(
-        tensor_type(operand) is None or static_type(operand).dims != static_type(inner).dims for operand in inner.inputs
+        tensor_type(operand) is None or static_type(operand).dims != static_type(inner).dims
+        for operand in inner.operands
     ):
         return build.decline("an operand has another shape")
     operands = [
-        build.op("reshape", operand, type=TensorType(static_type(operand).dtype, dims)) for operand in inner.inputs
+        build.op("reshape", operand, type=TensorType(static_type(operand).dtype, dims)) for operand in inner.operands
     ]
     return build.like(inner, *operands, type=_with_dims(inner, node.type))
 
@@ -213,23 +214,23 @@ def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites("gather")
 def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """gather(f(x), rows) -> f(gather(x, rows)), for an op of one operand or with a broadcast scalar"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode not in (*UNARY, *BINARY) or not isinstance(inner, Apply):
         return build.decline("it is not a gather from an elementwise op")
     wanted = tensor_type(node)
-    scalars = [operand for operand in inner.inputs if operand.opcode == "broadcast" and not broadcast_dims(operand)]
-    if wanted is None or len(inner.inputs) - len(scalars) != 1:
+    scalars = [operand for operand in inner.operands if operand.opcode == "broadcast" and not broadcast_dims(operand)]
+    if wanted is None or len(inner.operands) - len(scalars) != 1:
         return build.decline("the op has two operands that are not scalars")
     operands: list[Node] = []
-    for operand in inner.inputs:
+    for operand in inner.operands:
         own = tensor_type(operand)
         if own is None:
             return None
         result = TensorType(own.dtype, wanted.dims)
         if operand in scalars:
-            operands.append(build.op("broadcast", operand.inputs[0], type=result, dimensions=()))
+            operands.append(build.op("broadcast", operand.operands[0], type=result, dimensions=()))
         else:
-            operands.append(build.like(node, operand, *node.inputs[1:], type=result))
+            operands.append(build.like(node, operand, *node.operands[1:], type=result))
     return build.like(inner, *operands, type=static_type(node))
 
 
@@ -240,10 +241,10 @@ def sum_of_products(build: Builder, node: Apply) -> Node | None:
     if inner is None or inner.opcode not in MULTIPLICATIVE:
         return build.decline("it is not a sum of products")
     for at in (1, 0) if inner.opcode == "multiply" else (1,):
-        factor, value = inner.inputs[at], inner.inputs[1 - at]
+        factor, value = inner.operands[at], inner.operands[1 - at]
         if factor.opcode != "broadcast" or value.opcode == "broadcast" or set(broadcast_dims(factor)) & set(over):
             continue
-        total = build.like(node, value, node.inputs[1], type=static_type(node))
+        total = build.like(node, value, node.operands[1], type=static_type(node))
         return build.op(inner.opcode, total, _kept_broadcast(build, node, factor, over))
     return build.decline("no factor is a broadcast along what is summed")
 
@@ -257,10 +258,10 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
         return build.decline("it is not a sum of products")
     operands: list[Node] = []
     dims_of: list[tuple[int, ...]] = []
-    for operand in inner.inputs:
+    for operand in inner.operands:
         dims = tuple(range(static_type(inner).rank))
         if operand.opcode == "broadcast" and broadcast_dims(operand):
-            operand, dims = operand.inputs[0], broadcast_dims(operand)
+            operand, dims = operand.operands[0], broadcast_dims(operand)
         if not set(over) <= set(dims) or list(dims) != sorted(dims):
             return build.decline("an operand lacks a dimension that is summed")
         operands.append(operand)
@@ -278,21 +279,21 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
 def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
     """f(reshape(x), reshape(y)) -> reshape(f(x, y)), where x and y have one shape"""
-    sources = {operand.inputs[0].type for operand in node.inputs if operand.opcode == "reshape"}
+    sources = {operand.operands[0].type for operand in node.operands if operand.opcode == "reshape"}
     shapes = {source.dims for source in sources if isinstance(source, TensorType)}
     if len(shapes) != 1 or tensor_type(node) is None:
         return build.decline("the operands are not reshapes of one shape")
     [dims] = shapes
     operands: list[Node] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         own = tensor_type(operand)
         if own is None:
             return None
         if operand.opcode == "reshape":
-            operands.append(operand.inputs[0])
+            operands.append(operand.operands[0])
         elif operand.opcode == "broadcast" and not broadcast_dims(operand):
             spread = TensorType(own.dtype, dims)
-            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+            operands.append(build.op("broadcast", operand.operands[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither a reshape nor a number")
     made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
@@ -302,18 +303,18 @@ def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites(*BINARY, "compare", "select")
 def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
     """f(transpose(x), transpose(y)) -> transpose(f(x, y)), where both have one permutation"""
-    views = [operand for operand in node.inputs if operand.opcode == "transpose"]
+    views = [operand for operand in node.operands if operand.opcode == "transpose"]
     orders = {view.attributes["dimensions"] for view in views}
     if len(views) < 2 or len(orders) != 1 or tensor_type(node) is None:
         return build.decline("no two operands are transposed alike")
-    dims = static_type(views[0].inputs[0]).dims
+    dims = static_type(views[0].operands[0]).dims
     operands: list[Node] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         if operand.opcode == "transpose":
-            operands.append(operand.inputs[0])
+            operands.append(operand.operands[0])
         elif operand.opcode == "broadcast" and not broadcast_dims(operand):
             spread = TensorType(static_type(operand).dtype, dims)
-            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+            operands.append(build.op("broadcast", operand.operands[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither transposed nor a number")
     made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
@@ -323,22 +324,22 @@ def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
 @EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
 def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
     """f(slice(x)) -> slice(f(x)), where there are other slices of x; so for two operands sliced alike, and numbers"""
-    views = [operand for operand in node.inputs if operand.opcode == "slice"]
+    views = [operand for operand in node.operands if operand.opcode == "slice"]
     if not views or len({view.attributes["slice"] for view in views}) != 1 or tensor_type(node) is None:
         return build.decline("the operands are not sliced alike")
-    shapes = {static_type(view.inputs[0]).dims for view in views}
+    shapes = {static_type(view.operands[0]).dims for view in views}
     if len(shapes) != 1 or not all(
-        any(user.opcode == "slice" and user not in views for user in view.inputs[0].users) for view in views
+        any(user.opcode == "slice" and user not in views for user in view.operands[0].users) for view in views
     ):
         return build.decline("nothing else is sliced of the same arrays")
     dims = shapes.pop()
     operands: list[Node] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         if operand.opcode == "slice":
-            operands.append(operand.inputs[0])
+            operands.append(operand.operands[0])
         elif operand.opcode == "broadcast" and not broadcast_dims(operand):
             spread = TensorType(static_type(operand).dtype, dims)
-            operands.append(build.op("broadcast", operand.inputs[0], type=spread, dimensions=()))
+            operands.append(build.op("broadcast", operand.operands[0], type=spread, dimensions=()))
         else:
             return build.decline("an operand is neither a slice nor a number")
     made = build.like(node, *operands, type=TensorType(static_type(node).dtype, dims))
@@ -351,18 +352,18 @@ def sum_of_sums(build: Builder, node: Apply) -> Node | None:
     inner, _ = _summed(node)
     if inner is None or inner.opcode not in ADDITIVE:
         return build.decline("it is not a sum of sums")
-    if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.inputs):
+    if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.operands):
         return build.decline("neither is a broadcast or a product")
-    totals = [build.like(node, operand, node.inputs[1], type=static_type(node)) for operand in inner.inputs]
+    totals = [build.like(node, operand, node.operands[1], type=static_type(node)) for operand in inner.operands]
     return build.op(inner.opcode, *totals)
 
 
 def _summed(node: Apply) -> tuple[Node | None, tuple[int, ...]]:
     """What a sum of floating-point numbers is of, and over which dimensions; None where it is no such sum."""
     graph = next(iter(node.called_graphs), None)
-    if len(node.inputs) != 2 or combiner_of(graph) != "add" or not may_be_reduction_identity("add", node.inputs[1]):
+    if len(node.operands) != 2 or combiner_of(graph) != "add" or not may_be_reduction_identity("add", node.operands[1]):
         return None, ()
-    return (node.inputs[0] if _is_float(node) else None), tuple(node.attributes["dimensions"])
+    return (node.operands[0] if _is_float(node) else None), tuple(node.attributes["dimensions"])
 
 
 def _without(node: Node, over: tuple[int, ...]) -> tuple[int, ...]:
@@ -372,7 +373,7 @@ def _without(node: Node, over: tuple[int, ...]) -> tuple[int, ...]:
 def _kept_broadcast(build: Builder, node: Apply, factor: Node, over: tuple[int, ...]) -> Node:
     kept = [dim for dim in range(static_type(factor).rank) if dim not in over]
     dims = tuple(kept.index(dim) for dim in broadcast_dims(factor))
-    return build.op("broadcast", factor.inputs[0], type=static_type(node), dimensions=dims)
+    return build.op("broadcast", factor.operands[0], type=static_type(node), dimensions=dims)
 
 
 def _with_dims(node: Node, shape: object) -> TensorType:

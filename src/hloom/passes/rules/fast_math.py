@@ -17,7 +17,7 @@ FAST_MATH = Family("fast-math")
 @FAST_MATH.rewrites("subtract", benefit=3, depth=1)
 def subtract_float_itself(build: Builder, node: Apply) -> Node | None:
     """subtract(x, x) -> 0, on floats that are neither NaN nor infinite."""
-    return number_like(build, node, 0) if is_inexact(node) and node.inputs[0] is node.inputs[1] else None
+    return number_like(build, node, 0) if is_inexact(node) and node.operands[0] is node.operands[1] else None
 
 
 @FAST_MATH.rewrites("multiply", benefit=3, depth=1)
@@ -42,10 +42,10 @@ def divide_by_scalar(build: Builder, node: Apply) -> Node | None:
 
     One division in place of many, and one instruction more: XLA's own simplifier leaves such divisions.
     """
-    operand, spread = node.inputs
+    operand, spread = node.operands
     if spread.opcode != "broadcast" or not is_real(node):
         return None
-    scalar, array_type = spread.inputs[0], tensor_type(node)
+    scalar, array_type = spread.operands[0], tensor_type(node)
     below = tensor_type(scalar)
     if array_type is None or below is None or below.rank or array_type.element_count < 2 or is_constant(scalar):
         return None

@@ -28,23 +28,23 @@ _MAX_IOTA_ELEMENTS = 1 << 12
 @GATHER.rewrites("gather", benefit=3)
 def gather_from_nothing(build: Builder, node: Apply) -> Node | None:
     """gather(x, i) -> broadcast(0), where x has no elements"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     return build.constant(0, array_type) if array_type and source and is_empty(source) else None
 
 
 @GATHER.rewrites("gather", benefit=3)
 def gather_from_one(build: Builder, node: Apply) -> Node | None:
     """gather(x, i) -> broadcast(x), where x has one element"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     if array_type is None or source is None or source.element_count != 1:
         return None
-    return build.broadcast(build.reshape(node.inputs[0], resized(source, ())), array_type)
+    return build.broadcast(build.reshape(node.operands[0], resized(source, ())), array_type)
 
 
 @GATHER.rewrites("gather", benefit=3)
 def gather_from_broadcast(build: Builder, node: Apply) -> Node | None:
     """gather(broadcast(s), i) -> broadcast(s), of a scalar s"""
-    array_type, scalar, source = tensor_type(node), scalar_of(node.inputs[0]), tensor_type(node.inputs[0])
+    array_type, scalar, source = tensor_type(node), scalar_of(node.operands[0]), tensor_type(node.operands[0])
     if array_type is None or scalar is None or source is None or is_empty(source):
         return None
     return build.broadcast(scalar, array_type)
@@ -53,14 +53,14 @@ def gather_from_broadcast(build: Builder, node: Apply) -> Node | None:
 @GATHER.rewrites("gather", benefit=2)
 def gather_of_one_window(build: Builder, node: Apply) -> Node | None:
     """gather(x, constant) -> reshape(slice(x)), where one window is taken"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     vectors = _constant_vectors(node)
     if array_type is None or source is None or vectors is None or len(vectors) != 1:
         return None
     sizes = node.attributes["slice_sizes"]
     starts = _starts(node, source.dims, vectors[0])
     parts = [SliceDimension(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-    return build.reshape(build.op("slice", node.inputs[0], slice=tuple(parts)), array_type)
+    return build.reshape(build.op("slice", node.operands[0], slice=tuple(parts)), array_type)
 
 
 @GATHER.rewrites("gather")
@@ -69,7 +69,7 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
 
     Where the rows come to stand elsewhere, a transpose of the slice.
     """
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     vectors = _constant_vectors(node)
     if array_type is None or source is None or vectors is None or len(vectors) < 2 or vectors.shape[1] != 1:
         return None
@@ -84,7 +84,7 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
         return build.decline("the rows are not at equal distances")
     parts = [SliceDimension(0, size) for size in sizes]
     parts[along] = SliceDimension(rows[0], rows[-1] + 1, stride)
-    taken = build.op("slice", node.inputs[0], slice=tuple(parts))
+    taken = build.op("slice", node.operands[0], slice=tuple(parts))
     others = [dim for dim in range(source.rank) if dim != along]
     others.insert(batch[0], along)
     return build.transpose(taken, others)
@@ -93,7 +93,7 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
 @GATHER_AS_XLA.rewrites("gather", benefit=2)
 def gather_of_few(build: Builder, node: Apply) -> Node | None:
     """gather(x, i) -> select(i >= 1, x[1], x[0]), for at most four elements"""
-    array_type, source, indices = tensor_type(node), tensor_type(node.inputs[0]), tensor_type(node.inputs[1])
+    array_type, source, indices = tensor_type(node), tensor_type(node.operands[0]), tensor_type(node.operands[1])
     if (
         array_type is None
         or source is None
@@ -104,11 +104,11 @@ def gather_of_few(build: Builder, node: Apply) -> Node | None:
         return None
     if node.attributes["index_vector_dim"] != indices.rank or len(node.attributes["collapsed_slice_dims"]) != 1:
         return build.decline("the indices are vectors, or the elements come with a dimension")
-    result = _element(build, node.inputs[0], source, 0, array_type)
+    result = _element(build, node.operands[0], source, 0, array_type)
     for number in range(1, source.dims[0]):
         bound = build.constant(number, resized(indices, indices.dims))
-        reached = build.op("compare", node.inputs[1], bound, direction="GE")
-        result = build.op("select", reached, _element(build, node.inputs[0], source, number, array_type), result)
+        reached = build.op("compare", node.operands[1], bound, direction="GE")
+        result = build.op("select", reached, _element(build, node.operands[0], source, number, array_type), result)
     return result
 
 
@@ -119,7 +119,7 @@ def gather_of_pad(build: Builder, node: Apply) -> Node | None:
     Dimensions that x and the indices share may be padded too, if both
     are padded by the same amounts: the indices lose their pad.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "pad" or array_type is None or tensor_type(inner) is None:
         return None
     padding, shared = _pads(inner), _batched(node)
@@ -128,15 +128,15 @@ def gather_of_pad(build: Builder, node: Apply) -> Node | None:
     outer = _padded_result(node, inner, alone, array_type)
     if outer is None:
         return build.decline("a padded dimension is indexed, or not taken whole")
-    indices = node.inputs[1]
+    indices = node.operands[1]
     if together:
         if indices.opcode != "pad" or _pads(indices) != together:
             return build.decline("the indices are not padded like what they share dimensions with")
         batches = [dim for dim in range(len(_padding(indices))) if dim != node.attributes["index_vector_dim"]]
         for dim, amount in together.items():
             outer[_batch_dims(node, array_type.rank)[batches.index(dim)]] = amount
-        indices = indices.inputs[0]
-    return _gather_and_pad(build, node, inner.inputs[0], indices, list(alone), inner.inputs[1], outer)
+        indices = indices.operands[0]
+    return _gather_and_pad(build, node, inner.operands[0], indices, list(alone), inner.operands[1], outer)
 
 
 @GATHER_AS_XLA.rewrites("gather", depth=3)
@@ -145,12 +145,12 @@ def gather_of_reshaped_pad(build: Builder, node: Apply) -> Node | None:
 
     The padded dimensions are taken whole, and the reshape leaves them whole too.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
-    pad = inner.inputs[0] if inner.opcode == "reshape" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    pad = inner.operands[0] if inner.opcode == "reshape" else None
     made = tensor_type(inner)
     if pad is None or pad.opcode != "pad" or array_type is None or made is None:
         return None
-    wide, source = tensor_type(pad), tensor_type(pad.inputs[0])
+    wide, source = tensor_type(pad), tensor_type(pad.operands[0])
     if wide is None or source is None:
         return None
     padding = _pads(pad)
@@ -163,8 +163,8 @@ def gather_of_reshaped_pad(build: Builder, node: Apply) -> Node | None:
     dims = list(made.dims)
     for dim, before in zip(reshaped_dims, padding, strict=True):
         dims[dim] = source.dims[before]
-    smaller = build.op("reshape", pad.inputs[0], type=resized(source, dims))
-    return _gather_and_pad(build, node, smaller, node.inputs[1], reshaped_dims, pad.inputs[1], outer)
+    smaller = build.op("reshape", pad.operands[0], type=resized(source, dims))
+    return _gather_and_pad(build, node, smaller, node.operands[1], reshaped_dims, pad.operands[1], outer)
 
 
 def _gather_and_pad(
@@ -218,7 +218,7 @@ def _pads(pad: Node) -> dict[int, PaddingDimension]:
 
 def _constant_vectors(node: Node) -> np.ndarray | None:
     """The index vectors, one per row, where they are constants and nothing is batched."""
-    indices = _known_indices(node.inputs[1])
+    indices = _known_indices(node.operands[1])
     if indices is None or node.attributes.get("operand_batching_dims"):
         return None
     vector_dim = node.attributes["index_vector_dim"]

@@ -22,7 +22,7 @@ copy takes 8 KiB at most, about what the tuple element that it replaces costs to
 def element(build: Builder, node: Node, index: int) -> Node:
     """An element of a tuple, in the layout that the tuple has it in."""
     if node.opcode == "tuple":
-        return node.inputs[index]
+        return node.operands[index]
     types = elements_of(node.type)
     return build.op(_GET, node, index=index, type=types[index] if types else None)
 
@@ -44,12 +44,12 @@ def invariant_elements(body: Graph) -> set[int]:
         return set(range(len(elements_of(state.type) or ())))
     if root.opcode != "tuple":
         return set()
-    return {operand_index for operand_index, node in enumerate(root.inputs) if is_element(node, state, operand_index)}
+    return {operand_index for operand_index, node in enumerate(root.operands) if is_element(node, state, operand_index)}
 
 
 def is_element(node: Node, whole: Node, index: int) -> bool:
     """Whether a node is this element of that tuple."""
-    return node.opcode == _GET and node.inputs[0] is whole and node.attributes["index"] == index
+    return node.opcode == _GET and node.operands[0] is whole and node.attributes["index"] == index
 
 
 def is_small_constant(node: Node) -> bool:
@@ -68,7 +68,7 @@ def live_nodes(graph: Graph, results: Iterable[Node], left_out: Collection[Node]
         node = pending.pop()
         if node not in needed_nodes:
             needed_nodes.add(node)
-            pending += node.inputs
+            pending += node.operands
             pending += [referent for referent in node.attributes.referents() if not referent.is_graph]
     return needed_nodes
 
@@ -81,7 +81,7 @@ def rebuild_loop(
     `same` says which kept element stands for one that goes; `constants` gives the value, made of constants, that an
     element has all the time: it is copied into condition and body. What is in neither is used by nothing.
     """
-    start, node_type = loop.inputs[0], loop.type
+    start, node_type = loop.operands[0], loop.type
     assert isinstance(node_type, TupleType), f"{loop!r} has no tuple for a state"
     inside = [_StateGraph(build, loop.attributes[name], kept, same, constants) for name in ("condition", "body")]
     condition, body = (state_graph.graph for state_graph in inside)
@@ -135,8 +135,8 @@ class _StateGraph:
         if root is self.state:
             results = [self.element(index) for index in self.kept]
         elif root.opcode == "tuple":
-            self.copy_needed([root.inputs[index] for index in self.kept])
-            results = [self.mapping[root.inputs[index]] for index in self.kept]
+            self.copy_needed([root.operands[index] for index in self.kept])
+            results = [self.mapping[root.operands[index]] for index in self.kept]
         else:
             self.copy_needed([root])
             results = [self.get(self.mapping[root], index) for index in self.kept]
@@ -192,7 +192,7 @@ class _StateGraph:
         pending = [value]
         while pending:
             node = pending[-1]
-            missing = [operand for operand in node.inputs if operand not in ordered]
+            missing = [operand for operand in node.operands if operand not in ordered]
             if missing:
                 pending += missing
             else:

@@ -40,7 +40,7 @@ _OPPOSITE = {"maximum": "minimum", "minimum": "maximum"}
 @MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=1)
 def extreme_of_the_same(build: Builder, node: Apply) -> Node | None:
     """maximum(x, x) -> x; the same of minimum."""
-    return node.inputs[0] if node.inputs[0] is node.inputs[1] else None
+    return node.operands[0] if node.operands[0] is node.operands[1] else None
 
 
 @MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=1, requires=some_number())
@@ -55,7 +55,7 @@ def extreme_with_the_least(build: Builder, node: Apply) -> Node | None:
 @MIN_MAX.rewrites("maximum", "minimum", benefit=3, depth=3, formerly="extreme-of-what-lies-apart")
 def extreme_of_disjoint_ranges(build: Builder, node: Apply) -> Node | None:
     """maximum(x, y) -> x, where by their value ranges no element of the integer y is greater; the same of minimum."""
-    left, right = node.inputs
+    left, right = node.operands
     first, second = integer_bounds(left), integer_bounds(right)
     if first is None or second is None:
         return None
@@ -69,12 +69,12 @@ def extreme_of_disjoint_ranges(build: Builder, node: Apply) -> Node | None:
 @MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("maximum", "minimum"))
 def extreme_of_extreme(build: Builder, node: Apply) -> Node | None:
     """maximum(maximum(x, y), y) -> maximum(x, y), maximum(y, maximum(x, y)) -> maximum(y, x); the same of minimum."""
-    left, right = node.inputs
-    if left.opcode == node.opcode and right in left.inputs:
+    left, right = node.operands
+    if left.opcode == node.opcode and right in left.operands:
         return left
-    if right.opcode != node.opcode or left not in right.inputs:
+    if right.opcode != node.opcode or left not in right.operands:
         return None
-    return right if right.inputs[0] is left else build.op(node.opcode, left, right.inputs[0])
+    return right if right.operands[0] is left else build.op(node.opcode, left, right.operands[0])
 
 
 @MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("maximum", "minimum"))
@@ -83,7 +83,7 @@ def extreme_of_opposite(build: Builder, node: Apply) -> Node | None:
     if not (is_integer(node) or is_predicate(node)):
         return None
     for inner, operand in in_either_order(node):
-        if inner.opcode == _OPPOSITE[node.opcode] and operand in inner.inputs:
+        if inner.opcode == _OPPOSITE[node.opcode] and operand in inner.operands:
             return operand
     return None
 
@@ -125,9 +125,9 @@ def extreme_of_clamp(build: Builder, node: Apply) -> Node | None:
     Where low and high are constants and low is less.
     """
     for inner, bound in in_either_order(node):
-        if inner.opcode != "clamp" or not _is_less(inner.inputs[0], inner.inputs[2]):
+        if inner.opcode != "clamp" or not _is_less(inner.operands[0], inner.operands[2]):
             continue
-        if bound is inner.inputs[0 if node.opcode == "maximum" else 2]:
+        if bound is inner.operands[0 if node.opcode == "maximum" else 2]:
             return inner
     return None
 
@@ -135,8 +135,8 @@ def extreme_of_clamp(build: Builder, node: Apply) -> Node | None:
 @MIN_MAX.rewrites("clamp", benefit=3, requires=operand_is(1, "clamp"))
 def clamp_of_clamp(build: Builder, node: Apply) -> Node | None:
     """clamp(low, clamp(low, x, high), high) -> clamp(low, x, high)."""
-    low, inner, high = node.inputs
-    if inner.opcode != "clamp" or inner.inputs[0] is not low or inner.inputs[2] is not high:
+    low, inner, high = node.operands
+    if inner.opcode != "clamp" or inner.operands[0] is not low or inner.operands[2] is not high:
         return None
     return inner
 
@@ -144,31 +144,31 @@ def clamp_of_clamp(build: Builder, node: Apply) -> Node | None:
 @MIN_MAX.rewrites("clamp", benefit=2, requires=(integers(), operand_is(1, "clamp")))
 def clamp_between_constants_twice(build: Builder, node: Apply) -> Node | None:
     """clamp(a, clamp(b, x, c), d) -> clamp(clamp(a, b, d), x, clamp(a, c, d)), of integer constants: one clamp."""
-    low, inner, high = node.inputs
+    low, inner, high = node.operands
     if inner.opcode != "clamp" or not is_integer(node):
         return None
-    numbers = [scalar_integer(bound) for bound in (low, inner.inputs[0], inner.inputs[2], high)]
-    if None in numbers or not _is_less(low, high) or not _is_less(inner.inputs[0], inner.inputs[2]):
+    numbers = [scalar_integer(bound) for bound in (low, inner.operands[0], inner.operands[2], high)]
+    if None in numbers or not _is_less(low, high) or not _is_less(inner.operands[0], inner.operands[2]):
         return None
-    if len({bound.type for bound in (low, high, inner.inputs[0], inner.inputs[2])}) > 1:
+    if len({bound.type for bound in (low, high, inner.operands[0], inner.operands[2])}) > 1:
         return None
-    lowest = build.op("clamp", low, inner.inputs[0], high)
-    return build.op("clamp", lowest, inner.inputs[1], build.op("clamp", low, inner.inputs[2], high))
+    lowest = build.op("clamp", low, inner.operands[0], high)
+    return build.op("clamp", lowest, inner.operands[1], build.op("clamp", low, inner.operands[2], high))
 
 
 @MIN_MAX.rewrites("clamp", benefit=3, depth=3)
 def clamp_within_bounds(build: Builder, node: Apply) -> Node | None:
     """clamp(low, x, high) -> x, where the integer x is known to be between them, as iota does of its indices."""
-    low, bounds, high = (integer_bounds(operand) for operand in node.inputs)
+    low, bounds, high = (integer_bounds(operand) for operand in node.operands)
     if low is None or bounds is None or high is None or not low[1] <= bounds[0] <= bounds[1] <= high[0]:
         return None
-    return node.inputs[1]
+    return node.operands[1]
 
 
 @MIN_MAX.rewrites("clamp", benefit=2)
 def clamp_between_the_same(build: Builder, node: Apply) -> Node | None:
     """clamp(x, y, x) -> x, on integers: of floats, y may be NaN."""
-    low, _, high = node.inputs
+    low, _, high = node.operands
     return low if low is high and (is_integer(node) or is_predicate(node)) else None
 
 
@@ -178,7 +178,7 @@ def clamp_of_rank(build: Builder, node: Apply) -> Node | None:
 
     So too of replica-id. A count of 1 is what modules have that do not know it, as in XLA.
     """
-    low, operand, high = node.inputs
+    low, operand, high = node.operands
     counts = {"partition-id": "num_partitions", "replica-id": "replica_count"}
     if operand.opcode not in counts or scalar_integer(low) != 0:
         return None

@@ -70,19 +70,19 @@ def multiply_by_minus_one(build: Builder, node: Apply) -> Node | None:
 @MULTIPLY.rewrites("multiply", benefit=2, requires=all_operands("negate"))
 def multiply_negated(build: Builder, node: Apply) -> Node | None:
     """multiply(negate(x), negate(y)) -> multiply(x, y): the signs cancel out exactly."""
-    left, right = node.inputs
+    left, right = node.operands
     if left.opcode != "negate" or right.opcode != "negate":
         return None
-    return build.op("multiply", left.inputs[0], right.inputs[0])
+    return build.op("multiply", left.operands[0], right.operands[0])
 
 
 @MULTIPLY.rewrites("multiply", benefit=2, requires=all_operands("abs"))
 def square_of_abs(build: Builder, node: Apply) -> Node | None:
     """multiply(abs(x), abs(x)) -> multiply(x, x), not of complex x: a square has no sign."""
-    left, right = node.inputs
-    if left is not right or left.opcode != "abs" or left.inputs[0].type is not left.type:
+    left, right = node.operands
+    if left is not right or left.opcode != "abs" or left.operands[0].type is not left.type:
         return None
-    return build.op("multiply", left.inputs[0], left.inputs[0])
+    return build.op("multiply", left.operands[0], left.operands[0])
 
 
 @MULTIPLY.rewrites("multiply", benefit=2, requires=(integers(), some_operand("convert")))
@@ -112,35 +112,35 @@ def constant_into_broadcast(build: Builder, node: Apply) -> Node | None:
 @MULTIPLY.rewrites("abs", benefit=2, requires=operand_is(0, "abs"))
 def abs_of_abs(build: Builder, node: Apply) -> Node | None:
     """abs(abs(x)) -> abs(x): also of the least integer, which is its own absolute value."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     return inner if inner.opcode == "abs" else None
 
 
 @MULTIPLY.rewrites("abs", depth=3)
 def abs_of_not_negative(build: Builder, node: Apply) -> Node | None:
     """abs(x) -> x, where x is known to be non-negative and no -0, as exponential(y) does."""
-    return node.inputs[0] if is_non_negative(node.inputs[0]) else None
+    return node.operands[0] if is_non_negative(node.operands[0]) else None
 
 
 @MULTIPLY.rewrites("abs", requires=operand_is(0, "negate"))
 def abs_of_negate(build: Builder, node: Apply) -> Node | None:
     """abs(negate(x)) -> abs(x): the sign bit is dropped; the least integer is its own negation."""
-    inner = node.inputs[0]
-    return build.op("abs", inner.inputs[0]) if inner.opcode == "negate" else None
+    inner = node.operands[0]
+    return build.op("abs", inner.operands[0]) if inner.opcode == "negate" else None
 
 
 @MULTIPLY.rewrites("sign", requires=operand_is(0, "sign"))
 def sign_of_sign(build: Builder, node: Apply) -> Node | None:
     """sign(sign(x)) -> sign(x), not of complex x: NaN and both zeros are their own signs."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     return inner if inner.opcode == "sign" and (is_integer(node) or is_real(node)) else None
 
 
 def chosen_by_predicate(build: Builder, node: Apply) -> Node | None:
     """multiply(x, convert(pred)) as select(pred, x, 0)."""
     for operand, converted in in_either_order(node):
-        if converted.opcode == "convert" and is_predicate(converted.inputs[0]):
-            return build.op("select", converted.inputs[0], operand, number_like(build, node, 0))
+        if converted.opcode == "convert" and is_predicate(converted.operands[0]):
+            return build.op("select", converted.operands[0], operand, number_like(build, node, 0))
     return None
 
 
@@ -159,7 +159,7 @@ def product_of_constants(build: Builder, node: Apply) -> Node | None:
 
 def product_of_products(build: Builder, node: Apply) -> Node | None:
     """multiply(multiply(x, c), multiply(y, d)) as multiply(multiply(x, y), multiply(c, d))."""
-    left, right = node.inputs
+    left, right = node.operands
     if left.opcode != "multiply" or right.opcode != "multiply" or not used_once(left) or not used_once(right):
         return None
     for one, constant in in_either_order(left):
@@ -175,7 +175,7 @@ def product_of_products(build: Builder, node: Apply) -> Node | None:
 def product_within_broadcast(build: Builder, node: Apply) -> Node | None:
     """multiply(multiply(x, c), broadcast(y)) as multiply(x, broadcast(multiply(y, c))), where c repeats a scalar."""
     for inner, spread in in_either_order(node):
-        if inner.opcode != "multiply" or spread.opcode != "broadcast" or is_constant(spread.inputs[0]):
+        if inner.opcode != "multiply" or spread.opcode != "broadcast" or is_constant(spread.operands[0]):
             continue
         for operand, constant in in_either_order(inner):
             scalar = scalar_beneath(constant)
@@ -186,7 +186,7 @@ def product_within_broadcast(build: Builder, node: Apply) -> Node | None:
 
 
 def _broadcast_product(build: Builder, spread: Node, scalar: Node) -> Node:
-    narrow = spread.inputs[0]
+    narrow = spread.operands[0]
     array_type = tensor_type(narrow)
     factor = scalar if array_type is None or not array_type.rank else build.broadcast(scalar, array_type)
     product = build.op("multiply", narrow, factor)

@@ -27,44 +27,44 @@ _NONE = PaddingDimension(0, 0)
 @PAD.rewrites("pad", benefit=4)
 def pad_by_nothing(build: Builder, node: Apply) -> Node | None:
     """pad(x, value), padding=0_0 -> x"""
-    if any(amount != _NONE for amount in _padding(node)) or not same_array(node.type, node.inputs[0].type):
+    if any(amount != _NONE for amount in _padding(node)) or not same_array(node.type, node.operands[0].type):
         return None
-    return replace_if_compatible(build, node, node.inputs[0])
+    return replace_if_compatible(build, node, node.operands[0])
 
 
 @PAD.rewrites("pad", benefit=4, requires=emptiness())
 def pad_of_no_elements(build: Builder, node: Apply) -> Node | None:
     """pad(x, value) -> broadcast(value), where x has no elements"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
-    if array_type is None or source is None or not is_empty(source) or not _same_element(node.inputs[1], array_type):
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
+    if array_type is None or source is None or not is_empty(source) or not _same_element(node.operands[1], array_type):
         return None
-    return build.broadcast(node.inputs[1], array_type)
+    return build.broadcast(node.operands[1], array_type)
 
 
 @PAD.rewrites("pad", benefit=3)
 def pad_between_one(build: Builder, node: Apply) -> Node | None:
     """pad(x, value), padding=1_1_2 -> pad(x, value), padding=1_1, where a dimension has one element: none in between"""
-    source = tensor_type(node.inputs[0])
+    source = tensor_type(node.operands[0])
     if source is None or tensor_type(node) is None:
         return None
     padding = tuple(
         PaddingDimension(amount.low, amount.high) if size == 1 and amount.interior else amount
         for amount, size in zip(_padding(node), source.dims, strict=True)
     )
-    return None if padding == _padding(node) else build.like(node, *node.inputs, padding=padding)
+    return None if padding == _padding(node) else build.like(node, *node.operands, padding=padding)
 
 
 @PAD.rewrites("pad", benefit=3)
 def pad_by_less(build: Builder, node: Apply) -> Node | None:
     """pad(x, value), padding=-1_2 -> slice(pad(x, value), padding=0_2): what is taken away, a slice takes"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     padding = _padding(node)
     if array_type is None or source is None or all(amount.low >= 0 and amount.high >= 0 for amount in padding):
         return None
     positive = tuple(PaddingDimension(max(amount.low, 0), max(amount.high, 0), amount.interior) for amount in padding)
-    wide: Node = node.inputs[0]
+    wide: Node = node.operands[0]
     if any(amount != _NONE for amount in positive) or source.dtype is not array_type.dtype:
-        wide = build.op("pad", *node.inputs, padding=positive)
+        wide = build.op("pad", *node.operands, padding=positive)
     assert isinstance(wide.type, TensorType)
     parts = [
         SliceDimension(max(-amount.low, 0), size - max(-amount.high, 0))
@@ -76,11 +76,11 @@ def pad_by_less(build: Builder, node: Apply) -> Node | None:
 @PAD.rewrites("pad", benefit=2, requires=operand_is(0, "broadcast"))
 def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
     """pad(broadcast(value), value) -> broadcast(value)"""
-    array_type, scalar = tensor_type(node), scalar_of(node.inputs[0])
+    array_type, scalar = tensor_type(node), scalar_of(node.operands[0])
     if (
         array_type is None
         or scalar is None
-        or not _same_value(scalar, node.inputs[1])
+        or not _same_value(scalar, node.operands[1])
         or not _same_element(scalar, array_type)
     ):
         return None
@@ -90,10 +90,12 @@ def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
 @PAD.rewrites("pad", requires=operand_is(0, "pad"))
 def pad_of_pad(build: Builder, node: Apply) -> Node | None:
     """pad(pad(x, value), value) -> pad(x, value), where both add the same value at the edges"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode != "pad" or array_type is None or tensor_type(inner.inputs[0]) is None or not used_once(inner):
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode != "pad" or array_type is None or tensor_type(inner.operands[0]) is None or not used_once(inner):
         return None
-    if not _same_value(inner.inputs[1], node.inputs[1]) or not same_array(node.inputs[1].type, inner.inputs[1].type):
+    if not _same_value(inner.operands[1], node.operands[1]) or not same_array(
+        node.operands[1].type, inner.operands[1].type
+    ):
         return build.decline("the padding values are not known to be the same")
     pairs = list(zip(_padding(inner), _padding(node), strict=True))
     if any(outer.interior or min(outer.low, outer.high, first.low, first.high) < 0 for first, outer in pairs):
@@ -101,7 +103,7 @@ def pad_of_pad(build: Builder, node: Apply) -> Node | None:
     padding = tuple(
         PaddingDimension(first.low + outer.low, first.high + outer.high, first.interior) for first, outer in pairs
     )
-    return build.op("pad", inner.inputs[0], inner.inputs[1], padding=padding)
+    return build.op("pad", inner.operands[0], inner.operands[1], padding=padding)
 
 
 @PAD.rewrites("pad", requires=operand_is(0, "broadcast"))
@@ -110,8 +112,8 @@ def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
 
     The dimensions that are not padded are added last, where x has none of them.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "broadcast" else None
     if array_type is None or source is None or not used_once(inner) or is_empty(array_type):
         return None
     padded = [dim for dim, amount in enumerate(_padding(node)) if amount != _NONE]
@@ -121,15 +123,17 @@ def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
     wide = tensor_type(inner)
     assert wide is not None
     dimensions = tuple(padded.index(dim) for dim in broadcast_dims(inner))
-    narrow = build.op("broadcast", inner.inputs[0], type=resized(wide, without(wide.dims, idle)), dimensions=dimensions)
-    made = build.op("pad", narrow, node.inputs[1], padding=tuple(_padding(node)[dim] for dim in padded))
+    narrow = build.op(
+        "broadcast", inner.operands[0], type=resized(wide, without(wide.dims, idle)), dimensions=dimensions
+    )
+    made = build.op("pad", narrow, node.operands[1], padding=tuple(_padding(node)[dim] for dim in padded))
     return build.op("broadcast", made, type=array_type, dimensions=tuple(padded))
 
 
 @PAD.rewrites("concatenate", benefit=4)
 def concatenate_of_one(build: Builder, node: Apply) -> Node | None:
     """concatenate(x) -> x"""
-    return replace_if_compatible(build, node, node.inputs[0]) if len(node.inputs) == 1 else None
+    return replace_if_compatible(build, node, node.operands[0]) if len(node.operands) == 1 else None
 
 
 @PAD.rewrites("concatenate", benefit=4)
@@ -138,20 +142,22 @@ def concatenate_of_nothing(build: Builder, node: Apply) -> Node | None:
     types = _types(node)
     if types is None or tensor_type(node) is None:
         return None
-    full = [operand for operand, array_type in zip(node.inputs, types, strict=True) if not is_empty(array_type)]
-    if len(full) == len(node.inputs):
+    full = [operand for operand, array_type in zip(node.operands, types, strict=True) if not is_empty(array_type)]
+    if len(full) == len(node.operands):
         return None
     if len(full) < 2:
-        return replace_if_compatible(build, node, full[0] if full else node.inputs[0])
+        return replace_if_compatible(build, node, full[0] if full else node.operands[0])
     return build.op("concatenate", *full, dimensions=node.attributes["dimensions"])
 
 
 @PAD.rewrites("concatenate", benefit=3)
 def concatenate_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, concatenate(y, z)) -> concatenate(x, y, z), along the same dimension"""
-    if tensor_type(node) is None or not any(_joins_along(operand, node) for operand in node.inputs):
+    if tensor_type(node) is None or not any(_joins_along(operand, node) for operand in node.operands):
         return None
-    flat = [part for operand in node.inputs for part in (operand.inputs if _joins_along(operand, node) else (operand,))]
+    flat = [
+        part for operand in node.operands for part in (operand.operands if _joins_along(operand, node) else (operand,))
+    ]
     return build.op("concatenate", *flat, dimensions=node.attributes["dimensions"])
 
 
@@ -162,17 +168,17 @@ def concatenate_of_neighbours(build: Builder, node: Apply) -> Node | None:
         return None
     (along,) = node.attributes["dimensions"]
     joined: list[tuple[Node, tuple[SliceDimension, ...] | None]] = []
-    for operand in node.inputs:
+    for operand in node.operands:
         parts = _plain_parts(operand)
         before = joined[-1] if joined else None
         if parts and before and before[1] and _is_next(before[0], before[1], operand, parts, along):
             joined[-1] = before[0], _grown(before[1], along, parts[along].limit)
         else:
             joined.append((operand, parts))
-    if len(joined) == len(node.inputs):
+    if len(joined) == len(node.operands):
         return None
     operands = [
-        build.op("slice", operand.inputs[0], slice=parts) if parts and parts != _plain_parts(operand) else operand
+        build.op("slice", operand.operands[0], slice=parts) if parts and parts != _plain_parts(operand) else operand
         for operand, parts in joined
     ]
     if len(operands) > 1:
@@ -183,7 +189,7 @@ def concatenate_of_neighbours(build: Builder, node: Apply) -> Node | None:
 @PAD.rewrites("concatenate", benefit=2)
 def concatenate_of_one_scalar(build: Builder, node: Apply) -> Node | None:
     """concatenate(broadcast(s), broadcast(s)) -> broadcast(s), of one scalar"""
-    array_type, scalars = tensor_type(node), [scalar_of(operand) for operand in node.inputs]
+    array_type, scalars = tensor_type(node), [scalar_of(operand) for operand in node.operands]
     first = scalars[0] if scalars else None
     if array_type is None or first is None or len(scalars) < 2:
         return None
@@ -201,27 +207,27 @@ def concatenate_of_scalar_at_edge(build: Builder, node: Apply) -> Node | None:
     if array_type is None or types is None or len(types) != 2 or types[0].dtype is not types[1].dtype:
         return None
     (along,) = node.attributes["dimensions"]
-    scalars = [scalar_of(operand) for operand in node.inputs]
+    scalars = [scalar_of(operand) for operand in node.operands]
     padding = [_NONE] * array_type.rank
     if scalars[0] is not None:
         padding[along] = PaddingDimension(types[0].dims[along], 0)
-        return build.op("pad", node.inputs[1], scalars[0], padding=tuple(padding))
+        return build.op("pad", node.operands[1], scalars[0], padding=tuple(padding))
     if scalars[1] is not None:
         padding[along] = PaddingDimension(0, types[1].dims[along])
-        return build.op("pad", node.inputs[0], scalars[1], padding=tuple(padding))
+        return build.op("pad", node.operands[0], scalars[1], padding=tuple(padding))
     return None
 
 
 @PAD.rewrites("concatenate")
 def concatenate_of_the_same(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, x, x) -> broadcast(reshape(x)), along a dimension of which x has one element"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0]) if node.inputs else None
-    if array_type is None or source is None or len(node.inputs) < 2 or set(node.inputs) != {node.inputs[0]}:
+    array_type, source = tensor_type(node), tensor_type(node.operands[0]) if node.operands else None
+    if array_type is None or source is None or len(node.operands) < 2 or set(node.operands) != {node.operands[0]}:
         return None
     (along,) = node.attributes["dimensions"]
     if source.dims[along] != 1:
         return None
-    smaller = build.op("reshape", node.inputs[0], type=resized(source, without(source.dims, [along])))
+    smaller = build.op("reshape", node.operands[0], type=resized(source, without(source.dims, [along])))
     return build.op("broadcast", smaller, type=array_type, dimensions=without(range(array_type.rank), [along]))
 
 
@@ -231,7 +237,7 @@ def _padding(node: Node) -> tuple[PaddingDimension, ...]:
 
 def _types(node: Node) -> Sequence[TensorType] | None:
     """The types of the operands, where all are arrays of static dimensions."""
-    types = [tensor_type(operand) for operand in node.inputs]
+    types = [tensor_type(operand) for operand in node.operands]
     known = [array_type for array_type in types if array_type is not None]
     return known if len(known) == len(types) else None
 
@@ -255,7 +261,7 @@ def _joins_along(operand: Node, node: Node) -> bool:
 
 def _plain_parts(node: Node) -> tuple[SliceDimension, ...] | None:
     """What a slice takes, where it takes neighbours; None for all else."""
-    if node.opcode != "slice" or tensor_type(node) is None or tensor_type(node.inputs[0]) is None:
+    if node.opcode != "slice" or tensor_type(node) is None or tensor_type(node.operands[0]) is None:
         return None
     parts = node.attributes["slice"]
     return parts if all(part.stride == 1 for part in parts) else None
@@ -264,7 +270,7 @@ def _plain_parts(node: Node) -> tuple[SliceDimension, ...] | None:
 def _is_next(
     before: Node, parts: tuple[SliceDimension, ...], after: Node, following: tuple[SliceDimension, ...], along: int
 ) -> bool:
-    if before.inputs[0] is not after.inputs[0] or parts[along].limit != following[along].start:
+    if before.operands[0] is not after.operands[0] or parts[along].limit != following[along].start:
         return False
     return _all_but(parts, along) == _all_but(following, along)
 

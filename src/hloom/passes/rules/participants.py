@@ -78,7 +78,7 @@ def values_on_devices(node: Node, replicas: int, partitions: int) -> np.ndarray 
     values: dict[Node, np.ndarray] = {}
     cone = _cone(node, count)
     for inner in cone or ():
-        value = _value(inner, [values[operand] for operand in inner.inputs], count, partitions)
+        value = _value(inner, [values[operand] for operand in inner.operands], count, partitions)
         if value is None:
             return None
         values[inner] = value
@@ -104,7 +104,7 @@ def _cone(node: Node, count: int) -> list[Node] | None:
         if elements > MOST_ELEMENTS:
             return None
         reached[current] = False
-        pending += [operand for operand in current.inputs if operand not in reached]
+        pending += [operand for operand in current.operands if operand not in reached]
     return ordered
 
 
@@ -134,7 +134,7 @@ def _value(node: Node, operands: Sequence[np.ndarray], count: int, partitions: i
         case "dynamic-slice":
             return _dynamic_slice(node, operands)
         case opcode if opcode in _RESHAPES:
-            same = isinstance(node.inputs[0].type, TensorType) and node.inputs[0].type.dtype is element
+            same = isinstance(node.operands[0].type, TensorType) and node.operands[0].type.dtype is element
             return operands[0].reshape(count, *dims) if same else None
         case opcode if (row := TABLE.get(opcode)) is not None and row.is_pointwise and operands:
             return _pointwise(node, operands, (count, *dims))

@@ -34,10 +34,10 @@ REDUCE = Family("reduce", formerly="reducing")
 def reduce_of_nothing(build: Builder, node: Apply) -> Node | None:
     """reduce(f32[2,0], start) -> broadcast(start): nothing is combined with it."""
     results = _results(node)
-    source = tensor_type(node.inputs[0])
+    source = tensor_type(node.operands[0])
     if results is None or source is None or (source.element_count and results[0].element_count):
         return None
-    starts = node.inputs[len(node.inputs) // 2 :]
+    starts = node.operands[len(node.operands) // 2 :]
     filled = [_filled(build, *pair) for pair in zip(starts, results, strict=True)]
     return build.op("tuple", *filled) if isinstance(node.type, TupleType) else filled[0]
 
@@ -79,7 +79,7 @@ def reduce_of_reduce(build: Builder, node: Apply) -> Node | None:
 
     Where no order rounds, and where the start, met once more or less, changes nothing.
     """
-    outer, inner = reduction_of(node), reduction_of(node.inputs[0])
+    outer, inner = reduction_of(node), reduction_of(node.operands[0])
     if outer is None or inner is None or not used_once(outer.operand):
         return None
     if not same_reduction(outer.graph, inner.graph) or not is_exact(outer.combiner, outer.operand_type.dtype):
@@ -100,16 +100,16 @@ def reduce_of_reshape(build: Builder, node: Apply) -> Node | None:
     outer = reduction_of(node)
     if outer is None or outer.operand.opcode != "reshape":
         return None
-    source = tensor_type(outer.operand.inputs[0])
+    source = tensor_type(outer.operand.operands[0])
     if source is None or not source.element_count:
         return None
     origins = {after: before for before, after in dims_unmodified_by_reshape(source.dims, outer.operand_type.dims)}
     if all(dim in origins for dim in outer.kept):
         stays = {origins[dim] for dim in outer.kept}
         reduced = [dim for dim in range(source.rank) if dim not in stays]
-        return make_reduce(build, outer, outer.operand.inputs[0], reduced) if reduced else None
+        return make_reduce(build, outer, outer.operand.operands[0], reduced) if reduced else None
     if used_once(outer.operand) and all(dim in origins for dim in outer.dimensions):
-        inner = make_reduce(build, outer, outer.operand.inputs[0], [origins[dim] for dim in outer.dimensions])
+        inner = make_reduce(build, outer, outer.operand.operands[0], [origins[dim] for dim in outer.dimensions])
         return build.reshape(inner, outer.result.with_layout(None))
     return build.decline("the reshape mixes dimensions that are reduced with others")
 
@@ -134,11 +134,11 @@ def reduce_of_pad(build: Builder, node: Apply) -> Node | None:
     outer = reduction_of(node)
     if outer is None or not outer.combiner or not pads_reduced_dims(outer):
         return None
-    filler = outer.operand.inputs[1]
+    filler = outer.operand.operands[1]
     unchanging = is_idempotent_reduction(outer) and same_constant(filler, outer.start)
     if not unchanging and not is_identity(outer.combiner, filler):
         return build.decline("what is padded with changes the result")
-    return make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions)
+    return make_reduce(build, outer, outer.operand.operands[0], outer.dimensions)
 
 
 @REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
@@ -150,7 +150,7 @@ def reduce_of_repeated(build: Builder, node: Apply) -> Node | None:
     outer = reduction_of(node)
     if outer is None or not is_idempotent_reduction(outer) or not repetitions(outer):
         return None
-    return broadcast_remaining(build, outer, combine_with_init(build, outer, outer.operand.inputs[0]))
+    return broadcast_remaining(build, outer, combine_with_init(build, outer, outer.operand.operands[0]))
 
 
 @REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
@@ -180,13 +180,13 @@ def reduce_precision_to_own(build: Builder, node: Apply) -> Node | None:
     """reduce-precision(x) to the bits that its type has -> x."""
     array_type = tensor_type(node)
     own = _BITS.get(array_type.dtype.name) if array_type is not None else None
-    return node.inputs[0] if own == (node.attribute("exponent_bits"), node.attribute("mantissa_bits")) else None
+    return node.operands[0] if own == (node.attribute("exponent_bits"), node.attribute("mantissa_bits")) else None
 
 
 @REDUCE.rewrites("reduce-precision", depth=2, requires=operand_is(0, "reduce-precision"))
 def reduce_precision_again(build: Builder, node: Apply) -> Node | None:
     """reduce-precision(reduce-precision(x)) to as many bits or more -> the inner one."""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if not isinstance(inner, Apply) or inner.opcode != "reduce-precision":
         return None
     pairs = [(node.attribute(name), inner.attribute(name)) for name in ("exponent_bits", "mantissa_bits")]
@@ -200,7 +200,7 @@ _BITS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 def _results(node: Apply) -> list[TensorType] | None:
     elements = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
     static = [element for element in elements if isinstance(element, TensorType) and element.is_static]
-    return static if len(static) == len(elements) and 2 * len(static) == len(node.inputs) else None
+    return static if len(static) == len(elements) and 2 * len(static) == len(node.operands) else None
 
 
 def _filled(build: Builder, start: Node, result: TensorType) -> Node:

@@ -32,12 +32,12 @@ def reduce_as_reshape(build: Builder, node: Apply) -> Node | None:
 
     Not where the start is a constant that plainly is not; only the sign of a zero is lost.
     """
-    types = [tensor_type(operand) for operand in node.inputs[: len(node.inputs) // 2]]
+    types = [tensor_type(operand) for operand in node.operands[: len(node.operands) // 2]]
     results = node.type.elements if isinstance(node.type, TupleType) else (node.type,)
     if len(results) != len(types):
         return None
     values: list[Node] = []
-    for source, array_type, result in zip(node.inputs, types, results, strict=False):
+    for source, array_type, result in zip(node.operands, types, results, strict=False):
         if (
             array_type is None
             or not isinstance(result, TensorType)
@@ -62,7 +62,7 @@ def sum_of_negated(build: Builder, node: Apply) -> Node | None:
         return None
     if outer.operand.opcode != "negate" or not (is_splat(outer.start, 0) or is_splat(outer.start, -0.0)):
         return None
-    return build.op("negate", make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions))
+    return build.op("negate", make_reduce(build, outer, outer.operand.operands[0], outer.dimensions))
 
 
 @REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "transpose"))
@@ -83,7 +83,7 @@ def reduce_before_turning_broadcast(build: Builder, node: Apply) -> Node | None:
 @REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reduce"))
 def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     """reduce(reduce(x, start), start) -> reduce(x, start) along the dimensions of both, grouped anew."""
-    outer, inner = reduction_of(node), reduction_of(node.inputs[0])
+    outer, inner = reduction_of(node), reduction_of(node.operands[0])
     if outer is None or inner is None or not used_once(outer.operand):
         return None
     if not same_reduction(outer.graph, inner.graph) or not same_constant(outer.start, inner.start):
@@ -110,9 +110,9 @@ def sum_of_pad(build: Builder, node: Apply) -> Node | None:
     outer = reduction_of(node)
     if outer is None or outer.combiner != "add" or not pads_reduced_dims(outer):
         return None
-    if not is_splat(outer.operand.inputs[1], 0):
+    if not is_splat(outer.operand.operands[1], 0):
         return build.decline("it is not padded with zeros")
-    return make_reduce(build, outer, outer.operand.inputs[0], outer.dimensions)
+    return make_reduce(build, outer, outer.operand.operands[0], outer.dimensions)
 
 
 @REDUCE_INEXACT.rewrites("reduce", benefit=1, depth=2, requires=(floats(), operand_is(0, "broadcast")))

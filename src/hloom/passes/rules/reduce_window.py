@@ -35,20 +35,20 @@ def reduce_window_of_nothing(build: Builder, node: Apply) -> Node | None:
     types = _types(node)
     if types is None or (types[0].element_count and types[1].element_count):
         return None
-    return build.broadcast(node.inputs[1], types[1].with_layout(None)) if types[1].rank else node.inputs[1]
+    return build.broadcast(node.operands[1], types[1].with_layout(None)) if types[1].rank else node.operands[1]
 
 
 @REDUCE_WINDOW.rewrites("reduce-window", benefit=9, depth=1)
 def reduce_windows_of_nothing(build: Builder, node: Apply) -> Node | None:
     """reduce-window(f32[0], f32[0], start, start) -> tuple(broadcast(start), broadcast(start)), of several arrays."""
     types = elements_of(node.type)
-    first = tensor_type(node.inputs[0])
-    if types is None or first is None or len(node.inputs) != 2 * len(types):
+    first = tensor_type(node.operands[0])
+    if types is None or first is None or len(node.operands) != 2 * len(types):
         return None
     results = [array_type for array_type in types if isinstance(array_type, TensorType) and array_type.is_static]
     if len(results) != len(types) or (first.element_count and all(result.element_count for result in results)):
         return None
-    starts = node.inputs[len(types) :]
+    starts = node.operands[len(types) :]
     parts = [build.broadcast(start, result.with_layout(None)) for start, result in zip(starts, results, strict=True)]
     return build.op("tuple", *parts)
 
@@ -67,10 +67,10 @@ def reduce_window_of_single_elements(build: Builder, node: Apply) -> Node | None
         return build.decline("what the computation does is not known")
     padding = tuple(PaddingDimension(dimension.padding_low, dimension.padding_high) for dimension in window.dimensions)
     pads = any(amount != PaddingDimension(0, 0) for amount in padding)
-    if pads and not _is_idle(opcode, node.inputs[1]):
+    if pads and not _is_idle(opcode, node.operands[1]):
         return build.decline("on the padding, the start would be met twice")
-    value = combine(build, opcode, node.inputs[0], node.inputs[1])
-    return build.op("pad", value, node.inputs[1], padding=padding) if pads else value
+    value = combine(build, opcode, node.operands[0], node.operands[1])
+    return build.op("pad", value, node.operands[1], padding=padding) if pads else value
 
 
 @REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=1)
@@ -87,7 +87,7 @@ def reduce_window_of_whole(build: Builder, node: Apply) -> Node | None:
         return None
     if any(window.dimensions[dim].size != types[0].dims[dim] for dim in reduced):
         return build.decline("the window does not hold the whole dimension")
-    total = build.op("reduce", *node.inputs, dimensions=reduced, to_apply=node.attribute("to_apply"))
+    total = build.op("reduce", *node.operands, dimensions=reduced, to_apply=node.attribute("to_apply"))
     return build.reshape(total, types[1].with_layout(None))
 
 
@@ -100,7 +100,7 @@ def reduce_window_of_pad(build: Builder, node: Apply) -> Node | None:
     must make the start.
     """
     types = _types(node)
-    if types is None or not _may_be_met_twice(_combiner(node, types[0]), node.inputs[1]):
+    if types is None or not _may_be_met_twice(_combiner(node, types[0]), node.operands[1]):
         return build.decline("padding that is met changes the result")
     return _with_padding_in_window(build, node)
 
@@ -112,7 +112,7 @@ def reduce_window_of_lone_elements(build: Builder, node: Apply) -> Node | None:
     Beside it there is only the start, which is an identity.
     """
     types = _types(node)
-    if types is None or not is_identity(_combiner(node, types[0]), node.inputs[1]):
+    if types is None or not is_identity(_combiner(node, types[0]), node.operands[1]):
         return None
     return _lone_elements(build, node, types)
 
@@ -127,22 +127,22 @@ def integer_running_sum_of_splat(build: Builder, node: Apply) -> Node | None:
 @REDUCE_WINDOW.rewrites("select-and-scatter", benefit=9, depth=1)
 def select_and_scatter_of_nothing(build: Builder, node: Apply) -> Node | None:
     """select-and-scatter(x, f32[0], start) -> broadcast(start): nothing is scattered."""
-    source, result = tensor_type(node.inputs[1]), tensor_type(node)
+    source, result = tensor_type(node.operands[1]), tensor_type(node)
     if source is None or result is None or (source.element_count and result.element_count):
         return None
-    return build.broadcast(node.inputs[2], result.with_layout(None)) if result.rank else node.inputs[2]
+    return build.broadcast(node.operands[2], result.with_layout(None)) if result.rank else node.operands[2]
 
 
 @REDUCE_WINDOW.rewrites("select-and-scatter", benefit=2, depth=1)
 def select_and_scatter_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """select-and-scatter(x, y, start), window={size=1x1}, scatter=add -> add(y, broadcast(start))."""
-    window, source, result = _window(node), tensor_type(node.inputs[1]), tensor_type(node)
+    window, source, result = _window(node), tensor_type(node.operands[1]), tensor_type(node)
     if source is None or result is None or source.dtype is not result.dtype or source.dims != result.dims:
         return None
     if any(_moves(dimension) or dimension.padding_low or dimension.padding_high for dimension in window.dimensions):
         return None
     opcode = combiner_of(node.attribute("scatter"))
-    return combine(build, opcode, node.inputs[1], node.inputs[2]) if opcode else None
+    return combine(build, opcode, node.operands[1], node.operands[2]) if opcode else None
 
 
 @REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=2, depth=3)
@@ -155,16 +155,16 @@ def reduce_window_of_any_pad(build: Builder, node: Apply) -> Node | None:
 def reduce_window_of_scalar(build: Builder, node: Apply) -> Node | None:
     """reduce-window(f32[], start) -> x: XLA takes the start for neutral."""
     types = _types(node)
-    if types is None or types[0].rank or not may_be_reduction_identity(_combiner(node, types[0]), node.inputs[1]):
+    if types is None or types[0].rank or not may_be_reduction_identity(_combiner(node, types[0]), node.operands[1]):
         return None
-    return node.inputs[0]
+    return node.operands[0]
 
 
 @REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=3, depth=3)
 def reduce_window_of_any_lone_elements(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(f32[1,3], start), start) -> broadcast(reshape(x)), the start taken for neutral."""
     types = _types(node)
-    if types is None or not may_be_reduction_identity(_combiner(node, types[0]), node.inputs[1]):
+    if types is None or not may_be_reduction_identity(_combiner(node, types[0]), node.operands[1]):
         return None
     return _lone_elements(build, node, types)
 
@@ -184,11 +184,11 @@ def last_of_running(build: Builder, node: Apply) -> Node | None:
       ->
     reshape(reduce(s32[2,8], start), dimensions={1})
     """
-    inner, result = node.inputs[0], tensor_type(node)
+    inner, result = node.operands[0], tensor_type(node)
     if inner.opcode != "reduce-window" or not used_once(inner) or not isinstance(inner, Apply) or result is None:
         return None
     types, window = _types(inner), _window(inner)
-    if types is None or not may_be_reduction_identity(_combiner(inner, types[0]), inner.inputs[1]):
+    if types is None or not may_be_reduction_identity(_combiner(inner, types[0]), inner.operands[1]):
         return None
     array_type, reduced = types[0], []
     for dim, (dimension, part) in enumerate(zip(window.dimensions, node.attributes["slice"], strict=True)):
@@ -204,7 +204,7 @@ def last_of_running(build: Builder, node: Apply) -> Node | None:
         return None
     left = tuple(size for dim, size in enumerate(array_type.dims) if dim not in reduced)
     total = build.op(
-        "reduce", *inner.inputs, type=TensorType(array_type.dtype, left), dimensions=tuple(reduced),
+        "reduce", *inner.operands, type=TensorType(array_type.dtype, left), dimensions=tuple(reduced),
         to_apply=inner.attributes["to_apply"],
     )  # fmt: skip
     return build.op("reshape", total, type=result.with_layout(None))
@@ -213,8 +213,8 @@ def last_of_running(build: Builder, node: Apply) -> Node | None:
 def running_sum_of_splat(build: Builder, node: Apply, types: tuple[TensorType, TensorType]) -> Node | None:
     """The number times how many there are so far, where a window adds up all before each place of one dimension."""
     array_type, result = types
-    value = _splat_below(node.inputs[0])
-    zero = splat_of(node.inputs[1])
+    value = _splat_below(node.operands[0])
+    zero = splat_of(node.operands[1])
     if value is None or zero is None or zero != 0 or _combiner(node, array_type) != "add":
         return None
     dimensions = _window(node).dimensions
@@ -238,21 +238,21 @@ def _splat_below(node: Node) -> Any:
     node_type = node.type
     if node.opcode != "convert" or not isinstance(node_type, TensorType):
         return splat_of(node)
-    value = splat_of(node.inputs[0])
+    value = splat_of(node.operands[0])
     with np.errstate(all="ignore"):
         return None if value is None else value.astype(node_type.dtype.numpy)
 
 
 def _types(node: Apply) -> tuple[TensorType, TensorType] | None:
     """The types of the one array and of the one result, where both are static and of one element type."""
-    array_type, result = tensor_type(node.inputs[0]), tensor_type(node)
-    if len(node.inputs) != 2 or array_type is None or result is None or array_type.dtype is not result.dtype:
+    array_type, result = tensor_type(node.operands[0]), tensor_type(node)
+    if len(node.operands) != 2 or array_type is None or result is None or array_type.dtype is not result.dtype:
         return None
     return array_type, result
 
 
 def _window(node: Apply) -> Window:
-    node_type, window = node.inputs[0].type, node.attribute("window") or Window()
+    node_type, window = node.operands[0].type, node.attribute("window") or Window()
     if not isinstance(node_type, TensorType) or node_type.rank != len(window.dimensions):
         raise TypeProblem(f"the window {window} does not fit {node_type}")
     return window
@@ -283,8 +283,8 @@ def _is_idle(opcode: str, start: Node) -> bool:
 def _pad_below(operand: Node) -> tuple[Node | None, bool]:
     """The pad that an operand is, itself or converted."""
     converts = operand.opcode == "convert"
-    pad = operand.inputs[0] if converts else operand
-    known = pad.opcode == "pad" and tensor_type(pad) is not None and tensor_type(pad.inputs[0]) is not None
+    pad = operand.operands[0] if converts else operand
+    known = pad.opcode == "pad" and tensor_type(pad) is not None and tensor_type(pad.operands[0]) is not None
     return (pad if known else None), converts
 
 
@@ -296,9 +296,9 @@ def _may_be_met_twice(opcode: str, start: Node) -> bool:
 
 
 def _with_padding_in_window(build: Builder, node: Apply) -> Node | None:
-    array_type, window = tensor_type(node.inputs[0]), _window(node)
-    pad, converts = _pad_below(node.inputs[0])
-    if len(node.inputs) != 2 or array_type is None or pad is None or not _fills_with(pad, node, array_type):
+    array_type, window = tensor_type(node.operands[0]), _window(node)
+    pad, converts = _pad_below(node.operands[0])
+    if len(node.operands) != 2 or array_type is None or pad is None or not _fills_with(pad, node, array_type):
         return None
     padding: tuple[PaddingDimension, ...] = pad.attributes["padding"]
     if converts and _is_slightly_padded(array_type, window, padding):
@@ -307,13 +307,13 @@ def _with_padding_in_window(build: Builder, node: Apply) -> Node | None:
     dimensions = tuple(dimension for dimension in joined if dimension is not None)
     if len(dimensions) != len(joined):
         return build.decline("the padding does not fit the window's own")
-    source = build.convert(pad.inputs[0], array_type.dtype)
-    return build.like(node, source, node.inputs[1], window=Window(dimensions))
+    source = build.convert(pad.operands[0], array_type.dtype)
+    return build.like(node, source, node.operands[1], window=Window(dimensions))
 
 
 def _fills_with(pad: Node, node: Apply, array_type: TensorType) -> bool:
     """Whether the array that a window slides over is padded with the start, a conversion between them included."""
-    filler, start = pad.inputs[1], node.inputs[1]
+    filler, start = pad.operands[1], node.operands[1]
     if all(isinstance(value.type, TensorType) and value.type.dtype is array_type.dtype for value in (filler, start)):
         return same_constant(filler, start)
     splat, wanted = splat_of(filler), splat_of(start)
@@ -348,17 +348,17 @@ def _joined(dimension: WindowDimension, pad: PaddingDimension) -> WindowDimensio
 
 def _lone_elements(build: Builder, node: Apply, types: tuple[TensorType, TensorType]) -> Node | None:
     window = _window(node)
-    pad, _ = _pad_below(node.inputs[0])
+    pad, _ = _pad_below(node.operands[0])
     if pad is None or not _fills_with(pad, node, types[0]):
         return None
-    source = tensor_type(pad.inputs[0])
+    source = tensor_type(pad.operands[0])
     assert source is not None, "a pad below a window has a static operand"
     if not source.element_count:
         return None
     for dimension, padding, size in zip(window.dimensions, pad.attributes["padding"], source.dims, strict=True):
         if not _sees_one(dimension, padding, size):
             return build.decline("a window may hold several elements, or none")
-    converted = build.convert(pad.inputs[0], types[0].dtype)
+    converted = build.convert(pad.operands[0], types[0].dtype)
     return broadcast_degenerate(build, converted, types[1])
 
 

@@ -21,10 +21,10 @@ def combiner_of(graph: Graph | None) -> str:
     root = graph.output if graph is not None else None
     if graph is None or not isinstance(root, Apply) or root.opcode not in REDUCERS or len(graph.parameters) != 2:
         return ""
-    if len(root.inputs) != 2 or set(root.inputs) != set(graph.parameters):
+    if len(root.operands) != 2 or set(root.operands) != set(graph.parameters):
         return ""
     types = {node.type for node in (root, *graph.parameters)}
-    return root.opcode if len(types) == 1 and isinstance(root.inputs[0], Parameter) else ""
+    return root.opcode if len(types) == 1 and isinstance(root.operands[0], Parameter) else ""
 
 
 def is_idempotent(opcode: str) -> bool:

@@ -34,9 +34,9 @@ class Reduction(NamedTuple):
 
 def reduction_of(node: Node) -> Reduction | None:
     """The parts of a reduction of one static array in its own element type; None for all else."""
-    if not isinstance(node, Apply) or node.opcode != "reduce" or len(node.inputs) != 2:
+    if not isinstance(node, Apply) or node.opcode != "reduce" or len(node.operands) != 2:
         return None
-    array_type, result, start = tensor_type(node.inputs[0]), tensor_type(node), tensor_type(node.inputs[1])
+    array_type, result, start = tensor_type(node.operands[0]), tensor_type(node), tensor_type(node.operands[1])
     if array_type is None or result is None or start is None or not array_type.dtype is result.dtype is start.dtype:
         return None
     graph, dimensions = node.attribute("to_apply"), node.attribute("dimensions")
@@ -46,7 +46,7 @@ def reduction_of(node: Node) -> Reduction | None:
     scalar = graph.parameters[0].type if combiner else None
     if isinstance(scalar, TensorType) and scalar.dtype is not array_type.dtype:
         combiner = ""
-    return Reduction(*node.inputs, array_type, result, tuple(dimensions), graph, combiner)
+    return Reduction(*node.operands, array_type, result, tuple(dimensions), graph, combiner)
 
 
 def make_reduce(build: Builder, like: Reduction, operand: Node, dimensions: Iterable[int]) -> Node:
@@ -66,13 +66,13 @@ def reduce_below_transpose(build: Builder, outer: Reduction) -> Node:
     order: tuple[int, ...] = transpose.attributes["dimensions"]
     reduced = [order[dim] for dim in outer.dimensions]
     kept = [order[dim] for dim in outer.kept]
-    inner = make_reduce(build, outer, transpose.inputs[0], reduced)
+    inner = make_reduce(build, outer, transpose.operands[0], reduced)
     return build.transpose(inner, [sorted(kept).index(dim) for dim in kept])
 
 
 def may_pass_transpose(outer: Reduction) -> bool:
     """Whether a reduction may read what the transpose below it reads: nothing large is then moved twice."""
-    if outer.operand.opcode != "transpose" or tensor_type(outer.operand.inputs[0]) is None:
+    if outer.operand.opcode != "transpose" or tensor_type(outer.operand.operands[0]) is None:
         return False
     alone = used_once(outer.operand) or all(user.opcode == "reduce" for user in outer.operand.users)
     return outer.result.rank < 2 or alone
@@ -81,7 +81,7 @@ def may_pass_transpose(outer: Reduction) -> bool:
 def combined_reduces(build: Builder, outer: Reduction) -> Node:
     """The parts of a concatenation, each reduced by itself, combined in order."""
     total: Node | None = None
-    for part in outer.operand.inputs:
+    for part in outer.operand.operands:
         reduced = make_reduce(build, outer, part, outer.dimensions)
         total = reduced if total is None else build.op(outer.combiner, total, reduced)
     assert total is not None, "a concatenation has operands"
@@ -91,17 +91,17 @@ def combined_reduces(build: Builder, outer: Reduction) -> Node:
 def concatenates_reduced_dim(outer: Reduction) -> bool:
     """Whether a reduction reads a concatenation along a dimension that it reduces, of several static arrays."""
     parts = outer.operand
-    if parts.opcode != "concatenate" or len(parts.inputs) < 2:
+    if parts.opcode != "concatenate" or len(parts.operands) < 2:
         return False
     along = parts.attributes["dimensions"][0]
-    return along in outer.dimensions and all(tensor_type(part) is not None for part in parts.inputs)
+    return along in outer.dimensions and all(tensor_type(part) is not None for part in parts.operands)
 
 
 def repetitions(outer: Reduction) -> int | None:
     """How often a reduction meets each element of what is broadcast; None where it reduces other dimensions too."""
     if outer.operand.opcode != "broadcast" or not outer.dimensions:
         return None
-    if tensor_type(outer.operand.inputs[0]) is None or set(broadcast_dims(outer.operand)) & set(outer.dimensions):
+    if tensor_type(outer.operand.operands[0]) is None or set(broadcast_dims(outer.operand)) & set(outer.dimensions):
         return None
     return math.prod(outer.operand_type.dims[dim] for dim in outer.dimensions)
 
@@ -119,7 +119,7 @@ def passed_through_broadcast(outer: Reduction) -> list[int] | None:
 
     None where it reduces what the broadcast repeats.
     """
-    if outer.operand.opcode != "broadcast" or tensor_type(outer.operand.inputs[0]) is None:
+    if outer.operand.opcode != "broadcast" or tensor_type(outer.operand.operands[0]) is None:
         return None
     dimensions = broadcast_dims(outer.operand)
     if not outer.dimensions or any(dim not in dimensions for dim in outer.dimensions):
@@ -129,14 +129,14 @@ def passed_through_broadcast(outer: Reduction) -> list[int] | None:
 
 def broadcast_of_reduced(build: Builder, outer: Reduction, reduced: list[int]) -> Node:
     """A reduction of what is broadcast, then the broadcast of what is left."""
-    inner = make_reduce(build, outer, outer.operand.inputs[0], reduced)
+    inner = make_reduce(build, outer, outer.operand.operands[0], reduced)
     rest = tuple(outer.kept.index(dim) for dim in broadcast_dims(outer.operand) if dim not in outer.dimensions)
     return build.op("broadcast", inner, type=outer.result.with_layout(None), dimensions=rest)
 
 
 def sum_of_repeated(build: Builder, outer: Reduction, count: int) -> Node:
     """A sum of equal numbers: their number times one of them, from the start on."""
-    source = outer.operand.inputs[0]
+    source = outer.operand.operands[0]
     node_type = source.type
     assert isinstance(node_type, TensorType)
     product = build.op("multiply", source, build.constant(count, node_type.with_layout(None)))
@@ -154,7 +154,7 @@ def combine_from_left(build: Builder, start: Node, value: Node) -> Node:
 
 def pads_reduced_dims(outer: Reduction) -> bool:
     """Whether a reduction reads a pad that only adds elements, and only along what is reduced."""
-    if outer.operand.opcode != "pad" or tensor_type(outer.operand.inputs[0]) is None:
+    if outer.operand.opcode != "pad" or tensor_type(outer.operand.operands[0]) is None:
         return False
     padding: tuple[PaddingDimension, ...] = outer.operand.attributes["padding"]
     for dim, amount in enumerate(padding):

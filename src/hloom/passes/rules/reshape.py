@@ -34,7 +34,7 @@ _EXACT_UP_TO = {"f64": 2**53, "f32": 2**24, "bf16": 2**8, "f16": 2**11, "c64": 2
 @RESHAPE.rewrites("reshape", benefit=4)
 def reshape_to_same_shape(build: Builder, node: Apply) -> Node | None:
     """reshape(x) -> x, where x has that shape"""
-    operand = node.inputs[0]
+    operand = node.operands[0]
     return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
 
 
@@ -50,10 +50,10 @@ def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
 @RESHAPE.rewrites("reshape", benefit=3, requires=operand_is(0, "reshape"))
 def reshape_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reshape(reshape(x)) -> reshape(x)"""
-    inner = node.inputs[0]
-    if inner.opcode != "reshape" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+    inner = node.operands[0]
+    if inner.opcode != "reshape" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
         return None
-    return build.op("reshape", inner.inputs[0], type=node.type)
+    return build.op("reshape", inner.operands[0], type=node.type)
 
 
 @RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "broadcast"))
@@ -62,26 +62,26 @@ def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
 
     Where x has dimensions of size 1 that have no place of their own, x loses them by a reshape first.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "broadcast" else None
     if array_type is None or source is None:
         return None
     before, wanted = inner.dims, broadcast_dims(inner)
     dimensions = dims_after_reshape(before, array_type.dims, wanted)
     if dimensions is not None:
-        return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
+        return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
     ones = [dim for dim, size in enumerate(source.dims) if size == 1]
     dimensions = dims_after_reshape(before, array_type.dims, without(wanted, ones)) if ones else None
     if dimensions is None:
         return build.decline("the reshape splits or joins dimensions of what is broadcast")
-    smaller = build.reshape(inner.inputs[0], resized(source, without(source.dims, ones)))
+    smaller = build.reshape(inner.operands[0], resized(source, without(source.dims, ones)))
     return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
 
 
 @RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "iota"))
 def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
     """reshape(iota) -> iota, where the reshape leaves the counted dimension whole"""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
         return None
     dimensions = dims_after_reshape(inner.dims, array_type.dims, [inner.attributes["iota_dimension"]])
@@ -95,7 +95,7 @@ def reshape_between_layouts(build: Builder, node: Apply) -> Node | None:
     Before layout assignment, layouts of what is not an entry parameter or output say nothing (XLA's simplifier is not
     layout sensitive there); after it, a copy or a bitcast changes layouts, and never a reshape.
     """
-    operand = node.inputs[0]
+    operand = node.operands[0]
     if not same_array(node.type, operand.type) or same_layout(node.type, operand.type):
         return None
     types = [tensor_type(value) for value in (node, operand)]
@@ -109,13 +109,13 @@ def reshape_between_layouts(build: Builder, node: Apply) -> Node | None:
 @RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3, requires=operand_is(0, "rng"))
 def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "rng" or not isinstance(inner, Apply) or not used_once(inner) or array_type is None:
         return None
     if inner.attributes.get("control-predecessors"):
         return None
     build.consumed.append(inner)
-    return build.like(inner, *inner.inputs, type=array_type.with_layout(None))
+    return build.like(inner, *inner.operands, type=array_type.with_layout(None))
 
 
 @RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "iota"))
@@ -128,7 +128,7 @@ def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
 
     Integers wrap around in the same way; floats only as far as every whole number is held exactly.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None or is_empty(array_type):
         return None
     counted, before = inner.attributes["iota_dimension"], inner.dims
@@ -155,30 +155,30 @@ def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
 
     The reshape only adds or removes dimensions of size 1; an index of an added one is 0, as any index there means 0.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "dynamic-update-slice" or array_type is None or not used_once(inner):
         return None
-    update = tensor_type(inner.inputs[1])
-    if update is None or tensor_type(inner) is None or len(inner.inputs) != update.rank + 2 or is_empty(update):
+    update = tensor_type(inner.operands[1])
+    if update is None or tensor_type(inner) is None or len(inner.operands) != update.rank + 2 or is_empty(update):
         return None
     kept = kept_by_reshape(inner.dims, array_type.dims)
     if kept is None or not kept:
         return None
     back = {after: before for before, after in kept.items()}
-    index = inner.inputs[2].type
+    index = inner.operands[2].type
     assert isinstance(index, TensorType)
     zero = build.constant(0, index.dtype)
-    starts = [inner.inputs[2 + back[dim]] if dim in back else zero for dim in range(array_type.rank)]
+    starts = [inner.operands[2 + back[dim]] if dim in back else zero for dim in range(array_type.rank)]
     sizes = [update.dims[back[dim]] if dim in back else 1 for dim in range(array_type.rank)]
-    larger = build.op("reshape", inner.inputs[0], type=resized(array_type, array_type.dims))
-    smaller = build.op("reshape", inner.inputs[1], type=resized(update, sizes))
+    larger = build.op("reshape", inner.operands[0], type=resized(array_type, array_type.dims))
+    smaller = build.op("reshape", inner.operands[1], type=resized(update, sizes))
     return build.op("dynamic-update-slice", larger, smaller, *starts)
 
 
 @RESHAPE.rewrites("copy", benefit=2)
 def copy_that_changes_nothing(build: Builder, node: Apply) -> Node | None:
     """copy(x) -> x, where both have the same layout"""
-    return replace_if_compatible(build, node, node.inputs[0])
+    return replace_if_compatible(build, node, node.operands[0])
 
 
 @RESHAPE.rewrites("copy", requires=operand_is(0, "copy"))
@@ -187,18 +187,18 @@ def copy_of_copy(build: Builder, node: Apply) -> Node | None:
 
     In another memory space a copy is one for a reason: it stays.
     """
-    inner = node.inputs[0]
-    if inner.opcode != "copy" or tensor_type(node) is None or not same_array(node.type, inner.inputs[0].type):
+    inner = node.operands[0]
+    if inner.opcode != "copy" or tensor_type(node) is None or not same_array(node.type, inner.operands[0].type):
         return None
-    if _memory_space(inner) not in (_memory_space(node), _memory_space(inner.inputs[0])):
+    if _memory_space(inner) not in (_memory_space(node), _memory_space(inner.operands[0])):
         return build.decline("the inner copy goes through another memory space")
-    return build.op("copy", inner.inputs[0])
+    return build.op("copy", inner.operands[0])
 
 
 @RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4, requires=operand_is(0, "copy", "reshape"))
 def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
     """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what is between them is not"""
-    array_type, source, between = tensor_type(node), node.inputs[0], False
+    array_type, source, between = tensor_type(node), node.operands[0], False
     if array_type is None or not is_row_major(array_type):
         return None
     while source.opcode in ("copy", "reshape") and used_once(source):
@@ -206,7 +206,7 @@ def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
         if source_type is None or _is_tiled(source_type) or source.attributes.get("control-predecessors"):
             return None
         between |= source.opcode == "copy" and not is_row_major(source_type)
-        source = source.inputs[0]
+        source = source.operands[0]
     origin = tensor_type(source)
     if not between or origin is None or not is_row_major(origin):
         return None
@@ -216,41 +216,41 @@ def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
 @RESHAPE.rewrites("bitcast", benefit=2, requires=operand_is(0, "bitcast"))
 def bitcast_of_bitcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(bitcast(x)) -> bitcast(x)"""
-    inner = node.inputs[0]
-    if inner.opcode != "bitcast" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+    inner = node.operands[0]
+    if inner.opcode != "bitcast" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
         return None
-    return build.op("bitcast", inner.inputs[0], type=node.type)
+    return build.op("bitcast", inner.operands[0], type=node.type)
 
 
 @RESHAPE.rewrites("bitcast", benefit=3)
 def bitcast_to_same_type(build: Builder, node: Apply) -> Node | None:
     """bitcast(x) -> x, where x has that type and layout"""
-    operand = node.inputs[0]
+    operand = node.operands[0]
     return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
 
 
 @RESHAPE.rewrites("bitcast", requires=operand_is(0, "reshape"))
 def bitcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     """bitcast(reshape(x)) -> bitcast(x), where x and the reshape are row-major: its elements do not move"""
-    inner = node.inputs[0]
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    inner = node.operands[0]
+    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
     array_type = tensor_type(inner)
     if source is None or array_type is None or not is_row_major(source) or not is_row_major(array_type):
         return None
-    return build.op("bitcast", inner.inputs[0], type=node.type)
+    return build.op("bitcast", inner.operands[0], type=node.type)
 
 
 @RESHAPE.rewrites("bitcast", requires=operand_is(0, "broadcast"))
 def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(broadcast(scalar)) -> broadcast(scalar), where the element type stays"""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     source = tensor_type(inner)
     if inner.opcode != "broadcast" or array_type is None or source is None or array_type.dtype is not source.dtype:
         return None
-    scalar = tensor_type(inner.inputs[0])
+    scalar = tensor_type(inner.operands[0])
     if scalar is None or scalar.rank or _is_tiled(array_type) or _is_tiled(source):
         return None
-    return build.broadcast(inner.inputs[0], array_type)
+    return build.broadcast(inner.operands[0], array_type)
 
 
 @RESHAPE.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
@@ -259,19 +259,19 @@ def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
 
     No bitcast may change the element type, nor f the layout.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode not in UNARY or not used_once(inner) or inner.inputs[0].opcode != "bitcast" or array_type is None:
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode not in UNARY or not used_once(inner) or inner.operands[0].opcode != "bitcast" or array_type is None:
         return None
     assert isinstance(inner, Apply)
-    before = inner.inputs[0]
-    source, middle, made = (tensor_type(operand) for operand in (before.inputs[0], before, inner))
+    before = inner.operands[0]
+    source, middle, made = (tensor_type(operand) for operand in (before.operands[0], before, inner))
     if source is None or middle is None or made is None:
         return None
     if source.dtype is not middle.dtype or made.dtype is not array_type.dtype or _is_tiled(source):
         return build.decline("a bitcast changes the element type, or how elements are packed")
     if not same_layout(made, middle.with_dtype(made.dtype)):
         return build.decline("the op yields another layout than its operand's")
-    changed = build.like(inner, before.inputs[0], type=source.with_dtype(made.dtype), sharding=None)
+    changed = build.like(inner, before.operands[0], type=source.with_dtype(made.dtype), sharding=None)
     return build.op("bitcast", changed, type=array_type)
 
 

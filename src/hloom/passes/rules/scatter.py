@@ -27,19 +27,19 @@ def scatter_of_nothing(build: Builder, node: Apply) -> Node | None:
 @SCATTER.rewrites("scatter")
 def scatter_over_everything(build: Builder, node: Apply) -> Node | None:
     """scatter(x, i, y) -> map(x, y), where no index says anything and y is as large as x"""
-    indices = tensor_type(node.inputs[1]) if len(node.inputs) == 3 else None
+    indices = tensor_type(node.operands[1]) if len(node.operands) == 3 else None
     array_type = tensor_type(node)
     if indices is None or array_type is None or not is_empty(indices):
         return None
-    if not all(same_array(node.type, operand.type) for operand in (node.inputs[0], node.inputs[2])):
+    if not all(same_array(node.type, operand.type) for operand in (node.operands[0], node.operands[2])):
         return build.decline("the update does not cover everything")
     if node.attributes["update_window_dims"] != tuple(range(array_type.rank)):
         return build.decline("the update is more than one window")
     where = tuple(range(array_type.rank))
-    return build.op("map", node.inputs[0], node.inputs[2], dimensions=where, to_apply=node.attributes["to_apply"])
+    return build.op("map", node.operands[0], node.operands[2], dimensions=where, to_apply=node.attributes["to_apply"])
 
 
 def _scattered(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """What is scattered into, and what is scattered."""
-    count = len(node.inputs) // 2
-    return node.inputs[:count], node.inputs[count + 1 :]
+    count = len(node.operands) // 2
+    return node.operands[:count], node.operands[count + 1 :]

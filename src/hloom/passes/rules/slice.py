@@ -31,17 +31,19 @@ Parts = tuple[SliceDimension, ...]
 @SLICE.rewrites("slice", benefit=4)
 def slice_of_everything(build: Builder, node: Apply) -> Node | None:
     """slice(x) -> x, where all of x is taken"""
-    return replace_if_compatible(build, node, node.inputs[0]) if same_array(node.type, node.inputs[0].type) else None
+    return (
+        replace_if_compatible(build, node, node.operands[0]) if same_array(node.type, node.operands[0].type) else None
+    )
 
 
 @SLICE.rewrites("slice", benefit=3, requires=operand_is(0, "slice"))
 def slice_of_slice(build: Builder, node: Apply) -> Node | None:
     """slice(slice(x)) -> slice(x)"""
-    inner = node.inputs[0]
-    if inner.opcode != "slice" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+    inner = node.operands[0]
+    if inner.opcode != "slice" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
         return None
     parts = [_within(*pair) for pair in zip(_parts(inner), _parts(node), strict=True)]
-    return build.op("slice", inner.inputs[0], slice=tuple(parts))
+    return build.op("slice", inner.operands[0], slice=tuple(parts))
 
 
 @SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "pad"))
@@ -50,10 +52,10 @@ def slice_of_pad(build: Builder, node: Apply) -> Node | None:
 
     Where only padding is taken; where just the padding is taken away again; where no padding is taken.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "pad" or array_type is None or is_empty(array_type):
         return None
-    source, wide = tensor_type(inner.inputs[0]), tensor_type(inner)
+    source, wide = tensor_type(inner.operands[0]), tensor_type(inner)
     if source is None or wide is None or source.dtype is not array_type.dtype:
         return None
     starts: list[SliceDimension] = []
@@ -62,29 +64,29 @@ def slice_of_pad(build: Builder, node: Apply) -> Node | None:
         _parts(node), inner.attributes["padding"], source.dims, wide.dims, strict=True
     ):
         if part.limit <= padding.low or part.start >= whole - padding.high:
-            return build.broadcast(inner.inputs[1], array_type)
+            return build.broadcast(inner.operands[1], array_type)
         taken = SliceDimension(part.start - padding.low, part.limit - padding.low, part.stride)
         inside = padding.interior == 0 and taken.start >= 0 and taken.limit <= size
         starts.append(taken if inside else SliceDimension(-1, -1))
         count = -(-(part.limit - part.start) // part.stride)
         undoes = undoes and taken.start == 0 and count == size and (size == 1 or part.stride == padding.interior + 1)
     if undoes:
-        return replace_if_compatible(build, node, inner.inputs[0])
+        return replace_if_compatible(build, node, inner.operands[0])
     if any(part.start < 0 for part in starts):
         return build.decline("the slice takes elements and padding")
-    return build.op("slice", inner.inputs[0], slice=tuple(starts))
+    return build.op("slice", inner.operands[0], slice=tuple(starts))
 
 
 @SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "broadcast"))
 def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """slice(broadcast(x)) -> broadcast(slice(x))"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "broadcast" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "broadcast" else None
     if array_type is None or source is None:
         return None
     parts = tuple(_parts(node)[dim] for dim in broadcast_dims(inner))
     return build.op(
-        "broadcast", _sliced(build, inner.inputs[0], parts), type=array_type, dimensions=broadcast_dims(inner)
+        "broadcast", _sliced(build, inner.operands[0], parts), type=array_type, dimensions=broadcast_dims(inner)
     )
 
 
@@ -94,14 +96,14 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
 
     Only the operands stay that something is taken from.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "concatenate" or array_type is None or is_empty(array_type) or tensor_type(inner) is None:
         return None
     (along,) = inner.attributes["dimensions"]
     part = _parts(node)[along]
     last = part.start + (array_type.dims[along] - 1) * part.stride
     first_used, end_used, front, passed = None, 0, 0, 0
-    for number, operand in enumerate(inner.inputs):
+    for number, operand in enumerate(inner.operands):
         piece = tensor_type(operand)
         if piece is None:
             return None
@@ -111,8 +113,8 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
         if passed > last:
             end_used = number + 1
             break
-    used = inner.inputs[first_used:end_used]
-    if len(used) == len(inner.inputs):
+    used = inner.operands[first_used:end_used]
+    if len(used) == len(inner.operands):
         return build.decline("the slice takes from all operands")
     taken = used[0] if len(used) == 1 else build.op("concatenate", *used, dimensions=(along,))
     assert isinstance(taken.type, TensorType)
@@ -127,8 +129,8 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
 @SLICE.rewrites("slice", requires=operand_is(0, "reshape"))
 def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """slice(reshape(x)) -> reshape(slice(x)), where neighbouring rows are taken and make whole rows of x"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source, wide = (tensor_type(inner.inputs[0]), tensor_type(inner)) if inner.opcode == "reshape" else (None, None)
+    inner, array_type = node.operands[0], tensor_type(node)
+    source, wide = (tensor_type(inner.operands[0]), tensor_type(inner)) if inner.opcode == "reshape" else (None, None)
     if array_type is None or source is None or wide is None or is_empty(array_type) or not source.rank:
         return None
     parts = _parts(node)
@@ -141,14 +143,14 @@ def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     if within or (start and tuple(limits[1:]) != source.dims[1:]):
         return build.decline("the rows begin within a row of what is reshaped")
     taken = (SliceDimension(start, start + limits[0]), *[SliceDimension(0, limit) for limit in limits[1:]])
-    return build.op("reshape", build.op("slice", inner.inputs[0], slice=taken), type=array_type)
+    return build.op("reshape", build.op("slice", inner.operands[0], slice=taken), type=array_type)
 
 
 @SLICE.rewrites("slice", requires=operand_is(0, "reverse"))
 def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
     """slice(reverse(x)) -> reverse(slice(x))"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "reverse" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "reverse" else None
     if array_type is None or source is None or is_empty(array_type):
         return None
     reversed_places = inner.attributes["dimensions"]
@@ -158,13 +160,13 @@ def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
         last = part.start + (array_type.dims[dim] - 1) * part.stride
         size = source.dims[dim]
         parts[dim] = SliceDimension(size - 1 - last, size - part.start, part.stride)
-    return build.op("reverse", _sliced(build, inner.inputs[0], tuple(parts)), dimensions=reversed_places)
+    return build.op("reverse", _sliced(build, inner.operands[0], tuple(parts)), dimensions=reversed_places)
 
 
 @SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "iota"))
 def slice_of_iota(build: Builder, node: Apply) -> Node | None:
     """slice(iota) -> iota, where the counted dimension is taken from its beginning, one by one"""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None:
         return None
     part = _parts(node)[inner.attributes["iota_dimension"]]
@@ -183,7 +185,7 @@ def slice_with_idle_stride(build: Builder, node: Apply) -> Node | None:
         SliceDimension(part.start, part.start + 1) if part.stride != 1 and size == 1 else part
         for part, size in zip(_parts(node), array_type.dims, strict=True)
     ]
-    return None if tuple(parts) == _parts(node) else build.like(node, node.inputs[0], slice=tuple(parts))
+    return None if tuple(parts) == _parts(node) else build.like(node, node.operands[0], slice=tuple(parts))
 
 
 @SLICE.rewrites("reverse", benefit=3)
@@ -194,42 +196,42 @@ def reverse_of_ones(build: Builder, node: Apply) -> Node | None:
         return None
     dimensions = tuple(dim for dim in node.attributes["dimensions"] if array_type.dims[dim] > 1)
     if not dimensions or is_empty(array_type):
-        return replace_if_compatible(build, node, node.inputs[0])
+        return replace_if_compatible(build, node, node.operands[0])
     if dimensions == node.attributes["dimensions"]:
         return None
-    return build.op("reverse", node.inputs[0], dimensions=dimensions)
+    return build.op("reverse", node.operands[0], dimensions=dimensions)
 
 
 @SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "reverse"))
 def reverse_of_reverse(build: Builder, node: Apply) -> Node | None:
     """reverse(reverse(x)) -> reverse(x), of the dimensions that only one of them reverses"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "reverse" or tensor_type(node) is None:
         return None
     dimensions = tuple(sorted(set(node.attributes["dimensions"]) ^ set(inner.attributes["dimensions"])))
     if not dimensions:
-        return replace_if_compatible(build, node, inner.inputs[0])
-    return build.op("reverse", inner.inputs[0], dimensions=dimensions)
+        return replace_if_compatible(build, node, inner.operands[0])
+    return build.op("reverse", inner.operands[0], dimensions=dimensions)
 
 
 @SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "broadcast"))
 def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """reverse(broadcast(x)) -> broadcast(reverse(x)), of the dimensions of x that are reversed"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.inputs[0]) is None:
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
         return None
     reversed_places = node.attributes["dimensions"]
     dimensions = [number for number, dim in enumerate(broadcast_dims(inner)) if dim in reversed_places]
     if not dimensions:
         return replace_if_compatible(build, node, inner)
-    smaller = build.op("reverse", inner.inputs[0], dimensions=tuple(dimensions))
+    smaller = build.op("reverse", inner.operands[0], dimensions=tuple(dimensions))
     return build.op("broadcast", smaller, type=array_type, dimensions=broadcast_dims(inner))
 
 
 @SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "iota"))
 def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
     """reverse(iota) -> iota, where the counted dimension is not reversed"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode != "iota" or inner.attributes["iota_dimension"] in node.attributes["dimensions"]:
         return None
     return replace_if_compatible(build, node, inner)
@@ -238,15 +240,15 @@ def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
 @SLICE.rewrites("reverse", requires=operand_is(0, *_BINARY))
 def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
     """reverse(f(x, broadcast(c))) -> f(reverse(x), broadcast(c)), for an op of two operands and a scalar c"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if inner.opcode not in _BINARY or tensor_type(node) is None or not used_once(inner):
         return None
     assert isinstance(inner, Apply)
-    scalars = [scalar_of(operand) is not None for operand in inner.inputs]
+    scalars = [scalar_of(operand) is not None for operand in inner.operands]
     if not any(scalars):
         return build.decline("neither operand is a splat")
     which = 1 if scalars[0] else 0
-    operands = list(inner.inputs)
+    operands = list(inner.operands)
     operands[which] = build.op("reverse", operands[which], dimensions=node.attributes["dimensions"])
     return build.like(inner, *operands, sharding=None)
 
@@ -254,15 +256,15 @@ def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
 @SLICE.rewrites("reverse", requires=operand_is(0, "reshape"))
 def reverse_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reverse(reshape(x)) -> reshape(reverse(x)), where the reshape only adds dimensions of size 1"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    source = tensor_type(inner.inputs[0]) if inner.opcode == "reshape" else None
+    inner, array_type = node.operands[0], tensor_type(node)
+    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
     if array_type is None or source is None or is_empty(array_type) or len(source.dims) >= len(array_type.dims):
         return None
     back = _source_places(source.dims, array_type.dims)
     if back is None:
         return None
     dimensions = tuple(back[dim] for dim in node.attributes["dimensions"] if dim in back and array_type.dims[dim] > 1)
-    smaller = build.op("reverse", inner.inputs[0], dimensions=dimensions) if dimensions else inner.inputs[0]
+    smaller = build.op("reverse", inner.operands[0], dimensions=dimensions) if dimensions else inner.operands[0]
     return build.op("reshape", smaller, type=array_type)
 
 

@@ -18,26 +18,26 @@ UNARY_SLICE_HOISTING = Family("unary-slice-hoisting")
 @SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, *POINTWISE))
 def slice_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """slice(add(x, y)) -> add(slice(x), slice(y)), of every op of several operands, where only this reads it"""
-    return _sliced(build, node) if len(node.inputs[0].inputs) > 1 else None
+    return _sliced(build, node) if len(node.operands[0].operands) > 1 else None
 
 
 @UNARY_SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, *POINTWISE))
 def slice_of_unary(build: Builder, node: Apply) -> Node | None:
     """slice(negate(x)) -> negate(slice(x)), where nothing else uses the result"""
-    return _sliced(build, node) if len(node.inputs[0].inputs) == 1 else None
+    return _sliced(build, node) if len(node.operands[0].operands) == 1 else None
 
 
 def _sliced(build: Builder, node: Apply) -> Node | None:
-    inner, array_type, made = node.inputs[0], tensor_type(node.inputs[0]), tensor_type(node)
+    inner, array_type, made = node.operands[0], tensor_type(node.operands[0]), tensor_type(node)
     if not isinstance(inner, Apply) or array_type is None or made is None or not used_once(inner):
         return build.decline("something else uses what is sliced")
-    types = [tensor_type(operand) for operand in inner.inputs]
+    types = [tensor_type(operand) for operand in inner.operands]
     if any(operand is None or (operand.rank and operand.dims != array_type.dims) for operand in types):
         return build.decline("an operand is not an array of these dimensions")
     if has_control_dependencies(inner) or "sharding" in inner.attributes or not is_row_major(array_type):
         return build.decline("control dependencies, a sharding or a layout bind it")
     parts: list[Node] = []
-    for operand, operand_type in zip(inner.inputs, types, strict=True):
+    for operand, operand_type in zip(inner.operands, types, strict=True):
         assert operand_type is not None
         is_scalar = not operand_type.rank
         parts.append(operand if is_scalar else build.op("slice", operand, slice=node.attributes["slice"]))
@@ -47,12 +47,12 @@ def _sliced(build: Builder, node: Apply) -> Node | None:
 @SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, "transpose"))
 def slice_of_transpose(build: Builder, node: Apply) -> Node | None:
     """slice(transpose(x, {1,0})), slice={[0:2],[1:3]} -> transpose(slice(x)), slice={[1:3],[0:2]}"""
-    inner = node.inputs[0]
+    inner = node.operands[0]
     if not isinstance(inner, Apply) or not used_once(inner) or has_control_dependencies(inner):
         return build.decline("something else uses what is sliced")
     if "sharding" in inner.attributes:
         return build.decline("it has a sharding")
     order = inner.attributes["dimensions"]
     cut = dict(zip(order, node.attributes["slice"], strict=True))
-    part = build.op("slice", inner.inputs[0], slice=tuple(cut[dim] for dim in range(len(order))))
+    part = build.op("slice", inner.operands[0], slice=tuple(cut[dim] for dim in range(len(order))))
     return build.op("transpose", part, dimensions=order)

@@ -19,14 +19,14 @@ SORT = Family("sort", formerly="sorting")
 @SORT.rewrites("sort", benefit=9, depth=1)
 def sort_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """sort(f32[4,1]), dimensions={1} -> x, of several arrays a tuple: there is nothing to sort."""
-    types = [tensor_type(operand) for operand in node.inputs]
+    types = [tensor_type(operand) for operand in node.operands]
     dimensions = node.attribute("dimensions")
     if not types or types[0] is None or not dimensions or dimensions[0] >= max(types[0].rank, 1):
         return None
     along = dimensions[0]
     if types[0].rank and types[0].element_count and types[0].dims[along] > 1:
         return None
-    return build.op("tuple", *node.inputs) if isinstance(node.type, TupleType) else node.inputs[0]
+    return build.op("tuple", *node.operands) if isinstance(node.type, TupleType) else node.operands[0]
 
 
 @SORT.rewrites("sort", depth=1)
@@ -37,20 +37,20 @@ def sort_of_fewer(build: Builder, node: Apply) -> Node | None:
     """
     asked = _used_elements(node)
     graph: Graph | None = node.attribute("to_apply")
-    if asked is None or graph is None or graph.output is None or len(graph.parameters) != 2 * len(node.inputs):
+    if asked is None or graph is None or graph.output is None or len(graph.parameters) != 2 * len(node.operands):
         return None
     compared = ancestors([graph.output])
     kept = [
         number
-        for number in range(len(node.inputs))
+        for number in range(len(node.operands))
         if number in asked or any(graph.parameters[2 * number + side] in compared for side in (0, 1))
     ]
-    if not kept or len(kept) == len(node.inputs):
+    if not kept or len(kept) == len(node.operands):
         return None
     parameters = [2 * number + side for number in kept for side in (0, 1)]
     comparison = narrow_computation(build, graph, parameters, graph.output)
     assert comparison is not None, "a comparison looks only at what is kept"
-    operands = [node.inputs[number] for number in kept]
+    operands = [node.operands[number] for number in kept]
     sort = build.op(
         "sort",
         *operands,
@@ -58,7 +58,7 @@ def sort_of_fewer(build: Builder, node: Apply) -> Node | None:
         is_stable=node.attribute("is_stable"),
         to_apply=comparison,
     )
-    results = list(node.inputs)
+    results = list(node.operands)
     for position, number in enumerate(kept):
         results[number] = build.get(sort, position) if len(kept) > 1 else sort
     return build.op("tuple", *results)
@@ -70,19 +70,19 @@ def reduce_of_fewer(build: Builder, node: Apply) -> Node | None:
 
     And where the computation makes it without looking at the others.
     """
-    reduce, index = node.inputs[0], node.attribute("index")
+    reduce, index = node.operands[0], node.attribute("index")
     if not isinstance(reduce, Apply) or reduce.opcode != "reduce" or _used_elements(reduce) != {index}:
         return None
     graph: Graph | None = reduce.attribute("to_apply")
-    count = len(reduce.inputs) // 2
+    count = len(reduce.operands) // 2
     if graph is None or graph.output is None or graph.output.opcode != "tuple" or tensor_type(node) is None:
         return None
-    if len(graph.parameters) != 2 * count or len(graph.output.inputs) != count:
+    if len(graph.parameters) != 2 * count or len(graph.output.operands) != count:
         return None
-    alone = narrow_computation(build, graph, (index, count + index), graph.output.inputs[index])
+    alone = narrow_computation(build, graph, (index, count + index), graph.output.operands[index])
     if alone is None:
         return build.decline("the computation looks at the other arrays too")
-    operands = reduce.inputs[index], reduce.inputs[count + index]
+    operands = reduce.operands[index], reduce.operands[count + index]
     return build.op("reduce", *operands, dimensions=reduce.attributes["dimensions"], to_apply=alone)
 
 
@@ -91,15 +91,15 @@ def reduction_of_one_in_tuple(build: Builder, node: Apply) -> Node | None:
     """(f32[4]) reduce(x, start) whose computation yields a tuple of one -> tuple(reduce(x, start))."""
     graph: Graph | None = node.attribute("to_apply")
     root = graph.output if graph is not None else None
-    if len(node.inputs) != 2 or not isinstance(node.type, TupleType) or graph is None or root is None:
+    if len(node.operands) != 2 or not isinstance(node.type, TupleType) or graph is None or root is None:
         return None
-    if root.opcode != "tuple" or len(graph.parameters) != 2 or len(root.inputs) != 1:
+    if root.opcode != "tuple" or len(graph.parameters) != 2 or len(root.operands) != 1:
         return None
-    alone = narrow_computation(build, graph, (0, 1), root.inputs[0])
+    alone = narrow_computation(build, graph, (0, 1), root.operands[0])
     assert alone is not None, "nothing else can be looked at"
     names = ("dimensions", "window")
     attributes = {name: node.attributes[name] for name in names if name in node.attributes}
-    return build.op("tuple", build.op(node.opcode, *node.inputs, to_apply=alone, attributes=attributes))
+    return build.op("tuple", build.op(node.opcode, *node.operands, to_apply=alone, attributes=attributes))
 
 
 @SORT.rewrites("map", benefit=2, depth=1)
@@ -107,10 +107,10 @@ def map_of_one_op(build: Builder, node: Apply) -> Node | None:
     """map(x, y) whose computation is one op of its parameters -> the op; a parameter -> x; a constant -> broadcast."""
     graph: Graph | None = node.attribute("to_apply")
     root, result = graph.output if graph is not None else None, tensor_type(node)
-    if graph is None or root is None or result is None or len(graph.parameters) != len(node.inputs):
+    if graph is None or root is None or result is None or len(graph.parameters) != len(node.operands):
         return None
     if isinstance(root, Parameter):
-        return node.inputs[root.number]
+        return node.operands[root.number]
     if isinstance(root, Constant):
         literal = literal_value(root)
         if literal is None or not isinstance(literal.type, TensorType) or literal.type.rank:
@@ -119,9 +119,9 @@ def map_of_one_op(build: Builder, node: Apply) -> Node | None:
         return build.broadcast(value, result.with_layout(None)) if result.rank else value
     if not isinstance(root, Apply) or not root.has_trait(Trait.ELEMENTWISE):
         return build.decline("the computation is more than one op")
-    if any(not isinstance(operand, Parameter) for operand in root.inputs):
+    if any(not isinstance(operand, Parameter) for operand in root.operands):
         return build.decline("the computation is more than one op")
-    operands = [node.inputs[operand.number] for operand in root.inputs if isinstance(operand, Parameter)]
+    operands = [node.operands[operand.number] for operand in root.operands if isinstance(operand, Parameter)]
     attributes = {name: value for name, value in root.attributes.items() if not root.op.attributes[name].carried}
     return build.op(root.opcode, *operands, type=result.with_layout(None), attributes=attributes)
 
@@ -144,7 +144,7 @@ def ancestors(outputs: Iterable[Node]) -> set[Node]:
         node = pending.pop()
         if node not in reached:
             reached.add(node)
-            pending.extend(node.inputs)
+            pending.extend(node.operands)
     return reached
 
 

@@ -30,48 +30,48 @@ _MAX_CHUNKS = 5
 def transpose_that_moves_nothing(build: Builder, node: Apply) -> Node | None:
     """transpose(x), dimensions={0,1,...} -> x"""
     order = _order(node)
-    return replace_if_compatible(build, node, node.inputs[0]) if order == tuple(range(len(order))) else None
+    return replace_if_compatible(build, node, node.operands[0]) if order == tuple(range(len(order))) else None
 
 
 @TRANSPOSE.rewrites("transpose", benefit=3, requires=operand_is(0, "transpose"))
 def transpose_of_transpose(build: Builder, node: Apply) -> Node | None:
     """transpose(transpose(x)) -> transpose(x), by both permutations"""
-    inner = node.inputs[0]
-    if inner.opcode != "transpose" or tensor_type(node) is None or tensor_type(inner.inputs[0]) is None:
+    inner = node.operands[0]
+    if inner.opcode != "transpose" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
         return None
     first = _order(inner)
-    return build.op("transpose", inner.inputs[0], dimensions=tuple(first[dim] for dim in _order(node)))
+    return build.op("transpose", inner.operands[0], dimensions=tuple(first[dim] for dim in _order(node)))
 
 
 @TRANSPOSE.rewrites("transpose", benefit=2)
 def transpose_of_ones(build: Builder, node: Apply) -> Node | None:
     """transpose(x) -> reshape(x), where only dimensions of size 1 move past others"""
-    array_type, source = tensor_type(node), tensor_type(node.inputs[0])
+    array_type, source = tensor_type(node), tensor_type(node.operands[0])
     if array_type is None or source is None:
         return None
     large = [dim for dim in _order(node) if source.dims[dim] != 1]
     if len(large) == source.rank or large != sorted(large):
         return None
-    return build.op("reshape", node.inputs[0], type=array_type)
+    return build.op("reshape", node.operands[0], type=array_type)
 
 
 @TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "broadcast"))
 def transpose_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """transpose(broadcast(x)) -> broadcast(x), where the dimensions of x keep their order"""
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.inputs[0]) is None:
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
         return None
     back = inverse(_order(node))
     dimensions = tuple(back[dim] for dim in broadcast_dims(inner))
     if list(dimensions) != sorted(dimensions):
         return build.decline("the dimensions of what is broadcast change places")
-    return build.op("broadcast", inner.inputs[0], type=array_type, dimensions=dimensions)
+    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
 
 
 @TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "iota"))
 def transpose_of_iota(build: Builder, node: Apply) -> Node | None:
     """transpose(iota) -> iota"""
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if inner.opcode != "iota" or array_type is None:
         return None
     return build.op("iota", type=array_type, iota_dimension=_order(node).index(inner.attributes["iota_dimension"]))
@@ -83,19 +83,19 @@ def transpose_that_undoes_another(build: Builder, node: Apply) -> Node | None:
 
     The reshape in between only adds or removes dimensions of size 1. A bitcast between row-major arrays is one too.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
-    if inner.opcode not in ("reshape", "bitcast") or array_type is None or inner.inputs[0].opcode != "transpose":
+    inner, array_type = node.operands[0], tensor_type(node)
+    if inner.opcode not in ("reshape", "bitcast") or array_type is None or inner.operands[0].opcode != "transpose":
         return None
-    first = inner.inputs[0]
+    first = inner.operands[0]
     before, after = tensor_type(first), tensor_type(inner)
     if inner.opcode == "bitcast" and not (before and after and _is_reshape(before, after)):
         return None
     kept = kept_by_reshape(before.dims, after.dims) if before and after else None
-    if kept is None or tensor_type(first.inputs[0]) is None:
+    if kept is None or tensor_type(first.operands[0]) is None:
         return None
     back = {later: _order(first)[earlier] for earlier, later in kept.items()}
     large = [back[dim] for dim in _order(node) if dim in back]
-    return build.op("reshape", first.inputs[0], type=array_type) if large == sorted(large) else None
+    return build.op("reshape", first.operands[0], type=array_type) if large == sorted(large) else None
 
 
 @TRANSPOSE_AS_XLA.rewrites("reshape", benefit=2, requires=operand_is(0, "transpose"))
@@ -109,12 +109,12 @@ def depth_to_space_of_slices(build: Builder, node: Apply) -> Node | None:
     The first reshape splits one dimension in two, the transpose moves only the major part, the second reshape joins it
     with the dimension in front of its place.
     """
-    inner, array_type = node.inputs[0], tensor_type(node)
+    inner, array_type = node.operands[0], tensor_type(node)
     if array_type is None or inner.opcode != "transpose" or not used_once(inner) or not isinstance(inner, Apply):
         return None
-    split, source = tensor_type(inner.inputs[0]), None
-    if inner.inputs[0].opcode == "reshape":
-        source = tensor_type(inner.inputs[0].inputs[0])
+    split, source = tensor_type(inner.operands[0]), None
+    if inner.operands[0].opcode == "reshape":
+        source = tensor_type(inner.operands[0].operands[0])
     if split is None or source is None or split.rank != source.rank + 1 or 0 in source.dims:
         return None
     split_dim = _split_dimension(source.dims, split.dims)
@@ -131,7 +131,7 @@ def depth_to_space_of_slices(build: Builder, node: Apply) -> Node | None:
     wanted[target - 1] *= chunks
     if tuple(wanted) != array_type.dims or math.prod(array_type.dims) != math.prod(source.dims):
         return build.decline("the outer reshape does not join the moved part with what stands before it")
-    taken = inner.inputs[0].inputs[0]
+    taken = inner.operands[0].operands[0]
     slices = [_slice_of(build, taken, source, split_dim, number * size, size) for number in range(chunks)]
     return build.op("reshape", build.op("concatenate", *slices, dimensions=(target,)), type=array_type)
 

@@ -26,8 +26,8 @@ def dot_of_transposed_matrices(build: Builder, node: Apply) -> Node | None:
         return None
     numbers = numbers_of(node)
     sides = (
-        (node.inputs[0], numbers.lhs_batch, numbers.lhs_contracting),
-        (node.inputs[1], numbers.rhs_batch, numbers.rhs_contracting),
+        (node.operands[0], numbers.lhs_batch, numbers.lhs_contracting),
+        (node.operands[1], numbers.rhs_batch, numbers.rhs_contracting),
     )
     if not all(_is_matrix(*side) for side in sides):
         return build.decline("it is not a product of matrices")
@@ -35,7 +35,9 @@ def dot_of_transposed_matrices(build: Builder, node: Apply) -> Node | None:
     if left is None and right is None:
         return build.decline("no rows and columns are exchanged")
     orders = (left, right)
-    operands = [node.inputs[at] if order is None else node.inputs[at].inputs[0] for at, order in enumerate(orders)]
+    operands = [
+        node.operands[at] if order is None else node.operands[at].operands[0] for at, order in enumerate(orders)
+    ]
     lhs_contracting, rhs_contracting = (
         dims if order is None else tuple(order[dim] for dim in dims)
         for (_, _, dims), order in zip(sides, orders, strict=True)
@@ -51,7 +53,7 @@ def _is_matrix(operand: Node, batch: Sequence[int], contracting: Sequence[int]) 
 
 def _order(operand: Node, batch: Sequence[int]) -> tuple[int, ...] | None:
     """Where the dimensions of a transpose come from; None where there is none, or it moves batches or nothing."""
-    if operand.opcode != "transpose" or tensor_type(operand.inputs[0]) is None:
+    if operand.opcode != "transpose" or tensor_type(operand.operands[0]) is None:
         return None
     order: tuple[int, ...] = operand.attributes["dimensions"]
     moved = [dim for dim, source in enumerate(order) if dim != source]
@@ -64,17 +66,17 @@ def convolution_of_transpose(build: Builder, node: Apply) -> Node | None:
     labels: ConvolutionDimensions | None = node.attributes.get("dim_labels")
     if labels is None or has_control_dependencies(node):
         return None
-    image, lhs = _relabelled(node.inputs[0], labels.lhs)
-    kernel, rhs = _relabelled(node.inputs[1], labels.rhs)
-    if image is node.inputs[0] and kernel is node.inputs[1]:
+    image, lhs = _relabelled(node.operands[0], labels.lhs)
+    kernel, rhs = _relabelled(node.operands[1], labels.rhs)
+    if image is node.operands[0] and kernel is node.operands[1]:
         return build.decline("nothing is transposed")
     made = ConvolutionDimensions(lhs, rhs, labels.output)
-    return build.like(node, image, kernel, *node.inputs[2:], type=node.type, dim_labels=made)
+    return build.like(node, image, kernel, *node.operands[2:], type=node.type, dim_labels=made)
 
 
 def _relabelled(operand: Node, labels: str) -> tuple[Node, str]:
     """What a transpose reads, and the labels of its dimensions; the operand itself where it is none."""
-    if operand.opcode != "transpose" or tensor_type(operand.inputs[0]) is None:
+    if operand.opcode != "transpose" or tensor_type(operand.operands[0]) is None:
         return operand, labels
     order = operand.attributes["dimensions"]
-    return operand.inputs[0], "".join(label for _, label in sorted(zip(order, labels, strict=True)))
+    return operand.operands[0], "".join(label for _, label in sorted(zip(order, labels, strict=True)))

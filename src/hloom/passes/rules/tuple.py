@@ -21,10 +21,10 @@ _MAX_DEPTH = 4
 @TUPLE.rewrites("get-tuple-element", benefit=2, requires=operand_is(0, "tuple"))
 def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(tuple(x, y)), index=1 -> y"""
-    inner = node.inputs[0]
-    if inner.opcode != "tuple" or node.attributes["index"] >= len(inner.inputs):
+    inner = node.operands[0]
+    if inner.opcode != "tuple" or node.attributes["index"] >= len(inner.operands):
         return None
-    return replace_if_compatible(build, node, inner.inputs[node.attributes["index"]])
+    return replace_if_compatible(build, node, inner.operands[node.attributes["index"]])
 
 
 @TUPLE.rewrites("get-tuple-element", depth=_MAX_DEPTH, requires=operand_is(0, "get-tuple-element"))
@@ -33,29 +33,29 @@ def element_of_nested_tuple(build: Builder, node: Apply) -> Node | None:
 
     Where what stands between has another sharding, which keeps it from going by itself.
     """
-    whole, path = node.inputs[0], [node.attributes["index"]]
+    whole, path = node.operands[0], [node.attributes["index"]]
     while whole.opcode == "get-tuple-element" and len(path) < _MAX_DEPTH:
         if whole.attributes.get("control-predecessors"):
             return build.decline("an element waits for other instructions")
         path.append(whole.attributes["index"])
-        whole = whole.inputs[0]
+        whole = whole.operands[0]
     while path:
-        if whole.opcode != "tuple" or path[-1] >= len(whole.inputs):
+        if whole.opcode != "tuple" or path[-1] >= len(whole.operands):
             return None
-        whole = whole.inputs[path.pop()]
+        whole = whole.operands[path.pop()]
     return replace_if_compatible(build, node, whole)
 
 
 @TUPLE.rewrites("tuple", benefit=2, requires=all_operands("get-tuple-element"))
 def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
     """tuple(get-tuple-element(x, 0), get-tuple-element(x, 1)) -> x, where those are all of x"""
-    if not node.inputs or any(operand.opcode != "get-tuple-element" for operand in node.inputs):
+    if not node.operands or any(operand.opcode != "get-tuple-element" for operand in node.operands):
         return None
-    source = node.inputs[0].inputs[0]
-    if not isinstance(source.type, TupleType) or len(source.type.elements) != len(node.inputs):
+    source = node.operands[0].operands[0]
+    if not isinstance(source.type, TupleType) or len(source.type.elements) != len(node.operands):
         return None
-    for number, operand in enumerate(node.inputs):
-        if operand.inputs[0] is not source or operand.attributes["index"] != number:
+    for number, operand in enumerate(node.operands):
+        if operand.operands[0] is not source or operand.attributes["index"] != number:
             return None
         if operand.attributes.get("control-predecessors"):
             return build.decline("an element waits for other instructions")
@@ -68,19 +68,19 @@ def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
 
     What would live on anyway stays in the barrier: what is used elsewhere too, or has an effect.
     """
-    operand = node.inputs[0]
+    operand = node.operands[0]
     if operand.opcode != "tuple" or node.is_output or node.attributes.get("control-predecessors"):
         return None
-    if any(user.opcode != "get-tuple-element" or node not in user.inputs for user in node.users):
+    if any(user.opcode != "get-tuple-element" or node not in user.operands for user in node.users):
         return build.decline("something uses the whole tuple")
     used = {user.attributes["index"] for user in node.users}
     kept = [
-        number for number, element in enumerate(operand.inputs) if number in used or not _would_die(element, operand)
+        number for number, element in enumerate(operand.operands) if number in used or not _would_die(element, operand)
     ]
-    if len(kept) == len(operand.inputs) or not kept:
+    if len(kept) == len(operand.operands) or not kept:
         return None
-    smaller = build.op("opt-barrier", build.op("tuple", *[operand.inputs[number] for number in kept]))
-    elements = list(operand.inputs)
+    smaller = build.op("opt-barrier", build.op("tuple", *[operand.operands[number] for number in kept]))
+    elements = list(operand.operands)
     for position, number in enumerate(kept):
         elements[number] = build.op("get-tuple-element", smaller, index=position)
     return build.op("tuple", *elements)
@@ -89,17 +89,17 @@ def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
 @TUPLE.rewrites("custom-call", depth=3)
 def dynamic_slice_of_static_pad(build: Builder, node: Apply) -> Node | None:
     """SliceToDynamic(PadToStatic(x)) -> x"""
-    if node.attributes.get("custom_call_target") != "SliceToDynamic" or len(node.inputs) != 2:
+    if node.attributes.get("custom_call_target") != "SliceToDynamic" or len(node.operands) != 2:
         return None
-    array, size = node.inputs
+    array, size = node.operands
     if array.opcode != "get-tuple-element" or size.opcode != "get-tuple-element":
         return None
-    padded = array.inputs[0]
-    if padded is not size.inputs[0] or padded.attributes.get("custom_call_target") != "PadToStatic":
+    padded = array.operands[0]
+    if padded is not size.operands[0] or padded.attributes.get("custom_call_target") != "PadToStatic":
         return None
     if (array.attributes["index"], size.attributes["index"]) != (0, 1):
         return None
-    return replace_if_compatible(build, node, padded.inputs[0])
+    return replace_if_compatible(build, node, padded.operands[0])
 
 
 def _would_die(node: Node, user: Node) -> bool:

@@ -24,7 +24,7 @@ def elements_of(value_type: Type | None) -> tuple[Type, ...] | None:
 
 def only_elements(node: Node) -> set[int] | None:
     """The numbers of a tuple's elements that are used; None where something uses it whole."""
-    if node.is_output or any(user.opcode != "get-tuple-element" or user.inputs[0] is not node for user in node.users):
+    if node.is_output or any(user.opcode != "get-tuple-element" or user.operands[0] is not node for user in node.users):
         return None
     return {user.attributes["index"] for user in node.users}
 

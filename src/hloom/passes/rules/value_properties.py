@@ -69,7 +69,7 @@ def is_inexact(node: Node) -> bool:
 
 def in_either_order(node: Node) -> Iterator[tuple[Node, Node]]:
     """The two operands, as they stand and swapped."""
-    left, right = node.inputs
+    left, right = node.operands
     yield left, right
     yield right, left
 
@@ -81,12 +81,12 @@ def is_constant(node: Node) -> bool:
 
 def is_constant_like(node: Node) -> bool:
     """Whether it is a constant instruction or a broadcast of one."""
-    return is_constant(node) or (node.opcode == "broadcast" and is_constant(node.inputs[0]))
+    return is_constant(node) or (node.opcode == "broadcast" and is_constant(node.operands[0]))
 
 
 def scalar_beneath(node: Node) -> Node | None:
     """The scalar constant that a node is, or that it repeats in every element; None for all else."""
-    scalar = node.inputs[0] if node.opcode == "broadcast" else node
+    scalar = node.operands[0] if node.opcode == "broadcast" else node
     array_type = tensor_type(scalar)
     return scalar if is_constant(scalar) and array_type is not None and array_type.rank == 0 else None
 
@@ -138,7 +138,7 @@ def is_same_value(left: Node, right: Node) -> bool:
         return False
     if left.op is not right.op or left.type is not right.type or not may_merge(left):
         return False
-    return left.inputs == right.inputs and left.attributes == right.attributes
+    return left.operands == right.operands and left.attributes == right.attributes
 
 
 def is_non_negative(node: Node, depth: int = _MAX_DEPTH) -> bool:
@@ -152,16 +152,16 @@ def is_non_negative(node: Node, depth: int = _MAX_DEPTH) -> bool:
         return _is_constant_not_negative(node)
     if not isinstance(node, Apply) or not node.has_row:
         return False
-    below = [is_non_negative(operand, depth - 1) for operand in node.inputs] if node.opcode in _FROM_OPERANDS else []
+    below = [is_non_negative(operand, depth - 1) for operand in node.operands] if node.opcode in _FROM_OPERANDS else []
     match node.opcode:
         case "exponential" | "logistic" | "cosh":
             return True
         case "abs":
             return element_type.is_float or below[0]
         case "multiply":
-            return element_type.is_float and node.inputs[0] is node.inputs[1]
+            return element_type.is_float and node.operands[0] is node.operands[1]
         case "convert":
-            return _widens(node) and is_non_negative(node.inputs[0], depth - 1)
+            return _widens(node) and is_non_negative(node.operands[0], depth - 1)
         case "iota":
             return _counts_without_wrapping(node)
         case "power":
@@ -190,13 +190,13 @@ def is_at_least_zero(node: Node, depth: int = _MAX_DEPTH) -> bool:
         return False
     match node.opcode:
         case "maximum":
-            return any(is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+            return any(is_at_least_zero(operand, depth - 1) for operand in node.operands)
         case "minimum":
-            return all(is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+            return all(is_at_least_zero(operand, depth - 1) for operand in node.operands)
         case "select":
-            return all(is_at_least_zero(operand, depth - 1) for operand in node.inputs[1:])
+            return all(is_at_least_zero(operand, depth - 1) for operand in node.operands[1:])
         case "sqrt" | "broadcast" | "reshape" | "transpose" | "slice":
-            return is_at_least_zero(node.inputs[0], depth - 1)
+            return is_at_least_zero(node.operands[0], depth - 1)
     return False
 
 
@@ -212,7 +212,7 @@ def _is_constant_not_negative(node: Constant) -> bool:
 
 def _widens(node: Apply) -> bool:
     """Whether a conversion yields a float, or more bits than it is given."""
-    source, result = element(node.inputs[0]), element(node)
+    source, result = element(node.operands[0]), element(node)
     if source is None or result is None or source.is_complex:
         return False
     return result.is_float or source.kind is DTypeKind.BOOLEAN or (not source.is_float and source.bits < result.bits)

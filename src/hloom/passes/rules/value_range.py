@@ -37,7 +37,7 @@ def _constant_bounds(node: Node) -> Bounds | None:
 
 
 def _bounds_of_op(node: Apply, widest: Bounds, depth: int) -> Bounds | None:
-    below = [integer_bounds(operand, depth - 1) for operand in node.inputs] if node.opcode in _FROM_OPERANDS else []
+    below = [integer_bounds(operand, depth - 1) for operand in node.operands] if node.opcode in _FROM_OPERANDS else []
     known = [bounds for bounds in below if bounds is not None]
     if len(known) < len(below):
         return None

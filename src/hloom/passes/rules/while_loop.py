@@ -50,14 +50,14 @@ def element_that_a_loop_passes_on(build: Builder, node: Apply) -> Node | None:
 
     The value is that of before the loop after any number of rounds; the loop itself stays as it is.
     """
-    loop, index = node.inputs[0], node.attributes["index"]
+    loop, index = node.operands[0], node.attributes["index"]
     if (
         loop.opcode != "while"
         or not isinstance(loop, Apply)
         or index not in invariant_elements(loop.attributes["body"])
     ):
         return None
-    return element(build, loop.inputs[0], index)
+    return element(build, loop.operands[0], index)
 
 
 @WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
@@ -71,7 +71,7 @@ def loop_that_never_runs(build: Builder, node: Apply) -> Node | None:
     if not _has_no_effects(node.attributes["condition"]) or has_control_dependencies(node):
         return build.decline("the condition has an effect, or control dependencies name the loop")
     build.consumed.append(node)
-    return node.inputs[0]
+    return node.operands[0]
 
 
 @WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
@@ -89,7 +89,7 @@ def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
     ):
         return build.decline("the loop has an effect, or control dependencies name it")
     build.consumed.append(node)
-    return build.copy(node.attributes["body"], node.inputs)
+    return build.copy(node.attributes["body"], node.operands)
 
 
 @WHILE_LOOP.rewrites("while", benefit=4, depth=2, effects=True)
@@ -117,15 +117,15 @@ def repeated_elements(build: Builder, node: Apply) -> Node | None:
 
     Both begin as the same value, and each round gives both the same value, or leaves both as they are.
     """
-    start, body, types = node.inputs[0], node.attributes["body"], elements_of(node.type)
+    start, body, types = node.operands[0], node.attributes["body"], elements_of(node.type)
     root = body.output
     if types is None or start.opcode != "tuple" or root is None or root.opcode != "tuple":
         return None
     unchanged = invariant_elements(body)
     first: dict[Hashable, int] = {}
     same: dict[int, int] = {}
-    for index, value in enumerate(start.inputs):
-        after = "unchanged" if index in unchanged else root.inputs[index]
+    for index, value in enumerate(start.operands):
+        after = "unchanged" if index in unchanged else root.operands[index]
         kept = first.setdefault((_constant_or_node(value), value.type, after), index)
         if kept != index:
             same[index] = kept
@@ -167,13 +167,13 @@ def _is_scalar_constant(node: Node) -> bool:
 
 def _sink(build: Builder, node: Apply, wanted: _Test, restored: _Test | None = None) -> Node | None:
     """The loop without the elements that are as wanted and stay as they are, or are yielded anew by the body."""
-    start, types = node.inputs[0], elements_of(node.type)
+    start, types = node.operands[0], elements_of(node.type)
     if types is None or start.opcode != "tuple":
         return None
     body = node.attributes["body"]
-    unchanged = {index for index in invariant_elements(body) if wanted(start.inputs[index])}
-    yielded = {index for index in _constants_restored(body, start) if (restored or wanted)(start.inputs[index])}
-    values = {index: start.inputs[index] for index in unchanged | yielded}
+    unchanged = {index for index in invariant_elements(body) if wanted(start.operands[index])}
+    yielded = {index for index in _constants_restored(body, start) if (restored or wanted)(start.operands[index])}
+    values = {index: start.operands[index] for index in unchanged | yielded}
     kept = [index for index in range(len(types)) if index not in values]
     if not values:
         return build.decline("no constant goes through unchanged")
@@ -183,9 +183,9 @@ def _sink(build: Builder, node: Apply, wanted: _Test, restored: _Test | None = N
 def _constants_restored(body: Graph, start: Node) -> set[int]:
     """The numbers of the elements that begin as a constant, and that the body yields as the same constant."""
     root = body.output
-    if root is None or root.opcode != "tuple" or len(root.inputs) != len(start.inputs):
+    if root is None or root.opcode != "tuple" or len(root.operands) != len(start.operands):
         return set()
-    pairs = enumerate(zip(start.inputs, root.inputs, strict=True))
+    pairs = enumerate(zip(start.operands, root.operands, strict=True))
     return {index for index, (before, after) in pairs if _is_same_constant(before, after)}
 
 
@@ -199,7 +199,7 @@ def _without_elements(build: Builder, node: Apply, kept: list[int], values: dict
     if kept or not may_drop(node):
         return rebuild_loop(build, node, kept, {}, values)
     build.consumed.append(node)
-    return node.inputs[0]
+    return node.operands[0]
 
 
 def _live_elements(loop: Apply, used: set[int]) -> set[int] | None:
@@ -220,7 +220,7 @@ def _live_elements(loop: Apply, used: set[int]) -> set[int] | None:
         if not pending:
             index = waiting.pop()
             if root.opcode == "tuple":
-                pending.append(root.inputs[index])
+                pending.append(root.operands[index])
             elif root is not state:
                 pending.append(root)
             continue
@@ -230,13 +230,13 @@ def _live_elements(loop: Apply, used: set[int]) -> set[int] | None:
         if node in seen:
             continue
         seen.add(node)
-        if node.opcode == "get-tuple-element" and node.inputs[0] is state:
+        if node.opcode == "get-tuple-element" and node.operands[0] is state:
             index = node.attributes["index"]
             if index not in live:
                 live.add(index)
                 waiting.append(index)
             continue
-        pending += node.inputs
+        pending += node.operands
         pending += [referent for referent in node.attributes.referents() if not referent.is_graph]
     return live
 
@@ -254,10 +254,10 @@ def _elements_needed(graph: Graph, results: list[Node]) -> set[int] | None:
         if node in seen:
             continue
         seen.add(node)
-        if node.opcode == "get-tuple-element" and node.inputs[0] is state:
+        if node.opcode == "get-tuple-element" and node.operands[0] is state:
             indices.add(node.attributes["index"])
             continue
-        pending += node.inputs
+        pending += node.operands
     return indices
 
 
@@ -266,7 +266,7 @@ def _is_cheap(node: Node, depth: int = 0) -> bool:
         return is_small_constant(node) or _is_small_tuple(node)
     if node.opcode not in CHEAP or depth == _MAX_DEPTH or any(True for _ in node.attributes.referents()):
         return False
-    return all(_is_cheap(operand, depth + 1) for operand in node.inputs)
+    return all(_is_cheap(operand, depth + 1) for operand in node.operands)
 
 
 def _is_small_tuple(node: Constant) -> bool:

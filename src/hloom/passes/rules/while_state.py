@@ -32,7 +32,7 @@ def nested_state(build: Builder, node: Apply) -> Node | None:
     assert isinstance(node.type, TupleType), f"{node!r} has no tuple for a state"
     leaves = TupleType(list(node.type.leaves()))
     graphs = {name: _flat_graph(build, node.attributes[name], leaves) for name in ("condition", "body")}
-    start = tuple_of(build, list(_leaves_of(node.inputs[0], build.get)))
+    start = tuple_of(build, list(_leaves_of(node.operands[0], build.get)))
     attributes = {name: value for name, value in node.attributes.items() if name not in _LOST}
     made = build.op("while", start, type=leaves, attributes=attributes | graphs)
     build.carries_itself = True
@@ -53,7 +53,7 @@ def _flat_graph(build: Builder, graph: Graph, leaves: TupleType) -> Graph:
 
     def get(whole: Node, index: int) -> Node:
         if whole.opcode == "tuple":
-            return whole.inputs[index]
+            return whole.operands[index]
         types = elements_of(whole.type)
         element = made.add_apply(OPS[_GET], [whole], types[index] if types else None, {"index": index})
         build.made.append(element)
@@ -126,7 +126,7 @@ def _count_once(build: Builder, node: Apply, counter: _Counter, first: int, othe
     for name in ("condition", "body"):
         graphs[name] = _counting_graph(build, node.attributes[name], counter, first, steps)
     attributes = {name: value for name, value in node.attributes.items() if name not in ("origin", "statistics")}
-    made = build.op("while", node.inputs[0], type=node.type, attributes=attributes | graphs)
+    made = build.op("while", node.operands[0], type=node.type, attributes=attributes | graphs)
     build.carries_itself = True
     build.consumed.append(node)
     parts = [build.get(made, index) for index in range(len(node.type.elements))]
@@ -173,23 +173,23 @@ def _counting_graph(build: Builder, graph: Graph, counter: _Counter, first: int,
     build.copy_nodes(graph.nodes, mapping, made)
     output: Node = mapping[graph.output]
     if graph.output.opcode == "tuple":
-        made.set_inputs(output, [unchanged.get(index, operand) for index, operand in enumerate(output.inputs)])
+        made.set_operands(output, [unchanged.get(index, operand) for index, operand in enumerate(output.operands)])
     made.set_output(output)
     return made
 
 
 def _counters(loop: Apply) -> list[_Counter]:
     """The elements to which a loop's body adds a constant."""
-    body, start = loop.attributes["body"], loop.inputs[0]
+    body, start = loop.attributes["body"], loop.operands[0]
     root = body.output
     if root is None or root.opcode != "tuple" or start.opcode != "tuple" or len(body.parameters) != 1:
         return []
-    if len(root.inputs) != len(start.inputs):
+    if len(root.operands) != len(start.operands):
         return []
     if any(user.opcode != _GET for graph in _graphs(loop) for user in graph.parameters[0].users):
         return []
     counters: list[_Counter] = []
-    for index, (after, before) in enumerate(zip(root.inputs, start.inputs, strict=True)):
+    for index, (after, before) in enumerate(zip(root.operands, start.operands, strict=True)):
         step = _step(after, body.parameters[0], index)
         if step and isinstance(after.type, TensorType):
             counters.append(_Counter(index, step, after.type, before))
@@ -208,7 +208,7 @@ def _step(node: Node, state: Node, index: int) -> int:
         return 0
     if node.opcode not in ("add", "subtract") or node.attributes:
         return 0
-    left, right = node.inputs
+    left, right = node.operands
     if node.opcode == "add" and isinstance(left, Constant):
         left, right = right, left
     value = literal_value(right)

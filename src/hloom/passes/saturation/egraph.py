@@ -99,7 +99,7 @@ class EGraph:
 
     def operands(self, node: Node) -> tuple[int, ...]:
         """The classes of a node's operands."""
-        return tuple([self.class_of[operand] for operand in node.inputs])
+        return tuple([self.class_of[operand] for operand in node.operands])
 
     def reachable(self, roots: Iterable[Node]) -> dict[int, None]:
         """The classes that these nodes' values may depend on, their own first."""

@@ -78,8 +78,8 @@ class Exploration:
 
     def _forms(self, node: Apply) -> Iterator[Apply]:
         """The op with its own operands, and with others of their classes, each combination once and for all."""
-        choices = [self._operand_forms(operand) for operand in node.inputs]
-        combinations = [node.inputs, *islice(product(*choices), MOST_FORMS)]
+        choices = [self._operand_forms(operand) for operand in node.operands]
+        combinations = [node.operands, *islice(product(*choices), MOST_FORMS)]
         if node.opcode in COMMUTATIVE:
             combinations += [tuple(reversed(operands)) for operands in combinations]
         for operands in combinations:
@@ -87,7 +87,7 @@ class Exploration:
             if key in self._tried:
                 continue
             self._tried.add(key)
-            if operands == node.inputs:
+            if operands == node.operands:
                 yield node
                 continue
             form = self.egraph.graph.add_apply(

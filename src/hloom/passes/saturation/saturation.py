@@ -277,9 +277,9 @@ def _write(graph: Graph, egraph: EGraph, choice: dict[int, Node]) -> None:
     root = choice[egraph.class_of[graph.root]]
     kept = set(choice.values())
     for node in kept:
-        operands = [choice[egraph.class_of[operand]] for operand in node.inputs]
-        if any(one is not other for one, other in zip(operands, node.inputs, strict=True)):
-            graph.set_inputs(node, operands)
+        operands = [choice[egraph.class_of[operand]] for operand in node.operands]
+        if any(one is not other for one, other in zip(operands, node.operands, strict=True)):
+            graph.set_operands(node, operands)
     graph.set_output(root)
     graph.module.forget_users()
     graph.keep_only(kept | set(graph.parameters))
@@ -361,7 +361,7 @@ def _is_complete(graph: Graph) -> bool:
         if not isinstance(node, Apply) or not isinstance(node.function, Op):
             continue
         op = node.function
-        if not op.accepts(len(node.inputs)) or op.lacking(node.attributes) is not None or node.type is None:
+        if not op.accepts(len(node.operands)) or op.lacking(node.attributes) is not None or node.type is None:
             return False
         try:
             if not compatible(inference.type_of(node), node.type):

@@ -47,9 +47,9 @@ class Siblings:
         assert dims is not None, "they may be merged"
         joined, cut = dims
         others = [_enlarged(graph, node, first) for node in self.nodes] if self.side == 0 else []
-        others = others or [node.inputs[0] for node in self.nodes]
+        others = others or [node.operands[0] for node in self.nodes]
         whole = _add(graph, "concatenate", others, {"dimensions": (joined,)})
-        shared = first.inputs[self.side]
+        shared = first.operands[self.side]
         operands = (shared, whole) if self.side == 0 else (whole, shared)
         result = _array(first)
         sizes = list(result.dims)
@@ -77,8 +77,8 @@ class Batch:
         first, count = self.nodes[0], len(self.nodes)
         operands: list[Node] = []
         for side in (0, 1):
-            own = _array(first.inputs[side])
-            rows = [_reshape(graph, node.inputs[side], (1, *own.dims)) for node in self.nodes]
+            own = _array(first.operands[side])
+            rows = [_reshape(graph, node.operands[side], (1, *own.dims)) for node in self.nodes]
             operands.append(_add(graph, "concatenate", rows, {"dimensions": (0,)}))
         changed = dict(first.attributes)
         for name in ("lhs", "rhs"):
@@ -133,7 +133,7 @@ def _of_two_sizes(egraph: EGraph, nodes: Sequence[Apply]) -> Iterator[Siblings]:
     groups: dict[Hashable, list[Apply]] = {}
     for node in nodes:
         if _key(egraph, node, 0) is not None:
-            groups.setdefault(egraph.class_of[node.inputs[0]], []).append(node)
+            groups.setdefault(egraph.class_of[node.operands[0]], []).append(node)
     for group in groups.values():
         distinct = _of_classes(egraph, group)
         distinct.sort(key=lambda node: -prod(dim.size for dim in (node.attribute("window") or Window()).dimensions))
@@ -150,23 +150,23 @@ def _of_one_shape(egraph: EGraph, nodes: Sequence[Apply]) -> Iterator[Batch]:
     """Products of equal shape at equal depth, so that they are independent; excludes those of a single operand."""
     depth: dict[Node, int] = {}
     for node in egraph.graph.nodes if nodes else ():
-        before = max((depth.get(operand, 0) for operand in node.inputs), default=0)
+        before = max((depth.get(operand, 0) for operand in node.operands), default=0)
         depth[node] = before + (node.opcode == "dot")
     groups: dict[Hashable, list[Apply]] = {}
     for node in nodes:
-        types = tuple(operand.type for operand in node.inputs)
+        types = tuple(operand.type for operand in node.operands)
         if all(isinstance(array_type, TensorType) and array_type.dynamic is None for array_type in types):
             groups.setdefault((node.attributes, types, node.type, depth[node]), []).append(node)
     for group in groups.values():
         distinct = _of_classes(egraph, group)[:MOST_SIBLINGS]
-        shared = [len({egraph.class_of[node.inputs[side]] for node in distinct}) == 1 for side in (0, 1)]
+        shared = [len({egraph.class_of[node.operands[side]] for node in distinct}) == 1 for side in (0, 1)]
         if len(distinct) > 1 and not any(shared):
             yield Batch(tuple(distinct))
 
 
 def _is_of_slices(node: Apply) -> bool:
     """Whether both operands are slices, reshaped or not."""
-    operands = [operand.inputs[0] if operand.opcode == "reshape" else operand for operand in node.inputs]
+    operands = [operand.operands[0] if operand.opcode == "reshape" else operand for operand in node.operands]
     return all(operand.opcode == "slice" for operand in operands)
 
 
@@ -178,7 +178,7 @@ def _of_classes(egraph: EGraph, group: Sequence[Apply]) -> list[Apply]:
 
 def _key(egraph: EGraph, node: Apply, side: int) -> Hashable | None:
     """A key equal for those that may be merged: one operand, all attributes, and the other operand's other sizes."""
-    types = [operand.type for operand in node.inputs]
+    types = [operand.type for operand in node.operands]
     if not all(isinstance(array_type, TensorType) and array_type.dynamic is None for array_type in types):
         return None
     groups = {node.attribute("feature_group_count"), node.attribute("batch_group_count")}
@@ -190,7 +190,15 @@ def _key(egraph: EGraph, node: Apply, side: int) -> Hashable | None:
     other = types[1 - side]
     assert isinstance(other, TensorType), "an array"
     rest = tuple(size for dim, size in enumerate(other.dims) if dim != dims[0])
-    return node.opcode, node.attributes, side, egraph.class_of[node.inputs[side]], other.dtype, rest, _array(node).dtype
+    return (
+        node.opcode,
+        node.attributes,
+        side,
+        egraph.class_of[node.operands[side]],
+        other.dtype,
+        rest,
+        _array(node).dtype,
+    )
 
 
 def _dims(node: Apply, side: int) -> tuple[int, int] | None:
@@ -206,7 +214,7 @@ def _dims(node: Apply, side: int) -> tuple[int, int] | None:
     own: list[list[int]] = []
     for number, name in enumerate(("lhs", "rhs")):
         taken = (*node.attribute(f"{name}_batch_dims"), *node.attribute(f"{name}_contracting_dims"))
-        operand = node.inputs[number].type
+        operand = node.operands[number].type
         assert isinstance(operand, TensorType), "an array"
         own.append([dim for dim in range(operand.rank) if dim not in taken])
     if not own[1 - side]:
@@ -218,7 +226,7 @@ def _dims(node: Apply, side: int) -> tuple[int, int] | None:
 
 def _enlarged(graph: Graph, node: Apply, largest: Apply) -> Node:
     """A node's second operand; a kernel smaller than the largest is zero-padded."""
-    kernel = node.inputs[1]
+    kernel = node.operands[1]
     if node.opcode == "dot" or node.attributes == largest.attributes:
         return kernel
     padding = kernel_enlargement(node, largest)

@@ -37,10 +37,10 @@ def simplify(module: Module) -> None:
         if graph not in embedded:
             normalize_floats(graph)
         for node in graph.nodes:
-            if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
-            elif node.opcode == "copy" and node.type == node.inputs[0].type:
-                graph.replace_uses(node, node.inputs[0])
+            if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+                graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])
+            elif node.opcode == "copy" and node.type == node.operands[0].type:
+                graph.replace_uses(node, node.operands[0])
             elif isinstance(node, Apply) and isinstance(node.type, TensorType):
                 _simplify(graph, node)
     cse(module)
@@ -63,20 +63,20 @@ def _simplify(graph: Graph, node: Apply) -> None:
     elif node.opcode in ELEMENTWISE and node.dims:
         _sink_broadcast(graph, node)
     elif node.opcode == "reshape":
-        base = _behind_reshapes(node.inputs[0])
-        if base is not node.inputs[0]:
-            graph.set_inputs(node, (base,))
+        base = _behind_reshapes(node.operands[0])
+        if base is not node.operands[0]:
+            graph.set_operands(node, (base,))
 
 
 def _sink_broadcast(graph: Graph, node: Apply) -> None:
     """Compute on scalars what reads nothing but their broadcasts."""
-    are_scalars = [operand.opcode == "broadcast" and not operand.inputs[0].dims for operand in node.inputs]
+    are_scalars = [operand.opcode == "broadcast" and not operand.operands[0].dims for operand in node.operands]
     if not are_scalars or not all(are_scalars):
         return
     assert isinstance(node.type, TensorType)
-    scalars = tuple(operand.inputs[0] for operand in node.inputs)
+    scalars = tuple(operand.operands[0] for operand in node.operands)
     scalar = graph.add_apply(node.function, scalars, TensorType(node.type.dtype, ()), node.attributes, before=node)
-    graph.set_inputs(node, (scalar,))
+    graph.set_operands(node, (scalar,))
     graph.set_function(node, OPS["broadcast"])
     graph.set_attributes(node, {"dimensions": ()})
 
@@ -87,10 +87,10 @@ def _multiply_outer_product(graph: Graph, dot: Apply) -> None:
         return
     batches = [tuple(dot.attributes.get(f"{side}_batch_dims") or ()) for side in ("lhs", "rhs")]
     batch_count, rank = len(batches[0]), len(dot.type.dims)
-    left_rank = len(dot.inputs[0].dims)
+    left_rank = len(dot.operands[0].dims)
     shown = (tuple(range(left_rank)), (*range(batch_count), *range(left_rank, rank)))
     factors: list[Node] = []
-    for operand, batch, dims in zip(dot.inputs, batches, shown, strict=True):
+    for operand, batch, dims in zip(dot.operands, batches, shown, strict=True):
         assert isinstance(operand.type, TensorType)
         order = (*batch, *(dim for dim in range(len(operand.dims)) if dim not in batch))
         factor = operand
@@ -101,7 +101,7 @@ def _multiply_outer_product(graph: Graph, dot: Apply) -> None:
             broadcast = TensorType(operand.type.dtype, dot.type.dims)
             factor = graph.add_apply(OPS["broadcast"], (factor,), broadcast, {"dimensions": dims}, before=dot)
         factors.append(factor)
-    graph.set_inputs(dot, factors)
+    graph.set_operands(dot, factors)
     graph.set_function(dot, OPS["multiply"])
     graph.set_attributes(dot, {})
 
@@ -111,16 +111,16 @@ def _swap_dot_operands(graph: Graph, transpose: Apply) -> None:
 
     Other products are made products of matrices first (`layout_assignment.py`).
     """
-    dot = transpose.inputs[0]
+    dot = transpose.operands[0]
     if dot.opcode != "dot" or not isinstance(dot, Apply) or dot.user_count != 1 or dot.is_output:
         return
-    if any(len(value.dims) != 2 for value in (dot, *dot.inputs)) or dot.attributes.get("lhs_batch_dims"):
+    if any(len(value.dims) != 2 for value in (dot, *dot.operands)) or dot.attributes.get("lhs_batch_dims"):
         return
     swapped = {
         "lhs_contracting_dims": dot.attributes.get("rhs_contracting_dims") or (),
         "rhs_contracting_dims": dot.attributes.get("lhs_contracting_dims") or (),
     }
-    graph.set_inputs(transpose, (dot.inputs[1], dot.inputs[0]))
+    graph.set_operands(transpose, (dot.operands[1], dot.operands[0]))
     graph.set_function(transpose, OPS["dot"])
     graph.set_attributes(transpose, {**dot.attributes, **swapped})
 
@@ -130,23 +130,23 @@ def _multiply_by_inverse(graph: Graph, node: Apply) -> None:
 
     The numerator is the divisor itself, in place of ones: only the shape and the opcode matter for what is stored.
     """
-    broadcast = node.inputs[1]
-    if broadcast.opcode != "broadcast" or broadcast.user_count != 1 or not isinstance(broadcast.inputs[0], Apply):
+    broadcast = node.operands[1]
+    if broadcast.opcode != "broadcast" or broadcast.user_count != 1 or not isinstance(broadcast.operands[0], Apply):
         return
-    divisor = broadcast.inputs[0]
+    divisor = broadcast.operands[0]
     inverse = graph.add_apply(OPS["divide"], (divisor, divisor), divisor.type, before=broadcast)
-    graph.set_inputs(broadcast, (inverse,))
+    graph.set_operands(broadcast, (inverse,))
     graph.set_function(node, OPS["multiply"])
 
 
 def _keeps_order(node: Apply) -> bool:
     """Whether the elements of the operand stay as they are, in their order."""
-    operand_type = node.inputs[0].type if node.inputs else None
+    operand_type = node.operands[0].type if node.operands else None
     if not isinstance(operand_type, TensorType) or not isinstance(node.type, TensorType):
         return False
     if node.opcode == "copy":
         return True
-    if node.opcode == "reduce" and len(node.inputs) == 2:
+    if node.opcode == "reduce" and len(node.operands) == 2:
         return all(operand_type.dims[dim] == 1 for dim in node.attributes.get("dimensions") or ())
     if node.opcode == "broadcast":
         return math.prod(operand_type.dims) == math.prod(node.type.dims)
@@ -157,27 +157,27 @@ def _keeps_order(node: Apply) -> bool:
 
 
 def _make_reshape(graph: Graph, node: Apply) -> None:
-    graph.set_inputs(node, node.inputs[:1])
+    graph.set_operands(node, node.operands[:1])
     graph.set_function(node, OPS["reshape"])
     graph.set_attributes(node, {})
 
 
 def _read_behind_reshape(graph: Graph, node: Apply) -> None:
     """Let a broadcast read what is behind a reshape that only adds or drops dimensions of size one."""
-    operand, base = node.inputs[0], _behind_reshapes(node.inputs[0])
+    operand, base = node.operands[0], _behind_reshapes(node.operands[0])
     if base is operand or not isinstance(base.type, TensorType) or not isinstance(operand.type, TensorType):
         return
     kept = [dim for dim, size in zip(node.attributes["dimensions"], operand.type.dims, strict=True) if size != 1]
     sizes = _without_ones(base.type.dims)
     if sizes != _without_ones(operand.type.dims) or len(sizes) != len(base.type.dims):
         return
-    graph.set_inputs(node, (base,))
+    graph.set_operands(node, (base,))
     graph.set_attributes(node, {**node.attributes, "dimensions": tuple(kept)})
 
 
 def _behind_reshapes(node: Node) -> Node:
-    while node.opcode in ("reshape", "bitcast") and node.inputs:
-        node = node.inputs[0]
+    while node.opcode in ("reshape", "bitcast") and node.operands:
+        node = node.operands[0]
     return node
 
 

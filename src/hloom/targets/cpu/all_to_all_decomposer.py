@@ -26,10 +26,10 @@ def decompose_all_to_alls(graph: Graph) -> None:
 
 
 def _decompose(graph: Graph, node: Apply) -> None:
-    array = node.inputs[0]
+    array = node.operands[0]
     dimensions = node.attributes.get("dimensions") or ()
     count = group_size(node, graph.module)
-    if len(node.inputs) != 1 or len(dimensions) != 1 or array.type != node.type or not 1 < count <= MAX_PARTS:
+    if len(node.operands) != 1 or len(dimensions) != 1 or array.type != node.type or not 1 < count <= MAX_PARTS:
         return
     assert isinstance(array.type, TensorType)
     dims, dim = array.type.dims, dimensions[0]
@@ -48,6 +48,6 @@ def _decompose(graph: Graph, node: Apply) -> None:
         graph.add_apply(OPS["get-tuple-element"], (sent,), part_type, {"index": number}, before=node)
         for number in range(count)
     ]
-    graph.set_inputs(node, received)
+    graph.set_operands(node, received)
     graph.set_function(node, OPS["concatenate"])
     graph.set_attributes(node, {"dimensions": (dim,)})

@@ -56,14 +56,14 @@ def _is_moved(reshape: Node) -> bool:
     the reshape is removed (`ReshapeMover::SinkRearrangeOperands`, xla/hlo/transforms/simplifiers/reshape_mover.cc;
     `HloInstruction::Users::RemoveUser`, xla/hlo/ir/hlo_instruction.cc).
     """
-    source = dims_of(reshape.inputs[0])
+    source = dims_of(reshape.operands[0])
     if reshape.user_count < 2 or reshape.is_output or source == dims_of(reshape):
         return False
     return all(
         user.opcode in ELEMENTWISE
         and all(
-            (operand.opcode in RESHAPES and dims_of(operand.inputs[0]) == source) or _is_filled(operand)
-            for operand in user.inputs
+            (operand.opcode in RESHAPES and dims_of(operand.operands[0]) == source) or _is_filled(operand)
+            for operand in user.operands
         )
         for user in reshape.users
     )
@@ -71,7 +71,7 @@ def _is_moved(reshape: Node) -> bool:
 
 def _is_filled(value: Node) -> bool:
     """Whether all elements are one number."""
-    return value.opcode == "broadcast" and not dims_of(value.inputs[0])
+    return value.opcode == "broadcast" and not dims_of(value.operands[0])
 
 
 def dims_of(value: Node) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node,
     for position in range(len(order) - 1, -1, -1):
         node = order[position]
         until = last[node] if node in fused else position
-        for operand in node.inputs:
+        for operand in node.operands:
             if operand in fused and last.get(operand, -1) < until:
                 last[operand] = until
     return last
@@ -131,14 +131,14 @@ def kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
     """The kernels that a kernel reads, through fused nodes."""
     operands: dict[Node, None] = {}
     seen: set[Node] = set()
-    pending = list(reversed(kernel.inputs))
+    pending = list(reversed(kernel.operands))
     while pending:
         node = pending.pop()
         if node in seen:
             continue
         seen.add(node)
         if node in fused:
-            pending += reversed(node.inputs)
+            pending += reversed(node.operands)
         else:
             operands[node] = None
     return list(operands)
@@ -156,4 +156,4 @@ def _append_kernel(kernel: Node, fused: Collection[Node], scheduled: set[Node], 
             order.append(node)
             continue
         pending.append((node, True))
-        pending += ((operand, False) for operand in node.inputs if operand in fused and operand not in scheduled)
+        pending += ((operand, False) for operand in node.operands if operand in fused and operand not in scheduled)

@@ -56,9 +56,9 @@ def _remove(copies: Sequence[Node]) -> None:
             copy.graph.set_attributes(copy, {})
     users = {user: None for copy in copies for user in copy.users if user not in removed}
     for user in users:
-        inputs = tuple(_copied(operand, removed) for operand in user.inputs)
-        if inputs != tuple(user.inputs):
-            user.graph.set_inputs(user, inputs)
+        inputs = tuple(_copied(operand, removed) for operand in user.operands)
+        if inputs != tuple(user.operands):
+            user.graph.set_operands(user, inputs)
         predecessors = user.attributes.get("control-predecessors") or ()
         if user.opcode == "copy" and not removed.keys().isdisjoint(predecessors):
             user.graph.set_attributes(user, {})
@@ -73,7 +73,7 @@ def _remove(copies: Sequence[Node]) -> None:
 def _copied(value: Node, removed: Mapping[Node, None]) -> Node:
     """What is behind copies that are removed."""
     while value in removed:
-        value = value.inputs[0]
+        value = value.operands[0]
     return value
 
 
@@ -107,7 +107,7 @@ class _CopyInsertion:
 
     def _copy_state(self, loop: Apply) -> None:
         """Copy what changes of a loop's state: at the start, where the body takes it and where it yields it."""
-        body, initial = loop.attributes["body"], loop.inputs[0]
+        body, initial = loop.attributes["body"], loop.operands[0]
         if initial.opcode != "tuple" or not body.is_called_once or len(body.parameters) != 1:
             return
         parameter = body.parameters[0]
@@ -116,23 +116,23 @@ class _CopyInsertion:
             return
         changed = [
             index
-            for index, element in enumerate(root.inputs)
+            for index, element in enumerate(root.operands)
             if isinstance(element.type, TensorType) and not _is_forwarded(element, parameter, index)
         ]
         if not changed:
             return
         graph = loop.graph
-        elements = list(initial.inputs)
+        elements = list(initial.operands)
         for index in changed:
             elements[index] = self.copies.initial[loop, index] = self._copy(elements[index], loop)
-        graph.set_inputs(loop, (graph.add_apply(OPS["tuple"], elements, initial.type, before=loop),))
+        graph.set_operands(loop, (graph.add_apply(OPS["tuple"], elements, initial.type, before=loop),))
         following = dict(pairwise(body.nodes))
         taken = {index: self._copy_taken(parameter, index, following) for index in changed}
-        yielded = list(root.inputs)
+        yielded = list(root.operands)
         for index in changed:
             copy = self._copy(yielded[index], root, taken[index])
             yielded[index] = self.copies.yielded[loop, index] = copy
-        body.set_inputs(root, yielded)
+        body.set_operands(root, yielded)
 
     def _copy_taken(self, parameter: Parameter, index: int, following: Mapping[Node, Node]) -> Node | None:
         """Copy an element of the state that a body takes; None where the body does not read it."""
@@ -146,7 +146,7 @@ class _CopyInsertion:
                 graph.replace_uses(element, first)
         copy = self._copy(first, following[first])
         graph.replace_uses(first, copy)
-        graph.set_inputs(copy, (first,))
+        graph.set_operands(copy, (first,))
         return copy
 
     def _copy_results(self, conditional: Apply) -> None:
@@ -161,7 +161,7 @@ class _CopyInsertion:
             return
         roots = [_root_tuple(branch) for branch in branches]
         for index, element in enumerate(result.elements):
-            yielded = [root.inputs[index] for root in roots if root is not None]
+            yielded = [root.operands[index] for root in roots if root is not None]
             if not isinstance(element, TensorType) or len(yielded) < len(roots):
                 continue
             origins = {_outside(value, conditional) for value in yielded}
@@ -170,9 +170,9 @@ class _CopyInsertion:
             copies[index] = []
             for root in roots:
                 assert root is not None
-                copy = self._copy(root.inputs[index], root)
-                inputs = [copy if position == index else value for position, value in enumerate(root.inputs)]
-                root.graph.set_inputs(root, inputs)
+                copy = self._copy(root.operands[index], root)
+                inputs = [copy if position == index else value for position, value in enumerate(root.operands)]
+                root.graph.set_operands(root, inputs)
                 copies[index].append(copy)
 
     def _copy_root(self, graph: Graph, predecessor: Node | None = None) -> Node:
@@ -190,7 +190,7 @@ class _CopyInsertion:
 
     def _copy_overwritten(self, node: Apply) -> None:
         """Copy the operands that an instruction writes its results over."""
-        inputs = list(node.inputs)
+        inputs = list(node.operands)
         for pair in self.alias_info.pairs(node):
             operand = inputs[pair.operand] if pair.operand < len(inputs) else None
             if operand is None or pair.operand_index or not isinstance(operand.type, TensorType):
@@ -199,8 +199,8 @@ class _CopyInsertion:
                 continue
             inputs[pair.operand] = self._copy(operand, node)
             self.copies.in_place.setdefault(node, []).append((pair.operand, inputs[pair.operand]))
-        if inputs != list(node.inputs):
-            node.graph.set_inputs(node, inputs)
+        if inputs != list(node.operands):
+            node.graph.set_operands(node, inputs)
 
     def copy_donated(self, module: Module) -> None:
         """Copy donated parameters, and the outputs that take their place."""
@@ -214,7 +214,7 @@ class _CopyInsertion:
             return
         taken = {alias.parameter: self._copy_parameter(parameters[alias.parameter], first) for alias in plain}
         root_tuple = _root_tuple(entry)
-        outputs = list(root_tuple.inputs) if root_tuple is not None else []
+        outputs = list(root_tuple.operands) if root_tuple is not None else []
         for alias in plain:
             parameter, predecessor = parameters[alias.parameter], taken[alias.parameter]
             if not alias.output_index and root_tuple is None:
@@ -223,12 +223,12 @@ class _CopyInsertion:
                 index = alias.output_index[0]
                 outputs[index] = self.copies.donated[parameter] = self._copy(outputs[index], root_tuple, predecessor)
         if root_tuple is not None:
-            entry.set_inputs(root_tuple, outputs)
+            entry.set_operands(root_tuple, outputs)
 
     def _copy_parameter(self, parameter: Parameter, first: Node) -> Node:
         copy = self._copy(parameter, first)
         parameter.graph.replace_uses(parameter, copy)
-        parameter.graph.set_inputs(copy, (parameter,))
+        parameter.graph.set_operands(copy, (parameter,))
         return copy
 
 
@@ -252,25 +252,25 @@ def _is_forwarded(value: Node, parameter: Parameter, index: int) -> bool:
     """Whether a body yields an element of its state as it takes it, inner loops included."""
     origin = _origin(value)
     return (
-        origin.opcode == "get-tuple-element" and origin.inputs[0] is parameter and origin.attributes["index"] == index
+        origin.opcode == "get-tuple-element" and origin.operands[0] is parameter and origin.attributes["index"] == index
     )
 
 
 def _origin(value: Node) -> Node:
     """Where an element of the state of loops comes from that all of them leave as it is."""
     for _ in range(MAX_FORWARDS):
-        if value.opcode != "get-tuple-element" or value.inputs[0].opcode != "while":
+        if value.opcode != "get-tuple-element" or value.operands[0].opcode != "while":
             break
-        loop, index = value.inputs[0], value.attributes["index"]
+        loop, index = value.operands[0], value.attributes["index"]
         body = loop.attributes["body"]
         root = body.output
-        if root is None or root.opcode != "tuple" or not body.parameters or loop.inputs[0].opcode != "tuple":
+        if root is None or root.opcode != "tuple" or not body.parameters or loop.operands[0].opcode != "tuple":
             break
-        inner = root.inputs[index]
-        is_kept = inner.opcode == "get-tuple-element" and inner.inputs[0] is body.parameters[0]
+        inner = root.operands[index]
+        is_kept = inner.opcode == "get-tuple-element" and inner.operands[0] is body.parameters[0]
         if not is_kept or inner.attributes["index"] != index:
             break
-        value = loop.inputs[0].inputs[index]
+        value = loop.operands[0].operands[index]
     return value
 
 
@@ -280,13 +280,13 @@ def _outside(value: Node, conditional: Apply) -> Node | None:
     path: list[int] = []
     while value.opcode == "get-tuple-element":
         path.append(value.attributes["index"])
-        value = value.inputs[0]
+        value = value.operands[0]
     branches = branch_computations(conditional)
     if not isinstance(value, Parameter) or value.graph not in branches:
         return None
-    operand = conditional.inputs[1 + branches.index(value.graph)]
+    operand = conditional.operands[1 + branches.index(value.graph)]
     for index in reversed(path):
         if operand.opcode != "tuple":
             return None
-        operand = operand.inputs[index]
+        operand = operand.operands[index]
     return operand

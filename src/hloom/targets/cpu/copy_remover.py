@@ -156,7 +156,7 @@ class _CopyRemover:
             self.trees[node] = self._forwarded(node)
             return
         if node.opcode == "while":
-            self.trees[node] = self._state(node, self.trees.get(node.inputs[0], ()), node)
+            self.trees[node] = self._state(node, self.trees.get(node.operands[0], ()), node)
             self._list_loop(node)
         elif node in self.copies.branches:
             self.trees[node] = self._new(node, node.type, is_phi=True)
@@ -172,7 +172,7 @@ class _CopyRemover:
 
     def _use_operands(self, node: Apply) -> None:
         operands = kernel_operands(node, self.fused.get(node.graph, ()))
-        copied = {copy.inputs[0] for _, copy in self.copies.in_place.get(node, ())}
+        copied = {copy.operands[0] for _, copy in self.copies.in_place.get(node, ())}
         self.operands[node] = operands
         for operand in operands:
             if operand not in copied:
@@ -183,12 +183,12 @@ class _CopyRemover:
     def _forwarded(self, node: Apply) -> Tree:
         own = self.fused.get(node.graph, ())
         if node.opcode == "tuple":
-            return tuple(self.trees.get(operand, ()) for operand in node.inputs)
-        if node.inputs[0] in own:
+            return tuple(self.trees.get(operand, ()) for operand in node.operands)
+        if node.operands[0] in own:
             made = self._new(node, node.type)
             self._use_operands(node)
             return made
-        tree = self.trees.get(node.inputs[0], ())
+        tree = self.trees.get(node.operands[0], ())
         if node.opcode != "get-tuple-element":
             return tree
         index = node.attributes["index"]
@@ -233,7 +233,7 @@ class _CopyRemover:
 
     def _elide(self, copy: Node) -> bool:
         """Join the buffers of a copy's operand and of the copy, if their values are ordered then too."""
-        source, target = self.trees.get(copy.inputs[0]), self.trees.get(copy)
+        source, target = self.trees.get(copy.operands[0]), self.trees.get(copy)
         if not isinstance(source, HloValue) or not isinstance(target, HloValue) or is_read_only(source.node):
             return False
         sources, targets = self.lists[source], self.lists[target]
@@ -324,7 +324,7 @@ class _CopyRemover:
         if not isinstance(kernel, Apply) or leaf_bytes(old.type) != leaf_bytes(new.type):
             return False
         in_place = [copy for _, copy in self.copies.in_place.get(kernel, ())]
-        if any(old in (self.trees.get(copy), self.trees.get(copy.inputs[0])) for copy in in_place):
+        if any(old in (self.trees.get(copy), self.trees.get(copy.operands[0])) for copy in in_place):
             return True
         if _plain(old.type) != _plain(new.type):
             return False
@@ -350,7 +350,7 @@ def elementwise_operands(kernel: Node, fused: Collection[Node]) -> set[Node]:
             continue
         seen.add((node, is_aligned))
         is_aligned = is_aligned and node.opcode in ELEMENTWISE
-        for operand in node.inputs:
+        for operand in node.operands:
             if operand in fused:
                 pending.append((operand, is_aligned))
             else:

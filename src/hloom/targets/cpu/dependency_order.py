@@ -141,7 +141,7 @@ class _Ancestors:
         self._ancestors: list[int] = []
         for node in graph.nodes:
             bits = 0
-            for operand in (*node.inputs, *control_predecessors.get(node, ())):
+            for operand in (*node.operands, *control_predecessors.get(node, ())):
                 position = self._positions.get(operand, len(self._ancestors))
                 if position < len(self._ancestors):
                     bits |= self._ancestors[position] | (1 << position)

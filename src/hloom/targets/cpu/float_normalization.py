@@ -67,9 +67,9 @@ def normalize_floats(graph: Graph) -> None:
     for node in nodes:
         if not isinstance(node, Apply) or node.opcode in UNCHANGED or is_control_flow(node) or _is_selecting(node):
             continue
-        inputs = [_converted(graph, operand, node) for operand in node.inputs]
-        if inputs != list(node.inputs):
-            graph.set_inputs(node, inputs)
+        inputs = [_converted(graph, operand, node) for operand in node.operands]
+        if inputs != list(node.operands):
+            graph.set_operands(node, inputs)
         if isinstance(node.type, TensorType):
             _convert_back(graph, node, following.get(node))
         elif isinstance(node.type, TupleType) and all(user.opcode == "get-tuple-element" for user in node.users):
@@ -86,7 +86,7 @@ def _convert_back(graph: Graph, node: Node, following: Node | None) -> None:
     graph.set_type(node, high_type)
     rounded = graph.add_apply(OPS["convert"], (node,), low_type, before=following)
     graph.replace_uses(node, rounded)
-    graph.set_inputs(rounded, (node,))
+    graph.set_operands(rounded, (node,))
     for user in rounded.users:
         if user.opcode == "convert" and _without_layout(user.type) == high_type:
             graph.replace_uses(user, node)

@@ -28,7 +28,7 @@ def simplify_gathers(graph: Graph) -> None:
             continue
         if node.opcode == "gather":
             _simplify_gather(graph, node, following.get(node))
-        elif node.opcode == "scatter" and len(node.inputs) == 3:
+        elif node.opcode == "scatter" and len(node.operands) == 3:
             _simplify_scatter(graph, node)
 
 
@@ -42,12 +42,12 @@ def _simplify_gather(graph: Graph, gather: Apply, following: Node | None) -> Non
         return
     reshape = graph.add_apply(OPS["reshape"], (gather,), result, before=following)
     graph.replace_uses(gather, reshape)
-    graph.set_inputs(reshape, (gather,))
+    graph.set_operands(reshape, (gather,))
     graph.set_type(gather, TensorType(result.dtype, dims))
 
 
 def _simplify_scatter(graph: Graph, scatter: Apply) -> None:
-    operand, indices, updates = scatter.inputs
+    operand, indices, updates = scatter.operands
     attributes = scatter.attributes
     if attributes.get("input_batching_dims") or not isinstance(updates.type, TensorType):
         return
@@ -60,7 +60,7 @@ def _simplify_scatter(graph: Graph, scatter: Apply) -> None:
     if dims is None or dims == updates.type.dims:
         return
     reshape = graph.add_apply(OPS["reshape"], (updates,), TensorType(updates.type.dtype, dims), before=scatter)
-    graph.set_inputs(scatter, (operand, indices, reshape))
+    graph.set_operands(scatter, (operand, indices, reshape))
 
 
 def _with_slices(dims: Sequence[int], offsets: Sequence[int], slices: tuple[int, ...]) -> tuple[int, ...] | None:

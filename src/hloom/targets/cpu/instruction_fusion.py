@@ -126,7 +126,7 @@ class _Fusion:
         """
         if _is_expensive(node):
             return False
-        read_bytes = sum(leaf_bytes(operand.type) for operand in set(node.inputs))
+        read_bytes = sum(leaf_bytes(operand.type) for operand in set(node.operands))
         if _effectively_at_most_unary(node) or read_bytes <= leaf_bytes(node.type):
             return True
         return node is not self.graph.output and all(self._fuses_on_all_paths(node, user) for user in node.users)
@@ -136,7 +136,7 @@ class _Fusion:
         pending, seen = [consumer], {consumer}
         while pending:
             reader = pending.pop()
-            for operand in reader.inputs:
+            for operand in reader.operands:
                 if operand is not producer and not self.reachability.reaches(producer, operand):
                     continue
                 if not self._is_fusible(reader, operand) or (_is_reusing(reader, operand) and _is_expensive(operand)):
@@ -152,10 +152,12 @@ class _Fusion:
         self.kernel_sizes[node] = 1
         if not loops:
             return
-        duplicate = self.graph.add_apply(node.function, node.inputs, node.type, node.attributes, node.name, before=node)
+        duplicate = self.graph.add_apply(
+            node.function, node.operands, node.type, node.attributes, node.name, before=node
+        )
         for user in users:
-            inputs = tuple(duplicate if operand is node else operand for operand in user.inputs)
-            self.graph.set_inputs(user, inputs)
+            inputs = tuple(duplicate if operand is node else operand for operand in user.operands)
+            self.graph.set_operands(user, inputs)
         self.fused.add(duplicate)
         self._join(duplicate, loops)
 
@@ -172,10 +174,10 @@ def _is_expensive(node: Node) -> bool:
     A division by a constant is a multiplication; rounding to bf16 takes several checks for NaN.
     """
     if node.opcode == "convert":
-        return _dtype(node) == "bf16" and _dtype(node.inputs[0]) == "f32"
+        return _dtype(node) == "bf16" and _dtype(node.operands[0]) == "f32"
     if node.opcode == "divide":
-        divisor = node.inputs[1]
-        return not isinstance(divisor.inputs[0] if divisor.opcode == "broadcast" else divisor, Constant)
+        divisor = node.operands[1]
+        return not isinstance(divisor.operands[0] if divisor.opcode == "broadcast" else divisor, Constant)
     return not POLICY.may_duplicate(node)
 
 
@@ -187,7 +189,7 @@ def _is_reusing(consumer: Node, producer: Node) -> bool:
 def _effectively_at_most_unary(node: Node) -> bool:
     """Whether at most one operand has the rank of the result, broadcasts and iotas aside."""
     rank = node.rank
-    return sum(operand.rank >= rank for operand in node.inputs if operand.opcode not in BROADCASTS) <= 1
+    return sum(operand.rank >= rank for operand in node.operands if operand.opcode not in BROADCASTS) <= 1
 
 
 def _is_fusible_concatenate(node: Node) -> bool:
@@ -197,7 +199,7 @@ def _is_fusible_concatenate(node: Node) -> bool:
     rank = node.rank
     is_of_rows = rank > 1 and node.attributes["dimensions"][0] == rank - 1
     is_long = isinstance(node.type, TensorType) and is_of_rows and node.type.dims[-1] >= MIN_LONG_ROW
-    return len(node.inputs) <= MAX_CONCATENATE_OPERANDS and not is_long
+    return len(node.operands) <= MAX_CONCATENATE_OPERANDS and not is_long
 
 
 def _dtype(node: Node) -> str:

@@ -26,7 +26,7 @@ def clear_layouts(graph: Graph) -> None:
     for node in graph.nodes:
         if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or node.type.layout is None:
             continue
-        source = node.inputs[0] if node.opcode == "get-tuple-element" else node
+        source = node.operands[0] if node.opcode == "get-tuple-element" else node
         if source.opcode != "custom-call":
             graph.set_type(node, node.type.with_layout(None))
 
@@ -40,14 +40,14 @@ def assign_layouts(graph: Graph) -> None:
             _copy_operands(graph, node, known)
         if not isinstance(node, Apply) or not isinstance(node.type, TensorType):
             continue
-        source = node.inputs[0] if node.opcode == "get-tuple-element" else node
+        source = node.operands[0] if node.opcode == "get-tuple-element" else node
         if source.opcode == "custom-call" and _is_transposed(node.type):
             _copy_result(graph, node, following)
         if node.opcode == "dot":
             _canonicalize_dot(graph, node, known, following)
         elif node.opcode == "convolution":
             _canonicalize_convolution(graph, node, known, following)
-        elif node.opcode in ("all-gather", "all-to-all") and len(node.inputs) == 1:
+        elif node.opcode in ("all-gather", "all-to-all") and len(node.operands) == 1:
             _copy_around_collective(graph, node, following)
 
 
@@ -61,35 +61,35 @@ def copy_tuple_elements(graph: Graph) -> list[Apply]:
     `LayoutAssignment::CreateCopyWithNewLayout` (xla/service/layout_assignment.cc).
     """
     copies: list[Apply] = []
-    holders = [node.inputs[0] for node in graph.nodes if node.opcode == "while"]
+    holders = [node.operands[0] for node in graph.nodes if node.opcode == "while"]
     is_body = graph is graph.module.entry or any(caller.opcode == "while" for caller in graph.callers)
     holders += [graph.output] if graph.output is not None and is_body else []
     transposed = _transposed_values(graph) if holders else set()
     for holder in holders:
-        if not isinstance(holder, Apply) or holder.opcode != "tuple" or transposed.isdisjoint(holder.inputs):
+        if not isinstance(holder, Apply) or holder.opcode != "tuple" or transposed.isdisjoint(holder.operands):
             continue
-        inputs = list(holder.inputs)
+        inputs = list(holder.operands)
         for index, element in enumerate(inputs):
             if element in transposed and element.type is not None:
                 wrapped = graph.add_apply(OPS["tuple"], (element,), TupleType((element.type,)), before=holder)
                 read = graph.add_apply(OPS["get-tuple-element"], (wrapped,), element.type, {"index": 0}, before=holder)
                 copy = inputs[index] = graph.add_apply(OPS["copy"], (read,), element.type, before=holder)
                 copies.append(copy)
-        graph.set_inputs(holder, inputs)
+        graph.set_operands(holder, inputs)
     return copies
 
 
 def take_out_of_tuples(copies: Sequence[Apply], fused: Collection[Node]) -> None:
     """Let copies of tuples' elements read the elements; a transposition that is not part of a kernel is free."""
     for copy in copies:
-        read = copy.inputs[0]
-        wrapped = read.inputs[0]
-        element = wrapped.inputs[0]
+        read = copy.operands[0]
+        wrapped = read.operands[0]
+        element = wrapped.operands[0]
         graph = copy.graph
-        graph.set_inputs(copy, (element,))
+        graph.set_operands(copy, (element,))
         graph.erase(read)
         graph.erase(wrapped)
-        if isinstance(element, Apply) and element.opcode == "transpose" and element.inputs[0] not in fused:
+        if isinstance(element, Apply) and element.opcode == "transpose" and element.operands[0] not in fused:
             graph.set_function(element, OPS["bitcast"])
 
 
@@ -100,11 +100,11 @@ def _transposed_values(graph: Graph) -> set[Node]:
         if not isinstance(node, Apply) or not isinstance(node.type, TensorType) or len(node.type.dims) < 2:
             continue
         if node.opcode == "transpose":
-            order = [dim for dim in node.attributes["dimensions"] if node.inputs[0].dims[dim] != 1]
-            if order != sorted(order) and node.inputs[0] not in transposed:
+            order = [dim for dim in node.attributes["dimensions"] if node.operands[0].dims[dim] != 1]
+            if order != sorted(order) and node.operands[0] not in transposed:
                 transposed.add(node)
         elif node.opcode in ELEMENTWISE:
-            arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and operand.rank > 1]
+            arrays = [operand for operand in node.operands if operand.opcode not in BROADCASTS and operand.rank > 1]
             if arrays and transposed.issuperset(arrays):
                 transposed.add(node)
     return transposed
@@ -138,8 +138,8 @@ def _canonicalize_dot(graph: Graph, dot: Apply, known: Known, following: Node | 
     }
     reshape = graph.add_apply(OPS["reshape"], (dot,), dot_type, before=following)
     graph.replace_uses(dot, reshape)
-    graph.set_inputs(reshape, (dot,))
-    graph.set_inputs(dot, inputs)
+    graph.set_operands(reshape, (dot,))
+    graph.set_operands(dot, inputs)
     graph.set_type(dot, TensorType(dot_type.dtype, (*batches, math.prod(rows), math.prod(columns))))
     graph.set_attributes(dot, {**dot.attributes, **attributes})
     _transpose_product(graph, dot, reshape)
@@ -161,7 +161,7 @@ def _transpose_product(graph: Graph, dot: Apply, reshape: Apply) -> None:
     if tuple(transpose.attributes["dimensions"]) != (*range(batches), batches + 1, batches):
         return
     swapped = {"lhs_contracting_dims": (batches,), "rhs_contracting_dims": (batches + 1,)}
-    graph.set_inputs(dot, (dot.inputs[1], dot.inputs[0]))
+    graph.set_operands(dot, (dot.operands[1], dot.operands[0]))
     graph.set_attributes(dot, {**dot.attributes, **swapped})
     graph.set_type(dot, transpose.type)
     graph.set_type(reshape, transpose.type)
@@ -178,26 +178,28 @@ def _fold_transpose(graph: Graph, dot: Apply, operand_index: int) -> None:
 
     Source: `TransposeFolding::IsRowColumnTransposeDotOperand` (xla/hlo/transforms/simplifiers/transpose_folding.cc).
     """
-    operand = dot.inputs[operand_index]
+    operand = dot.operands[operand_index]
     batch, (contracting,), _ = _dot_dims(dot, operand_index)
     if operand.opcode != "transpose" or operand.rank != len(batch) + 2:
         return
     order = operand.attributes["dimensions"]
     if any(order[dim] != dim for dim in batch):
         return
-    graph.set_inputs(dot, [operand.inputs[0] if index == operand_index else dot.inputs[index] for index in (0, 1)])
+    graph.set_operands(
+        dot, [operand.operands[0] if index == operand_index else dot.operands[index] for index in (0, 1)]
+    )
     side = ("lhs", "rhs")[operand_index]
     graph.set_attributes(dot, {**dot.attributes, f"{side}_contracting_dims": (order[contracting],)})
 
 
 def _behind_transpose(operand: Node) -> Node:
-    return operand.inputs[0] if operand.opcode == "transpose" and operand.rank == 2 else operand
+    return operand.operands[0] if operand.opcode == "transpose" and operand.rank == 2 else operand
 
 
 def _canonical_operand(graph: Graph, dot: Apply, operand_index: int, known: Known) -> Node:
     """An operand as a batch of matrices, read through transposes; the same node for the same matrices."""
     batch, contracting, own = _dot_dims(dot, operand_index)
-    base = dot.inputs[operand_index]
+    base = dot.operands[operand_index]
     order = (*batch, *own, *contracting) if operand_index == 0 else (*batch, *contracting, *own)
     if len(order) == 2:
         return _behind_transpose(base)
@@ -205,7 +207,7 @@ def _canonical_operand(graph: Graph, dot: Apply, operand_index: int, known: Know
     sizes = base.type.dims
     while base.opcode == "transpose":
         order = tuple(base.attributes["dimensions"][dim] for dim in order)
-        base = base.inputs[0]
+        base = base.operands[0]
     assert isinstance(base.type, TensorType)
     own_size, contracting_size = (math.prod(sizes[dim] for dim in dims) for dims in (own, contracting))
     matrix = (own_size, contracting_size) if operand_index == 0 else (contracting_size, own_size)
@@ -226,13 +228,13 @@ def _dot_dims(dot: Apply, operand_index: int) -> tuple[Sequence[int], Sequence[i
     side = ("lhs", "rhs")[operand_index]
     batch = dot.attributes.get(f"{side}_batch_dims") or ()
     contracting = dot.attributes.get(f"{side}_contracting_dims") or ()
-    own = [dim for dim in range(dot.inputs[operand_index].rank) if dim not in batch and dim not in contracting]
+    own = [dim for dim in range(dot.operands[operand_index].rank) if dim not in batch and dim not in contracting]
     return batch, contracting, own
 
 
 def _is_canonical(dot: Apply, operand_index: int) -> bool:
     batch, contracting, own = _dot_dims(dot, operand_index)
-    operand_type = dot.inputs[operand_index].type
+    operand_type = dot.operands[operand_index].type
     if not isinstance(operand_type, TensorType) or any(operand_type.dims[dim] == 1 for dim in batch):
         return False
     return len(contracting) == 1 and len(own) <= 1 and list(batch) == list(range(len(batch)))
@@ -249,17 +251,17 @@ def _canonicalize_convolution(graph: Graph, node: Apply, known: Known, following
     if labels is None or not isinstance(node_type, TensorType):
         return
     spatial = "".join(sorted(label for label in labels.output if label.isdigit()))
-    sides = zip(node.inputs, (labels.lhs, labels.rhs), (f"b{spatial}f", f"{spatial}io"), strict=True)
+    sides = zip(node.operands, (labels.lhs, labels.rhs), (f"b{spatial}f", f"{spatial}io"), strict=True)
     inputs = [
         _transposed(graph, operand, [have.index(label) for label in want], node, known) for operand, have, want in sides
     ]
-    graph.set_inputs(node, inputs)
+    graph.set_operands(node, inputs)
     order = [labels.output.index(label) for label in f"b{spatial}f"]
     if order == sorted(order):
         return
     transpose = graph.add_apply(OPS["transpose"], (node,), node_type, {"dimensions": _inverse(order)}, before=following)
     graph.replace_uses(node, transpose)
-    graph.set_inputs(transpose, (node,))
+    graph.set_operands(transpose, (node,))
     graph.set_type(node, TensorType(node_type.dtype, tuple(node_type.dims[dim] for dim in order)))
 
 
@@ -283,15 +285,15 @@ def _copy_around_collective(graph: Graph, node: Apply, following: Node | None) -
 
     all-gather(x), dimensions={1}   ->   copy(all-gather(copy(x)))
     """
-    operand = node.inputs[0]
+    operand = node.operands[0]
     assert isinstance(operand.type, TensorType) and isinstance(node.type, TensorType)
     (dim,) = node.attributes.get("dimensions") or (0,)
     if node.opcode == "all-gather" and math.prod(operand.type.dims[:dim]) == 1:
         return
     after = graph.add_apply(OPS["copy"], (operand,), node.type, before=following)
     graph.replace_uses(node, after)
-    graph.set_inputs(after, (node,))
-    graph.set_inputs(node, (graph.add_apply(OPS["copy"], (operand,), operand.type, before=node),))
+    graph.set_operands(after, (node,))
+    graph.set_operands(node, (graph.add_apply(OPS["copy"], (operand,), operand.type, before=node),))
 
 
 def _copy_operands(graph: Graph, call: Apply, known: Known) -> None:
@@ -302,26 +304,26 @@ def _copy_operands(graph: Graph, call: Apply, known: Known) -> None:
     """
     overwritten = {alias.operand for alias in call.attributes.get("output_to_operand_aliasing") or ()}
     demanded = call.attributes.get("operand_layout_constraints") or ()
-    inputs = list(call.inputs)
-    for position, (operand, wanted) in enumerate(zip(call.inputs, demanded, strict=False)):
+    inputs = list(call.operands)
+    for position, (operand, wanted) in enumerate(zip(call.operands, demanded, strict=False)):
         if not _is_transposed(wanted):
             continue
-        is_copied_back = operand.opcode == "copy" and operand.inputs and _is_transposed(operand.inputs[0].type)
-        source = operand.inputs[0] if is_copied_back else operand
+        is_copied_back = operand.opcode == "copy" and operand.operands and _is_transposed(operand.operands[0].type)
+        source = operand.operands[0] if is_copied_back else operand
         if not is_copied_back or source.user_count + operand.user_count > 2:
             copy = known.get((operand, "copy")) if position not in overwritten else None
             source = copy or graph.add_apply(OPS["copy"], (source,), source.type, before=call)
             known[operand, "copy"] = source
         inputs[position] = source
-    if inputs != list(call.inputs):
-        graph.set_inputs(call, inputs)
+    if inputs != list(call.operands):
+        graph.set_operands(call, inputs)
 
 
 def _copy_result(graph: Graph, result: Apply, following: Node | None) -> None:
     assert isinstance(result.type, TensorType)
     copy = graph.add_apply(OPS["copy"], (result,), result.type.with_layout(None), before=following)
     graph.replace_uses(result, copy)
-    graph.set_inputs(copy, (result,))
+    graph.set_operands(copy, (result,))
 
 
 def _is_transposed(value_type: Type | None) -> bool:

@@ -110,7 +110,7 @@ class _LibraryRewriter:
     def _fusible_operands(self, nodes: set[Node], kernel: _Kernel, seen: set[Node]) -> list[tuple[Node, bool]]:
         """The operands that only the kernel reads."""
         candidates: list[tuple[Node, bool]] = []
-        for operand in (operand for node in nodes for operand in node.inputs):
+        for operand in (operand for node in nodes for operand in node.operands):
             if operand not in seen and not operand.is_output and all(user in kernel.members for user in operand.users):
                 seen.add(operand)
                 candidates.append((operand, False))
@@ -129,21 +129,21 @@ def _starts_fusion(node: Node) -> bool:
 
     Dots are of two matrices, canonical on the left; one with a vector is of a matrix of one row or column.
     """
-    if not all(isinstance(value.type, TensorType) for value in (node, *node.inputs)):
+    if not all(isinstance(value.type, TensorType) for value in (node, *node.operands)):
         return False
     if node.opcode == "dot":
         contracting = tuple(node.attributes.get("lhs_contracting_dims") or ())
         matrix = node.dims[len(node.attributes.get("lhs_batch_dims") or ()) :]
-        is_canonical = contracting == (len(node.inputs[0].dims) - 1,) and len(matrix) == 2 and min(matrix) > 1
-        is_canonical &= max(*matrix, *node.inputs[0].dims[-1:], 0) >= MIN_DOT_SIZE
-        return is_canonical and {_dtype(value) for value in (node, *node.inputs)} <= ACCUMULATED_TYPES
+        is_canonical = contracting == (len(node.operands[0].dims) - 1,) and len(matrix) == 2 and min(matrix) > 1
+        is_canonical &= max(*matrix, *node.operands[0].dims[-1:], 0) >= MIN_DOT_SIZE
+        return is_canonical and {_dtype(value) for value in (node, *node.operands)} <= ACCUMULATED_TYPES
     return is_library_reduction(node)
 
 
 def is_library_reduction(node: Node) -> bool:
     """Whether the library has a reduction: a large sum that is accumulated in f32 or f64, or a maximum or minimum."""
     reducer = node.attributes.get("to_apply")
-    if node.opcode not in ("reduce", "reduce-window") or len(node.inputs) != 2 or not _is_preferred(node):
+    if node.opcode not in ("reduce", "reduce-window") or len(node.operands) != 2 or not _is_preferred(node):
         return False
     if node.opcode == "reduce-window":
         if not _has_separate_windows(node):
@@ -151,7 +151,7 @@ def is_library_reduction(node: Node) -> bool:
     elif not node.attributes.get("dimensions"):
         return False
     combine = reducer.output if isinstance(reducer, Graph) else None
-    if combine is None or _dtype(node.inputs[1]) != _dtype(node):
+    if combine is None or _dtype(node.operands[1]) != _dtype(node):
         return False
     if combine.opcode in ("maximum", "minimum"):
         return _dtype(node) in SELECTED_TYPES
@@ -172,7 +172,7 @@ def _is_library_convolution(node: Node) -> bool:
         return False
     if (labels.lhs, labels.rhs, labels.output) != ("b01f", "01io", "b01f") or _dtype(node) not in ACCUMULATED_TYPES:
         return False
-    image, kernel, result = node.inputs[0].dims, node.inputs[1].dims, node.dims
+    image, kernel, result = node.operands[0].dims, node.operands[1].dims, node.dims
     if max(image[3], result[3]) <= MAX_SMALL_FEATURES:
         return False
     if any(max(result[dim], kernel[dim - 1]) > image[dim] for dim in (1, 2)):
@@ -182,13 +182,13 @@ def _is_library_convolution(node: Node) -> bool:
 
 def _is_supported(node: Node) -> bool:
     """Whether the library can fuse a node."""
-    if not isinstance(node, Apply) or not all(isinstance(value.type, TensorType) for value in (node, *node.inputs)):
+    if not isinstance(node, Apply) or not all(isinstance(value.type, TensorType) for value in (node, *node.operands)):
         return False
     if node.opcode == "convolution":
         return _is_library_convolution(node)
     if node.opcode in ("dot", "reduce", "reduce-window"):
         return _starts_fusion(node)
-    if any(_dtype(value) not in ELEMENTWISE_TYPES for value in (node, *node.inputs)):
+    if any(_dtype(value) not in ELEMENTWISE_TYPES for value in (node, *node.operands)):
         return False
     if node.opcode in MOVEMENT_OPS:
         return True
@@ -197,18 +197,18 @@ def _is_supported(node: Node) -> bool:
 
 def _is_transposed(node: Node) -> bool:
     """Whether an elementwise op has the layout of transposed operands, which it is computed in and copied from."""
-    arrays = [operand for operand in node.inputs if operand.opcode not in BROADCASTS and len(operand.dims) > 1]
+    arrays = [operand for operand in node.operands if operand.opcode not in BROADCASTS and len(operand.dims) > 1]
     return node.opcode in ELEMENTWISE_OPS and bool(arrays) and all(array.opcode == "transpose" for array in arrays)
 
 
 def _is_preferred(node: Node) -> bool:
-    return max(elements(value.type) for value in (node, *node.inputs)) >= MIN_ELEMENTS
+    return max(elements(value.type) for value in (node, *node.operands)) >= MIN_ELEMENTS
 
 
 def _is_select(node: Node) -> bool:
     """Whether a product with a converted predicate is what XLA makes a select of a value and zero."""
     return node.opcode == "multiply" and any(
-        operand.opcode == "convert" and _dtype(operand.inputs[0]) == "pred" for operand in node.inputs
+        operand.opcode == "convert" and _dtype(operand.operands[0]) == "pred" for operand in node.operands
     )
 
 

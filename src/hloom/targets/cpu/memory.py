@@ -95,7 +95,7 @@ class _Origins:
         """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
         passed = 0
         while node not in copies and node.opcode in SAME_VALUE and passed <= len(copies):
-            node, passed = node.inputs[0], passed + 1
+            node, passed = node.operands[0], passed + 1
         made = copies.get(node)
         if made is None:
             return None

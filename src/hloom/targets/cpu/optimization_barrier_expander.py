@@ -23,13 +23,13 @@ def expand_optimization_barriers(module: Module) -> bool:
     """Make the readers of barriers read the forwarded values; returns whether there were any."""
     barriers = [node for graph in module.graphs for node in graph.nodes if node.opcode == "opt-barrier"]
     for barrier in barriers:
-        barrier.graph.replace_uses(barrier, barrier.inputs[0])
+        barrier.graph.replace_uses(barrier, barrier.operands[0])
     if not barriers:
         return False
     for graph in dict.fromkeys(barrier.graph for barrier in barriers):
         for node in graph.nodes:
-            if node.opcode == "get-tuple-element" and node.inputs[0].opcode == "tuple":
-                graph.replace_uses(node, node.inputs[0].inputs[node.attributes["index"]])
+            if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
+                graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])
     dce(module)
     return True
 
@@ -51,8 +51,8 @@ def _merge(graph: Graph, fused: Collection[Node], numbering: ValueNumbering, eff
     first: dict[Hashable, Node] = {}
     merged: dict[Node, Node] = {}
     for node in graph.nodes:
-        if any(operand in merged for operand in node.inputs):
-            graph.set_inputs(node, [merged.get(operand, operand) for operand in node.inputs])
+        if any(operand in merged for operand in node.operands):
+            graph.set_operands(node, [merged.get(operand, operand) for operand in node.operands])
         numbers[node] = len(numbers)
         key = merge_key(node, numbers, numbering, effects)
         kept = node if key is None else first.setdefault((node in fused, key), node)

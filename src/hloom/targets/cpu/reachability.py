@@ -42,7 +42,7 @@ class Reachability:
         return True
 
     def _push_operands(self, node: Node, first: int, seen: set[Node], pending: list[tuple[int, int, Node]]) -> None:
-        for operand in node.inputs:
+        for operand in node.operands:
             position = self._positions.get(operand, first)
             if position >= first and operand not in seen:
                 seen.add(operand)

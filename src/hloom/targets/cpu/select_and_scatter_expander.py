@@ -24,7 +24,7 @@ def expand_select_and_scatter(graph: Graph) -> None:
 
 
 def _expand(graph: Graph, node: Apply) -> None:
-    operand, source, initial = node.inputs
+    operand, source, initial = node.operands
     assert isinstance(node.type, TensorType)
     if not isinstance(source.type, TensorType):
         return
@@ -49,5 +49,5 @@ def _expand(graph: Graph, node: Apply) -> None:
     updates = add("reshape", (source,), TensorType(node.type.dtype, (count, *[1] * rank)))
     filled = add("broadcast", (initial,), TensorType(node.type.dtype, node.type.dims), dimensions=())
     graph.set_function(node, OPS["scatter"])
-    graph.set_inputs(node, (filled, indices, updates))
+    graph.set_operands(node, (filled, indices, updates))
     graph.set_attributes(node, {"to_apply": node.attributes["scatter"]})

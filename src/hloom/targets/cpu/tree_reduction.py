@@ -21,14 +21,14 @@ WINDOW_SIZE = 32
 def rewrite_reductions(graph: Graph) -> None:
     """Put windows before the reductions of a graph along more than WINDOW_SIZE elements."""
     for node in list(graph.nodes):
-        if isinstance(node, Apply) and node.opcode == "reduce" and len(node.inputs) == 2:
+        if isinstance(node, Apply) and node.opcode == "reduce" and len(node.operands) == 2:
             while not is_library_reduction(node) and _add_windows(graph, node):
                 pass
 
 
 def _add_windows(graph: Graph, reduction: Apply) -> bool:
     """Reduce windows first; whether a reduced dimension is longer than one."""
-    operand: Node = reduction.inputs[0]
+    operand: Node = reduction.operands[0]
     if not isinstance(operand.type, TensorType) or not isinstance(reduction.type, TensorType):
         return False
     reduced = reduction.attributes.get("dimensions") or ()
@@ -41,6 +41,6 @@ def _add_windows(graph: Graph, reduction: Apply) -> bool:
         "to_apply": reduction.attributes["to_apply"],
     }
     windows_type = TensorType(reduction.type.dtype, counts)
-    windows = graph.add_apply(OPS["reduce-window"], reduction.inputs, windows_type, attributes, before=reduction)
-    graph.set_inputs(reduction, (windows, reduction.inputs[1]))
+    windows = graph.add_apply(OPS["reduce-window"], reduction.operands, windows_type, attributes, before=reduction)
+    graph.set_operands(reduction, (windows, reduction.operands[1]))
     return True

@@ -21,9 +21,9 @@ _SEED_BITS = 63
 def operands_of(node: Node) -> str:
     """The names of the operands that are given to an op with optional ones; of its results, any may stand for it."""
     if node.opcode == "get-tuple-element":
-        node = node.inputs[0]
+        node = node.operands[0]
     assert isinstance(node, Apply), "only ops have operands by name"
-    return " ".join(optional_operands(_OPERANDS[node.opcode], len(node.inputs), node.attribute(SEGMENTS)))
+    return " ".join(optional_operands(_OPERANDS[node.opcode], len(node.operands), node.attribute(SEGMENTS)))
 
 
 def named_after(node: Apply, suffix: str) -> str | None:

@@ -316,7 +316,7 @@ class PlanLayout:
             return
         aliased = {alias.output_index for alias in aliases(dataflow.module)}
         stored_axes = {self.logical_axes.along(leaf): axes for leaf, axes in self.stored.items()}
-        for index in range(len(root.inputs) if root.opcode == "tuple" else 1):
+        for index in range(len(root.operands) if root.opcode == "tuple" else 1):
             shape_index = (index,) if root.opcode == "tuple" else ()
             value = output_at(root, shape_index)
             if shape_index in aliased or value is None:

@@ -178,7 +178,7 @@ class InstructionWriter:
                 if type(node) is Apply:
                     row = rows[node.function]
                     start = row.starts[node.type]
-                    inputs = node.inputs
+                    inputs = node.operands
                     if inputs:
                         operands = ids[inputs[0]] if len(inputs) == 1 else join([ids[operand] for operand in inputs])
                         before_operands = operands_of[len(operands)]
@@ -297,8 +297,8 @@ class InstructionWriter:
     def _message(self, node: Node, op: Op, attributes: Mapping[str, Any]) -> Any:
         proto = protobuf.HloInstructionProto()
         set_defaults(proto, op.name)
-        if op.name == "outfeed" and "outfeed_shape" not in attributes and node.inputs and node.inputs[0].type:
-            proto.outfeed_shape.CopyFrom(write_shape(node.inputs[0].type))
+        if op.name == "outfeed" and "outfeed_shape" not in attributes and node.operands and node.operands[0].type:
+            proto.outfeed_shape.CopyFrom(write_shape(node.operands[0].type))
         context = Context(node.type, node.operand_types())
         for name, value in attributes.items():
             field = field_of(op.name, name)

@@ -152,7 +152,7 @@ class ProtoModuleReader:
         ordered = [by_number[number] for number in numbers]
         seen: set[Node] = set()
         for node in ordered:
-            late = next((used for used in (*node.inputs, *_predecessors(node)) if used not in seen), None)
+            late = next((used for used in (*node.operands, *_predecessors(node)) if used not in seen), None)
             if late is not None:
                 raise self._at(graph, "its schedule", f"{node.name} stands before {late.name}, which it needs")
             seen.add(node)
