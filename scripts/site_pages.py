@@ -14,27 +14,27 @@ from hloom.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {
-    "hlo": "Read, print, save",
+    "formats.hlo": "Read, print, save",
     "api.load": "Read, print, save",
     "ir": "Modules, graphs, types",
     "ops": "Modules, graphs, types",
     "analysis": "Cost, time, memory",
-    "xla_cpu": "Cost, time, memory",
-    "viz": "Draw",
-    "page": "Draw",
+    "targets.cpu": "Cost, time, memory",
+    "inspection.viz": "Draw",
+    "inspection.page": "Draw",
     "rewrite": "Rules and passes",
     "api.apply": "Rules and passes",
     "api.jit": "Rules and passes",
     "api.function": "Functions and derivatives",
     "api.differentiable": "Functions and derivatives",
-    "evaluate": "Run and compare",
+    "evaluator": "Run and compare",
     "runtime": "Run and compare",
     "api.plan": "Many devices",
     "api.auto_shard": "Many devices",
     "api.jax_specs": "Many devices",
-    "pipeline": "Many devices",
-    "microbatch": "Many devices",
-    "remat": "Many devices",
+    "distribute.pipeline": "Many devices",
+    "distribute.microbatch": "Many devices",
+    "distribute.remat": "Many devices",
     "text": "Errors",
 }
 """The page that the public names of a package, or file of `api`, stand on; others have a page named by the package."""
@@ -81,7 +81,7 @@ def api_parts() -> dict[str, list[str]]:
     parts: dict[str, list[str]] = {title: [] for title in PARTS.values()}
     for name in sorted(hloom._OWNERS):
         owner = hloom._OWNERS[name][0]
-        title = PARTS.get(owner) or PARTS.get(owner.partition(".")[0]) or f"hloom.{owner}"
+        title = PARTS.get(owner) or PARTS.get(owner.partition(".")[0]) or f"hloom.{owner.rpartition('.')[2]}"
         parts.setdefault(title, []).append(name)
     return {title: names for title, names in parts.items() if names}
 

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 import hloom
 from hloom.cli import main
 from hloom.cli.main import COMMANDS
+from hloom.distribute.pipeline import PipelinePlan, Stage
 
 TEXT = """HloModule step
 
@@ -153,6 +154,7 @@ def test_an_option_lists_the_nearest_of_a_name_that_is_not_there(option: str):
 
 
 LOOP, STEP, NETWORK = hloom.parse(TEXT), hloom.parse(PLAIN), hloom.parse(NETWORK_TEXT)
+ONE_STAGE = PipelinePlan((Stage(0, 0, (0,)),), 1)
 FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "cost trip_counts": lambda n: hloom.cost(LOOP, trip_counts={n.format("loop.6"): 3}),
     "roofline trip_counts": lambda n: hloom.roofline(LOOP, "h100", trip_counts={n.format("loop.6"): 3}),
@@ -171,6 +173,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "microbatch batch": lambda n: hloom.microbatch(STEP, 2, batch={n.format("inputs.3"): 0}),
     "why_oom batch": lambda n: hloom.why_oom(STEP, memory=64, batch=f"{n.format('inputs.3')}:0"),
     "fit batch": lambda n: hloom.fit(STEP, 1, batch=f"{n.format('inputs.3')}:0"),
+    "pipeline batch": lambda n: hloom.pipeline(STEP, ONE_STAGE, batch=f"{n.format('inputs.3')}:0"),
     "plan pins": lambda n: hloom.plan(STEP, "x=2", pins={n.format("inputs.3"): "[x,-]"}),
     "plan forbidden": lambda n: hloom.plan(STEP, "x=2", forbidden=[f"{n.format('weight.4')}:x"]),
     "quantize only": lambda n: hloom.quantize(STEP, only=[n.format("weight.4")]),

@@ -8,7 +8,6 @@ import weakref
 import numpy as np
 import pytest
 
-import hloom.evaluator as package
 from hloom.evaluator import TABLE, CannotEvaluate, LimitReached, evaluate, evaluate_graph, evaluate_node
 from hloom.evaluator.table import evaluator
 from hloom.formats.hlo import parse
@@ -28,10 +27,6 @@ A, X = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
 def test_every_opcode_has_a_row():
     assert set(OPS) - set(TABLE) == set()
     assert {opcode for opcode in TABLE if "." not in opcode} - set(OPS) == set()  # dialects' ops have a dot
-
-
-def test_the_package_is_the_function():
-    assert package(PAIR, [A, np.int32(7), X])[1] == 7  # type: ignore
 
 
 def test_a_second_row_is_refused():

@@ -125,7 +125,7 @@ def test_partitioned_text_gives_each_device_its_part(name):
     whole = run(lowered("before")[f"sharding.{name}"], seed=1, devices=DEVICES)
     after = parse(lowered("after")[f"sharding.{name}"])
     shardings = [parameter.attributes.get("sharding") for parameter in after.entry.parameters]
-    pieces = [cut(array, sharding) for array, sharding in zip(whole.operands, shardings, strict=True)]
+    pieces = [cut(array, sharding) for array, sharding in zip(whole.inputs, shardings, strict=True)]
     parts = run_per_device(after, list(zip(*pieces, strict=True)))
     for device in range(DEVICES):
         assert compare(parts.per_device[device], whole.per_device[device]) == []

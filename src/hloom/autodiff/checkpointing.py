@@ -76,7 +76,7 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
     changing = [leaf for leaf in range(len(types)) if leaf not in state.invariant]
     slots = session.options.checkpoints or SLOTS
     slots += slots % 2
-    work = Checkpointed(node, part, back, changing, slots, sorted({*part.operands, *back.cotangents}))
+    work = Checkpointed(node, part, back, changing, slots, sorted({*part.inputs, *back.cotangents}))
     started = flatten(emitter, init)
     kept: Kept | None = None
     if session.loop_depth:
@@ -84,7 +84,7 @@ def checkpointed(walk: Walk, node: Apply, init: Node, leaves: list[Any], active:
     else:
         done, kept = _forward(emitter, work, started)
         value = unflatten(emitter, value_type, done)
-    given = sorted(part.operands)  # those that the body overwrites too: the loop may not run at all
+    given = sorted(part.inputs)  # those that the body overwrites too: the loop may not run at all
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}

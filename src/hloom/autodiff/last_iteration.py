@@ -39,7 +39,7 @@ def overwriting_loop(walk: Walk, node: Apply, init: Node, leaves: list[Any], act
     back = transposed(session, part, bits(active))
     started = flatten(walk.emitter, init)
     done, has_run, residuals = _forward(walk.emitter, node, part, back, started)
-    given = sorted(part.operands)  # those that the body overwrites too: the loop may not run at all
+    given = sorted(part.inputs)  # those that the body overwrites too: the loop may not run at all
 
     def transpose(backward: Backward, cotangents: list[Node | None]) -> None:
         value = {leaf: cotangent for leaf, cotangent in zip(given, cotangents, strict=True) if cotangent is not None}

@@ -385,7 +385,7 @@ def transposed(session: Session, part: Linearized, given: Iterable[int]) -> Tran
         backward.give(part.tangents[leaf], graph.add_parameter(types[leaf], "cotangent"))
     backward.run(part.tape)
     session.check_residuals(part.forward, backward.residuals)
-    results = {leaf: backward.take(tangent) for leaf, tangent in part.operands.items()}
+    results = {leaf: backward.take(tangent) for leaf, tangent in part.inputs.items()}
     result = {leaf: node for leaf, node in results.items() if node is not None}
     return Transposed(graph, leaves, backward.residuals, result)
 

@@ -147,7 +147,7 @@ def _stacked_loop(
     residuals.remake(walk.emitter, kept, dict(enumerate(started)), known)
     kept_values = [known[item] for item in kept]
     types = leaf_types(node.type)
-    kept_leaves = set(parts.part.operands) if is_bound or not count else set()  # they may stay as they were
+    kept_leaves = set(parts.part.inputs) if is_bound or not count else set()  # they may stay as they were
     given = [
         leaf
         for leaf in bits(active)
@@ -189,7 +189,7 @@ def _loop_parts(
     back = transposed(session, part, given)
     starts = [start for value in (*slices.values(), *read.values()) for start in value.starts]
     residuals = Residuals(state, list(dict.fromkeys([*back.residuals, *starts])))
-    carried = sorted({*part.operands, *given} - set(read) - set(slices))
+    carried = sorted({*part.inputs, *given} - set(read) - set(slices))
     return LoopParts(node, part, back, state, residuals, count, is_bound, read, slices, carried)
 
 
@@ -234,7 +234,7 @@ def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) ->
             if isinstance(operand, Linear):
                 users.setdefault(operand, []).append(entry)
     result: dict[int, SlicedLeaf] = {}
-    for leaf, tangent in list(part.operands.items()):
+    for leaf, tangent in list(part.inputs.items()):
         own = users.get(tangent, [])
         if leaf not in state.invariant or needed >> leaf & 1 or len(own) != 1:
             continue
@@ -246,8 +246,8 @@ def _read_slices(part: Linearized, state: LoopState, needed: int, count: int) ->
         sizes = entry.attributes["dynamic_slice_sizes"]
         if state.takes_apart(entry.operands[1:], sizes, array_type(tangent).dims, count):
             result[leaf] = SlicedLeaf(entry.operands[1:], sizes)
-            part.operands[leaf] = entry
-    gone = {part.operands[leaf] for leaf in result}
+            part.inputs[leaf] = entry
+    gone = {part.inputs[leaf] for leaf in result}
     part.tape.entries[:] = [entry for entry in part.tape.entries if entry not in gone]
     return result
 

@@ -149,7 +149,7 @@ def jvp(
     graph = work.target
     emitter = Emitter(graph)
     arguments = work.parameters_into(graph)
-    tangents = work.operands(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
+    tangents = work.inputs(lambda name, value_type: graph.add_parameter(value_type, f"{name}_tangent"))
     wanted = sum(1 << leaf for leaf, value_type in enumerate(work.results) if differentiable(value_type))
     value, result = perform(Walk(work.session, Forward(emitter)).graph(work.entry, arguments, tangents, wanted))
     values = flatten(emitter, value)

@@ -29,7 +29,7 @@ def assert_equivalent(
     `hloom.runtime.run` raises them.
     """
     one = run(left, inputs, seed=seed, devices=devices)
-    other = run(right, one.operands, devices=devices)
+    other = run(right, one.inputs, devices=devices)
     differences = compare(one.outputs, other.outputs, rtol=rtol, atol=atol)
     if not differences:
         return
@@ -37,8 +37,8 @@ def assert_equivalent(
     lines = "".join(f"\n  {_line(difference, modules)}" for difference in differences[:SHOWN])
     more = f"\n  and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
     arbitration = arbitrate(
-        ProgramRun("the first program", modules[0], one.operands, one.outputs),
-        ProgramRun("the second program", modules[1], other.operands, other.outputs),
+        ProgramRun("the first program", modules[0], one.inputs, one.outputs),
+        ProgramRun("the second program", modules[1], other.inputs, other.outputs),
         rtol,
         atol,
     )

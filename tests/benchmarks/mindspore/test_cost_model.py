@@ -49,8 +49,8 @@ def test_three_layers_on_eight_devices_are_data_parallel_as_measured(reduction: 
     result = solve(graph)
     chosen = [item.strategies[strategy] for item, strategy in zip(operators, result.strategies, strict=True)]
     assert result.time == graph.time_of(brute_force(graph) or ())
-    assert {strategy.operands[0].splits for strategy in chosen} == {(DEVICES, 1)}
-    read = sum(4 * layout.slice_size for strategy in chosen[1:] for layout in strategy.operands)
+    assert {strategy.inputs[0].splits for strategy in chosen} == {(DEVICES, 1)}
+    read = sum(4 * layout.slice_size for strategy in chosen[1:] for layout in strategy.inputs)
     assert read == 1_245_184
 
     total = total_cost(operators, links, result.strategies)
@@ -65,7 +65,7 @@ def test_three_layers_on_eight_devices_are_data_parallel_as_measured(reduction: 
 def test_a_product_split_on_the_inner_dimension_sends_its_result():
     operator = matmul("m", Tensor((64, 256)), Tensor((256, 128), is_parameter=True), DEVICES)
     result = {
-        strategy.operands[0].splits + strategy.operands[1].splits[1:]: strategy.cost for strategy in operator.strategies
+        strategy.inputs[0].splits + strategy.inputs[1].splits[1:]: strategy.cost for strategy in operator.strategies
     }
     assert len(result) == 10
     # rows only: the weights are read whole, and their gradient is summed
@@ -79,7 +79,7 @@ def test_a_product_split_on_the_inner_dimension_sends_its_result():
 @pytest.mark.parametrize(("sent", "paid"), [(0, 0), (4, 3072), (2048, 3072), (2052, 2052 + 1024)])
 def test_small_messages_cost_a_flat_fee(sent: int, paid: int):
     operator = reduce_sum("r", Tensor((8, sent // 4)), (0,), 8)
-    by_rows = next(strategy for strategy in operator.strategies if strategy.operands[0].splits == (8, 1))
+    by_rows = next(strategy for strategy in operator.strategies if strategy.inputs[0].splits == (8, 1))
     less = 1 if sent > 2049 else 0  # data parallelism is a byte cheaper, which a flat fee swallows
     assert by_rows.cost.forward == paid - less
 

@@ -189,7 +189,7 @@ def pad(random: Random) -> str:
     height, width = random.randint(0, 2), random.randint(0, 2)
     amounts = numbers([0, height, width, 0] if conv.is_last else [0, 0, height, width], "si64")
     outer = [conv.sides[0] + 2 * height, conv.sides[1] + 2 * width]
-    x, wide, w = t(*conv.image(conv.operands, conv.sides)), t(*conv.image(conv.operands, outer)), t(*conv.kernel)
+    x, wide, w = t(*conv.image(conv.inputs, conv.sides)), t(*conv.image(conv.inputs, outer)), t(*conv.kernel)
     y, b = t(*conv.result(outer)), t(conv.filters)
     bias = random.random() < 0.5
     sizes = f"operand_segment_sizes = dense<[1, 1, {int(bias)}, 0]> : vector<4xi32>"
@@ -204,7 +204,7 @@ def pad(random: Random) -> str:
 
 def batch_norm(random: Random, *, bias: bool) -> str:
     conv = Convolution(random)
-    x, w, b = t(*conv.image(conv.operands, conv.sides)), t(*conv.kernel), t(conv.filters)
+    x, w, b = t(*conv.image(conv.inputs, conv.sides)), t(*conv.kernel), t(conv.filters)
     y = t(*conv.result(conv.sides))
     axis = random.choice([3, -1]) if conv.is_last else 1
     opcode, training = random.choice([("normalization", "false"), ("normalization_infer", "true")])

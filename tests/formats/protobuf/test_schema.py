@@ -139,12 +139,12 @@ def test_names_are_attributes_of_the_package():
 
 
 def test_unknown_name():
-    with pytest.raises(AttributeError, match=r"module 'hloom\.protobuf' has no message or enum 'HloModulProto'"):
+    with pytest.raises(AttributeError, match=r"module 'hloom\.formats\.protobuf' has no message or enum 'HloModulProto'"):
         protobuf.HloModulProto  # noqa: B018
 
 
 def test_import_reads_no_schema():
-    check = "from hloom import protobuf; assert '_descriptors' not in vars(protobuf.xla); protobuf.ShapeProto"
+    check = "from hloom.formats import protobuf; assert '_descriptors' not in vars(protobuf.xla); protobuf.ShapeProto"
     subprocess.run([sys.executable, "-c", check], env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, check=True)
 
 

@@ -194,7 +194,7 @@ def test_an_empty_module():
 
 def test_a_module_that_is_too_large_for_a_graph(monkeypatch: pytest.MonkeyPatch):
     for place_of_limit in ("graphs", "document"):
-        monkeypatch.setattr(f"hloom.page.{place_of_limit}.MOST_EXPORTED", 11)
+        monkeypatch.setattr(f"hloom.inspection.page.{place_of_limit}.MOST_EXPORTED", 11)
     page = blocks(parse(STEP))
     assert page.packed("graphs") == []
     assert "viewer" not in page.texts

@@ -217,4 +217,4 @@ def _script_safe(script: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("hloom.page") / "assets" / name).read_text(encoding="utf-8")
+    return (files("hloom.inspection.page") / "assets" / name).read_text(encoding="utf-8")
