@@ -5,6 +5,7 @@ Arrays hold integers, so that results are equal to the last bit; names keep thei
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,7 +139,7 @@ class ProgramWriter:
     def _closure(self, indent: int) -> None:
         number = len(self.lines)
         self.add(indent, f"def f{number}():")
-        self._change(indent + 1)
+        self._change_from_inside(indent + 1)
         self.add(indent + 1, f"return {self._name()}.sum() % 5")
         self.add(indent, f"t += f{number}() + f{number}()")
 
@@ -147,7 +148,7 @@ class ProgramWriter:
         self.add(indent, f"def f{number}(r, left):")
         self.add(indent + 1, "if left == 0:")
         self.add(indent + 2, "return r")
-        self._change(indent + 1)
+        self._change_from_inside(indent + 1)
         self.add(indent + 1, f"return f{number}(r, left - 1)")
         name = self._name()
         if name in "xy":
@@ -158,6 +159,14 @@ class ProgramWriter:
     def _change(self, indent: int) -> None:
         name = self._name()
         self.add(indent, self.filled(self.pick(CHANGES[self.shapes[name]]), name))
+
+    def _change_from_inside(self, indent: int) -> None:
+        """A change in a nested function: `x += 1` there binds a name of the function itself unless it says otherwise."""
+        name = self._name()
+        text = self.filled(self.pick(CHANGES[self.shapes[name]]), name)
+        if name.isidentifier() and re.match(rf"{name} [-+*]=", text):
+            self.add(indent, f"nonlocal {name}")
+        self.add(indent, text)
 
     def _again(self, indent: int) -> None:
         """One name for what another one means."""

@@ -340,9 +340,9 @@ def changed(change):
     ("change", "reason"),
     [
         (lambda m: m.pattern[0].__setattr__("type", "nothing"), "paddle has no op 'nothing'"),
-        (lambda m: m.pattern[0].operands[0].__setattr__("parameter", "Z"), "matmul_v2 has no slot 'Z'\n  it has X, Y"),
-        (lambda m: m.pattern[0].operands[0].arguments.__setitem__(0, "q"), "'q', which matmul_v2 reads, is neither an input"),
-        (lambda m: m.replace[0].operands[0].arguments.__setitem__(0, "q"), "'q', which fc reads, is neither an input"),
+        (lambda m: m.pattern[0].inputs[0].__setattr__("parameter", "Z"), "matmul_v2 has no slot 'Z'\n  it has X, Y"),
+        (lambda m: m.pattern[0].inputs[0].arguments.__setitem__(0, "q"), "'q', which matmul_v2 reads, is neither an input"),
+        (lambda m: m.replace[0].inputs[0].arguments.__setitem__(0, "q"), "'q', which fc reads, is neither an input"),
         (lambda m: m.var_maps[3].__setattr__("replace_var", "q"), "'q', which the replacement yields, is made by nothing"),
         (lambda m: m.op_attr_maps[0].pattern_attr.__setattr__("name", "q"), "'q' of x is nothing that a pass can ask for"),
         (lambda m: m.ClearField("var_maps"), "is neither an input nor a result of the pattern"),
