@@ -29,23 +29,24 @@ PLANS = "\n## Plans\n"
 """The section that scripts/measure_plans.py writes."""
 TEXT = """# How accurate `hloom memory` is
 
-This page is made by `scripts/measure_memory.py`: {count} programs of 1 MB or more (training steps with and without
-donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops,
-branches, linear algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is arguments + outputs - aliased +
-temporaries; the error is `hloom memory` against XLA's own buffer assignment.
+How close is `hloom memory` to XLA? `scripts/measure_memory.py` made this page from {count} programs of 1 MB or more
+(training steps with and without donation, scans with rematerialisation, attention, convolutions, sorts, transforms,
+gathers and scatters, loops, branches, linear algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
+arguments + outputs - aliased + temporaries; the error is that of `hloom memory` relative to XLA's own buffer
+assignment.
 
 | module | schedule | median | 90% within | worst | signed, 5% to 95% |
 |---|---|---|---|---|---|
 {summary}
 
-Of the {held} programs where temporaries are a fifth of the peak or more, the temporaries alone are off by {temporary}
+In the {held} programs whose temporaries are a fifth of the peak or more, the temporaries alone are off by {temporary}
 (median), {worst_temporary} at worst, after optimisation.
 
-After optimisation the text holds the schedule, the fusions and the copies that XLA chose, so the peak is nearly XLA's.
-Before it, a model of XLA's CPU compiler simplifies, converts, lays out, fuses and orders the program
-(`hloom.targets.cpu`: each of its files names the XLA file that it follows), and the buffers are those of what comes
-out; `list` and `text` (`--schedule`) only take elementwise work as fused into what reads it, and say how the program's
-own order does.
+After optimisation the text contains the schedule, the fusions and the copies that XLA chose, so the peak is nearly
+XLA's. Before optimisation, a model of XLA's CPU compiler simplifies, converts, lays out, fuses and orders the program
+(`hloom.targets.cpu`; each of its files names the XLA file that it follows), and the buffers are those of the result.
+The schedules `list` and `text` (`--schedule`) only assume that elementwise work is fused into its users; `text` shows
+the memory of the program's own order.
 
 ## The programs that are furthest off
 
@@ -54,7 +55,7 @@ own order does.
 ## Programs of packages
 
 {package_count} programs written with flax, haiku, equinox, optax, numpyro, diffrax, jaxopt and mujoco-mjx, small models
-of transformers and diffusers, or in jax alone in their style: networks trained, samplers, solvers of differential
+of transformers and diffusers, or in plain jax in their style: training of networks, samplers, solvers of differential
 equations, physics, filters, random numbers; the smallest hold a few kilobytes. `make test-long` compiles them and
 asserts that nine tenths are within 5% after optimisation and within 10% before, the worst within 15% and 25%.
 
@@ -62,21 +63,21 @@ asserts that nine tenths are within 5% after optimisation and within 10% before,
 |---|---|---|---|---|---|---|
 {packages}
 
-The held-out ones (tests/analysis/package_programs/held_out.py) were written last and measured once before anything was
-changed on their account; that first time 19 of 20 were within 5% after optimisation, the worst 6.7% off, and 18 of 20
-within 10% before it, the worst 15.2%. Of samplers, solvers, random numbers and linear algebra (`samplers.py`) 19 of 22
-were at first within 5% after optimisation, the worst 23.9%, and 17 of 22 within 10% before it, the worst 62%; of models
-of transformers and diffusers (`pretrained.py`) all 11 were, within 0.1% and 2.7%.
+The held-out programs (tests/analysis/package_programs/held_out.py) were written last, and measured once before any
+change was made because of them. In that first measurement 19 of 20 were within 5% after optimisation, the worst 6.7%
+off, and 18 of 20 within 10% before it, the worst 15.2%. Of samplers, solvers, random numbers and linear algebra
+(`samplers.py`), 19 of 22 were at first within 5% after optimisation, the worst 23.9%, and 17 of 22 within 10% before
+it, the worst 62%; of models of transformers and diffusers (`pretrained.py`) all 11 were, within 0.1% and 2.7%.
 
-Those that are more than 5% off:
+Programs more than 5% off:
 
 | program | XLA's peak, bytes | after optimisation | before optimisation |
 |---|---|---|---|
 {far}
 
-What falls short: kernels that become ready at the same time run in the order of XLA's lists of users, which depends on
-the history of its passes (perceptrons whose weights' gradients come before or after the cotangents); how second
-derivatives' products are laid out; of transposed layouts, only those of results and of loops' states are followed.
+Sources of error: kernels that become ready at the same time run in the order of XLA's lists of users, which depends on
+the history of its passes (perceptrons whose weight gradients come before or after the cotangents); the layouts of
+products in second derivatives; transposed layouts, of which only those of results and loop states are followed.
 """
 Measure = Callable[[Compiled], int]
 MEASURES: tuple[tuple[str, str, Measure], ...] = (

@@ -30,16 +30,17 @@ CAP = 0.75
 """The budget, as a share of what the free plan on eight devices takes."""
 CASES = (("x=8", False), ("x=2,y=4", False), ("x=8", True))
 TEXT = """
-`scripts/measure_plans.py` plans {count} training and inference steps, of flax and optax or in jax alone, on eight
-devices, and compiles each plan with XLA's partitioner for virtual CPU devices. The forecast is what `hloom plan`
-prints: the program of one device is written with its collectives (`hloom.distribute.planner.device_program`) and
-compiled by the model above. Of the {rows} plans, {near} forecasts of memory are within 5% and {nearer} within 10% of
-XLA's own buffer assignment; the median is {median:.1%}, the worst {worst:+.1%}. With a cap the budget is {cap:.0%} of
-what the free plan takes; where none is found that fits, the plan is the smallest.
+`scripts/measure_plans.py` plans {count} training and inference steps, written with flax and optax or in plain jax, on
+eight devices, and compiles each plan with XLA's partitioner for virtual CPU devices. The forecast is the one that
+`hloom plan` prints: the program of one device is written with its collectives
+(`hloom.distribute.planner.device_program`) and compiled by the model above. Of the {rows} plans, {near} forecasts of
+memory are within 5% and {nearer} within 10% of XLA's own buffer assignment; the median is {median:.1%}, the worst
+{worst:+.1%}. With a cap, the budget is {cap:.0%} of the memory of the plan without one; if no plan fits, the smallest
+is taken.
 
-The last six programs were measured once, on both meshes without a cap, before anything was changed on their account.
-That first time 10 of the 12 plans were within 10%; the LSTM's two were 24% and 30% off, and sent 4.7 GB where 16 MB
-were forecast, since its loops kept their state otherwise than the plan said.
+The last six programs were measured once, on both meshes without a cap, before any change was made because of them. In
+that first measurement 10 of the 12 plans were within 10%. The LSTM's two plans were 24% and 30% off, and sent 4.7 GB
+where 16 MB were forecast, because its loops kept their state in shardings that differed from the plan.
 
 | program | mesh | XLA's peak, bytes | forecast | bytes sent | forecast |
 |---|---|---|---|---|---|
