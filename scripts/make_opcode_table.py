@@ -1,4 +1,4 @@
-"""Write docs/opcodes.md: what hloom knows of every opcode, concern by concern, and why where it knows nothing.
+"""Write docs/opcodes.md: what hloom supports for every opcode, concern by concern, and the reason for each gap.
 
 python scripts/make_opcode_table.py
 """
@@ -20,25 +20,25 @@ YES, NONE = "yes", "none"
 
 HEAD = """# Opcodes
 
-What hloom knows of each opcode. Made by `scripts/make_opcode_table.py`; a test keeps it up to date and fails where an
-opcode has neither a rule nor a reason.
+What does hloom support for each opcode? `scripts/make_opcode_table.py` makes this page from the source; a test keeps it
+up to date, and fails if an opcode has neither a rule nor a reason.
 
-| concern | what it says | where |
+| concern | meaning | where |
 |---|---|---|
 | infer | the result's type, from the operands' types and the attributes | the op's row in `src/hloom/ops` |
 | axes | which dimensions move together | the op's row in `src/hloom/ops` |
-| evaluate | the value, with numpy | the families of `src/hloom/evaluate` |
-| flops | operations: `xla` as XLA counts them, `both` a mathematical count beside it | `src/hloom/analysis/rules` |
+| evaluate | the value, computed with numpy | the families of `src/hloom/evaluator` |
+| flops | operations: `xla` means as XLA counts them, `both` that there is also a mathematical count | `src/hloom/analysis/rules` |
 | bytes | bytes read and written, as for flops | `src/hloom/analysis/rules` |
-| effect | what it does besides yielding a value; none means nothing | the op's row in `src/hloom/ops` |
-| derivative | a rule, as others (said by other ops), the engine itself; zero or none | `src/hloom/autodiff/rules` |
+| effect | its side effect, or none | the op's row in `src/hloom/ops` |
+| derivative | a rule; as others (expanded into other ops); engine (built in); zero; or none | `src/hloom/autodiff/rules` |
 
-A number in brackets leads to the reason below the table.
+A number in brackets refers to the reason below the table.
 """
 
 
 def holes() -> list[str]:
-    """The concerns that say nothing of an opcode and do not say why: `dot: axes`."""
+    """The concerns without a rule or a reason, such as `dot: axes`."""
     missing: list[str] = []
     for name, op in OPS.items():
         missing += [f"{name}: {concern}" for concern in CONCERNS if cell(op, concern) == ("", "")]
@@ -46,7 +46,7 @@ def holes() -> list[str]:
 
 
 def cell(op: Op, concern: str) -> tuple[str, str]:
-    """What stands in the table, and the reason for it; both empty where there is neither rule nor reason."""
+    """The table's text and the reason for it; both are empty if there is neither a rule nor a reason."""
     if concern in ("infer", "axes"):
         has_rule, because = getattr(op, concern) is not None, op.because.get(concern, "")
         return (YES, "") if has_rule else (NONE, because) if because else ("", "")

@@ -83,6 +83,6 @@ def _together(values: Values) -> Value:
     return values[0] if len(values) == 1 else values
 
 
-none("ragged-all-to-all", because="its offsets are places on other devices")
+none("ragged-all-to-all", because="its offsets are positions on other devices")
 none("send", "send-done", because="nothing receives it")
 none("recv", "recv-done", because="nothing sends to it")

@@ -158,5 +158,5 @@ _ALGORITHMS: dict[str, Callable[[np.ndarray, Sequence[int], int], tuple[np.ndarr
 }
 """The generators; the default is what XLA's CPU has for it."""
 
-none("rng", because="the numbers are the device's: XLA does not say which they are")
+none("rng", because="the numbers come from the device, and XLA does not say which")
 none("rng-get-and-update-state", because="the state is the device's")

@@ -7,7 +7,7 @@ from hloom.analysis.rules.table import CalleeCosts, Instruction, moves, nothing,
 from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements, shape_bytes
 from hloom.ir import TensorType, TupleType
 
-FINISHED = "XLA counts the bytes of what the starting instruction has moved already"
+FINISHED = "XLA counts again the bytes that the starting instruction has moved"
 
 
 def _all_reduce(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
@@ -67,7 +67,7 @@ rules(
 )
 rules("all-gather all-to-all ragged-all-to-all collective-broadcast collective-permute", moves)
 rules("reduce-scatter", moves, _exact_reduce_scatter, because="XLA counts no arithmetic")
-_STARTS = "XLA counts operands again, and counters, where the starting instruction's result holds them"
+_STARTS = "XLA counts operands again, and counters, if the starting instruction's result holds them"
 rules("all-gather-start collective-permute-start", moves, _gathered, because=_STARTS)
 rules("copy-start", moves, _copied, because=_STARTS)
 rules("all-gather-done all-reduce-done collective-permute-done copy-done", moves, nothing, because=FINISHED)

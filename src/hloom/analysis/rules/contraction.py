@@ -186,12 +186,12 @@ rules(
     _exact_ragged_dot,
     because="XLA drops the result's first dimensions, one for each group dimension, whatever they are",
 )
-rules("convolution", _convolution, _exact_convolution, because="as of dot, for complex numbers")
+rules("convolution", _convolution, _exact_convolution, because="as for dot, with complex numbers")
 rules(
     "fft",
     _fft,
     _exact_fft,
-    because="XLA multiplies the logarithms of several lengths, takes 8 operations for 5, and reals for complex numbers",
+    because="XLA multiplies the logarithms of several lengths, counts 8 operations instead of 5, and real transforms as complex ones",
 )
 rules(
     "cholesky",
@@ -203,5 +203,5 @@ rules(
     "triangular-solve",
     _triangular_solve,
     _exact_triangular_solve,
-    because="XLA counts the whole matrix, of which half is zeros",
+    because="XLA counts the whole matrix, half of which is zeros",
 )

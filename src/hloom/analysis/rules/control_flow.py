@@ -67,5 +67,5 @@ rules(
     "custom-call",
     _custom_call,
     moves,
-    because="XLA counts minus one, for unknown; all that is known is what is passed",
+    because="XLA counts minus one, for unknown; only operands and result are known",
 )

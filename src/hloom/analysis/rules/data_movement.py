@@ -99,15 +99,15 @@ rules(
     "get-dimension-size partition-id replica-id rng-get-and-update-state",
     moves,
     nothing,
-    because="XLA counts the bytes of a value that is only a number, and of the array that it is asked of",
+    because="XLA counts the bytes of the resulting number, and of the array that is queried",
 )
 rules("bitcast", nothing)
 rules("infeed", _infeed)
 rules("outfeed", _outfeed)
-rules("rng", transcendental, _exact_random, because="XLA takes every random number for a transcendental function")
+rules("rng", transcendental, _exact_random, because="XLA counts every random number as a transcendental function")
 rules(
     "rng-bit-generator",
     _random_bits,
     moves,
-    because="XLA takes every random number for a transcendental function, the state's too; it is integer arithmetic",
+    because="XLA counts every random number, the state's too, as a transcendental function; it is integer arithmetic",
 )

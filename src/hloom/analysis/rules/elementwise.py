@@ -64,6 +64,6 @@ rules(
     "convert bitcast-convert stochastic-convert reduce-precision real imag complex select tuple-select",
     _flops,
     moves,
-    because="XLA counts one operation per element where values are only converted, chosen or put together",
+    because="XLA counts one operation per element even if values are only converted, selected or joined",
 )
 rules("clamp", _flops, _times(2), because="XLA counts one operation per element; clamp is a maximum and a minimum")

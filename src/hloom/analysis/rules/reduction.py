@@ -121,12 +121,12 @@ def _batch_norm(per_element: int, per_feature: int):
     return counted
 
 
-rules("reduce", _reduce, _exact_reduce, because="XLA counts less than nothing where the reduced dimension is empty")
+rules("reduce", _reduce, _exact_reduce, because="XLA's count is negative if the reduced dimension is empty")
 rules(
     "reduce-window",
     _reduce_window,
     _exact_reduce_window,
-    because="XLA counts the padding too, and takes a window over a whole dimension for one sum and a broadcast",
+    because="XLA counts the padding too, and a window over a whole dimension as one sum and a broadcast",
 )
 rules(
     "select-and-scatter",
@@ -138,7 +138,7 @@ rules(
     "sort",
     _sort,
     _exact_sort,
-    because="XLA takes n log n of all elements and one operation for the comparison, whatever dimension is sorted",
+    because="XLA counts n log n for all elements and one operation per comparison, whichever dimension is sorted",
 )
 rules("topk", moves, _exact_topk, because="XLA counts no comparisons")
 rules("scan", _scan, _exact_scan, because="XLA applies the function once for each element of the second operand")

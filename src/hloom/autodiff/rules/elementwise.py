@@ -22,7 +22,7 @@ MOST_MULTIPLIED = 16
 
 zero(
     "ceil floor round-nearest-afz round-nearest-even",
-    because="it is constant but where it jumps",
+    because="it is constant except where it jumps",
 )
 zero(
     "and or xor not shift-left shift-right-arithmetic shift-right-logical mulhi count-leading-zeros popcnt compare "

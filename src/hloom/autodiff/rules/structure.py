@@ -9,8 +9,8 @@ structural(
 zero("after-all", because="a token is not a number")
 zero(
     "rng rng-bit-generator rng-get-and-update-state",
-    because="random numbers are drawn without regard to what they are used for",
+    because="random numbers do not depend on their use",
 )
-none("infeed recv recv-done", because="what arrives is not computed here")
-none("outfeed send send-done", because="what leaves is not known to come back")
+none("infeed recv recv-done", because="the data is not computed here")
+none("outfeed send send-done", because="it is unknown whether the data comes back")
 zero("partition-id replica-id", because="its result is not a floating-point number")
