@@ -28,10 +28,10 @@ up to date, and fails if an opcode has neither a rule nor a reason.
 | infer | the result's type, from the operands' types and the attributes | the op's row in `src/hloom/ops` |
 | axes | which dimensions move together | the op's row in `src/hloom/ops` |
 | evaluate | the value, computed with numpy | the families of `src/hloom/evaluator` |
-| flops | operations: `xla` means as XLA counts them, `both` that there is also a mathematical count | `src/hloom/analysis/rules` |
+| flops | operations: `xla` as XLA counts them, `both` with a mathematical count as well | `src/hloom/analysis/rules` |
 | bytes | bytes read and written, as for flops | `src/hloom/analysis/rules` |
 | effect | its side effect, or none | the op's row in `src/hloom/ops` |
-| derivative | a rule; as others (expanded into other ops); engine (built in); zero; or none | `src/hloom/autodiff/rules` |
+| derivative | a rule; as others (expanded into them); engine (built in); zero; none | `src/hloom/autodiff/rules` |
 
 A number in brackets refers to the reason below the table.
 """
