@@ -191,7 +191,7 @@ rules(
     "fft",
     _fft,
     _exact_fft,
-    because="XLA multiplies the logarithms of lengths, and counts 8 operations instead of 5, and reals as complex numbers",
+    because="XLA multiplies the logarithms of lengths, counts 8 operations instead of 5, and reals as complex numbers",
 )
 rules(
     "cholesky",
