@@ -1,10 +1,12 @@
-"""Each source file with logic finds its test by name: a search for the file's name leads to the test.
+"""Names lead to files: from each source file with logic to its test, and from docstrings and documents to the source.
 
 `src/hloom/PACKAGE/FILE.py` is tested by `tests/PACKAGE/test_FILE.py`, or by a test of that package that imports from it,
 or by one whose docstring names `FILE.py`, where one test covers several files; a test of another package names
 `PACKAGE/FILE.py`.
 
     python -m tests.test_layout [PACKAGE]     lists the files that have none
+
+Files and folders that a package's docstring or a document names in backquotes exist.
 """
 
 from __future__ import annotations
@@ -15,10 +17,23 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.test_imports import package_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "hloom"
+DOCUMENTS = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+FOLDERS = (SOURCE, ROOT / "tests", ROOT / "scripts", ROOT / "benchmarks")
+"""Where a document's paths begin, besides the root."""
+FOREIGN = {
+    "incubate/passes/ir.py",
+    "interpreters/pdl.py",
+    "matcher_utils.py",
+    "pattern_rewriter.py",
+    "subgraph_rewriter.py",
+}
+"""Files of Paddle, xDSL and torch.fx that docs/rewriting.md cites."""
 
 
 def has_logic(path: Path) -> bool:
@@ -51,17 +66,32 @@ def names_in_tests() -> dict[str, set[str]]:
 
 
 def missing_files() -> list[str]:
-    """Files that a package's docstring names and that are not there: in the package, or from `hloom` on."""
+    """Files and folders that a package's docstring names and that do not exist, in the package or from a root on."""
     named = [
         (path, name)
         for path in sorted(SOURCE.rglob("__init__.py"))
-        for name in re.findall(r"`([\w./-]+\.(?:py|js|css|html|toml|proto|md))`", docstring_of(path.read_text()))
+        for name in re.findall(
+            r"`([\w./*-]+\.(?:py|js|css|html|toml|proto|md)|[\w.*-]+/[\w./*-]*)`", docstring_of(path.read_text())
+        )
     ]
     return [
         f"{path.relative_to(ROOT)}: {name}"
         for path, name in named
-        if not any((folder / name).exists() for folder in (path.parent, SOURCE, SOURCE.parent, ROOT))
+        if not any(any(folder.glob(name.rstrip("/"))) for folder in (path.parent, SOURCE, SOURCE.parent, ROOT))
     ]
+
+
+def stale_paths(text: str) -> list[str]:
+    """Python files that a document names in backquotes and that do not exist; a bare name may be in any folder."""
+    own = {*re.findall(r"<!-- file: (\S+) -->", text), *FOREIGN}
+    named = set(re.findall(r"`((?:[\w.-]+/)*[a-z_]\w*\.py)`", text)) - own
+    return sorted(name for name in named - every_name() if not any((root / name).exists() for root in (*FOLDERS, ROOT)))
+
+
+@cache
+def every_name() -> set[str]:
+    """The names of all Python files, without folders."""
+    return {path.name for folder in FOLDERS for path in folder.rglob("*.py")}
 
 
 @cache
@@ -81,6 +111,18 @@ def test_each_file_with_logic_has_a_test_that_names_it():
 
 def test_files_that_packages_say_to_edit_exist():
     assert missing_files() == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_documents_name_exist(path: Path):
+    assert stale_paths(path.read_text()) == []
+
+
+def test_a_file_that_moved_is_found():
+    text = (
+        "`ir/graph.py` and `printer.py`, not `hlo/printer.py`, `fusion/graph.py` or `no_such_file.py`; `ops/FAMILY.py`"
+    )
+    assert stale_paths(text) == ["fusion/graph.py", "hlo/printer.py", "no_such_file.py"]
 
 
 def main(packages: list[str]) -> None:

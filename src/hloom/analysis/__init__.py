@@ -1,11 +1,13 @@
 """Analyses of a module: what it contains and costs. An analysis takes a module and returns a value without changing it.
 
+Rates of devices, such as an H100's memory bandwidth, are in `devices.toml`; the time of an instruction is in
+`roofline.py`, the price of a collective in `collective_cost.py`. `alias_info.py` says which results share an operand's
+buffer, `fusion.py` which instructions are assumed to be fused, `scopes.py` which scope an instruction is in.
+
 To add a line to the summary of a module, edit `summary.py`. To teach all analyses an opcode that calls computations or
 forwards values, add a row to `control_flow.py`. To cost an opcode, add a rule to its family's file in `rules/`; to
 recognise another form of loop, edit `scalar_evolution.py` (how counters are computed) or `trip_counts.py` (how
-conditions compare them); to group costs by something else, `op_names.py`; which scope an instruction is in,
-`scopes.py`. `alias_info.py` says which results share an operand's buffer, `fusion.py` what is fused,
-`collective_cost.py` what collectives cost.
+conditions compare them); to group costs by something else, `op_names.py`.
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE

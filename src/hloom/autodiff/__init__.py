@@ -2,9 +2,9 @@
 
     gradient = hloom.grad(module, wrt=["weights"])
 
-To differentiate an opcode, add a rule in its family's file in `rules`; to change how calls and branches are followed,
-edit `calls.py`; loops, `loops.py`, which chooses between stacking, `checkpointing.py`, `elementwise_loops.py` and
-`last_iteration.py`.
+Calls and branches are differentiated in `calls.py`, while loops in `loops.py`, which chooses between stacking all
+states, `checkpointing.py`, `elementwise_loops.py` and `last_iteration.py`. To add the derivative of an opcode, write a
+rule in its family's file in `rules`.
 """
 
 from hloom.autodiff.emitter import Emitter as Emitter

@@ -1,8 +1,8 @@
 """Evaluates graphs with numpy: for constant folding, and as a small oracle independent of XLA.
 
-`evaluate` runs a module, `evaluate_graph` a graph, `evaluate_node` one node; `first_not_finite` says where a NaN first
-arises. To teach it an opcode, register a function in the file of the opcode's family, as `table.py` says; a further
-family file stands in `families.py`.
+`evaluate` runs a module, `evaluate_graph` a graph, `evaluate_node` one node; `first_not_finite` finds where a NaN first
+arises. To add an opcode, register a function in its family's file, as `table.py` explains; to add a family, list its
+file in `families.py`.
 """
 
 from hloom.evaluator.families import FAMILIES as FAMILIES

@@ -1,8 +1,9 @@
 """Python functions as graphs: abstract interpretation, specialisation, closure conversion, recursion, derivatives.
 
-`code.py` reads a function's syntax tree; `REFUSED` in `subset.py` lists the constructs that cannot be compiled.
-To teach a Python function, add a row to `BUILTINS` in the package `builtin_functions`; see `expressions.py`,
-`statements.py`, `control_flow.py` (branches), `loops.py`, `calls.py` and `recursive_calls.py`.
+`code.py` reads a function's syntax tree, and `interpreter.py` holds the state of a compilation; `REFUSED` in
+`subset.py` lists the constructs that cannot be compiled. To add a Python builtin, write a row in `BUILTINS` in the
+package `builtin_functions`; the language itself is in `expressions.py`, `statements.py`, `control_flow.py` (branches),
+`loops.py`, `calls.py` and `recursive_calls.py`.
 """
 
 from hloom.functions.builtin_functions import BUILTINS as BUILTINS

@@ -1,7 +1,8 @@
 """The graph IR: types, values, nodes, graphs, modules, the schema of op rows, and editing.
 
-To add a kind of type, edit `types.py`; a kind of attribute value, `values.py` and `schema.py`; an editing method,
-`graph.py`. Nothing here knows an opcode: those are rows in the package `ops`.
+To add a kind of type, edit `types.py`; a kind of attribute value, `values.py` and `schema.py`; a trait of ops (that
+they round, commute, ...), `traits.py`; an editing method, `graph.py`. No opcode is mentioned here: opcodes are rows in
+the package `ops`.
 """
 
 from hloom.ir.attributes import EMPTY as EMPTY

@@ -1,6 +1,7 @@
 """HLO's ops: one row per opcode, by family; and, by the same names, functions that apply them.
 
-To add an opcode, write its row in the family's file; reading, printing, verification and its function
+A row also says which traits an op has (such as rounding) and which dimensions move together: its axis map, which is its
+sharding rule. To add an opcode, write its row in the family's file; reading, printing, verification and its function
 (`ops.reduce_window`, `ops.and_`) follow from it. Never name a file here after an opcode: the module would hide that
 function.
 

@@ -1,7 +1,7 @@
 """The standard rules and passes, one subject per file, and how passes are named and combined.
 
 To add a rule to `simplify`, decorate a function in the file of its subject in `rules`; to add a pass, write
-`run(module) -> Report` in a file of its own, give it to `register_pass`, and import that file here.
+`run(module) -> Report` in a separate file, give it to `register_pass`, and import that file here.
 
 Each file names the files and functions of XLA that it follows, of openxla/xla in early 2026 (jaxlib 0.10.2);
 `scripts/check_citations.py` looks them up in the installed jaxlib.

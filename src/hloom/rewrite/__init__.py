@@ -1,7 +1,7 @@
 """Rewriting: rules, the driver that applies them, and its reports.
 
-To add a native rule, make a `Family` in the package `passes` and decorate a function; to add a power to declared
-patterns, edit `pattern.py` (what it is), `declaration.py` (how it is written), `match_steps.py` (how it is matched),
+To add a native rule, make a `Family` in the package `passes` and decorate a function. To add a feature to declared
+patterns, edit `pattern.py` (its data), `declaration.py` (how it is written), `match_steps.py` (how it is matched),
 `replacement.py` (how the replacement is built), `serialization.py` and `deserialization.py` (how it is saved) and
 `instances.py` (how it is tested).
 """

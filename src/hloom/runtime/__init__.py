@@ -1,9 +1,10 @@
 """Execution on XLA's CPU client, queries to XLA, and transformations inside `jax.jit`; the only package that needs jax.
 
-`run` runs a module or a text, `compare` reports where two runs differ, `xla_queries` (`canonical`, `accepts`, `cost`,
-...) ask XLA about a text. XLA lives in a child process, so a program that crashes it raises an error here. jax is only
-imported there, when something is run. `jit` and `inside_jit` transform jax programs on their way to XLA, `auto_shard`
-shards them over devices, and a `DeviceGroup` runs modules on some devices, in this process.
+`run` runs a module or a text, `compare` reports where two runs differ, and `xla_queries` (`canonical`, `accepts`,
+`cost`, ...) ask XLA about a text. XLA runs in a child process, so a program that crashes it raises an error here
+(`worker_client.py`); jax is imported only there, when something runs. `jit` and `inside_jit` transform jax programs on
+their way to XLA, `auto_shard` shards them over devices, and a `DeviceGroup` runs modules on some devices, in this
+process.
 
 To add an op that XLA's client rejects, edit `legalization.py` (`bitcast_expander.py`, `op_expanders.py`); for a new
 query to XLA, write the call in `xla.py`, the request in `worker.py` and the query in `xla_queries.py`; for another jax

@@ -1,6 +1,6 @@
 """Device meshes, shardings of arrays over them, and their notations in HLO, Shardy, jax and JSON.
 
-To add a notation for shardings, add a file like `hlo_sharding.py`.
+To add a notation for shardings, add a file like `hlo_sharding.py`. How a sharding passes through an op is in `ops`.
 """
 
 from hloom.sharding.hlo_sharding import from_hlo as from_hlo

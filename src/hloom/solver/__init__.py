@@ -1,7 +1,7 @@
-"""Optimisation problems as solvers take them; it knows nothing of programs.
+"""Optimisation problems in the form that solvers accept, independent of programs.
 
-To add a problem, say it as costs, bounds and `Constraint`s for `minimize`, which gives integer programs to HiGHS, or as
-columns and rows for `solver_of`.
+To add a problem, state it as costs, bounds and `Constraint`s for `minimize`, which passes integer programs to HiGHS, or
+as columns and rows for `solver_of`.
 """
 
 from hloom.solver.highs_model import BoundedRow as BoundedRow

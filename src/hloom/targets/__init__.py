@@ -1,4 +1,5 @@
-"""Compilers of devices: `cpu` is a model of XLA's CPU compiler.
+"""Models of compilers for particular devices: `cpu` is a model of XLA's CPU compiler.
 
-To add a model of another compiler, add a package beside it with fusion, order and buffers as its compiler has them.
+To model another compiler, add a package here with the compiler's fusion, order and buffers. Rates of devices are in
+`analysis/devices.toml`; kernels for GPUs and TPUs are chosen in `passes/fusion`.
 """

@@ -1,8 +1,8 @@
 """Source text and locations in it, errors that point at them, a token cursor, and notebook display.
 
-This package knows nothing of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
-token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are shown as escapes, `strings.py`;
-the syntax of patterns, `regular_expression.py`.
+This package is independent of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
+token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are escaped, `strings.py`; the syntax
+of patterns, `regular_expression.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA

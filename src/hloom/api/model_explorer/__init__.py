@@ -1,6 +1,6 @@
 """Modules in Google's Model Explorer: `model-explorer step.hlo --extensions=hloom.api.model_explorer`.
 
-Model Explorer imports `main.py`, whose classes it registers: an adapter, which gives graphs of a file, and a provider
-of node data, which colours them. Both give what `hloom.page` shows. To change what is shown, edit `hloom/page`; to add
-a kind of file, its suffix in `main.py`.
+Model Explorer imports `main.py`, whose classes it registers: an adapter, which returns the graphs of a file, and
+providers of node data, which colour them. Both return what `hloom.page` shows. To change that, edit `inspection/page`;
+to add a kind of file, add its suffix in `main.py`.
 """

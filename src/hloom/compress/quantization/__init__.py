@@ -3,9 +3,10 @@
     quantized = hloom.quantize(module, "int8")
     outputs = hloom.run(quantized.module, quantized.convert(arrays)).outputs
 
-To add a number format, give it a row in `formats.py`; to let values pass through another opcode in their narrow type,
-write its movement in `quantized_value.py`; to recognise weights through one, in `movement.py`; for another opcode that
-writes caches, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
+`dequantization.py` shows what the program looks like. To add a number format, give it a row in `formats.py`; to let
+values pass through another opcode in their narrow type, write its movement in `quantized_value.py`; to recognise
+weights through one, in `movement.py`; for another opcode that writes caches, add it to `cache_flow.py`, and to
+`can_write` in `kv_cache.py`.
 """
 
 from hloom.compress.quantization.accuracy import ProductReport as ProductReport

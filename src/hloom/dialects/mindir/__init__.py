@@ -1,9 +1,9 @@
 """MindSpore's MindIR: its `.ir` text and `.mindir` files as functional graphs.
 
-from hloom.dialects import mindir
+    module = hloom.dialects.mindir.parse(text)
+    print(hloom.dialects.mindir.to_text(module))
 
-module = mindir.parse(text)
-print(mindir.to_text(module))
+To add a primitive, write its row in `rows.py` and its lowering in its family's `*_lowering.py`.
 """
 
 from hloom.dialects.mindir.lowering import UPDATES as UPDATES

@@ -1,7 +1,8 @@
-"""OneFlow's ops: their rows, their lowering to HLO, by which numpy computes them, and the passes that fuse them.
+"""OneFlow's ops: their rows, their lowering to HLO (which also gives them values), and the passes that fuse them.
 
-Importing this package teaches `hloom.evaluate` its ops and offers its passes by name (`passes/`). To add an op, write
-its row in the family's file (`linear.py`, `elementwise.py`, ...) and its lowering in `*_lowering.py` of its family.
+Importing this package teaches `hloom.evaluate` its ops and registers its passes by name (`passes/`). To add an op,
+write its row in its family's file (`linear.py`, `elementwise.py`, ...) and its lowering in the family's
+`*_lowering.py`.
 """
 
 from hloom.dialects.oneflow import evaluation as evaluation

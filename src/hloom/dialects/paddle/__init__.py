@@ -1,9 +1,9 @@
-"""Paddle's static programs and passes: its op rows, programs in and out, and `RegisterPass` as Paddle has it.
+"""Paddle's static programs and passes: op rows, programs read and written, and `RegisterPass` as in Paddle.
 
     from hloom.dialects.paddle import InputSpec, PassDesc, RegisterPass, get_pass, read_program, to_multi_pass_desc
 
-To add an op of Paddle's, edit `ops.toml`; its result type is computed by a function in `type_inference.py`.
-`declare_op` makes a custom op known.
+To add one of Paddle's ops, edit `ops.toml`; a function in `type_inference.py` infers its result type. `declare_op`
+declares a custom op.
 """
 
 from hloom.dialects.paddle.pass_reader import from_multi_pass_desc as from_multi_pass_desc

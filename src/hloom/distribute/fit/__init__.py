@@ -1,7 +1,7 @@
-"""Finds the best way to run a step on given devices: sharding, microbatches, recomputation, stages and donation.
+"""Finds the fastest way to run a step on given devices: sharding, microbatches, recomputation, stages and donation.
 
-To add a kind of combination, edit `sharding_search.py` or `pipeline_search.py`; to change what one is said to take,
-`combination_cost.py`.
+`fit.py` starts the search. To add a kind of combination, edit `sharding_search.py` or `pipeline_search.py`; to change
+its time or memory, `combination_cost.py`.
 """
 
 from hloom.distribute.fit.combination import CAUSES as CAUSES

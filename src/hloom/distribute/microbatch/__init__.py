@@ -1,7 +1,7 @@
 """Microbatches: turns a program over a batch into a loop over slices of the batch that combines their results.
 
-To teach it an op that is linear, and so works on sums of slices, edit `linearity.py`; how a dimension passes an op
-is the op's axis map in `ops`.
+To teach it an op that is linear, and so works on sums of slices, edit `linearity.py`. How a dimension passes through an
+op is the op's axis map in `ops`.
 """
 
 from hloom.distribute.microbatch.batch_state import MixedExamples as MixedExamples

@@ -1,7 +1,8 @@
 """The planner: how to shard a module over a mesh, what the plan costs, and why it was chosen.
 
-To add a solver, write a file in `solvers`; to recognise another handwritten plan, edit `experts`. `annotation` (plans
-as shardings of HLO, of Shardy and of jax) is public as a module.
+`search.py` runs the search, `cost_tables.py` prices the choices, and `solvers` make them. To add a solver, write a file
+in `solvers`; to recognise another handwritten plan, edit `experts`. `annotation` (plans as shardings of HLO, of Shardy
+and of jax) is public as a module.
 """
 
 from hloom.distribute.planner.candidates import CandidatePlan as CandidatePlan

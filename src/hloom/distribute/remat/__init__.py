@@ -1,7 +1,7 @@
 """Rematerialisation: fits a program into a memory budget by recomputing values instead of keeping them.
 
-To teach it another way of keeping two computations apart, edit `opaque_dependence.py`; what is chosen, `choice.py`; how
-memory follows from a choice, `live_ranges.py`.
+To add another way to keep two computations of a value apart, edit `opaque_dependence.py`; to change which values are
+recomputed, `choice.py`; how memory follows from a choice, `live_ranges.py`.
 """
 
 from hloom.distribute.remat.rematerialization import Rematerialization as Rematerialization

@@ -1,9 +1,9 @@
 """Reads and prints HLO text and HLO protos.
 
-To add a kind of attribute value, edit `value_reader.py`, `attribute_printer.py` and the value's `__str__` (`hloom.ir`).
-Plain lines are read by one regular expression in `computation_reader.py`, all others token by token in
-`instruction_reader.py`; what `strict` refuses is in `strict_checks.py`; the containers of modules are in `files.py`,
-protos in the package `proto`.
+`parse` is in `module_reader.py`. Plain lines are read by one regular expression in `computation_reader.py`, all others
+token by token in `instruction_reader.py`. `strict_checks.py` holds what `strict` rejects, `files.py` the containers of
+modules, and the package `proto` the protos. To add a kind of attribute value, edit `value_reader.py`,
+`attribute_printer.py` and the value's `__str__` (`hloom.ir`).
 
 Source: xla/hlo/parser/hlo_parser.cc and hlo_lexer.cc (reading), xla/hlo/ir/hlo_instruction.cc, HloInstruction::Print,
 and xla/hlo/ir/hlo_module.cc, HloModule::Print (printing), as of jaxlib 0.10.2.

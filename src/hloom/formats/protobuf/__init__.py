@@ -1,12 +1,12 @@
-"""Protobuf messages of foreign formats: what stands in an `.hlo.pb`, field by field.
+"""Protobuf messages of foreign formats: the contents of an `.hlo.pb`, field by field.
 
     module = protobuf.HloModuleProto.FromString(data)
     protobuf.PrimitiveType.Name(module.computations[0].instructions[0].shape.element_type)      # "F32"
 
-This package knows bytes and field names, nothing of our IR. All names are XLA's own; `names()` lists them.
+This package handles bytes and field names, independent of the IR. All names are XLA's own; `names()` lists them.
 
-To add a field or a message, edit `xla/*.proto` and run `scripts/compile_protos.py`; `tests/protobuf` compares the
-result with the schema inside jaxlib. To add a format, write its .proto files in a folder beside `xla/` (package
+To add a field or a message, edit `xla/*.proto` and run `scripts/compile_protos.py`; `tests/formats/protobuf` compares
+the result with the schema inside jaxlib. To add a format, write its .proto files in a folder beside `xla/` (package
 `hloom.formats.protobuf.<folder>`) and give it a `Schema` here.
 """
 

@@ -1,9 +1,8 @@
 """A module as one HTML file that opens offline: graph, costs, memory, roofline, collectives, instructions.
 
-To add a number per instruction, edit `figures.py`, and `overlays.py` to colour the graph by it; another panel gets its
-data from `panels.py` and is drawn by `assets/page.js`. `groups.py` decides how instructions are grouped, `graphs.py`
-what is cloned and how an instruction is described; `comparison.py` what is shown of two modules; `viewer.py` reads the
-viewer.
+To add a number per instruction, edit `figures.py`, and `overlays.py` to colour the graph by it. A panel gets its data
+from `panels.py` and is drawn by `assets/page.js`. `groups.py` decides how instructions are grouped, `graphs.py` which
+are cloned and how each is described, `comparison.py` what is shown of two modules; `viewer.py` reads the viewer.
 """
 
 from hloom.inspection.page.comparison import COLOURS as COLOURS

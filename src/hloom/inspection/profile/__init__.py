@@ -1,8 +1,9 @@
-"""What was measured or dumped of a program: profiler traces beside the model, and the timeline of XLA's passes.
+"""Measurements and dumps of a program: profiler traces next to the model, and the timeline of XLA's passes.
 
-To change what is read of a trace, edit `trace.py`; how its program is matched with a module, `program_match.py`; how
-times are reported, `measurement.py`; which device it was, `trace_device.py`. The timeline is read from a directory of
-dumps: file names in `pass_states.py`; a figure of each state is a field of `StateFigures` in `state_figures.py`.
+To read more from a trace, edit `trace.py`; to change how its program is matched with a module, `program_match.py`; how
+times are reported, `measurement.py`; how the device is recognised, `trace_device.py`. The timeline is read from a
+directory of dumps: file names in `pass_states.py`; a figure of each state is a field of `StateFigures` in
+`state_figures.py`.
 """
 
 from hloom.inspection.profile.compiled_passes import changing_passes as changing_passes

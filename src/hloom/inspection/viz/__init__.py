@@ -1,6 +1,6 @@
 """Drawings of a module: Graphviz DOT, JSON, GraphML, and pictures through Graphviz.
 
-`selection.py` chooses what is drawn and `node_text.py` describes it, once for all formats; a writer only turns a
+`selection.py` chooses the nodes to draw and `node_text.py` describes them, for all formats; a writer only turns a
 `Drawing` into text. To add a format, write a file with a function from `Drawing` to text and add a row to the table in
 `files.py`; to change node labels, edit `node_text.py`; colours, `opcode_families.py`.
 """

@@ -2,9 +2,6 @@
 
 A kernel is a set of instructions and those of them that it stores. It takes the longer of moving bytes and computing,
 and its launch, as `analysis/roofline.py` has it for instructions. Its instructions are computed at indices that follow
-from hloom.ops import with_trait
-from hloom.ir import Trait
-from hloom.analysis import DOTS
 from the result's:
 
     add(a, b)            at the same index: what two instructions read at one index is computed once
