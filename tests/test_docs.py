@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import pkgutil
 import re
 import shlex
 import shutil
@@ -45,6 +46,7 @@ _BLOCK = re.compile(
 )
 _FENCE = re.compile(r"^ *```", re.MULTILINE)
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+_NAME = re.compile(r"`(hloom(?:\.[A-Za-z_]\w*)+)")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -154,6 +156,12 @@ def test_every_fenced_block_is_seen(path: Path):
 def test_links_lead_somewhere(path: Path):
     for target in _LINK.findall((ROOT / path).read_text()):
         assert os.path.exists(ROOT / path.parent / target), target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_names_of_hloom_exist(path: Path):
+    for name in sorted(set(_NAME.findall((ROOT / path).read_text()))):
+        pkgutil.resolve_name(name)
 
 
 def test_the_readme_opens_with_what_it_is_a_picture_and_two_commands():
