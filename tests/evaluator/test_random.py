@@ -74,7 +74,7 @@ def test_bits_are_spread_evenly():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("rng = f32[2] rng(a, a), distribution=rng_uniform", "rng: cannot evaluate rng: the numbers are the device's"),
+        ("rng = f32[2] rng(a, a), distribution=rng_uniform", "rng: cannot evaluate rng: the numbers come from the device"),
         ("u = u64[2] rng-get-and-update-state(), delta=1", "u: cannot evaluate rng-get-and-update-state: the state is"),
         ("b = u32[2] rng-bit-generator(s), algorithm=rng_three_fry", "rng_three_fry has a state of 2 u64, not 3"),
         ("b = u32[2] rng-bit-generator(t), algorithm=rng_philox", "rng_philox has a state of 2 or 3 u64, not 4"),
