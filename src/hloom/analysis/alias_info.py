@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from hloom.ir import Apply, Graph, Node, Parameter, TensorType, Trait, TupleType, Type
-from hloom.ops import with_trait
+from hloom.ops import PRODUCTS, with_trait
 
 Index = tuple[int, ...]
 """The path to an element of nested tuples; empty for an array."""
@@ -162,7 +162,7 @@ class AliasInfo:
         root = graph.root
         if root.opcode != "add" or self._users_in(graph).get(parameter) != [root]:
             return False
-        return any(operand.opcode in ("dot", "convolution") for operand in root.operands)
+        return any(operand.opcode in PRODUCTS for operand in root.operands)
 
     def _users_in(self, graph: Graph) -> dict[Node, list[Node]]:
         if graph not in self._users:

@@ -27,7 +27,8 @@ from hloom.analysis.call_graph import MALFORMED, CallGraph
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Interconnect
 from hloom.analysis.sizes import leaf_bytes
-from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, TupleType, Type, check_device_count
+from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, Trait, TupleType, Type, check_device_count
+from hloom.ops import with_trait
 from hloom.text import HloomError
 
 
@@ -88,12 +89,10 @@ def _largest(groups: object, count: int) -> tuple[int, ...]:
 
 HOST_MEMORY = 5
 """XLA's memory space number for host memory, written S(5) in layouts."""
-COPIES = frozenset(("copy", "copy-start"))
-"""Opcodes that are traffic only if they copy to or from the host."""
 ALGORITHMS = ("ring", "halving-doubling")
 ALL_TO_ALL = frozenset(("all-to-all", "ragged-all-to-all"))
 """Collectives in which each device sends different data to every other."""
-PAIRWISE = frozenset(("collective-permute", "collective-permute-start", "send", "recv"))
+PAIRWISE = with_trait(Trait.POINT_TO_POINT) | {"collective-permute", "collective-permute-start"}
 """Transfers from one device to another: one step, all bytes."""
 HOST = "host"
 """The topology name of the interconnect to the host."""
@@ -115,6 +114,9 @@ class CollectiveCost:
     host_bytes: int
     steps: int
     times: int
+
+
+_COMMUNICATION = (Trait.COLLECTIVE, Trait.POINT_TO_POINT, Trait.HOST_FEED)
 
 
 def halves(opcode: str) -> int:
@@ -241,7 +243,7 @@ def _cost(node: Apply, module: Module, times: int, algorithm: str) -> Collective
         sent, host = _TRAFFIC[node.opcode](node, size)
     except MALFORMED as problem:
         raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
-    if not sent and not host and node.opcode in COPIES:
+    if not sent and not host and not any(map(node.has_trait, _COMMUNICATION)):  # a copy within a device
         return None
     steps = step_count(node.opcode, size, algorithm) if sent else halves(node.opcode)
     return CollectiveCost(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)

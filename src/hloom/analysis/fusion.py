@@ -19,7 +19,7 @@ from hloom.analysis.alias_info import ELEMENTWISE
 from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.sizes import elements, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Module, Node, Runs, Trait, Type
-from hloom.ops import SAME_BYTES, with_trait
+from hloom.ops import PRODUCTS, SAME_BYTES, with_trait
 
 SLICES = with_trait(Trait.READS_PART)
 """Opcodes that read only as much of their first operand as they yield."""
@@ -36,31 +36,12 @@ DOTS = with_trait(Trait.CONTRACTS)
 """Opcodes that read their operands in any order of dimensions."""
 FORWARDING = (SAME_BYTES - VIEWS) | with_trait(Trait.TUPLE) | {"after-all", "parameter", "tuple-select"}
 """Opcodes that forward values without touching them."""
-EXPENSIVE = frozenset(
-    (
-        "atan2",
-        "cbrt",
-        "cosine",
-        "cosh",
-        "divide",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "power",
-        "remainder",
-        "rsqrt",
-        "sine",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    )
-)
+EXPENSIVE = (with_trait(Trait.TRANSCENDENTAL) | {"divide", "remainder"}) - {"cosine", "sine", "sinh", "tan"}
 """Elementwise opcodes that are not computed twice to save memory (xla/service/instruction_fusion.cc,
-InstructionFusion::IsExpensive)."""
+InstructionFusion::IsExpensive, of real numbers)."""
+BRANCHING = frozenset(("concatenate", "dot", "dynamic-update-slice", "pad", "reduce", "reduce-window"))
+"""Opcodes whose code branches or loops, so that what it computes is not found again by a second reader
+(xla/service/elemental_ir_emitter.cc, ElementalIrEmitter::OpInvalidatesCache)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +75,8 @@ MEMORY = FusionPolicy(
     producers=_MOVED,
     consumers=_MOVED | {"reduce", "dynamic-update-slice", "map", "reduce-window", "select-and-scatter"},
     duplicated=_MOVED - EXPENSIVE,
-    folded=frozenset(("transpose", "reshape", "broadcast")),
-    folding=frozenset(("dot", "convolution")),
+    folded=with_trait(Trait.REINDEXES) - {"bitcast", "copy", "reverse", "slice"},
+    folding=frozenset(PRODUCTS),
 )
 """Which values of an uncompiled module take no memory: XLA's CPU and GPU compilers duplicate cheap producers."""
 _JOINED = ELEMENTWISE | SLICES | DATA_MOVEMENT | VIEWS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from hloom.analysis.op_names import joined, op_name_of, parts
-from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType
+from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType, Trait
 
 ScopePath = tuple[str, ...]
 """The groups that an instruction belongs to, outermost first."""
@@ -340,7 +340,7 @@ class _GraphScopes:
 
 def _is_shared(node: Node) -> bool:
     """Whether unrelated parts of a program may share a value: scalars and constants."""
-    if node.opcode in ("constant", "iota", "after-all"):
+    if isinstance(node, Constant) or node.has_trait(Trait.GENERATES) or node.opcode == "after-all":
         return True
     if isinstance(node.type, TensorType) and not node.type.dims:
         return True

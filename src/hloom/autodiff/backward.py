@@ -22,16 +22,11 @@ from hloom.text import Unsupported
 Update = Callable[[Node | None], Node]
 """From the sum so far, or None where nothing was given yet, to the sum with a further part."""
 
-MASKABLE = frozenset(
-    (
-        *("add", "subtract", "negate", "multiply", "divide", "select", "convert", "reduce-precision"),
-        *("real", "imag", "complex", "reshape", "transpose", "reverse"),
-    )
-)
-"""Linear ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
+MASKABLE = with_trait(Trait.ELEMENTWISE) | {"reshape", "transpose", "reverse"}
+"""Ops that a masked cotangent passes with its mask: each element of theirs is made of one of each operand."""
 
 SIGNED = MASKABLE | {"broadcast", "reduce"}
-"""Linear ops that a cotangent passes with its sign."""
+"""Linear ops that a cotangent passes with its sign, among others that no tape has."""
 
 REBUILT = BROADCASTS | with_trait(Trait.KEEPS_ORDER)
 """Ops that cost no arithmetic and whose operand is never larger: made again rather than kept."""
@@ -279,7 +274,7 @@ class Backward(Emitter):
 
     def _operand_masks(self, entry: Linear, masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
         """Masks as they stand in the operand of an entry."""
-        if entry.opcode not in ("reshape", "transpose", "reverse"):
+        if entry.opcode in with_trait(Trait.ELEMENTWISE):
             return masks
         return tuple((self._moved_back(entry, predicate), holds) for predicate, holds in masks)
 

@@ -26,7 +26,7 @@ from hloom.ir import (
     map_leaves,
     without_layout,
 )
-from hloom.ops import OPS
+from hloom.ops import EXTREMES, OPS
 from hloom.text import HloomError
 
 PREDICATE = dtype("pred")
@@ -289,7 +289,7 @@ def identity_value(opcode: str, element: DType) -> Any:
         return True if element is PREDICATE else -1
     if opcode == "or":
         return False if element is PREDICATE else 0
-    if opcode not in ("maximum", "minimum"):
+    if opcode not in EXTREMES:
         raise HloomError(f"{opcode} has no identity")
     low = opcode == "maximum"
     if element.is_float:

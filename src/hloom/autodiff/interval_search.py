@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from hloom.analysis import is_branch
 from hloom.autodiff.activity import bits
 from hloom.autodiff.loop_state import LoopState, leaf_nodes
 from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait
@@ -21,14 +22,12 @@ MOST_READS = 3
 """How often a point between two bounds reads them: `lower + (upper - lower) * c`. A secant's reads them more often."""
 _MEANS = frozenset({"add", "subtract", "multiply", "divide", "sqrt", "exponential", "log", "power"})
 """Ops that compute points between two bounds: arithmetic and geometric means."""
-_CHOICES = frozenset({"select", "conditional"})
 _PASSED_ON = with_trait(Trait.KEEPS_ORDER) | {"broadcast", "convert", "copy", "opt-barrier"}
 
 
 def searches_interval(node: Apply, active: int) -> bool:
     """Whether a loop narrows an interval, or shrinks a step, by comparisons; `active` leaves have derivatives."""
-    opcodes = {inner.opcode for inner in node.attributes["body"].nodes} if active else set()
-    if opcodes.isdisjoint(_CHOICES):
+    if not active or not any(inner.opcode == "select" or is_branch(inner) for inner in node.attributes["body"].nodes):
         return False
     body = _Body(node)
     partners: dict[int, set[int]] = {}

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Trait
-from hloom.ops import OPS, with_trait
+from hloom.ir import Apply, Graph, Node, Trait
+from hloom.ops import OPS, splat_number, with_trait
 
 Expression = str | float | None | tuple[Any, ...]
 """A name, bound to the node that stands there and to the same one wherever it stands again; a number, for a constant
@@ -167,11 +167,8 @@ def _equal(value: Any, expected: float) -> bool:
 
 def splat(node: Node) -> Any:
     """The number that is every element of a constant; None where that is not known."""
-    while node.opcode in ("broadcast", "reshape", "copy", "convert"):
-        node = node.operands[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return None
-    return node.value.splat_value().item()
+    number = splat_number(node)
+    return None if number is None else number.item()
 
 
 def triangle_of(predicate: Node) -> tuple[Any, ...] | None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Trait
-from hloom.ops import reducer_of, with_trait
+from hloom.ir import Apply, Graph, Module, Node, Trait
+from hloom.ops import reducer_of, splat_number, with_trait
 
 MOST_FOLLOWED = 200
 """How many instructions are followed from one maximum."""
@@ -158,17 +158,9 @@ def _combined(opcode: str, touched: list[Moved | None]) -> Moved | None:
 def _with_nothing(node: Apply, touched: list[Moved | None]) -> Moved | None:
     """maximum(m, -inf) is m."""
     for own, other in ((0, 1), (1, 0)):
-        if touched[own] is not None and touched[other] is None and _is_least(node.operands[other]):
+        if touched[own] is not None and touched[other] is None and splat_number(node.operands[other]) == -np.inf:
             return touched[own]
     return None
-
-
-def _is_least(node: Node) -> bool:
-    while node.opcode in ("broadcast", "reshape", "copy"):
-        node = node.operands[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return False
-    return bool(node.value.splat_value() == -np.inf)
 
 
 def _selected(node: Apply, touched: list[Moved | None]) -> Moved | None:

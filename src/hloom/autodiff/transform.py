@@ -52,7 +52,7 @@ MOST_ADDED = 10_000
 """The minimum limit on instructions added by inlining guarded calls; larger modules may add as many as they have."""
 MOST_SEEN = 100
 """The maximum number of values to examine to see whether one is guarded."""
-GUARDABLE = MASKABLE | {"get-tuple-element", "copy"}
+GUARDABLE = MASKABLE | {"get-tuple-element"}
 Function = TypeVar("Function", bound=Callable[..., Any])
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""

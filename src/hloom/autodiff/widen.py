@@ -15,18 +15,20 @@ from hloom.ir import (
     Module,
     Node,
     TensorType,
+    Trait,
     Type,
     dtype,
     infer_types,
     map_leaves,
 )
+from hloom.ops import with_trait
 from hloom.text import Unsupported
 
 WIDER = {
     **{dtype(name): dtype("f64") for name in ("f16", "bf16", "f32")},
     dtype("c64"): dtype("c128"),
 }
-REFUSED = frozenset({"bitcast-convert", "bitcast", "reduce-precision", "stochastic-convert", "scaled-dot"})
+REFUSED = with_trait(Trait.REPRESENTATION) | {"scaled-dot"}
 """Ops that are about the width of numbers, where they are of floating point."""
 _LAPACK = {"lapack_s": "lapack_d", "lapack_c": "lapack_z"}
 

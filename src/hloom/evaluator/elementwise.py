@@ -17,7 +17,8 @@ from hloom.evaluator.conversion import narrowed, widened
 from hloom.evaluator.integers import INTEGER, PREDICATE, WIDTH
 from hloom.evaluator.sort import total_order_keys
 from hloom.evaluator.table import Runner, Value, Values, array_type, arrays_of, pointwise
-from hloom.ir import Apply, Constant, DTypeKind, Node, dtype_of
+from hloom.ir import Apply, Constant, DTypeKind, Node, Trait, dtype_of
+from hloom.ops import with_trait
 from hloom.text import Unsupported
 
 Function = Callable[..., np.ndarray]
@@ -173,7 +174,7 @@ def _is_of_constants(node: Node) -> bool:
     return True
 
 
-_FOLDED_BY_XLA = frozenset((*_OPCODES, "broadcast", "convert", "compare", "clamp", "reshape", "select"))
+_FOLDED_BY_XLA = with_trait(Trait.ELEMENTWISE) | {"broadcast", "reshape"}
 
 
 def applied(opcode: str, arrays: list[np.ndarray]) -> np.ndarray:

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from hloom.evaluator.table import Runner, Value, Values, arrays_of, evaluator, type_of
-from hloom.ir import Apply, Graph, Parameter, TensorType, TupleType, Type, dtype_of, round_doubles
+from hloom.ir import Apply, Graph, Parameter, TensorType, Trait, TupleType, Type, dtype_of, round_doubles
+from hloom.ops import EXTREMES, with_trait
 from hloom.text import Unsupported
 
 Arrays: TypeAlias = tuple[np.ndarray, ...]
@@ -135,8 +136,8 @@ _UFUNCS = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-_OF_ANY = frozenset(("and", "or", "xor"))
-_EXTREMES = ("maximum", "minimum")
+_BITWISE = with_trait(Trait.ASSOCIATIVE) - with_trait(Trait.PROPAGATES_NAN)
+"""Opcodes of integers and predicates alone."""
 
 
 def opcode_of(graph: Graph) -> str | Replace | None:
@@ -160,10 +161,10 @@ def ufunc_of(graph: Graph, dtype: np.dtype) -> np.ufunc | Replace | None:
     opcode = opcode_of(graph)
     if opcode is None or isinstance(opcode, Replace):
         return opcode
-    if opcode in _EXTREMES and dtype.kind == "f":
+    if opcode in EXTREMES and dtype.kind == "f":
         return None
     is_plain = dtype.kind in "iu" or dtype in (np.float32, np.float64)
-    allowed = is_plain or (dtype == np.bool_ and opcode in _OF_ANY) or (dtype.kind == "c" and opcode == "add")
+    allowed = is_plain or (dtype == np.bool_ and opcode in _BITWISE) or (dtype.kind == "c" and opcode == "add")
     return _UFUNCS[opcode] if allowed else None
 
 
@@ -178,7 +179,7 @@ def wide_ufunc_of(graph: Graph, dtype: np.dtype) -> tuple[np.ufunc, np.dtype] | 
         return None
     if dtype_of(dtype).is_float and dtype.itemsize < 4:
         return _UFUNCS[known], np.dtype(np.float32)
-    if known in _EXTREMES and dtype in (np.float32, np.float64):
+    if known in EXTREMES and dtype in (np.float32, np.float64):
         return _UFUNCS[known], dtype
     ufunc = ufunc_of(graph, dtype)
     return (ufunc, dtype) if isinstance(ufunc, np.ufunc) else None

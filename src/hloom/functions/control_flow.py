@@ -32,8 +32,8 @@ from hloom.functions.values import (
     ValueChoice,
     Variable,
 )
-from hloom.ir import Graph, Node, TensorType, TupleType, Type, dtype
-from hloom.ops import OPS
+from hloom.ir import Constant, Graph, Node, TensorType, Trait, TupleType, Type, dtype
+from hloom.ops import OPS, with_trait
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -42,10 +42,7 @@ PREDICATE = dtype("pred")
 S32 = dtype("s32")
 SELECTED = 6
 """The maximum number of cheap scalar instructions in a branch that is computed on both paths and selected from."""
-CHEAP = frozenset({
-    "abs", "add", "and", "compare", "convert", "divide", "maximum", "minimum", "multiply", "negate", "not", "or",
-    "remainder", "select", "subtract", "tuple", "xor", "floor", "sign", "is-finite",
-})  # fmt: skip
+CHEAP = with_trait(Trait.ELEMENTWISE) - with_trait(Trait.TRANSCENDENTAL)
 NUMBERS = (bool, int, float, complex)
 
 
@@ -295,7 +292,7 @@ class Control:
         return iter([emitter.element(node, number) for number in range(len(types))])
 
     def _is_cheap(self, graph: Graph) -> bool:
-        nodes = [node for node in graph.nodes if node.opcode not in ("constant", "get-tuple-element")]
+        nodes = [node for node in graph.nodes if not isinstance(node, Constant) and node.opcode != "get-tuple-element"]
         if len(nodes) > SELECTED:
             return False
         return all(node.opcode in CHEAP and isinstance(node.type, TensorType) and not node.type.rank for node in nodes)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.autodiff import Emitter
-from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, Type, dtype, literal_of
+from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, dtype, literal_of
 from hloom.ops import OPS
 
 PREDICATE = dtype("pred")
@@ -186,7 +186,7 @@ class _Body:
         return self._conditional(node, made, mapping, emitter, TensorType(PREDICATE))
 
     def _is_cheap(self, branch: Graph) -> bool:
-        nodes = [node for node in branch.nodes if node.opcode not in ("get-tuple-element", "constant", "tuple")]
+        nodes = [node for node in branch.nodes if not isinstance(node, Constant) and not node.has_trait(Trait.TUPLE)]
         if len(nodes) > CHEAP:
             return False
         return all(

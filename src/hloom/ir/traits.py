@@ -12,14 +12,15 @@ class Trait(Enum):
 
     - ELEMENTWISE: an element of the result depends only on the elements of the operands at the same index. Operands may
       be scalars where the row allows it, and a `bitcast-convert` that changes the width of elements is the exception.
-    - COMMUTATIVE: the two operands may be exchanged. Of zeros of both signs, and of NaNs with different bits, `maximum`
-      and `minimum` may then choose the other one.
     - COMMUTATIVE: the two operands may be swapped. For zeros of opposite signs, and for NaNs with different bits,
       `maximum` and `minimum` may then return the other one.
-    - IDEMPOTENT: doing it again changes nothing. `f(x, x)` is `x`, or for one operand `f(f(x))` is `f(x)`.
+    - ASSOCIATIVE: of three values, either pair may be combined first, except for rounding.
     - IDEMPOTENT: applying it again changes nothing: `f(x, x)` is `x`, or `f(f(x))` is `f(x)` for one operand.
     - ROUNDS: the exact result may fall between two floating-point numbers, so its last bits depend on how the compiler
       computes it: separately, or in wider types inside a fusion.
+    - PROPAGATES_NAN: where an operand is NaN, so is the result.
+    - REPRESENTATION: its result depends on the bits of floating-point numbers, or names a format for them. Of wider
+      numbers it is another function, or none.
     - TRANSCENDENTAL: it computes an approximation of a function other than the four operations of arithmetic, and costs
       many instructions. XLA's cost analysis counts these apart.
 
@@ -50,6 +51,7 @@ class Trait(Enum):
     IDEMPOTENT = auto()
     ROUNDS = auto()
     PROPAGATES_NAN = auto()
+    REPRESENTATION = auto()
     TRANSCENDENTAL = auto()
     MOVES_DATA = auto()
     REINDEXES = auto()

@@ -43,6 +43,7 @@ from hloom.ops.side_effects import effect_of as effect_of
 from hloom.ops.side_effects import may_drop as may_drop
 from hloom.ops.side_effects import may_merge as may_merge
 from hloom.ops.side_effects import only_yields as only_yields
+from hloom.ops.splats import splat_number as splat_number
 
 OPS: dict[str, Op] = {
     **elementwise.ROWS,
@@ -67,6 +68,15 @@ def with_trait(trait: Trait) -> frozenset[str]:
     return _WITH_TRAIT[trait]
 
 
+PRODUCTS: tuple[str, ...] = tuple(
+    opcode for opcode, op in OPS.items() if Trait.CONTRACTS in op.traits and opcode not in ("ragged-dot", "scaled-dot")
+)
+"""Opcodes that multiply two arrays and sum: `dot` and `convolution`, without the dots of groups and of scaled numbers,
+which XLA expands."""
+EXTREMES: frozenset[str] = (
+    with_trait(Trait.ASSOCIATIVE) & with_trait(Trait.IDEMPOTENT) & with_trait(Trait.PROPAGATES_NAN)
+)
+"""Opcodes that return the greater or the lesser of two numbers: `maximum` and `minimum`."""
 CONTROL_FLOW: frozenset[str] = frozenset(opcode for opcode, op in OPS.items() if op.flow and op.flow.is_control_flow)
 """Opcodes that run computations in their place: `call`, `conditional`, `while` and `async-start`."""
 CALLERS: frozenset[str] = CONTROL_FLOW - with_trait(Trait.ASYNC_START)

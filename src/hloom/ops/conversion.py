@@ -93,17 +93,24 @@ def _bitcast_convert_axes(operand: Type, *, result: Type) -> AxisMap:
 
 
 _ROUNDING = (Trait.ELEMENTWISE, Trait.ROUNDS)
+_BITS = (Trait.ELEMENTWISE, Trait.REPRESENTATION)
 
 ROWS = table(
     typed_row("convert", 1, infer=_convert, axes=pointwise_axes, traits=_ROUNDING),
-    typed_row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes, traits=(Trait.ELEMENTWISE,)),
-    typed_row("stochastic-convert", 2, infer=_stochastic_convert, axes=pointwise_axes, traits=_ROUNDING),
+    typed_row("bitcast-convert", 1, infer=_bitcast_convert, axes=_bitcast_convert_axes, traits=_BITS),
+    typed_row(
+        "stochastic-convert",
+        2,
+        infer=_stochastic_convert,
+        axes=pointwise_axes,
+        traits=(*_ROUNDING, Trait.REPRESENTATION),
+    ),
     typed_row(
         "reduce-precision",
         1,
         {"exponent_bits": required(INTEGER), "mantissa_bits": required(INTEGER)},
         infer=_reduce_precision,
         axes=pointwise_axes,
-        traits=(*_ROUNDING, Trait.IDEMPOTENT, Trait.PROPAGATES_NAN),
+        traits=(*_ROUNDING, Trait.IDEMPOTENT, Trait.PROPAGATES_NAN, Trait.REPRESENTATION),
     ),
 )

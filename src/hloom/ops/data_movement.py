@@ -283,9 +283,10 @@ def _braces(dimensions: tuple[int, ...]) -> str:
 
 
 _RESHAPES = (*MOVES, Trait.KEEPS_ORDER)
+_BITCASTS = (*_RESHAPES, Trait.REPRESENTATION)
 
 ROWS = table(
-    typed_row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes, traits=_RESHAPES, flow=SAME_BUFFER),
+    typed_row("bitcast", 1, infer=infer_bitcast, axes=bitcast_axes, traits=_BITCASTS, flow=SAME_BUFFER),
     row("broadcast", 1, {"dimensions": optional(INTEGERS)}, infer=_broadcast, axes=_broadcast_axes, traits=MOVES),
     row("concatenate", ANY, DIMENSIONS, infer=_concatenate, axes=_concatenate_axes, traits=(Trait.MOVES_DATA,)),
     typed_row("dynamic-reshape", (1, None), infer=infer_dynamic_reshape, axes=reshape_axes, traits=(Trait.MOVES_DATA,)),

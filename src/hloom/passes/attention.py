@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import inf, prod
 
 from hloom.ir import Node, TensorType
-from hloom.passes.attention_form import UNARY, AttentionForm, ScoreStep, repeated
+from hloom.passes.attention_form import STEPS, UNARY, AttentionForm, ScoreStep, repeated
 from hloom.passes.axis_labels import AxisLabels, Label, Value, dims_of, is_float, least_of, sides_of
 from hloom.passes.masked_rows import with_finite_scores
 from hloom.passes.softmax import Softmax, SoftmaxSearch, WeightMask
@@ -22,8 +22,6 @@ from hloom.rewrite import Builder, splat_of, used_once
 
 MOST_VISITED = 64
 """The maximum number of nodes to visit between the softmax and the first dot."""
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-"""Ops that may combine scores with a number or a term."""
 
 NO_SOFTMAX = "no operand is a softmax of what is contracted"
 
@@ -235,7 +233,7 @@ class _Search:
                 number, given = self._number_or_term(bound, labels)
                 steps.append((ScoreStep(opcode, number), given))
             return first
-        if node.opcode not in BINARY:
+        if node.opcode not in STEPS:
             return None
         for position in (0, 1):
             scores, other = node.operands[position], node.operands[1 - position]

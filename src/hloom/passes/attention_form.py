@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType, dtype
+from hloom.ops import OPS
 from hloom.passes.axis_labels import dims_of
 from hloom.rewrite import Builder
 
-UNARY = ("tanh", "negate")
-"""Unary ops that may be applied to scores."""
+STEPS = ("tanh", "negate", "add", "subtract", "multiply", "divide", "maximum", "minimum")
+"""Ops that may be applied to scores, or combine them with a number or a term, as library kernels take them."""
+UNARY = {opcode for opcode in STEPS if OPS[opcode].arity == (1, 1)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloom.ir import Apply, Graph, Node
+from hloom.ops import PRODUCTS
 from hloom.passes.rules.conditional import branches_of
 from hloom.passes.rules.conditional_motion import Ends
 from hloom.passes.rules.tuple_elements import elements_of
 
 REUSE = 10.0
 """The weight of a value's only read by an instruction that reads nothing else."""
-PRODUCTS = frozenset(("convolution", "dot"))
-"""Opcodes whose results are converted in other kernels anyway (xla/service/conditional_code_motion.cc,
-ReusesCarriedBy)."""
 _NO_REUSE = frozenset(("constant", "get-tuple-element", "parameter"))
 """Opcodes whose values need not be kept for another read (xla/service/conditional_code_motion.cc, ReusesCarriedBy)."""
 WIDE = 16
@@ -109,7 +107,7 @@ class _Border:
 def _weight(value: Node, reader: Node, readers: int) -> float:
     if value.opcode in _NO_REUSE or reader.opcode == _GET:
         return 0.0
-    if reader.opcode == "convert" and value.opcode in PRODUCTS:
+    if reader.opcode == "convert" and value.opcode in PRODUCTS:  # another kernel's, whatever converts it
         return 0.0
     return REUSE / max(1, readers) / max(1, _operand_count(reader))
 

@@ -20,7 +20,8 @@ from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
 
 MOVERS = frozenset(("concatenate", "pad", "reshape", "slice", "transpose"))
-"""Opcodes that move elements without looking at them."""
+"""Opcodes that move elements without looking at them (OpCommutesWithConvert,
+xla/hlo/transforms/simplifiers/convert_mover.cc)."""
 
 
 @until_settled

@@ -27,15 +27,13 @@ from hloom.ir import (
     TensorType,
     Trait,
 )
-from hloom.ops import OWNERS, SideEffects, fixed_form, with_trait
+from hloom.ops import EXTREMES, OWNERS, SideEffects, fixed_form, with_trait
 from hloom.passes.computation_order import callees_first, control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 
-COMMUTATIVE_FOR_INTEGERS = frozenset(("maximum", "minimum"))
-"""Ops that are commutative for integers only: for floats, -0.0 and 0.0 compare equal and the first may be kept."""
-COMMUTATIVE = with_trait(Trait.COMMUTATIVE) - COMMUTATIVE_FOR_INTEGERS
-"""Ops whose operands may be swapped."""
+COMMUTATIVE = with_trait(Trait.COMMUTATIVE) - EXTREMES
+"""Ops whose operands may be swapped, of any type: of -0.0 and 0.0, which are equal, an extreme may keep the first."""
 PAIRED = ("-start", "-update", "-done")
 """How the opcodes end that belong together, one of each."""
 
@@ -144,7 +142,7 @@ def _commutes(node: Apply) -> bool:
     if node.opcode in COMMUTATIVE:
         return True
     node_type = node.type
-    if node.opcode not in COMMUTATIVE_FOR_INTEGERS or not isinstance(node_type, TensorType):
+    if node.opcode not in EXTREMES or not isinstance(node_type, TensorType):
         return False
     return node_type.dtype.is_integer or node_type.dtype.kind is DTypeKind.BOOLEAN
 

@@ -26,7 +26,7 @@ from hloom.ir import (
     TupleType,
     Type,
 )
-from hloom.ops import CONTROL_PREDECESSORS, OPS, may_drop, with_trait
+from hloom.ops import CONTROL_PREDECESSORS, INLINABLE, OPS, may_drop, with_trait
 from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.tuple_elements import (
@@ -221,14 +221,14 @@ def _says_of_effect(node: Node) -> str | None:
 
 def _may_be_trimmed(node: Node) -> bool:
     """Whether a node is a call or a fusion that is left: of those that lost another caller, some are touched."""
-    is_call = node.opcode in ("async-start", "call", "fusion")
+    is_call = node.opcode in INLINABLE or node.opcode == "async-start"
     return is_call and node.name in node.graph and node.graph.name in node.graph.module
 
 
 def _calls(graph: Graph) -> list[Apply]:
     """The calls and fusions of a graph that may be given fewer operands and yield less."""
     callers = [node for node in graph.nodes if node.attributes.refers and isinstance(node, Apply)]
-    return [node for node in callers if node.opcode in ("call", "fusion") and _is_trimmable(node)]
+    return [node for node in callers if node.opcode in INLINABLE and _is_trimmable(node)]
 
 
 def _is_trimmable(call: Apply) -> bool:

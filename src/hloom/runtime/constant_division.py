@@ -12,6 +12,7 @@ from hloom.ir import Apply, Constant, Graph, Module, Node, Op, TensorType
 from hloom.ops import OPS
 
 _DIVISIONS = ("divide", "remainder")
+"""Opcodes that are not defined for a divisor of zero."""
 _BARRIER = OPS["opt-barrier"]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.analysis import Position, forwarded_from, phis
 from hloom.ir import TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type
-from hloom.ops import with_trait
+from hloom.ops import EXTREMES, REDUCERS, with_trait
 from hloom.rewrite import splat_of
 
 MARGIN = 1 / 16
@@ -322,9 +322,9 @@ def _of_growing(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomai
 def _of_reduce(node: Apply, domain: InputDomain) -> list[tuple[Node, InputDomain]]:
     graph = node.attributes.get("to_apply")
     root = graph.output if isinstance(graph, Graph) else None
-    if root is None or root.opcode not in ("add", "maximum", "minimum", "multiply") or len(node.operands) != 2:
+    if root is None or root.opcode not in REDUCERS or len(node.operands) != 2:
         return []
-    is_kept = root.opcode in ("maximum", "minimum") or (domain.low, domain.high) == (0.0, math.inf)
+    is_kept = root.opcode in EXTREMES or (domain.low, domain.high) == (0.0, math.inf)
     return [(node.operands[0], domain)] if is_kept and not domain.is_nonzero else []
 
 

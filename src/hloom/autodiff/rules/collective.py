@@ -21,10 +21,10 @@ from hloom.autodiff.emitter import PREDICATE, Emitter, array_type
 from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps, Tape, Zero
 from hloom.autodiff.linearize import STRUCTURES, Walk, place_of
 from hloom.autodiff.rules.combiners import expanded
-from hloom.autodiff.rules.reduction import extreme_bound, halved
+from hloom.autodiff.rules.reduction import DIRECT, extreme_bound, halved
 from hloom.autodiff.table import none, rules, structural, transposition
 from hloom.ir import Apply, ExplicitGroups, Graph, Node, TensorType, TupleType, check_device_count
-from hloom.ops import OPS, reducer_of
+from hloom.ops import EXTREMES, OPS, reducer_of
 from hloom.text import HloomError, Unsupported
 
 none("ragged-all-to-all", because="who sends is known only when the program runs")
@@ -92,7 +92,7 @@ def _group_size(node: Apply) -> int:
 def gathered(session: Any, node: Apply) -> Graph | None:
     """An all-reduce by any computation: all operands gathered, and combined in a tree."""
     graph: Graph = node.attributes["to_apply"]
-    if combining_opcode(graph) in ("add", "maximum", "minimum"):
+    if combining_opcode(graph) in DIRECT:
         return None
     attributes = node.graph.module.attributes
     size = _group_size(node)
@@ -136,7 +136,7 @@ def exchanged(session: Any, node: Apply) -> Graph | None:
             sent = emitter.op("all-to-all", operand, type=value_type, dimensions=(along,), **kept)
             dims = value_type.dims
             parts = emitter.reshape(sent, [*dims[:along], size, dims[along] // size, *dims[along + 1 :]])
-            if opcode in ("maximum", "minimum"):
+            if opcode in EXTREMES:
                 results.append(emitter.reduce(opcode, parts, [along]))
             else:
                 order = [dim for dim in range(value_type.rank + 1) if dim != along]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type, ordered
-from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, TupleType, without_layout
+from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, Trait, TupleType, without_layout
+from hloom.ops import INLINABLE
 from hloom.text import Unsupported
 
 
@@ -48,9 +49,9 @@ def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequ
         return tuple(operands)
     if node.opcode == "get-tuple-element":
         return operands[0][node.attributes["index"]]
-    if node.opcode in ("call", "fusion"):
+    if node.opcode in INLINABLE:
         return _called(emitter, node, operands)
-    if node.opcode in ("reshape", "broadcast", "bitcast"):
+    if node.has_trait(Trait.REINDEXES):
         return operands[0]
     value_type = node.type
     scalars = all(isinstance(operand.type, TensorType) and not operand.type.rank for operand in node.operands)

@@ -13,11 +13,11 @@ from hloom.autodiff.linear import Linear, LinearOps
 from hloom.autodiff.loop_state import loop
 from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
-from hloom.autodiff.rules.reduction import extreme_bound
+from hloom.autodiff.rules.reduction import DIRECT, extreme_bound
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.autodiff.table import absorption, rules, transposition
 from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, Trait, TupleType
-from hloom.ops import reducer_of, with_trait
+from hloom.ops import EXTREMES, reducer_of, with_trait
 
 
 @rules("dynamic-slice")
@@ -219,7 +219,7 @@ def are_within(indices: Node, limit: int) -> bool:
             return array_type(node).dims[node.attributes["iota_dimension"]] - 1 <= limit
         if node.opcode == "clamp":
             return are_within(node.operands[0], limit) and are_within(node.operands[2], limit)
-        if node.opcode not in ("reshape", "broadcast", "transpose", "convert", "slice", "copy", "bitcast"):
+        if node.opcode != "convert" and not node.has_trait(Trait.REINDEXES):
             return False
         if not array_type(node.operands[0]).dtype.is_integer:
             return False
@@ -249,7 +249,7 @@ def _combining_opcode(graph: Graph) -> str:
 @rules("scatter", expand=lambda session, node: scatter_expansion(session, node))
 def scatter(t: LinearOps, node: Apply, tangents: list[Any]) -> Any:
     opcode = scatter_opcode(node)
-    if opcode in ("maximum", "minimum"):
+    if opcode in EXTREMES:
         return _extreme(t, node, tangents)
     operand, updates = (
         tangents[position] if tangents[position] is not None else t.zero(node.operands[position]) for position in (0, 2)
@@ -394,7 +394,7 @@ def _second(b: Emitter) -> Graph:
 
 def scatter_expansion(session: Any, node: Apply) -> Graph | None:
     """A scatter by any combiner: where indices are unique, combined with what is there; else one update at a time."""
-    if scatter_opcode(node) in ("add", "subtract", "set", "maximum", "minimum"):
+    if scatter_opcode(node) in ("set", "subtract", *DIRECT):
         return None
     if node.attributes.get("unique_indices") or _batch_count(array_type(node.operands[-1]), node.attributes) == 1:
         return expanded(session, node, lambda emitter, given: _combined_at_once(emitter, node, given))

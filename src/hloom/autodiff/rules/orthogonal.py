@@ -36,6 +36,7 @@ _MULTIPLICATIONS = [*lapack("ormqr", "unmqr"), "cusolver_ormqr_ffi"]
 _DECOMPOSITIONS = frozenset([*lapack("geqrf", "geqp3"), "cusolver_geqrf_ffi", "Qr"])
 _READERS = frozenset([*_PRODUCTS, *_MULTIPLICATIONS])
 _PASSING = ("copy", "slice", "pad")
+"""Opcodes that reflectors pass with their places in the matrix."""
 
 
 @dataclass(frozen=True, slots=True)

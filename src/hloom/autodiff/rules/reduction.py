@@ -14,7 +14,10 @@ from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.table import expansion, rules, transposition
 from hloom.ir import Apply, Graph, Node, SliceDimension, Trait, TupleType
-from hloom.ops import reducer_of, with_trait
+from hloom.ops import EXTREMES, reducer_of, with_trait
+
+DIRECT = EXTREMES | {"add"}
+"""Opcodes whose reductions have derivatives of their own; others are written as trees first."""
 
 
 def kept_dims(rank: int, reduced: Any) -> list[int]:
@@ -107,7 +110,7 @@ def begins_at_identity(node: Apply) -> bool:
     combine: Graph = node.attributes["to_apply"]
     opcode = reducer_of(combine) if len(node.operands) == 2 else ""
     value = splat(start)
-    if value is None or opcode not in ("maximum", "minimum"):
+    if value is None or opcode not in EXTREMES:
         return False
     return value == identity_value(opcode, array_type(operand).dtype)
 
@@ -117,7 +120,7 @@ def as_tree(session: Any, node: Apply) -> Graph | None:
 
     reduce(f32[7], init), to_apply=f   ->   f(init, f(f(f(ab, cd), ef), g)), the combiner on arrays
     """
-    if reduce_opcode(node) in ("add", "maximum", "minimum"):
+    if reduce_opcode(node) in DIRECT:
         return None
     combine, dimensions = node.attributes["to_apply"], node.attributes["dimensions"]
 

@@ -17,7 +17,7 @@ from hloom.autodiff.linear import FORWARD_FORMS, Linear, LinearOps
 from hloom.autodiff.recognition import splat
 from hloom.autodiff.rules import cumulative
 from hloom.autodiff.rules.combiners import expanded, on_arrays
-from hloom.autodiff.rules.reduction import begins_at_identity, reduce_opcode
+from hloom.autodiff.rules.reduction import DIRECT, begins_at_identity, reduce_opcode
 from hloom.autodiff.table import rules, transposition
 from hloom.ir import (
     Apply,
@@ -43,7 +43,7 @@ def _window(value: Apply | Linear) -> Window:
 
 def unrolled(session: Any, node: Apply) -> Graph | None:
     """A reduction of windows by any combiner: for each element of the window a strided slice, combined in order."""
-    if reduce_opcode(node) in ("add", "maximum", "minimum"):
+    if reduce_opcode(node) in DIRECT:
         return None
     if selected_direction(node):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from hloom.compress.pruning.dimension_dependency import Coupling, LeafDim
 from hloom.distribute.propagation import ShardingRule
 from hloom.ir import Node
+from hloom.ops import PRODUCTS
 
 AXES = ("channels", "heads", "head_dims", "experts", "residual")
 """Channels between two products; attention heads; the elements of a head, shared by products of activations; experts,
@@ -59,7 +60,7 @@ def _is_stream(coupling: Coupling) -> bool:
         for number in numbers:
             node, rule, leaves = dataflow.equations[number]
             operands, results = leaves[: rule.results], leaves[rule.results :]
-            if node.opcode in ("dot", "convolution"):
+            if node.opcode in PRODUCTS:
                 made = frozenset((node,))
             else:
                 made = frozenset().union(*(makers.get(leaf, frozenset()) for leaf in operands))

@@ -22,7 +22,7 @@ from hloom.compress.quantization import common_factors
 from hloom.distribute.propagation import DataflowGraph, Equation
 from hloom.evaluator import TABLE
 from hloom.ir import Apply, ConvolutionDimensions, FactorKind, Node, PaddingDimension, SliceDimension, TensorType, Trait
-from hloom.ops import CALLERS, with_trait
+from hloom.ops import CALLERS, PRODUCTS, with_trait
 
 PASSING = (
     CALLERS
@@ -31,7 +31,7 @@ PASSING = (
     | {"dot", "opt-barrier", "reduce", "reduce-window"}
 )
 """The opcodes beside pointwise ones whose axis maps say where labels go."""
-CUTTABLE = frozenset(("dot", "convolution", "multiply"))
+CUTTABLE = (*PRODUCTS, "multiply")
 """The opcodes whose operands may be read at the kept positions only."""
 MOST_POSITIONS = 1 << 24
 """The maximum number of positions of a dimension."""
@@ -190,11 +190,7 @@ class Coupling:
     def _check_restriction(self, slot: OperandDim, at: LeafDim) -> None:
         """Raise Blocked unless it is an operand of its own that is to be read at the kept positions only."""
         node, rule, _ = self.dataflow.equations[slot.equation]
-        is_operand = slot.slot < rule.results == len(node.operands) and node.opcode not in (
-            "while",
-            "conditional",
-            "call",
-        )
+        is_operand = slot.slot < rule.results == len(node.operands) and node.opcode not in CALLERS
         if not is_operand or self.dataflow.values.get(node.operands[slot.slot]) != (at.leaf,):
             raise Blocked(at, self._node(at), "what is kept whole for another operand loses positions with it")
 

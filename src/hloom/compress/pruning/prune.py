@@ -25,6 +25,7 @@ from hloom.compress.quantization import (
 )
 from hloom.ir import Apply, Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
 from hloom.ir import dtype as element_type
+from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
@@ -34,7 +35,7 @@ GROUPS = ("output", "weight", "model")
 """The scope within which scores are compared: the inputs of one output, a weight (in a loop, of a layer), or all
 weights.
 """
-OPCODES = ("dot", "convolution")
+OPCODES = PRODUCTS
 """The instructions whose weights are pruned where nothing else is said."""
 MASK = "mask"
 

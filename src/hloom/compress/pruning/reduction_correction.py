@@ -21,8 +21,6 @@ from hloom.compress.pruning.removed_values import UNKNOWN, MissedTerm, Removed
 from hloom.compress.quantization import InsertionPoint, array_type
 from hloom.ir import DTYPES, TensorType, TupleType
 
-_COMBINING = {"add": "add", "maximum": "maximum", "minimum": "minimum"}
-
 
 class ReductionCorrection:
     """What a reduction or a dot misses: found before positions are removed, written after it.
@@ -65,7 +63,7 @@ class ReductionCorrection:
     def _reducer(self) -> str:
         if self.equation.node.opcode == "dot":
             return "add"
-        return _COMBINING[self.equation.node.attributes["to_apply"].root.opcode]
+        return self.equation.node.attributes["to_apply"].root.opcode
 
     def _reduced_dims(self) -> dict[int, LeafDim]:
         """By operand the dimension that is summed up."""

@@ -24,6 +24,7 @@ from hloom.ir import (
     Node,
     SliceDimension,
     TensorType,
+    Trait,
     Type,
     literal_of,
     map_leaves,
@@ -105,7 +106,7 @@ def _cut_constant(node: Constant, dataflow: DataflowGraph, kept: Kept) -> None:
 
 def _attributes(node: Apply, before: Mapping[Node, Type | None], dataflow: DataflowGraph, kept: Kept) -> dict[str, Any]:
     """The attributes that hold sizes, as they are now."""
-    if node.opcode not in ("slice", "dynamic-slice", "gather"):
+    if not node.has_trait(Trait.READS_PART):
         return {}
     old, operand = before[node.operands[0]], node.operands[0].type
     assert isinstance(old, TensorType) and isinstance(operand, TensorType), "these ops read arrays"

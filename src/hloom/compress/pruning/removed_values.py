@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from hloom.analysis import flow_of
 from hloom.compress.pruning.dimension_dependency import (
     Blocked,
     Coupling,
@@ -26,15 +27,13 @@ from hloom.compress.pruning.dimension_dependency import (
 from hloom.compress.quantization import common_factors
 from hloom.distribute.propagation import Equation
 from hloom.evaluator import TABLE
-from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait
-from hloom.ops import with_trait
+from hloom.ir import Apply, Constant, FactorKind, Node, TensorType, Trait
+from hloom.ops import EXTREMES, splat_number, with_trait
 
 NEUTRAL = {"add": 0.0, "multiply": 1.0}
 """What a reduction may meet at removed positions, by its opcode."""
-CORRECTABLE = frozenset(("add", "maximum", "minimum"))
+CORRECTABLE = EXTREMES | {"add"}
 """The reductions to whose results what removed positions add can be added."""
-MOST_STEPS = 64
-"""How far a splat is looked for."""
 _MOVING = with_trait(Trait.MOVES_DATA) - {"dynamic-reshape"}
 
 
@@ -120,8 +119,8 @@ def _made(
     """What an instruction's results have at removed positions, as far as its operands are looked at already."""
     node, rule = equation.node, equation.rule
     made: list[tuple[LeafDim, Removed]] = []
-    if node.opcode not in _MOVING and not is_pointwise(node) and node.opcode not in _RULES:
-        # control flow: both sides are names of one value
+    if flow_of(node) is not None and node.opcode not in _MOVING:
+        # control flow, tuples, barriers: both sides are names of one value
         for one, other in zip(equation.leaves[: rule.results], equation.leaves[rule.results :], strict=False):
             for dim in range(len(coupling.dataflow.leaves[one].dims)):
                 pair = LeafDim(one, dim), LeafDim(other, dim)
@@ -263,7 +262,7 @@ def _reduced(node: Node, operands: list[Removed]) -> Removed:
     if value.value is not None and start.value is not None:
         if opcode == "add" and value.is_zero and start.is_zero:
             return NOTHING
-        if opcode in ("maximum", "minimum"):
+        if opcode in EXTREMES:
             return Removed((max if opcode == "maximum" else min)(value.value, start.value))
     return UNIFORM if is_uniform else UNKNOWN
 
@@ -292,7 +291,7 @@ def _computed(node: Node, operands: list[Removed]) -> Removed:
 def _is_filled_gather(select: Node) -> bool:
     """Whether a select takes rows of a table, or NaN for an index out of bounds, which then reaches the result."""
     rows, filling = select.operands[1:]
-    while rows.opcode in ("broadcast", "convert", "copy", "reshape", "transpose"):
+    while rows.opcode == "convert" or rows.has_trait(Trait.REINDEXES):
         rows = rows.operands[0]
     number = _splat_number(filling)
     return rows.opcode == "gather" and number is not None and bool(np.isnan(number))
@@ -305,33 +304,8 @@ def _splat(node: Node) -> Removed:
 
 
 def _splat_number(node: Node) -> float | None:
-    converts: list[TensorType] = []
-    for _ in range(MOST_STEPS):
-        if isinstance(node, Constant) and isinstance(node.value, Literal):
-            if node.value.is_tuple or node.value.is_elided or not node.value.is_splat:
-                return None
-            value = np.asarray(node.value.splat_value())
-            for type_ in reversed(converts):
-                value = value.astype(type_.dtype.numpy)
-            return None if np.iscomplexobj(value) else float(value.astype(np.float64))
-        if not isinstance(node, Apply) or node.opcode not in ("broadcast", "convert", "copy", "reshape", "transpose"):
-            return None
-        if node.opcode == "convert":
-            if not _is_exact_convert(node):
-                return None
-            assert isinstance(node.type, TensorType), "arrays are converted"
-            converts.append(node.type)
-        node = node.operands[0]
-    return None
-
-
-def _is_exact_convert(node: Apply) -> bool:
-    """Whether a convert is to floats of 16 bits or more, so that a number stays what it is, rounded."""
-    before = node.operands[0].type
-    return (
-        isinstance(before, TensorType) and isinstance(node.type, TensorType) and node.type.dtype.is_float
-        and node.type.dtype.bits >= 16 and np.dtype(before.dtype.numpy).kind != "c"
-    )  # fmt: skip
+    number = splat_number(node)
+    return None if number is None or np.iscomplexobj(number) else float(number)
 
 
 def _problem(
@@ -346,10 +320,10 @@ def _problem(
             return None
         return _product_problem(equation, number, pair, values, coupling)
     factors = rule.dim_factors[slot][at.dim].factors
-    if node.opcode not in ("dot", "reduce", "reduce-window") or not factors:
+    if not factors:
         return None
     factor = factors[0][0]
-    if any(part.slot >= rule.results for part in rule.factor_dims[factor]):
+    if rule.factors[factor].kind not in (FactorKind.CONTRACTED, FactorKind.REDUCED):
         return None
     if node.opcode == "dot":
         dims = {part.slot: part.dimension for part in rule.factor_dims[factor]}
@@ -390,6 +364,3 @@ def _product_problem(
         if OperandDim(number, slot, dim) not in coupling.restrictions and at in values and values[at].is_zero:
             return None
     return f"{equation.node.opcode} sums up products that are not zero where the weights are"
-
-
-_RULES = frozenset(("convolution", "dot", "reduce", "reduce-window"))

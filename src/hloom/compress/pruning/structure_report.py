@@ -10,6 +10,7 @@ from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
 from hloom.compress.pruning.structured import StructuredPruning
 from hloom.compress.quantization import Noise, ProductReport, compare_outputs, product_reports
 from hloom.ir import TensorType
+from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 
 
@@ -118,7 +119,7 @@ def structure_report(
         if parameter.name in cut and isinstance(parameter.type, TensorType) and isinstance(smaller.type, TensorType)
     ]
     readers: dict[str, tuple[str, ...]] = {
-        node.name: () for graph in after.graphs for node in graph.nodes if node.opcode in ("dot", "convolution")
+        node.name: () for graph in after.graphs for node in graph.nodes if node.opcode in PRODUCTS
     }
     products, seconds = product_reports(before, after, readers, {}, device)
     return StructureReport(pruning, device, tuple(weights), products, outputs, zeroed, seconds)

@@ -17,15 +17,13 @@ from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.compress.quantization.noise import Noise
 from hloom.compress.quantization.parameter_names import ParameterNames
 from hloom.compress.quantization.quantization import Quantization
-from hloom.compress.quantization.recipe import OPCODES
 from hloom.evaluator import Value, evaluate, inputs_in_order
-from hloom.ir import Graph, Module, Node, TensorType, Trait
-from hloom.ops import with_trait
+from hloom.ir import Graph, Module, Node, TensorType
+from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 from hloom.runtime import input_domains, random_inputs, run
 from hloom.text import HloomError
 
-PRODUCTS = frozenset(OPCODES) & with_trait(Trait.CONTRACTS)
 MOST_BYTES = 2 << 30
 """The maximum number of bytes of products to hold for comparison."""
 

@@ -8,11 +8,9 @@ import numpy as np
 
 from hloom.ir import (
     Apply,
-    Constant,
     DType,
     Graph,
     Layout,
-    Literal,
     Node,
     TensorType,
     Type,
@@ -21,7 +19,7 @@ from hloom.ir import (
     literal_of,
     without_layout,
 )
-from hloom.ops import OPS
+from hloom.ops import OPS, splat_number
 
 
 def array_type(node: Node) -> TensorType:
@@ -31,19 +29,9 @@ def array_type(node: Node) -> TensorType:
 
 
 def splat_value(node: Node) -> float | None:
-    """The number in every element of a constant, seen through broadcasts, reshapes, copies and conversions; else None.
-
-    A conversion is taken to keep the number: true of 0 and 1, for which callers ask.
-    """
-    while node.opcode in ("broadcast", "convert", "copy", "reshape"):
-        node = node.operands[0]
-    value = node.value if isinstance(node, Constant) else None
-    if not isinstance(value, Literal) or value.is_elided or node.dtype is None or node.dtype.is_complex:
-        return None
-    if value.is_splat:
-        return float(value.splat_value())
-    numbers = value.numpy()
-    return float(numbers.flat[0]) if numbers.size and (numbers == numbers.flat[0]).all() else None
+    """The real number in every element of an array; None where there is none, or it is not known."""
+    number = splat_number(node)
+    return None if number is None or np.iscomplexobj(number) else float(number)
 
 
 def packed(type_: TensorType) -> TensorType:

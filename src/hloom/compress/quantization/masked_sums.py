@@ -20,6 +20,7 @@ from hloom.passes import dce
 
 PRED = DTYPES["pred"]
 _HELD = frozenset({"get-tuple-element", "select", "dynamic-update-slice", "scatter", "concatenate"})
+"""Opcodes of arrays into which rows were written, and of elements of a loop's state."""
 _MOST_DEPTH = 12
 """How deep predicates are compared."""
 _PURE = with_trait(Trait.ELEMENTWISE) | with_trait(Trait.MOVES_DATA) | with_trait(Trait.GENERATES)

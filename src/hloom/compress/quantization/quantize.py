@@ -24,6 +24,7 @@ from hloom.compress.quantization.recipe import OPCODES, Recipe, WeightFormat, re
 from hloom.compress.quantization.smoothing_recipe import read_alpha, smooth_for
 from hloom.compress.quantization.weights import Exclusion, Weight, choose_weights
 from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, ModuleLike, Node, Parameter, as_module, verify
+from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.text import HloomError
 
@@ -205,7 +206,7 @@ def _integer_products(
     reasons: list[Exclusion] = []
     for graph in module.graphs:
         for node in graph.nodes:
-            if not isinstance(node, Apply) or node.opcode not in ("dot", "convolution"):
+            if not isinstance(node, Apply) or node.opcode not in PRODUCTS:
                 continue
             if not recipe.chooses(node) and node.name not in named:
                 continue

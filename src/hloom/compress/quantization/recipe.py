@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from hloom.compress.quantization.formats import MX_GROUP, NumberFormat, number_format
 from hloom.compress.quantization.parameter_names import names_of
 from hloom.ir import Node, Parameter
+from hloom.ops import PRODUCTS
 from hloom.text import HloomError, ParseError, RegularExpression, compile_pattern
 
-OPCODES = ("dot", "convolution", "gather")
+OPCODES = (*PRODUCTS, "gather")
 """The instructions whose weights may be quantised."""
 ACTIVATIONS = ("dynamic", "static")
 """When the range of activations is known: as the program runs, or before, from inputs."""

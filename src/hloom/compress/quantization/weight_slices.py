@@ -14,7 +14,7 @@ from hloom.compress.quantization.weights import WeightUse
 from hloom.ir import Apply, Constant, Literal, Node, Parameter, Trait
 from hloom.ops import with_trait
 
-MOVES = ("reshape", "transpose", "copy", "convert", "slice", "dynamic-slice")
+MOVES = (with_trait(Trait.REINDEXES) - {"bitcast", "broadcast", "reverse"}) | {"convert", "dynamic-slice"}
 _GET = "get-tuple-element"
 _ARITHMETIC = with_trait(Trait.ELEMENTWISE)
 _MOST_DEPTH = 8

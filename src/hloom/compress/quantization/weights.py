@@ -22,6 +22,7 @@ from hloom.compress.quantization.movement import MovedDims, Piece, is_mask_of, m
 from hloom.compress.quantization.parameter_names import ParameterNames, path_of
 from hloom.compress.quantization.recipe import Recipe, WeightFormat, WeightSelection
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.ops import PRODUCTS
 from hloom.text import HloomError
 
 HAS_EXAMPLES = "it is an input: it has a dimension of examples"
@@ -167,7 +168,7 @@ def select_weights(
         Exclusion(node.name, "no operand is a parameter, directly or through moves of data")
         for graph in module.graphs
         for node in graph.nodes
-        if node.opcode in ("dot", "convolution") and selection.chooses(node) and node not in read
+        if node.opcode in PRODUCTS and selection.chooses(node) and node not in read
     ]
     return selected, exclusions
 
@@ -344,7 +345,7 @@ def _weights_and_inputs(
     pairs = [
         (first, readers[node, 1])
         for (node, operand_index), first in readers.items()
-        if operand_index == 0 and node.opcode in ("dot", "convolution") and (node, 1) in readers
+        if operand_index == 0 and node.opcode in PRODUCTS and (node, 1) in readers
     ]
     undecided = {parameter for first, second in pairs for parameter in (first, second) if first is not second}
     undecided |= {

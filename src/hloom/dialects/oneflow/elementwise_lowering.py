@@ -51,8 +51,11 @@ ACTIVATIONS: dict[str, Callable[[HloBuilder, Node], Node]] = {
 for _name, _function in ACTIVATIONS.items():
     lowers(_name)(lambda given, function=_function: function(given.build, given.x))
 
-_BROADCASTS = ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div")
-_OPCODES = dict(zip(_BROADCASTS, ("add", "subtract", "multiply", "divide"), strict=True)) | {
+_OPCODES = {
+    "broadcast_add": "add",
+    "broadcast_sub": "subtract",
+    "broadcast_mul": "multiply",
+    "broadcast_div": "divide",
     "scalar_add": "add",
     "scalar_mul": "multiply",
     "scalar_div": "divide",
@@ -70,7 +73,7 @@ def _variable(given: Given) -> Node:
     return given.argument(given.node.type, given["op_name"] or "variable")
 
 
-@lowers(*_BROADCASTS, "multiply")
+@lowers("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div", "multiply")
 def _binary(given: Given) -> Node:
     left, right = given.operands
     name = given.node.opcode.removeprefix("oneflow.")

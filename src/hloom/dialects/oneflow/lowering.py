@@ -8,7 +8,7 @@ from hloom.dialects.oneflow import (
     normalisation_lowering,
 )
 from hloom.dialects.oneflow.builder import Given, HloBuilder, Rule
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TupleType, legal_name
+from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Trait, TupleType, legal_name
 from hloom.ops import OPS
 from hloom.text import Unsupported
 
@@ -58,7 +58,7 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node
     if not isinstance(node, Apply):
         raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
     operands = [mapping[operand] for operand in node.operands]
-    if node.opcode in ("tuple", "get-tuple-element"):
+    if node.has_trait(Trait.TUPLE):
         return _passed(node, operands, builder)
     rule = TABLE.get(node.opcode)
     if rule is None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hloom.distribute.microbatch.batch_state import PartialResult, State
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Trait
-from hloom.ops import with_trait
+from hloom.ir import Apply, Graph, Node, Trait
+from hloom.ops import splat_number, with_trait
 
 MOVING = with_trait(Trait.REINDEXES)
 """Opcodes of one array whose result has its elements, or some of them, and no others."""
 IDEMPOTENT = with_trait(Trait.IDEMPOTENT) & with_trait(Trait.ASSOCIATIVE)
 """Reducers that a value may enter twice."""
-
-_UNARY = frozenset(("imag", "negate", "real"))
 
 
 def terms_of(node: Apply, states: Sequence[State], reducer: str) -> list[int] | None:
@@ -42,9 +40,11 @@ def terms_of(node: Apply, states: Sequence[State], reducer: str) -> list[int] | 
     if opcode == "dynamic-update-slice":
         return None if any(partial[2:]) else [number for number in whole if number < 2]
     rule = _LINEAR.get(opcode) if reducer == "add" else None
-    if rule is not None:
-        return rule(node, partial)
-    return [] if reducer == "add" and opcode in _UNARY else None
+    return None if rule is None else rule(node, partial)
+
+
+def _alone(node: Apply, partial: Sequence[bool]) -> list[int] | None:
+    return []
 
 
 def _product(node: Apply, partial: Sequence[bool]) -> list[int] | None:
@@ -86,8 +86,11 @@ _LINEAR: dict[str, Callable[[Apply, Sequence[bool]], list[int] | None]] = {
     "divide": _first_only,
     "dot": _product,
     "gather": _first_only,
+    "imag": _alone,
     "multiply": _product,
+    "negate": _alone,
     "pad": _padding,
+    "real": _alone,
     "reduce": _reduction,
     "scatter": _scattering,
     "subtract": _difference,
@@ -113,8 +116,4 @@ def is_neutral(node: Node, reducer: str) -> bool:
     if reducer in IDEMPOTENT:
         return True
     neutral = {"add": 0, "multiply": 1}.get(reducer)
-    while isinstance(node, Apply) and node.opcode in (*MOVING, "convert") and node.operands:
-        node = node.operands[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not node.value.is_splat:
-        return False
-    return neutral is not None and bool(node.value.splat_value() == neutral)
+    return neutral is not None and bool(splat_number(node) == neutral)

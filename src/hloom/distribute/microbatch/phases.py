@@ -87,7 +87,7 @@ class _Ordering:
 
     def _makes_partial(self, node: Node) -> bool:
         """Whether a node's partial results come from slices, and not from partial operands alone."""
-        if called_computations(node) or node.opcode in ("tuple", "get-tuple-element"):
+        if called_computations(node) or node.has_trait(Trait.TUPLE):
             return True
         return any(
             isinstance(state, Sliced) for operand in node.operands for state in self.propagation.states_of(operand)

@@ -10,7 +10,7 @@ import math
 
 from hloom.distribute.propagation import DataflowGraph, Equation
 from hloom.ir import Apply, Constant, Node, Parameter
-from hloom.ops import may_merge
+from hloom.ops import CALLERS, INLINABLE, may_merge
 
 MOST_SHARE = 0.05
 """The maximum share of the program's work that may be done before the loop, for the whole batch."""
@@ -44,7 +44,7 @@ def compute_whole(dataflow: DataflowGraph, node: Node) -> list[Node] | None:
 
 def _calls(node: Apply) -> bool:
     """Whether a node runs computations of its own, and not only a function of elements."""
-    return node.opcode in ("while", "conditional", "call", "fusion", "custom-call")
+    return node.opcode in CALLERS | INLINABLE | {"custom-call"}
 
 
 def _points(equation: Equation) -> int:

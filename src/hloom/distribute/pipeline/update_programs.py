@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hloom.analysis import BROADCASTS
 from hloom.distribute.pipeline.extraction import extract, leaves_of
 from hloom.distribute.pipeline.plan import ActionKind
 from hloom.distribute.pipeline.program import StageOutput, StageProgram, StageValue, ValueScope
@@ -73,7 +74,7 @@ class StageUpdates:
             if isinstance(node, Parameter) or node in self.sums:
                 continue
             small = byte_count(node) <= MOST_COPIED_BYTES or isinstance(node, Constant)
-            spread = node.opcode in ("broadcast", "iota", "constant")
+            spread = isinstance(node, Constant) or node.opcode in BROADCASTS
             known = all(operand in copied or self._is_small_parameter(operand) for operand in node.operands)
             if known and (small or spread) and may_merge(node) and node not in results and node.opcode != "tuple":
                 copied.add(node)

@@ -27,13 +27,11 @@ from hloom.distribute.planner.cost_model import Work, dims_of, itemsize_of
 from hloom.distribute.planner.problem import Problem, Read
 from hloom.distribute.planner.strategies import is_contraction
 from hloom.distribute.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
-from hloom.ir import AxisMap, Node, TensorType, Trait
-from hloom.ops import with_trait
+from hloom.ir import AxisMap, Node, TensorType
+from hloom.ops import PRODUCTS
 from hloom.sharding import Axes, Spec
 
-CONTRACTIONS = with_trait(Trait.CONTRACTS) - {"ragged-dot", "scaled-dot"}
-"""Products whose operands may have any specs; groups and scales are resharded first."""
-ANY_OPERAND_SPECS = CONTRACTIONS | {"reduce", "gather"}
+ANY_OPERAND_SPECS = (*PRODUCTS, "reduce", "gather")
 """Ops that the partitioner handles with operands in any specs, instead of resharding these first."""
 
 
@@ -89,7 +87,7 @@ def operand_marks(problem: Problem, choice: dict[int, int], specs: Mapping[Node,
     marks: dict[tuple[Node, int], Spec] = {}
     likely = _Forecast(problem, choice, specs, is_marked=True)
     for node in problem.clusters.dataflow.nodes:
-        if node.opcode in CONTRACTIONS and node in specs and node in problem.clusters.maps:
+        if node.opcode in PRODUCTS and node in specs and node in problem.clusters.maps:
             for operand_index, operand in enumerate(node.operands):
                 wanted = likely.asked(Read(node, operand_index)) if operand in specs else None
                 if wanted is not None and wanted != specs[operand]:
@@ -148,7 +146,7 @@ class _Forecast:
 
     def _targets(self, node: Node, operand_index: int, operand: Node) -> Iterator[Spec]:
         """The specs that a node requires of an operand; none where it reads it in its own spec."""
-        takes = node.opcode in ANY_OPERAND_SPECS and not (self.is_marked and node.opcode in CONTRACTIONS)
+        takes = node.opcode in ANY_OPERAND_SPECS and not (self.is_marked and node.opcode in PRODUCTS)
         if node in self.specs and (takes or self._common_operand_spec(node) is not None):
             self.wanted[operand].append(self.specs[operand])
             return
@@ -179,7 +177,7 @@ class _Forecast:
     def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
         axis_map, mesh = self.problem.clusters.maps[node], self.problem.mesh
-        if node.opcode in CONTRACTIONS:
+        if node.opcode in PRODUCTS:
             result_spec = [
                 self._sharded_array(value, operand_index, node)
                 for operand_index, value in enumerate((*node.operands, node))

@@ -20,6 +20,8 @@ from hloom.sharding import Axes, Mesh
 from hloom.text import Display, Displayed, DisplayTable
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+"""What the partitioner emits (xla/service/spmd/spmd_partitioner.h, SPMDCollectiveOpsCreator), and the reduce-scatters
+that later passes make of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.spec_tables import StrategySpecs, spec_of_classes
 from hloom.distribute.planner.strategies import Strategy, is_contraction, partial_classes
 from hloom.ir import Apply, AxisMap, Node, TensorType
+from hloom.ops import PRODUCTS
 from hloom.sharding import Axes
 
 
@@ -72,7 +73,7 @@ def partial_result_collectives(
         for operand_index in range(len(node.operands))
     ]
     result = spec_tables.result_spec(node, strategy).dims
-    if node.opcode in ("dot", "convolution"):
+    if node.opcode in PRODUCTS:
         left, right, own = (
             ShardedArray(dims_of(value), 1, axes)
             for value, axes in zip((*node.operands, node), (*operands, result), strict=True)

@@ -14,6 +14,7 @@ from hloom.distribute.remat.search import MOST_SEARCHED, Measure, Rematerializat
 from hloom.distribute.remat.stored_values import StoredValues, find_stored_values
 from hloom.formats.hlo import print_module
 from hloom.ir import Module, ModuleLike, TensorType, as_module, verify
+from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, register_pass
 from hloom.rewrite import Report
 from hloom.runtime import memory
@@ -335,7 +336,7 @@ def _least_peak(stored: StoredValues) -> int:
             continue
         read = [operand for operand in value.operands if not operand.is_cheap and operand.node.opcode != "while"]
         operands = sum(operand.size for operand in read)
-        largest = max(largest, operands + value.size * (value.node.opcode in ("convolution", "dot")))
+        largest = max(largest, operands + value.size * (value.node.opcode in PRODUCTS))
     return max(stored.fixed, stored.arguments + largest)
 
 

@@ -9,8 +9,8 @@ from functools import cache
 from hloom.formats.hlo.attribute_reader import arranged, read_attributes
 from hloom.formats.hlo.reader_state import ComputationState
 from hloom.formats.hlo.strict_checks import chain_start, check_call, count_problem
-from hloom.ir import Apply, Attributes, Graph, Node, Op, TupleType, Type
-from hloom.ops import OPS
+from hloom.ir import Apply, Attributes, Graph, Node, Op, Trait, TupleType, Type
+from hloom.ops import OPS, with_trait
 from hloom.text import Cursor
 
 
@@ -22,7 +22,7 @@ def wrapped_opcode(inputs: Sequence[Node]) -> str | None:
 
 
 STEPS = ("-start", "-update", "-done")
-OWN_OPCODES = frozenset(("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send"))
+OWN_OPCODES = {opcode.removesuffix("-start") for opcode in with_trait(Trait.ASYNC_START)} - {"async"}
 """Ops that have their own asynchronous opcodes."""
 WRAPPED = "async_wrapped"
 """The name of the computation around the op."""

@@ -28,6 +28,7 @@ from hloom.ir import (
     Op,
     Parameter,
     TensorType,
+    Trait,
     TupleType,
     Type,
     TypeProblem,
@@ -35,13 +36,12 @@ from hloom.ir import (
     infer_type,
     same_shape,
 )
-from hloom.ops import OPS, unknown_op
+from hloom.ops import OPS, unknown_op, with_trait
 from hloom.text import Cursor
 
 DEEPEST = 10_000
 """The maximum nesting depth of operands; XLA's own parser overflows its stack somewhat above this."""
 
-LEAVES = ("parameter", "constant")
 OPCODE = re.compile(r"[a-z][a-z0-9-]*+(?=\s*\()")
 _ROOT = re.compile(r"ROOT(?![A-Za-z0-9_.=-])")
 _TYPE_FOLLOWS = re.compile(r"[a-z][a-z0-9]*\s*\[|\(|b\s*\(\s*[a-z][a-z0-9]*\s*\[")
@@ -103,7 +103,7 @@ def read_expression(cursor: Cursor, body: ComputationState, name: str, position:
     start = cursor.skip()
     opcode = cursor.read(OPCODE, "an opcode and '('")[0]
     cursor.expect("(")
-    if opcode in LEAVES:
+    if opcode in _LEAF_READERS:
         node: Node = _LEAF_READERS[opcode](cursor, body, name, type_)
     else:
         op = OPS.get(opcode)
@@ -157,7 +157,7 @@ def _read_operand(cursor: Cursor, body: ComputationState, call: _Call) -> _Call 
     opcode = cursor.match(OPCODE)
     if opcode:
         cursor.expect("(")
-        if opcode[0] in LEAVES:
+        if opcode[0] in _LEAF_READERS:
             call.operands.append(_nested_leaf(cursor, body, opcode[0], type_))
             return None
         return _Call(type_, opcode[0], start)
@@ -307,8 +307,6 @@ _Rule = Callable[[Sequence[Node], Mapping[str, Any]], Type | None]
 
 def with_layouts(opcode: str, type: Type, inputs: Sequence[Node], attributes: Mapping[str, Any]) -> Type:
     """An inferred type with the layouts that XLA would give it; no layout if XLA uses the default."""
-    if isinstance(type, TensorType) and all(getattr(node.type, "layout", None) is None for node in inputs):
-        return type if opcode not in _STRUCTURAL else _merged(type, _RULES[opcode](inputs, attributes))
     rule = _RULES.get(opcode)
     return _merged(type, rule(inputs, attributes)) if rule else type
 
@@ -375,15 +373,12 @@ def _first_of_tuple(inputs: Sequence[Node], _: Mapping[str, Any]) -> Type | None
     return TupleType((type_, vector, vector)) if type_ is not None and vector is not None else None
 
 
-_FIRST = (
-    "abs acos acosh add add-dependency and asin asinh atan2 atanh cbrt ceil cholesky compare complex copy cosh cosine "
-    "count-leading-zeros divide domain erf exponential exponential-minus-one fft floor imag is-finite log "
-    "log-plus-one logistic maximum minimum mulhi multiply negate not or popcnt power real remainder reverse "
-    "round-nearest-afz round-nearest-even rsqrt scatter select-and-scatter set-dimension-size shift-left "
-    "shift-right-arithmetic shift-right-logical sign sine sinh sqrt subtract tan tanh xor while"
-)
+_FIRST = (with_trait(Trait.ELEMENTWISE) - {"select"}) | {
+    *("add-dependency", "cholesky", "domain", "fft", "reverse", "scatter", "select-and-scatter", "set-dimension-size"),
+    "while",
+}
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(_FIRST.split(), _operand(0)),
+    **dict.fromkeys(_FIRST, _operand(0)),
     "batch-norm-training": _first_of_tuple,
     "call": _called("to_apply"),
     "clamp": _operand(1),
@@ -393,5 +388,3 @@ _RULES: dict[str, _Rule] = {
     "transpose": _transposed,
     "tuple": _operands,
 }
-_STRUCTURAL = frozenset(("call", "conditional", "get-tuple-element", "transpose"))
-"""Opcodes whose result may have a layout even if no operand has one."""

@@ -28,13 +28,15 @@ class ComplexFunction:
     """A function by NumPy's name: what is outside its domain, whether it overflows, and the signs of its parts.
 
     `signs` say for the real and the imaginary part whose sign each has: "re" or "im" of the argument, "-im" the other
-    one. Computed values have them but on a branch cut, whose side the sign of a zero decides.
+    one. Computed values have them but on a branch cut, whose side the sign of a zero decides. `keeps_zero` says that
+    zero is itself, with its signs.
     """
 
     numpy: str
     outside: Part | None = None
     overflows: bool = False
     signs: tuple[str, str] = ("", "")
+    keeps_zero: bool = False
 
 
 def _infinite(emitter: Emitting, part: Any) -> Any:
@@ -97,14 +99,12 @@ FUNCTIONS = {
     "log": ComplexFunction("log", _zero),
     "log10": ComplexFunction("log10", _zero),
     "phase": ComplexFunction("angle"),
-    "sin": ComplexFunction("sin", _real_at_infinity, True),
-    "sinh": ComplexFunction("sinh", _imaginary_at_infinity, True),
+    "sin": ComplexFunction("sin", _real_at_infinity, True, keeps_zero=True),
+    "sinh": ComplexFunction("sinh", _imaginary_at_infinity, True, keeps_zero=True),
     "sqrt": ComplexFunction("sqrt", signs=("", "im")),
-    "tan": ComplexFunction("tan", _real_at_infinity_alone),
-    "tanh": ComplexFunction("tanh", _imaginary_at_infinity_alone),
+    "tan": ComplexFunction("tan", _real_at_infinity_alone, keeps_zero=True),
+    "tanh": ComplexFunction("tanh", _imaginary_at_infinity_alone, keeps_zero=True),
 }
-
-ODD = ("sin", "sinh", "tan", "tanh")
 
 
 def _handler(name: str, function: ComplexFunction) -> Handler:
@@ -129,7 +129,7 @@ def _handler(name: str, function: ComplexFunction) -> Handler:
             unbounded = emitter.elementwise("not", interpreter.numbers.is_finite(node))
             interpreter.check(emitter.elementwise("or", fits, unbounded), OverflowError, "math range error")
         result = _signed(emitter, made.node, parts, function.signs)
-        if name in ODD:  # zero is itself, with its signs
+        if function.keeps_zero:
             result = emitter.select(_zero(emitter, *parts), node, result)
         return Array(result, True)
 

@@ -20,6 +20,7 @@ from hloom.ir import (
     Node,
     Parameter,
     TensorType,
+    Trait,
     TupleType,
     Type,
     dtype,
@@ -27,14 +28,12 @@ from hloom.ir import (
     map_leaves,
     verify,
 )
-from hloom.ops import OPS
+from hloom.ops import OPS, with_trait
 from hloom.passes import canonicalize_in_place, sort_topologically
 from hloom.text import Unsupported
 
 WIDE, NARROW = dtype("f32"), dtype("bf16")
-KEPT = frozenset(
-    {"bitcast-convert", "bitcast", "reduce-precision", "custom-call", "stochastic-convert", "infeed", "rng"}
-)
+KEPT = with_trait(Trait.REPRESENTATION) | {"custom-call", "infeed", "rng"}
 """Opcodes that stay in f32: they are about the bits of numbers, or belong to a library."""
 
 

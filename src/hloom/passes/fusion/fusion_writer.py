@@ -10,11 +10,11 @@ from typing import Any
 
 from hloom.analysis import OVERWRITTEN, VIEWS
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
-from hloom.ops import OPS
+from hloom.ops import OPS, PRODUCTS
 from hloom.passes import sort_topologically
 from hloom.passes.fusion.horizontal_fusion import add_slices
 from hloom.passes.fusion.in_place_update import reads_itself
-from hloom.passes.fusion.kernel_model import CARRIED, PRODUCTS, READ, Kernel, KernelModel
+from hloom.passes.fusion.kernel_model import CARRIED, READ, Kernel, KernelModel
 
 LEAST_MEMBERS = 2
 """A kernel of fewer instructions, views aside, stays as it is, unless told otherwise."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hloom.analysis import (
+    BRANCHING,
     BROADCASTS,
     DATA_MOVEMENT,
     ELEMENTWISE,
@@ -29,7 +30,7 @@ from hloom.analysis import (
     leaf_bytes,
 )
 from hloom.ir import Apply, Constant, Graph, Node, Op, TensorType, Trait, TupleType, Type, default_layout
-from hloom.ops import with_trait
+from hloom.ops import PRODUCTS
 from hloom.passes.fusion.in_place_update import buffer_of, reads_itself, reads_overwritten
 from hloom.passes.fusion.reduction_dimensions import TILE, ReductionDimensions, reduction_dimensions
 from hloom.passes.fusion.target import MAX_MEMBERS, MAX_OPERANDS_AND_RESULTS, MAX_REDUCTIONS, FusionTarget
@@ -40,10 +41,6 @@ FUSED = (
     ELEMENTWISE | VIEWS | DATA_MOVEMENT | {"slice", "dynamic-slice", "gather", "dynamic-update-slice", "reduce"}
 ) - (NOT_FUSED)
 """Opcodes that kernels hold."""
-PRODUCTS = with_trait(Trait.CONTRACTS) - {"ragged-dot", "scaled-dot"}
-"""Opcodes that a kernel holds where the backend has output fusions; XLA expands the other dots before it fuses."""
-BRANCHING = frozenset(("concatenate", "pad", "reduce"))
-"""Opcodes whose code branches or loops: they are computed at one index only."""
 CARRIED = frozenset(("sharding", "frontend_attributes", "backend_config", "control-predecessors", "statistics"))
 """Attributes that fusing would lose; an instruction with any of them stays outside."""
 MAX_INDICES = 15
@@ -198,7 +195,7 @@ class KernelModel:
         own = first_array(own)
         assert isinstance(own, TensorType) and isinstance(read, TensorType)
         ratio = elements(read) / max(1, elements(own))
-        sliced = leaf_bytes(own) if position == 0 and opcode in ("slice", "dynamic-slice", "gather") else None
+        sliced = leaf_bytes(own) if position == 0 and node.has_trait(Trait.READS_PART) else None
         if opcode in PRODUCTS or (position == 0 and opcode == "gather"):
             return Edge(number, READ, 0, ratio, sliced)
         if opcode == "dynamic-update-slice":

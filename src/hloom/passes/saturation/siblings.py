@@ -25,7 +25,7 @@ from hloom.ir import (
     infer_type,
     literal_of,
 )
-from hloom.ops import OPS
+from hloom.ops import OPS, PRODUCTS
 from hloom.passes import kernel_enlargement
 from hloom.passes.saturation.egraph import EGraph
 
@@ -105,7 +105,7 @@ def find_siblings(egraph: EGraph, *, moves_are_free: bool = False) -> Iterator[S
         node
         for nodes in egraph.distinct.values()
         for node in nodes
-        if node.opcode in ("dot", "convolution") and isinstance(node, Apply) and egraph.is_open(node)
+        if node.opcode in PRODUCTS and isinstance(node, Apply) and egraph.is_open(node)
     ]
     yield from _of_one_operand(egraph, nodes)
     yield from _of_two_sizes(egraph, [node for node in nodes if node.opcode == "convolution"])

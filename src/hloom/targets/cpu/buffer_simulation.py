@@ -6,8 +6,9 @@ is stored; buffers are then counted as for a compiled module (xla/service/buffer
 
 from __future__ import annotations
 
-from hloom.analysis import ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
-from hloom.ir import Graph, Module, Node, TupleType
+from hloom.analysis import BROADCASTS, ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
+from hloom.ir import Graph, Module, Node, Trait, TupleType
+from hloom.ops import with_trait
 from hloom.passes import ADD_UPDATES, SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, dce, hoist, inline
 from hloom.targets.cpu.algebraic_simplifier import simplify
 from hloom.targets.cpu.all_to_all_decomposer import decompose_all_to_alls
@@ -27,20 +28,7 @@ from hloom.targets.cpu.optimization_barrier_expander import expand_optimization_
 from hloom.targets.cpu.select_and_scatter_expander import expand_select_and_scatter
 from hloom.targets.cpu.tree_reduction import rewrite_reductions
 
-NOT_HOISTED = frozenset(
-    {
-        "bitcast",
-        "broadcast",
-        "constant",
-        "get-tuple-element",
-        "iota",
-        "reshape",
-        "reverse",
-        "slice",
-        "transpose",
-        "tuple",
-    }
-)
+NOT_HOISTED = BROADCASTS | (with_trait(Trait.REINDEXES) - {"copy"}) | with_trait(Trait.TUPLE) | {"constant"}
 """Opcodes not hoisted out of a loop by themselves: `NotWorthHoistingIndividually`
 (xla/service/while_loop_invariant_code_motion.cc).
 """

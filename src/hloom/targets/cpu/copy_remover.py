@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hloom.analysis import ELEMENTWISE, call_sites, leaf_bytes
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, without_layout
-from hloom.ops import SAME_BYTES, with_trait
+from hloom.ops import CALLERS, SAME_BYTES, with_trait
 from hloom.targets.cpu.bfs_scheduler import kernel_operands
 from hloom.targets.cpu.dependency_order import (
     EARLIER,
@@ -120,7 +120,7 @@ class _CopyRemover:
 
     def _calls(self, node: Node) -> list[tuple[Graph, Sequence[Tree], int]]:
         """The computations that an instruction calls and that are still to visit, with their arguments."""
-        if not isinstance(node, Apply) or node.opcode not in ("while", "conditional", "call"):
+        if not isinstance(node, Apply) or node.opcode not in CALLERS:
             return []
         calls: list[tuple[Graph, Sequence[Tree], int]] = []
         for site in call_sites(node):

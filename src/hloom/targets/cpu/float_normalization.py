@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from hloom.analysis import is_control_flow
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type, dtype
-from hloom.ops import OPS
+from hloom.ops import EXTREMES, OPS
 from hloom.targets.cpu.library_fusion import is_library_reduction
 
 COMPUTED_IN = {
@@ -97,7 +97,7 @@ def _is_selecting(node: Apply) -> bool:
     reducer = node.attributes.get("to_apply")
     if not is_library_reduction(node) or not isinstance(reducer, Graph) or reducer.output is None:
         return False
-    return reducer.output.opcode in ("maximum", "minimum")
+    return reducer.output.opcode in EXTREMES
 
 
 def _converted(graph: Graph, value: Node, before: Node) -> Node:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloom.analysis import BRANCHING
 from hloom.ir import Node
 
 MAX_CODE_DUPLICATION = 15
 """The maximum number of times a node may be emitted (`kAllowedCodeDuplication`)."""
 MAX_REDUCTIONS = 5
 """A kernel of more reductions fuses no further one (`kMaxReductionsInFusion`)."""
-BRANCHING = frozenset({"concatenate", "dot", "dynamic-update-slice", "pad", "reduce", "reduce-window"})
-"""Opcodes whose code branches or loops, so that what it computes is not found again by a second reader
-(xla/service/elemental_ir_emitter.cc, ElementalIrEmitter::OpInvalidatesCache)."""
 
 
 class FusionIndexing:

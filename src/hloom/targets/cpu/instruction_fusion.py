@@ -29,7 +29,7 @@ from hloom.targets.cpu.library_fusion import library_kernels
 from hloom.targets.cpu.reachability import Reachability
 
 _LOOPS = ELEMENTWISE | VIEWS | DATA_MOVEMENT | SLICES | {"dynamic-update-slice", "reduce"}
-_EXPENSIVE = (EXPENSIVE - {"cosine", "sine"}) | {"gather", "reduce"}
+_EXPENSIVE = EXPENSIVE | {"gather", "reduce", "sinh"}
 POLICY = FusionPolicy(producers=_LOOPS, consumers=_LOOPS, duplicated=_LOOPS - _EXPENSIVE)
 """Opcodes that can be part of a loop (`CanBeLoopFused`), and those cheap enough to be recomputed in several loops."""
 MAX_CONCATENATE_OPERANDS = 8

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from hloom.analysis import BROADCASTS, VIEWS, elements
 from hloom.ir import Apply, Graph, Node, TensorType, Window
+from hloom.ops import EXTREMES
 
 ELEMENTWISE_OPS = frozenset(
     {
@@ -153,7 +154,7 @@ def is_library_reduction(node: Node) -> bool:
     combine = reducer.output if isinstance(reducer, Graph) else None
     if combine is None or _dtype(node.operands[1]) != _dtype(node):
         return False
-    if combine.opcode in ("maximum", "minimum"):
+    if combine.opcode in EXTREMES:
         return _dtype(node) in SELECTED_TYPES
     return combine.opcode == "add" and {_dtype(combine), _dtype(node)} <= ACCUMULATED_TYPES
 
