@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloom.analysis.fusion import KERNELS, MEMORY, FusionModel, FusionPolicy, fused_nodes
+from hloom.analysis.fusion import EXPENSIVE, KERNELS, MEMORY, FusionModel, FusionPolicy, fused_nodes
 from hloom.formats.hlo import parse
 from hloom.ir import Node
 from hloom.targets.cpu.instruction_fusion import POLICY as XLA_CPU
@@ -37,6 +37,12 @@ def test_elementwise_work_is_fused_into_its_reader_by_every_policy(policy: Fusio
     assert not policy.fuses(named["product"], named["all"])
     assert policy.may_duplicate(named["spread"])
     assert not policy.may_duplicate(named["grown"])
+
+
+def test_what_is_expensive_is_what_xla_says():
+    """Of real numbers; xla/service/instruction_fusion.cc, InstructionFusion::IsExpensive."""
+    assert EXPENSIVE.issuperset({"acos", "acosh", "asin", "asinh", "atanh", "divide", "exponential", "remainder"})
+    assert EXPENSIVE.isdisjoint({"cosine", "sine", "sinh", "tan", "multiply"})
 
 
 def test_a_transpose_is_read_by_a_dot_as_it_is():

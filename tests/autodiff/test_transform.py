@@ -241,3 +241,27 @@ def test_unused_collectives_of_every_kind_are_dropped():
     while drop_unused_collectives(program):
         pass
     assert [node.opcode for node in program.entry.nodes if node.has_trait(Trait.COLLECTIVE)] == []
+
+
+def test_a_long_call_is_differentiated_in_place_where_a_select_discards_what_is_computed_of_its_result():
+    """The derivative of sqrt is infinite at 0, where the select takes the other side: an infinity times 0 were NaN."""
+    steps = "\n".join(f"v{number} = f32[2] negate(v{number - 1})" for number in range(1, 81))
+    callee = f"root {{ x = f32[2] parameter(0)\nv0 = f32[2] copy(x)\n{steps}\nROOT r = f32[2] sqrt(v80) }}"
+    text = f"""
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+    {callee}
+    ENTRY e {{
+      x = f32[2] parameter(0)
+      a = f32[2] call(x), to_apply=root
+      b = f32[2] exponential(a)
+      other = f32[2] call(b), to_apply=root
+      zero = f32[] constant(0)
+      zeros = f32[2] broadcast(zero), dimensions={{}}
+      p = pred[2] compare(x, zeros), direction=GT
+      s = f32[2] select(p, b, zeros)
+      both = f32[2] add(s, other)
+      ROOT r = f32[] reduce(s, zero), dimensions={{0}}, to_apply=add
+    }}
+    """
+    (gradient,) = hloom.evaluate(hloom.grad(hloom.parse(text)), [np.array([0.0, 1.0], np.float32)])
+    np.testing.assert_allclose(gradient, [0, np.e / 2], rtol=1e-6)

@@ -13,7 +13,18 @@ import pytest
 
 from hloom import HloomError, evaluate, parse
 from hloom.ir import Op, Trait
-from hloom.ops import ASYNC_PARTS, CALLERS, CONTROL_FLOW, INLINABLE, OPS, OWNERS, SAME_BYTES, with_trait
+from hloom.ops import (
+    ASYNC_PARTS,
+    CALLERS,
+    CONTROL_FLOW,
+    EXTREMES,
+    INLINABLE,
+    OPS,
+    OWNERS,
+    PRODUCTS,
+    SAME_BYTES,
+    with_trait,
+)
 
 FLOATS = np.array([-np.inf, -3.5, -1.0, -0.5, -0.0, 0.0, 0.1, 1.0, 1.5, 7.25, np.inf, np.nan], np.float32)
 INTEGERS = np.array([-(2**31), -7, -1, 0, 1, 2, 5, 31, 2**31 - 1], np.int32)
@@ -131,6 +142,21 @@ def test_ops_round_where_wider_numbers_give_another_result(op: Op):
         assert (not same(narrow.astype(wide.dtype), wide)) == (Trait.ROUNDS in op.traits)
 
 
+BITS = {
+    "bitcast": "ROOT r = s32[2] bitcast(x)",
+    "bitcast-convert": "ROOT r = s32[2] bitcast-convert(x)",
+}
+"""One application to f32 of each op that reads the bits of numbers; the others name a format, or take random bits."""
+
+
+@pytest.mark.parametrize("opcode", sorted(BITS))
+def test_ops_about_the_bits_of_numbers_are_refused_of_wider_ones(opcode: str):
+    assert set(BITS) | {"reduce-precision", "stochastic-convert"} == with_trait(Trait.REPRESENTATION)
+    evaluate(parse(f"ENTRY e {{ x = f32[2] constant({{1, 2}})\n{BITS[opcode]} }}"), [])
+    with pytest.raises(HloomError):
+        evaluate(parse(f"ENTRY e {{ x = f64[2] constant({{1, 2}})\n{BITS[opcode]} }}"), [])
+
+
 MOVEMENTS = {
     "bitcast": "ROOT r = f32[6] bitcast(x)",
     "broadcast": "ROOT r = f32[2,5,3] broadcast(x), dimensions={0,2}",
@@ -175,6 +201,19 @@ def test_traits_that_imply_others():
     assert with_trait(Trait.READS_PART) < with_trait(Trait.MOVES_DATA)
     assert with_trait(Trait.TRANSCENDENTAL) < with_trait(Trait.ROUNDS)
     assert not with_trait(Trait.MOVES_DATA) & with_trait(Trait.ROUNDS)
+
+
+def test_extremes_are_one_of_their_operands():
+    assert {"maximum", "minimum"} == EXTREMES
+    for opcode in EXTREMES:
+        for _, (left, right), result in grids(OPS[opcode]):
+            assert np.all((result == left) | (result == right) | np.isnan(result.astype(np.float64)))
+
+
+def test_products_contract_two_arrays():
+    assert PRODUCTS == ("dot", "convolution")
+    assert all(OPS[opcode].arity == (2, 2) for opcode in PRODUCTS)
+    assert with_trait(Trait.CONTRACTS) - set(PRODUCTS) == {"ragged-dot", "scaled-dot"}
 
 
 def test_each_start_has_a_done():

@@ -18,7 +18,7 @@ def test_only_the_last_of_elementwise_ops_is_stored():
     assert stored(program(*lines)) == ["b", "c"]
 
 
-@pytest.mark.parametrize(("opcode", "kept"), [("tanh", ["a"]), ("negate", [])])
+@pytest.mark.parametrize(("opcode", "kept"), [("tanh", ["a"]), ("negate", []), ("cosine", []), ("tan", []), ("sinh", ["a"])])
 def test_only_expensive_ops_are_not_duplicated(opcode: str, kept: list[str]):
     lines = (
         f"x = {BIG} parameter(0)",
