@@ -410,7 +410,7 @@ def test_elementwise_work_is_taken_as_fused():
 
 
 def test_but_expensive_work_is_not_done_twice():
-    body = f"x = K[] parameter(0)\n a = K[] sine(x)\n b = K[] negate(a)\n c = K[] reverse(a), dimensions={{0}}\n {WIDE}"
+    body = f"x = K[] parameter(0)\n a = K[] tanh(x)\n b = K[] negate(a)\n c = K[] reverse(a), dimensions={{0}}\n {WIDE}"
     assert estimate(body, SUM).temporaries == K
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.ir import Apply, Graph, Module, Node, Trait
+from hloom.ir import Apply, Graph, Module, Node, Trait, node_axes
 from hloom.ops import reducer_of, splat_number, with_trait
 
 MOST_FOLLOWED = 200
@@ -190,26 +190,10 @@ def _reduced(node: Apply, touched: list[Moved | None]) -> Moved | None:
 
 def follow_shape(node: Apply, moved: Moved) -> Moved | None:
     """The value after an instruction that only moves elements; None where its dimensions cannot be followed."""
-    operand = node.operands[0].type
-    before, after = getattr(operand, "dims", None), getattr(node.type, "dims", None)
-    if before is None or after is None:
+    axes = node_axes(node)
+    if axes is None:
         return None
-    if node.opcode == "broadcast":
-        places = node.attributes.get("dimensions") or ()
-        return Moved(moved.gain, moved.power, tuple(places[dim] for dim in moved.dims))
-    if node.opcode == "transpose":
-        order = node.attributes["dimensions"]
-        return Moved(moved.gain, moved.power, tuple(order.index(dim) for dim in moved.dims))
-    if before == after and node.opcode != "bitcast":
-        return moved
-    return _reshaped(moved, before, after)
-
-
-def _reshaped(moved: Moved, before: tuple[int, ...], after: tuple[int, ...]) -> Moved | None:
-    """Through a reshape that only adds or drops dimensions of size 1."""
-    kept_before = [dim for dim, size in enumerate(before) if size != 1]
-    kept_after = [dim for dim, size in enumerate(after) if size != 1]
-    if [before[dim] for dim in kept_before] != [after[dim] for dim in kept_after]:
+    targets, sizes = axes.target_dims(), node.operands[0].dims
+    if any(targets[dim] is None and sizes[dim] != 1 for dim in moved.dims):
         return None
-    table = dict(zip(kept_before, kept_after, strict=True))
-    return Moved(moved.gain, moved.power, tuple(table[dim] for dim in moved.dims if dim in table))
+    return Moved(moved.gain, moved.power, tuple(target for dim in moved.dims if (target := targets[dim]) is not None))

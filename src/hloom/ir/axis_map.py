@@ -72,6 +72,22 @@ class AxisMap:
         """The dimensions of a result, from its factors."""
         return tuple(math.prod(self.factors[f].size for f in dimension) for dimension in self.results[result])
 
+    def source_dims(self, operand: int = 0, result: int = 0) -> tuple[int | None, ...]:
+        """For each dimension of a result, the whole dimension of an operand that it is; None where it is none.
+
+        A dimension of size 1 is none of those that a reshape moves.
+
+        >>> rows, columns = Factor(2), Factor(3)
+        >>> moved = AxisMap((rows, columns), (((0,), (1,)),), (((1,), (), (0,)),))
+        >>> moved.source_dims(), moved.target_dims()
+        ((1, None, 0), (2, 0))
+        """
+        return _places(self.results[result], self.operands[operand])
+
+    def target_dims(self, operand: int = 0, result: int = 0) -> tuple[int | None, ...]:
+        """For each dimension of an operand, the whole dimension of a result that it is; None where it is none."""
+        return _places(self.operands[operand], self.results[result])
+
     def __str__(self) -> str:
         operands = ", ".join(_value_text(value) for value in self.operands)
         results = ", ".join(_value_text(value) for value in self.results)
@@ -112,6 +128,12 @@ class AxisMapBuilder:
     def finish(self) -> AxisMap:
         """Build the map from everything added so far."""
         return AxisMap(tuple(self._factors), tuple(self._operands), tuple(self._results))
+
+
+def _places(dimensions: tuple[Dimension, ...], others: tuple[Dimension, ...]) -> tuple[int | None, ...]:
+    """For each dimension the place of its factors among others."""
+    places = {factors: place for place, factors in enumerate(others) if factors}
+    return tuple(places.get(factors) for factors in dimensions)
 
 
 def letter(number: int) -> str:

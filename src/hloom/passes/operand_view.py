@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hloom.ir import Node, TensorType
+from hloom.ir import Apply, Node, TensorType, node_axes
 
 MOST_VIEWS = 8
 """The maximum number of stacked transposes and reshapes to look through."""
@@ -24,19 +24,12 @@ def view_of(node: Node) -> tuple[Node, tuple[Label, ...], Places]:
     labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(dims_of(node))]
     order: list[Label] = list(labels)
     for _ in range(MOST_VIEWS):
-        if node.opcode == "transpose":
-            inner = node.operands[0]
-            moved = node.attributes["dimensions"]
-            order = [None if label is None else moved[label] for label in order]
-        elif node.opcode == "reshape" and _large(node) == _large(node.operands[0]):
-            inner = node.operands[0]
-            numbers = [dim for dim, size in enumerate(dims_of(inner)) if size != 1]
-            outer = [dim for dim, size in enumerate(dims_of(node)) if size != 1]
-            below = dict(zip(outer, numbers, strict=True))
-            order = [None if label is None else below[label] for label in order]
-        else:
+        if node.opcode != "transpose" and (node.opcode != "reshape" or _large(node) != _large(node.operands[0])):
             break
-        node = inner
+        axes = node_axes(node) if isinstance(node, Apply) else None
+        assert axes is not None, "every op that moves elements has axes"
+        order = [None if label is None else axes.source_dims()[label] for label in order]
+        node = node.operands[0]
     return node, tuple(order), {dim: (dim,) for dim in range(len(order))}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.compress.quantization.insertion_point import InsertionPoint, array_type, splat_value
-from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait
+from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait, node_axes
 from hloom.ops import with_trait
 from hloom.passes import dce
 
@@ -140,22 +140,12 @@ def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
                 return Mask(node.operands[0], dims, is_complement)
             case "convert" if not _is_float(node.operands[0]):
                 return None
-            case "convert" | "copy":
-                node = node.operands[0]
-            case "broadcast":
-                dims = tuple(dims[dim] for dim in node.attributes.get("dimensions") or ())
-                node = node.operands[0]
-            case "transpose":
-                order = node.attributes["dimensions"]
-                dims = tuple(dims[order.index(dim)] for dim in range(len(order)))
-                node = node.operands[0]
-            case "reshape":
-                wide = [dim for dim, size in zip(dims, node.type.dims, strict=True) if size != 1]
-                sizes = array_type(node.operands[0]).dims
-                if [size for size in sizes if size != 1] != [size for size in node.type.dims if size != 1]:
+            case "convert" | "copy" | "broadcast" | "transpose" | "reshape":
+                axes, sizes = node_axes(node), array_type(node.operands[0]).dims
+                targets = axes.target_dims() if axes is not None else ()
+                if any(target is None and size != 1 for target, size in zip(targets, sizes, strict=True)):
                     return None
-                left = iter(wide)
-                dims = tuple(next(left) if size != 1 else None for size in sizes)
+                dims = tuple(None if target is None else dims[target] for target in targets)
                 node = node.operands[0]
             case "subtract" if splat_value(node.operands[0]) == 1:
                 node, is_complement = node.operands[1], not is_complement

@@ -16,7 +16,7 @@ from hloom.compress.quantization.insertion_point import array_type, splat_value
 from hloom.compress.quantization.quantized_value import common_factors
 from hloom.compress.quantization.weight_slices import MovementPath, movement_path
 from hloom.compress.quantization.weights import elements, loop_of
-from hloom.ir import Apply, Node, Parameter
+from hloom.ir import Apply, Node, Parameter, node_axes
 
 _MOST_DEPTH = 64
 _GET = "get-tuple-element"
@@ -85,18 +85,10 @@ def _relu(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) 
     return None
 
 
-def _transpose(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
-    order = node.attributes["dimensions"]
-    return _into(node, 0, [order[dim] for dim in channels], allowed, depth)
-
-
-def _broadcast(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
-    into = tuple(node.attributes.get("dimensions") or ())
-    operand = array_type(node.operands[0]).dims
-    sizes = array_type(node).dims
-    if any(dim not in into or operand[into.index(dim)] != sizes[dim] for dim in channels):
-        return None
-    return _into(node, 0, [into.index(dim) for dim in channels], allowed, depth)
+def _moved(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
+    axes = node_axes(node)
+    sources = [axes.source_dims()[dim] for dim in channels] if axes is not None else [None]
+    return None if None in sources else _into(node, 0, [dim for dim in sources if dim is not None], allowed, depth)
 
 
 def _reshape(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
@@ -180,8 +172,8 @@ _OPERANDS = {
     "subtract": _both,
     "multiply": _either,
     "maximum": _relu,
-    "transpose": _transpose,
-    "broadcast": _broadcast,
+    "transpose": _moved,
+    "broadcast": _moved,
     "reshape": _reshape,
     "dot": _dot,
 }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hloom.analysis import ELEMENTWISE
 from hloom.autodiff import Emitter
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, SliceDimension, TensorType
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, SliceDimension, TensorType, node_axes
 from hloom.ops import OPS
 
 Rows = tuple[int, int]
@@ -75,18 +75,12 @@ def row_operands(node: Node) -> list[Node] | None:
     if node.opcode in ELEMENTWISE or node.opcode == "copy":
         stacked = [operand for operand in node.operands if operand.dims]
         return stacked if all(operand.dims == dims for operand in stacked) else None
-    if node.opcode == "transpose":
-        return [node.operands[0]] if node.attributes["dimensions"][0] == 0 else None
-    if node.opcode == "reshape":
-        return [node.operands[0]] if node.operands[0].dims[:1] == dims[:1] else None
-    if node.opcode == "broadcast":
-        mapped = tuple(node.attributes.get("dimensions") or ())
-        if 0 not in mapped:
-            return []
-        return [node.operands[0]] if mapped[:1] == (0,) and node.operands[0].dims[:1] == dims[:1] else None
-    if node.opcode == "reduce" and len(node.operands) == 2 and 0 not in node.attributes["dimensions"]:
-        return [node.operands[0]]
-    return None
+    is_sum = node.opcode == "reduce" and len(node.operands) == 2
+    axes = node_axes(node) if is_sum or node.opcode in ("transpose", "reshape", "broadcast") else None
+    source = None if axes is None else axes.source_dims()[0]
+    if source is None and node.opcode == "broadcast":
+        return []
+    return [node.operands[0]] if source == 0 else None
 
 
 def aligned_piece(node: Node, rows: Rows) -> Node | None:
