@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 from hloom.analysis import ELEMENTWISE
 from hloom.autodiff import Emitter
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, SliceDimension, TensorType, node_axes
-from hloom.ops import OPS
+from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, SliceDimension, TensorType, Trait, node_axes
+from hloom.ops import OPS, with_trait
 
 Rows = tuple[int, int]
 """A range of rows: the first one, and the one behind the last."""
 Key = tuple[Node, Rows]
+_MOVES = with_trait(Trait.REINDEXES) - {"bitcast", "reverse", "slice"}
 
 
 class RowSlices:
@@ -76,7 +77,7 @@ def row_operands(node: Node) -> list[Node] | None:
         stacked = [operand for operand in node.operands if operand.dims]
         return stacked if all(operand.dims == dims for operand in stacked) else None
     is_sum = node.opcode == "reduce" and len(node.operands) == 2
-    axes = node_axes(node) if is_sum or node.opcode in ("transpose", "reshape", "broadcast") else None
+    axes = node_axes(node) if is_sum or node.opcode in _MOVES else None
     source = None if axes is None else axes.source_dims()[0]
     if source is None and node.opcode == "broadcast":
         return []
