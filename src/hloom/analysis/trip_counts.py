@@ -6,12 +6,11 @@ constant; the difference of both sides then changes by a constant too, which giv
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hloom.analysis.call_graph import CallGraph
-from hloom.analysis.control_flow import called_computations, callee_of, initial_state, is_loop
+from hloom.analysis.control_flow import called_computations, callee_of, flow_of, initial_state, is_loop
 from hloom.analysis.scalar_evolution import Frame, LinearExpression, ScalarEvolution, Value
 from hloom.ir import Apply, DTypeKind, Module, Runs, TensorType
 from hloom.text import HloomError, resolve_name
@@ -65,15 +64,9 @@ def _stated(loops: list[Apply], given: Mapping[str, int]) -> dict[Apply, TripCou
 
 
 def _written(loop: Apply) -> TripCount | None:
-    """The trip count in the backend config: {"known_trip_count":{"n":"12"}}."""
-    config = loop.attributes.get("backend_config")
-    if not isinstance(config, str) or "known_trip_count" not in config:
-        return None
-    try:
-        count = int(json.loads(config)["known_trip_count"]["n"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    return TripCount(count, WRITTEN) if count >= 0 else None
+    flow = flow_of(loop)
+    count = flow.trip_count(loop.attributes) if flow is not None and flow.trip_count is not None else None
+    return None if count is None else TripCount(count, WRITTEN)
 
 
 def derive_trip_count(loop: Apply, tracer: ScalarEvolution) -> TripCount:

@@ -251,9 +251,10 @@ class GraphRunner:
         except StopIteration as finished:
             value = finished.value
         except LimitReached as error:
-            if node.opcode != "while":
+            flow = node.op.flow
+            if flow is None or not flow.is_loop:
                 raise
-            raise error.within(node.name, (calls + 1) // 2) from None  # a round calls the condition, then the body
+            raise error.within(node.name, -(-calls // len(flow.callees))) from None  # a round calls each of them
         except (HloomError, MemoryError, *_MALFORMED) as error:
             raise _refusal(node, error, ()) from error
         return _checked(node, value) if is_checked else value

@@ -6,8 +6,10 @@ HloDataflowAnalysis::UpdateInstructionValueSet and what it calls (jaxlib 0.10.2)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 Index = tuple[int, ...]
 """A shape index: the path to an element of nested tuples; () is the array or tuple itself."""
@@ -72,7 +74,8 @@ class OpFlow:
     the result, or its element at `result_index`; a loop's body yields the state for the next iteration, and its
     condition nothing that stays. `is_embedded` says that the callees are part of the instruction (as in a fusion):
     their values have no buffers. `holds_operands` says that operands are in use until the instruction ends, and not
-    only until the callees have read them for the last time.
+    only until the callees have read them for the last time. `trip_count` reads from a loop's attributes how often its
+    body runs: None where they do not say.
     """
 
     callees: tuple[Callee, ...] = ()
@@ -82,6 +85,7 @@ class OpFlow:
     is_embedded: bool = False
     holds_operands: bool = False
     forwards: tuple[ForwardedElement, ...] = ()
+    trip_count: Callable[[Mapping[str, Any]], int | None] | None = None
 
     is_control_flow: bool = field(init=False)
     """Whether the callees run in place of the instruction and allocate their own buffers."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hloom.ir import (
     TOKEN,
@@ -131,6 +133,18 @@ def _map_axes(*operands: Type) -> AxisMap:
     return AxisMap(shared.factors, shared.operands * count, shared.results)
 
 
+def known_trip_count(attributes: Mapping[str, Any]) -> int | None:
+    """The trip count that XLA writes into a loop's backend config: {"known_trip_count":{"n":"12"}}."""
+    config = attributes.get("backend_config")
+    if not isinstance(config, str) or "known_trip_count" not in config:
+        return None
+    try:
+        count = int(json.loads(config)["known_trip_count"]["n"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return count if count >= 0 else None
+
+
 def _while(operand: Type, *, condition: Graph, body: Graph) -> Type:
     must_be(result_of_graph(condition, [operand], "the condition"), PREDICATE, "what the condition yields")
     yielded = result_of_graph(body, [operand], "the body")
@@ -250,7 +264,9 @@ ROWS = table(
         takes_buffers=True,
         axes=identity_axes,
         effect=Effect.CALLS,
-        flow=OpFlow((Callee("body", Runs.PER_ITERATION), Callee("condition", Runs.PER_TEST))),
+        flow=OpFlow(
+            (Callee("body", Runs.PER_ITERATION), Callee("condition", Runs.PER_TEST)), trip_count=known_trip_count
+        ),
     ),
     row(
         "conditional",
