@@ -274,7 +274,7 @@ REFUSED: dict[str, tuple[Callable[[Module], Any], str]] = {
         "graph main: it finds a node under the name 'ghost' that is not in its order",
     ),
     "input that is not a node": (
-        set_on("dead", inputs=(3,)),
+        set_on("dead", operands=(3,)),
         "graph main, node dead: it uses 3, which is not a node",
     ),
     "input of another graph": (

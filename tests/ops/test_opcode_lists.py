@@ -86,7 +86,7 @@ def test_lists_of_opcodes_outside_ops_are_few():
 
 def test_inline_lists_of_opcodes_are_few():
     """Those that are left say what one file does with these opcodes, or follow XLA's code line by line."""
-    assert len(found := list(inline_lists())) <= MOST_INLINE, found
+    assert len(inline := list(inline_lists())) <= MOST_INLINE, inline
 
 
 def test_lists_that_restate_those_of_xla_are_few():

@@ -82,11 +82,11 @@ class AxisMap:
         >>> moved.source_dims(), moved.target_dims()
         ((1, None, 0), (2, 0))
         """
-        return _places(self.results[result], self.operands[operand])
+        return _numbers(self.results[result], self.operands[operand])
 
     def target_dims(self, operand: int = 0, result: int = 0) -> tuple[int | None, ...]:
         """For each dimension of an operand, the whole dimension of a result that it is; None where it is none."""
-        return _places(self.operands[operand], self.results[result])
+        return _numbers(self.operands[operand], self.results[result])
 
     def __str__(self) -> str:
         operands = ", ".join(_value_text(value) for value in self.operands)
@@ -130,10 +130,10 @@ class AxisMapBuilder:
         return AxisMap(tuple(self._factors), tuple(self._operands), tuple(self._results))
 
 
-def _places(dimensions: tuple[Dimension, ...], others: tuple[Dimension, ...]) -> tuple[int | None, ...]:
-    """For each dimension the place of its factors among others."""
-    places = {factors: place for place, factors in enumerate(others) if factors}
-    return tuple(places.get(factors) for factors in dimensions)
+def _numbers(dimensions: tuple[Dimension, ...], others: tuple[Dimension, ...]) -> tuple[int | None, ...]:
+    """For each dimension the number of the one among others that has the same factors."""
+    numbers = {factors: number for number, factors in enumerate(others) if factors}
+    return tuple(numbers.get(factors) for factors in dimensions)
 
 
 def letter(number: int) -> str:
