@@ -133,3 +133,23 @@ def test_effects(name: str, effect: str) -> None:
 def test_all_others_are_pure() -> None:
     rows = [*elementwise.ROWS.values(), *data_movement.ROWS.values(), *indexing.ROWS.values(), *random.ROWS.values()]
     assert {op.name for op in rows if op.effect} == {"rng", "rng-get-and-update-state", "opt-barrier", "add-dependency"}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "operand", "sources", "targets"),
+    [
+        ("f32[2,3,4] broadcast(p0), dimensions={1}", "f32[3]", (None, 0, None), (1,)),
+        ("f32[3,2] transpose(p0), dimensions={1,0}", "f32[2,3]", (1, 0), (1, 0)),
+        ("f32[1,2] transpose(p0), dimensions={1,0}", "f32[2,1]", (1, 0), (1, 0)),
+        ("f32[2,3] reshape(p0)", "f32[2,1,3]", (0, 2), (0, None, 1)),
+        ("f32[2,12] reshape(p0)", "f32[2,3,4]", (0, None), (0, None, None)),
+        ("f32[6] reshape(p0)", "f32[6]", (0,), (0,)),
+        ("f32[3,2] copy(p0)", "f32[3,2]", (0, 1), (0, 1)),
+    ],
+)
+def test_an_axis_map_says_which_whole_dimensions_are_the_same(instruction, operand, sources, targets):
+    node = parse(f"ENTRY e {{ p0 = {operand} parameter(0) ROOT r = {instruction} }}").entry.root
+    assert isinstance(node, Apply)
+    axes = node_axes(node)
+    assert axes is not None
+    assert (axes.source_dims(), axes.target_dims()) == (sources, targets)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from hloom.ir import Apply, TensorType
+from hloom.ir import Apply, TensorType, node_axes
 from hloom.rewrite import is_splat
 
 COPIES = frozenset({"copy", "optimization-barrier"})
@@ -50,18 +50,13 @@ def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
         return None
     sizes = node.type.dims
     match node.opcode:
-        case "copy":
-            return dims
+        case "copy" | "transpose" | "broadcast":
+            axes = node_axes(node)
+            assert axes is not None, "every op that moves elements has axes"
+            sources = zip(axes.source_dims(), sizes, strict=True)
+            return tuple((Piece(frozenset(), size),) if dim is None else dims[dim] for dim, size in sources)
         case "convert":
             return dims if node.type.dtype.is_float else None
-        case "transpose":
-            return tuple(dims[dim] for dim in node.attributes["dimensions"])
-        case "broadcast":
-            into = node.attributes.get("dimensions") or ()
-            repeated: list[tuple[Piece, ...]] = [(Piece(frozenset(), size),) for size in sizes]
-            for dim, target in enumerate(into):
-                repeated[target] = dims[dim]
-            return tuple(repeated)
         case "slice" | "dynamic-slice":
             return tuple(_cut(pieces, size) for pieces, size in zip(dims, sizes, strict=True))
         case "reshape":
