@@ -12,7 +12,6 @@ from hloom.distribute.planner.partitioned import read_partitioned
 from hloom.formats.hlo import parse
 from hloom.ir import Apply
 from hloom.sharding import Mesh
-from hloom.sharding.mesh import mesh_with_links
 from hloom.targets.cpu import memory
 
 TRIPS = 6
@@ -72,11 +71,12 @@ def test_report_roofline_and_partitioned_module_agree_on_bytes():
 @pytest.mark.parametrize("name", ["h100", "a100-80"])
 def test_roofline_and_planner_agree_on_seconds(name: str):
     module, chosen = parse(TEXT), device(name)
-    mesh = mesh_with_links(chosen, Mesh.parse("x=8"))
+    mesh = Mesh.parse("x=8")
     rates, planned = Rates.of(chosen, mesh), StepCost()
-    for opcode in COLLECTIVES[:3]:
-        planned.add_collectives([TracedCollective(opcode, 8, 512 * 256, ("x",))], 4, TRIPS)
-    timed = [timing for timing in roofline(module, chosen).timings if timing.node.opcode in COLLECTIVES[:3]]
+    for opcode in COLLECTIVES:
+        step = TracedCollective(opcode, 8, 512 * 256, ("x",))
+        planned.add_collectives([step], 4, TRIPS, rates.collectives(mesh))
+    timed = [timing for timing in roofline(module, chosen).timings if timing.node.opcode in COLLECTIVES]
     assert sum(timing.link * timing.times for timing in timed) == pytest.approx(planned.comm_seconds(rates), rel=1e-6)
     for collective in cost(module).collective_costs:
         node = module["body"][collective.name]

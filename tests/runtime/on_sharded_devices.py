@@ -21,7 +21,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hloom
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, uniform_device
 from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.partitioned import read_partitioned
 from hloom.distribute.planner.plan import Plan, plan_of
@@ -217,7 +217,7 @@ def a_gpt_trains_as_our_planner_says():
     """On a device so slow that eight are worth their talk."""
 
     def planner(module, mesh):
-        problem = build_problem(module, mesh, Rates(flops=1e8))
+        problem = build_problem(module, mesh, Rates(uniform_device(flops=1e8)))
         specs = problem.specs(PLANNERS["ilp"](problem).strategies)
         return plan_of(problem, mesh, specs, module)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from hloom.ops import REDUCERS
-from hloom.sharding import AxisLink, Mesh, Spec, parse_spec
+from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
 from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes_with_specs
@@ -54,11 +54,10 @@ def test_no_specs(text: str, message: str):
     assert caught.value.message == message
 
 
-def test_a_refined_mesh_keeps_devices_and_links():
-    mesh = Mesh(("x", "y"), (6, 2), None, {"x": AxisLink(1e9, 1e-6), "y": AxisLink(2e9, 2e-6)})
+def test_a_refined_mesh_has_sub_axes():
+    mesh = Mesh(("x", "y"), (6, 2))
     refined = mesh.refined({"x": (3, 2)})
     assert str(refined) == "x_0=3,x_1=2,y=2"
-    assert refined.links == {"x_0": AxisLink(1e9, 1e-6), "x_1": AxisLink(1e9, 1e-6), "y": AxisLink(2e9, 2e-6)}
     assert refined.refined({}) == refined
 
 

@@ -19,13 +19,15 @@ from hloom.analysis.call_graph import build_call_graph as build_call_graph
 from hloom.analysis.call_graph import call_graph_of as call_graph_of
 from hloom.analysis.collective_cost import HOST as HOST
 from hloom.analysis.collective_cost import CollectiveCost as CollectiveCost
-from hloom.analysis.collective_cost import alpha_beta_seconds as alpha_beta_seconds
+from hloom.analysis.collective_cost import CollectiveLine as CollectiveLine
+from hloom.analysis.collective_cost import collective_line as collective_line
 from hloom.analysis.collective_cost import collective_seconds as collective_seconds
 from hloom.analysis.collective_cost import comm_bytes as comm_bytes
 from hloom.analysis.collective_cost import comm_factor as comm_factor
 from hloom.analysis.collective_cost import group_members as group_members
 from hloom.analysis.collective_cost import group_size as group_size
 from hloom.analysis.collective_cost import step_count as step_count
+from hloom.analysis.compute_time import ComputeTime as ComputeTime
 from hloom.analysis.control_flow import CallSite as CallSite
 from hloom.analysis.control_flow import Phi as Phi
 from hloom.analysis.control_flow import Position as Position
@@ -75,8 +77,6 @@ from hloom.analysis.fusion import FusionPolicy as FusionPolicy
 from hloom.analysis.liveness import Donations as Donations
 from hloom.analysis.liveness import Liveness as Liveness
 from hloom.analysis.liveness import liveness as liveness
-from hloom.analysis.matrix_precision import MatrixPrecision as MatrixPrecision
-from hloom.analysis.matrix_precision import matrix_precision as matrix_precision
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
@@ -93,7 +93,7 @@ from hloom.analysis.op_names import op_name_of as op_name_of
 from hloom.analysis.op_names import source_of as source_of
 from hloom.analysis.partition_state import BOUNDARIES as BOUNDARIES
 from hloom.analysis.partition_state import awaits_partitioning as awaits_partitioning
-from hloom.analysis.roofline import ComputeTime as ComputeTime
+from hloom.analysis.roofline import KernelWork as KernelWork
 from hloom.analysis.roofline import Roofline as Roofline
 from hloom.analysis.roofline import Timing as Timing
 from hloom.analysis.roofline import roofline as roofline

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph
 from hloom.analysis.cost_properties import Cost
@@ -154,11 +154,6 @@ def step_count(opcode: str, group_size: int, algorithm: str = "ring") -> int:
     return halves(opcode) * ((group_size - 1).bit_length() if is_halving else group_size - 1)
 
 
-def alpha_beta_seconds(steps: float, sent: float, latency: float, bandwidth: float) -> float:
-    """The time for this many steps and bytes, given seconds per step and bytes per second."""
-    return steps * latency + sent / bandwidth
-
-
 class HasLinks(Protocol):
     """Anything with links between devices, nearest first: a `Device`, or several of them in a row."""
 
@@ -166,22 +161,39 @@ class HasLinks(Protocol):
     def links(self) -> tuple[Interconnect, ...]: ...
 
 
+class CollectiveLine(NamedTuple):
+    """The time of a collective between given devices: seconds of latency, and seconds per byte that each sends."""
+
+    latency: float
+    byte_seconds: float
+
+    def seconds(self, sent: float) -> float:
+        """The time if each device sends this many bytes; nothing takes no time."""
+        return self.latency + sent * self.byte_seconds if sent else 0.0
+
+
+def collective_line(opcode: str, members: Sequence[int], device: HasLinks, steps: int | None = None) -> CollectiveLine:
+    """The time of a collective between these devices, in proportion to its bytes; `steps` are those of a ring if None.
+
+    All zeros if the device specifies no interconnects.
+    """
+    links = [link for link in device.links if link.topology != HOST]
+    if not links:
+        return CollectiveLine(0.0, 0.0)
+    if opcode in PAIRWISE:
+        farthest = _spanned(members, links)[-1]
+        return CollectiveLine(farthest.latency, 1 / farthest.bandwidth)
+    return _ring_line(opcode, members, links, step_count(opcode, len(members)) if steps is None else steps)
+
+
 def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: HasLinks) -> float:
     """Seconds of one run of a collective between these devices, or of a transfer to the host.
 
     0 if the device specifies no interconnects.
     """
-    between = [link for link in device.links if link.topology != HOST]
-    host = [link for link in device.links if link.topology == HOST]
-    seconds = 0.0
-    if cost.host_bytes and host:
-        seconds = alpha_beta_seconds(1, cost.host_bytes, host[0].latency, host[0].bandwidth)
-    if not cost.comm_bytes or not between:
-        return seconds
-    if cost.opcode in PAIRWISE:
-        farthest = _spanned(members, between)[-1]
-        return seconds + alpha_beta_seconds(1, cost.comm_bytes, farthest.latency, farthest.bandwidth)
-    return seconds + _ring_seconds(cost, members, between)
+    host = [CollectiveLine(link.latency, 1 / link.bandwidth) for link in device.links if link.topology == HOST]
+    line = collective_line(cost.opcode, members, device, cost.steps)
+    return line.seconds(cost.comm_bytes) + (host[0].seconds(cost.host_bytes) if host else 0.0)
 
 
 def _spanned(members: Sequence[int], links: Sequence[Interconnect]) -> list[Interconnect]:
@@ -194,11 +206,10 @@ def _spanned(members: Sequence[int], links: Sequence[Interconnect]) -> list[Inte
     return spanned
 
 
-def _ring_seconds(cost: CollectiveCost, members: Sequence[int], links: Sequence[Interconnect]) -> float:
-    """The time of a ring or an all-to-all: the latency of all steps, plus the bytes on the link that is busy longest.
-    """
+def _ring_line(opcode: str, members: Sequence[int], links: Sequence[Interconnect], steps: int) -> CollectiveLine:
+    """A ring or an all-to-all: the latency of all steps, and a byte's time on the link that is busy longest."""
     size = len(members)
-    rounds = cost.steps / (size - 1) if size > 1 else 1.0
+    rounds = steps / (size - 1) if size > 1 else 1.0
     latency, longest, parts = 0.0, 0.0, size
     spanned = _spanned(members, links)
     for link in spanned:
@@ -206,17 +217,17 @@ def _ring_seconds(cost: CollectiveCost, members: Sequence[int], links: Sequence[
         blocks = 1 if is_last or link.devices is None else len({member // link.devices for member in members})
         if parts > blocks:
             latency += rounds * (parts - blocks) * link.latency
-            longest = max(longest, _busy(cost, link, size, size / parts, size / blocks))
+            longest = max(longest, _byte_seconds(opcode, link, size, size / parts, size / blocks))
         parts = blocks
-    return latency + longest
+    return CollectiveLine(latency, longest)
 
 
-def _busy(cost: CollectiveCost, link: Interconnect, size: int, inside: float, joined: float) -> float:
-    """Seconds for the bytes on one interconnect, which joins blocks of `inside` members to blocks of `joined`."""
+def _byte_seconds(opcode: str, link: Interconnect, size: int, inside: float, joined: float) -> float:
+    """Seconds per byte sent on one interconnect, which joins blocks of `inside` members to blocks of `joined`."""
     rate = link.bandwidth * ((joined - 1) if link.topology == "mesh" else 1)
-    if cost.opcode in ALL_TO_ALL:
-        return cost.comm_bytes * (joined - inside) / (size - 1) / rate
-    return cost.comm_bytes / (rate * inside)
+    if opcode in ALL_TO_ALL:
+        return (joined - inside) / (size - 1) / rate
+    return 1 / (rate * inside)
 
 
 def traffic(

@@ -103,6 +103,14 @@ class Device:
         """Seconds to move this many bytes."""
         return moved / self.memory_bandwidth
 
+    def busy_seconds(self, compute: float, moved: float) -> float:
+        """Seconds of work that computes for this many seconds and meanwhile moves this many bytes."""
+        return max(compute, moved / self.memory_bandwidth)
+
+    def kernel_seconds(self, compute: float, moved: float) -> float:
+        """Seconds of a kernel with these compute seconds and bytes moved, including its launch."""
+        return self.busy_seconds(compute, moved) + self.launch_seconds + self.spreading_seconds(moved)
+
     def fresh_seconds(self, written: float) -> float:
         """Seconds to get fresh memory for a result of this many bytes."""
         return written / self.fresh_bandwidth if self.fresh_bytes and written >= self.fresh_bytes else 0.0

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hloom.analysis.alias_info import ELEMENTWISE
 from hloom.analysis.control_flow import callee_of, flow_of
@@ -235,34 +236,42 @@ class _Grouping:
         return is_transpose and user is not None and user.root.opcode in DOTS
 
 
-def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> int:
-    """The bytes that a kernel reads from outside, each operand once, plus those of its result."""
+class MovedBytes(NamedTuple):
+    """Bytes that a kernel moves, of an instruction's operand with this index, or of its result if that is None."""
+
+    node: Apply
+    operand_index: int | None
+    size: int
+
+
+def border_bytes(group: FusionGroup, type_of: Callable[[Node], Type | None]) -> list[MovedBytes]:
+    """The bytes that a kernel reads from outside, each operand once, and those of its result."""
     inside = set(group.members)
-    read = 0
+    moved: list[MovedBytes] = []
     seen: set[Node] = set()
     for member in group.members:
         for number, operand in enumerate(member.operands):
             if operand in inside or operand in seen:
                 continue
             if number == 0 and member.opcode in SLICES:
-                read += leaf_bytes(type_of(member))
+                moved.append(MovedBytes(member, None, leaf_bytes(type_of(member))))
             elif number == 0 and member.opcode == "dynamic-update-slice":
                 continue  # updated in place
             else:
                 seen.add(operand)
-                read += _operand_bytes(operand, type_of)
-    return read + leaf_bytes(type_of(_written(group.root)))
+                moved += _read_bytes(member, number, type_of)
+    root = group.root
+    if root.opcode == "dynamic-update-slice" and len(root.operands) > 1:
+        return [*moved, MovedBytes(root, 1, leaf_bytes(type_of(root.operands[1])))]  # updated in place
+    return [*moved, MovedBytes(root, None, leaf_bytes(type_of(root)))]
 
 
-def _operand_bytes(operand: Node, type_of: Callable[[Node], Type | None]) -> int:
+def _read_bytes(node: Apply, number: int, type_of: Callable[[Node], Type | None]) -> list[MovedBytes]:
     """The bytes read for an operand; for a recomputed broadcast, those of its own operands."""
+    operand = node.operands[number]
     if isinstance(operand, Constant) and elements(operand.type) <= 1:
-        return 0
-    if operand.opcode in BROADCASTS:
-        return sum(leaf_bytes(type_of(source)) for source in operand.operands)
-    return leaf_bytes(type_of(operand))
-
-
-def _written(root: Apply) -> Node:
-    """What a kernel's last instruction writes: for an in-place update, only the update."""
-    return root.operands[1] if root.opcode == "dynamic-update-slice" and len(root.operands) > 1 else root
+        return []
+    if isinstance(operand, Apply) and operand.opcode in BROADCASTS:
+        sources = enumerate(operand.operands)
+        return [MovedBytes(operand, index, leaf_bytes(type_of(source))) for index, source in sources]
+    return [MovedBytes(node, number, leaf_bytes(type_of(operand)))]

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, group_members
+from hloom.analysis.compute_time import MATRIX, ComputeTime
 from hloom.analysis.control_flow import callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
-from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE, CostAnalysis
+from hloom.analysis.cost_analysis import MATHEMATICAL, ONCE
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
-from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, border_bytes, has_fusions
-from hloom.analysis.matrix_precision import matrix_precision, widest_dtype
+from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, MovedBytes, border_bytes, has_fusions
 from hloom.analysis.size_note import qualifier, varieties
-from hloom.analysis.sizes import elements, leaf_bytes, leaf_elements
+from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
 from hloom.ir import (
     Apply,
@@ -25,14 +25,9 @@ from hloom.ir import (
     ModuleLike,
     Node,
     Runs,
-    TensorType,
     Trait,
-    TupleType,
-    Type,
-    Window,
     as_module,
 )
-from hloom.ops import with_trait
 from hloom.text import Display, Displayed, DisplayTable
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
@@ -101,6 +96,15 @@ class Timing:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """The timing of a kernel, and what it consists of: compute seconds by instruction, and bytes moved."""
+
+    timing: Timing
+    computed: tuple[tuple[Apply, float], ...]
+    moved: tuple[MovedBytes, ...]
+
+
 class Roofline(Displayed):
     """The time of a module on a device; made by `roofline`."""
 
@@ -110,7 +114,7 @@ class Roofline(Displayed):
         self.is_fused = has_fusions(report.module)
         self._fusion = FusionModel(self.is_fused)
         self._computing = ComputeTime(on, report.analysis(MATHEMATICAL))
-        self._graphs: dict[Graph, list[Timing]] = {}
+        self._graphs: dict[Graph, list[KernelWork]] = {}
 
     def __repr__(self) -> str:
         sizes = self.report.sizes
@@ -141,7 +145,7 @@ class Roofline(Displayed):
         timings = [
             timing if timing.times == times else _repeated(timing, times)
             for graph, _, times in self._running()
-            for timing in self._graph(graph)
+            for timing in self._timings_of(graph)
         ]
         return tuple(sorted(timings, key=lambda timing: -timing.total))
 
@@ -150,6 +154,17 @@ class Roofline(Displayed):
         seconds: dict[str, float] = dict.fromkeys(BOUNDS, 0.0)
         for timing in self.timings:
             seconds[timing.bound] += timing.total
+        return seconds
+
+    def work_seconds(self) -> dict[str, float]:
+        """Seconds of what the device computes and moves itself, by what limits it; collectives apart."""
+        seconds = {"compute": 0.0, "memory": 0.0, "launch": self.device.start_seconds}
+        for timing in self.timings:
+            if timing.node.has_trait(Trait.COLLECTIVE):
+                continue
+            limit = "compute" if timing.compute >= timing.memory else "memory"
+            seconds[limit] += max(timing.compute, timing.memory) * timing.times
+            seconds["launch"] += timing.launch * timing.times
         return seconds
 
     def by(self, what: str, *, depth: int | None = None) -> Table:
@@ -161,7 +176,7 @@ class Roofline(Displayed):
         groups: dict[str, list[float]] = {}
         kinds: dict[str, frozenset[str]] = {}
         for graph, context, times in self._running(named):
-            for timing in self._graph(graph):
+            for timing in self._timings_of(graph):
                 name = named.name(timing.node, context)
                 row = groups.setdefault(name, [0, *[0.0] * (1 + len(BOUNDS))])
                 row[0] += times
@@ -197,14 +212,18 @@ class Roofline(Displayed):
             if runs.bytes_accessed and not self._fusion.is_pointwise(graph):
                 yield graph, context, runs.bytes_accessed
 
-    def _graph(self, graph: Graph) -> list[Timing]:
-        """The timings of one run of a graph."""
+    def kernels(self, graph: Graph) -> list[KernelWork]:
+        """The kernels of one run of a graph, last first."""
         if graph not in self._graphs:
-            made = [self._timing(group) for group in self._fusion.groups(graph)]
-            self._graphs[graph] = [timing for timing in made if timing is not None]
+            made = [self._kernel(group) for group in self._fusion.groups(graph)]
+            self._graphs[graph] = [kernel for kernel in made if kernel is not None]
         return self._graphs[graph]
 
-    def _timing(self, group: FusionGroup) -> Timing | None:
+    def _timings_of(self, graph: Graph) -> Iterator[Timing]:
+        """The timings of one run of a graph."""
+        return (kernel.timing for kernel in self.kernels(graph))
+
+    def _kernel(self, group: FusionGroup) -> KernelWork | None:
         root = group.root
         if root.opcode in FORWARDING or (is_control_flow(root) and not self._fusion.is_inlined(root)):
             return None
@@ -212,11 +231,10 @@ class Roofline(Displayed):
         flops, functions = (
             sum(getattr(member_cost, name) for _, member_cost in parts) for name in ("flops", "transcendentals")
         )
-        is_bordered = not self.is_fused and self._fusion.is_consumer(root)
-        moved = border_bytes(group, self.report.call_graph.type_of) if is_bordered else parts[0][1].bytes_accessed
+        moved = self._moved(group, parts[0][1])
         transfer = self._traffic.get(root)
         link = self._link_seconds(root)
-        spent = Cost(flops, functions, max(0, moved))
+        spent = Cost(flops, functions, max(0, sum(part.size for part in moved)))
         if spent == Cost() and not link:
             return None
         memory = self.device.memory_seconds(spent.bytes_accessed)
@@ -229,7 +247,24 @@ class Roofline(Displayed):
             launch += self.device.spreading_seconds(spent.bytes_accessed)
         shown = next(member for member in group.members if member.opcode not in VIEWS)
         kinds = varieties(group.members) if self.report.sizes else frozenset()
-        return Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch, kinds)
+        timing = Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch, kinds)
+        computed = zip(group.members, (seconds for seconds, _ in parts), strict=True)
+        return KernelWork(timing, tuple(computed), tuple(moved))
+
+    def _moved(self, group: FusionGroup, root_cost: Cost) -> list[MovedBytes]:
+        """The bytes that a kernel moves; those of an instruction that computes no operands are as it accesses them.
+
+        These count as bytes of its operands and result if they are all of those, else of its result.
+        """
+        root, type_of = group.root, self.report.call_graph.type_of
+        if not self.is_fused and self._fusion.is_consumer(root):
+            return border_bytes(group, type_of)
+        operands = [
+            MovedBytes(root, number, leaf_bytes(type_of(operand))) for number, operand in enumerate(root.operands)
+        ]
+        whole = [*operands, MovedBytes(root, None, leaf_bytes(type_of(root)))]
+        accessed = root_cost.bytes_accessed
+        return whole if sum(part.size for part in whole) == accessed else [MovedBytes(root, None, accessed)]
 
     def _link_seconds(self, node: Apply) -> float:
         """Seconds of communication in one run of an instruction."""
@@ -294,102 +329,3 @@ def roofline(
 def _repeated(timing: Timing, times: int) -> Timing:
     parts = (timing.cost, timing.comm_bytes, timing.compute, timing.memory, timing.link, timing.launch)
     return Timing(timing.node, timing.instructions, times, *parts, timing.kinds)
-
-
-MATRIX = with_trait(Trait.CONTRACTS) | {"cholesky", "triangular-solve"}
-"""Opcodes whose FLOPs run at the matrix rate."""
-SCANS = frozenset(("reduce-window",))
-
-
-class ComputeTime:
-    """Compute seconds on one device, from a cost analysis."""
-
-    def __init__(self, device: Device, analysis: CostAnalysis) -> None:
-        self.device = device
-        self.analysis = analysis
-        self._type_of = analysis.call_graph.type_of
-        self._graphs: dict[Graph, tuple[float, Cost]] = {}
-
-    def seconds(self, node: Apply) -> tuple[float, Cost]:
-        """The compute seconds and the cost of an instruction, including functions applied inside it.
-
-        For fusions and calls, the seconds of their instructions are added up.
-        """
-        called = _entered(node)
-        if called is not None:
-            seconds, cost = self._graph(called)
-            return seconds, Cost(cost.flops, cost.transcendentals, self.analysis.own(node).bytes_accessed)
-        cost = self.analysis.own(node)
-        return self._one(node, cost), cost
-
-    def _graph(self, graph: Graph) -> tuple[float, Cost]:
-        pending = [] if graph in self._graphs else [graph]
-        while pending:  # callees first
-            current = pending[-1]
-            applies = [node for node in current.nodes if isinstance(node, Apply)]
-            waiting = [called for called in map(_entered, applies) if called and called not in self._graphs]
-            if waiting:
-                pending += waiting
-                continue
-            pending.pop()
-            if current not in self._graphs:
-                self._graphs[current] = self._sum(applies)
-        return self._graphs[graph]
-
-    def _sum(self, nodes: list[Apply]) -> tuple[float, Cost]:
-        total, cost = 0.0, Cost()
-        for node in nodes:
-            seconds, node_cost = self.seconds(node)
-            total, cost = total + seconds, cost + node_cost
-        return total, cost
-
-    def _one(self, node: Apply, cost: Cost) -> float:
-        opcode = node.opcode
-        rate = self.device.opcodes.get(opcode)
-        if rate:
-            return self._work(node, cost) / rate
-        if not cost.flops and not cost.transcendentals:
-            return 0.0
-        if opcode in MATRIX:
-            return cost.flops / matrix_precision(node, self._type_of).rate(self.device)
-        flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
-        seconds = flops / self.device.vector_rate(widest_dtype(node, self._type_of))
-        if cost.transcendentals:
-            seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
-        return seconds
-
-    def _work(self, node: Apply, cost: Cost) -> float:
-        """The unit of an opcode's own rate: comparisons of a sort, elements gathered or scattered, else FLOPs."""
-        kinds = [self._type_of(operand) for operand in node.operands]
-        if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
-            dims = node.attributes.get("dimensions") or (0,)
-            length = kinds[0].dims[dims[0]] if kinds[0].dims else 1
-            return elements(kinds[0]) * max(1, (length - 1).bit_length())
-        if node.opcode == "scatter":
-            return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))
-        if node.opcode == "gather":
-            return leaf_elements(self._type_of(node))
-        return cost.flops or leaf_elements(self._type_of(node))
-
-
-def _entered(node: Apply) -> Graph | None:
-    """The computation of a fusion or a plain call, whose instructions are timed one by one."""
-    flow = flow_of(node)
-    return callee_of(node, Runs.ONCE) if flow is not None and (flow.is_embedded or flow.is_plain_call) else None
-
-
-def _leaves(value_type: Type | None) -> list[TensorType]:
-    if isinstance(value_type, TupleType):
-        return [leaf for leaf in value_type.leaves() if isinstance(leaf, TensorType)]
-    return [value_type] if isinstance(value_type, TensorType) else []
-
-
-def _scanned(node: Apply, flops: float) -> float:
-    """The FLOPs of a window as long as its dimension: a cumulative sum, which compilers compute in log n steps of n."""
-    window, value_type = node.attributes.get("window"), node.type
-    if not isinstance(window, Window) or not isinstance(value_type, TensorType):
-        return flops
-    sized = [dim for dim, window_dim in enumerate(window.dimensions) if window_dim.size != 1]
-    if len(sized) != 1 or window.dimensions[sized[0]].size != value_type.dims[sized[0]]:
-        return flops
-    return min(flops, elements(value_type) * (value_type.dims[sized[0]] - 1).bit_length())

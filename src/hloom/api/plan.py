@@ -35,7 +35,7 @@ from hloom.distribute.planner import (
 from hloom.formats.hlo import to_text, write_whole
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.runtime import partition
-from hloom.sharding import Mesh, Spec, mesh_with_links
+from hloom.sharding import Spec
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 MOST_DEVICES = 1 << 18
@@ -64,15 +64,16 @@ def plan(
     `planner` is the name of a planner; `memory` the bytes per device (`80GiB`); with `measure`, this many plans, and
     the experts' plans, are compiled by XLA's partitioner, and the best measured one is kept. `pins` fix the specs of
     values (`{"x": "[data,-]"}`), `like` is a plan to follow, or its file, `forbidden` lists `AXIS`, `NAME:AXIS` or
-    `NAME:DIMENSION=AXIS`. Rates and links are those of `device`, by default 100 TFLOP/s and 100 GB/s without latency;
-    with `overlap`, work and collectives run concurrently. Solutions stop after this many `seconds`, with a note if they
-    do. Plans mark operands of dots, which annotated modules contain but the plan's JSON does not: without `marks`, the
-    JSON describes a plan of a module without loops completely. Raises HloomError for modules that cannot be planned and
-    for demands that cannot be met.
+    `NAME:DIMENSION=AXIS`. Rates and links are those of `device`; by default dots run at 100 TFLOP/s, links send 100
+    GB/s without latency, and nothing else takes time. With `overlap`, work and collectives run concurrently. Solutions
+    stop after this many `seconds`, with a note if they do. Plans mark operands of dots, which annotated modules contain
+    but the plan's JSON does not: without `marks`, the JSON describes a plan of a module without loops completely.
+    Raises HloomError for modules that cannot be planned and for demands that cannot be met.
     """
     module = as_module(module)
     check_plannable(module)
-    space, rates = _on_device(mesh_of(mesh), device)
+    space = mesh_of(mesh)
+    rates = Rates() if device is None else Rates.of(as_device(device), space)
     if space.device_count > MOST_DEVICES:
         raise HloomError(f"a mesh of {space.device_count:,} devices: at most {MOST_DEVICES:,} are planned for")
     chosen = search_plans(
@@ -199,15 +200,6 @@ def check_plan_path(path: str | os.PathLike[str]) -> None:
 def _measured(module: Module, plan: Plan) -> PartitionedProgram:
     compiled = partition(plan.annotate(module), plan.mesh.device_count)
     return read_partitioned(compiled.module, plan.mesh.device_count, compiled.memory)
-
-
-def _on_device(mesh: Mesh, name: Device | str | None) -> tuple[Mesh, Rates]:
-    """The mesh with the links of a device, and the device's rates; without one, the default rates."""
-    if name is None:
-        return mesh, Rates()
-    known = as_device(name)
-    linked = mesh_with_links(known, mesh)
-    return linked, Rates.of(known, linked)
 
 
 def _bytes(memory: float | str | None) -> float | None:

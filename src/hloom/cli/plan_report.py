@@ -74,7 +74,7 @@ def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
     expected, measured = candidate.expected, candidate.measured
     return {
         "name": candidate.plan.name,
-        "step_seconds": candidate.step(rates) if candidate.price() is not None else None,
+        "step_seconds": candidate.step(rates) if candidate.price(rates) is not None else None,
         "expected": None
         if expected is None
         else {"comm_bytes": dict(expected.comm_bytes), "flops": expected.flops, "memory": candidate.memory},
@@ -93,7 +93,7 @@ def _candidates(planned: PlanResult) -> Table:
     sizes = size_note(planned.chosen.module)
     table = new_table(f"plans, best first; {sizes}" if sizes else "plans, best first", *headings)
     for candidate in planned.chosen.candidates:
-        price, held = candidate.price(), candidate.held()
+        price, held = candidate.price(rates), candidate.held()
         table.add_row(
             candidate.plan.name,
             "" if price is None else _ms(price.seconds(rates)),

@@ -15,10 +15,8 @@ from hloom.sharding.json_specs import mesh_from_json as mesh_from_json
 from hloom.sharding.json_specs import mesh_to_json as mesh_to_json
 from hloom.sharding.json_specs import spec_from_json as spec_from_json
 from hloom.sharding.json_specs import spec_to_json as spec_to_json
-from hloom.sharding.mesh import AxisLink as AxisLink
 from hloom.sharding.mesh import Mesh as Mesh
 from hloom.sharding.mesh import as_mesh as as_mesh
-from hloom.sharding.mesh import mesh_with_links as mesh_with_links
 from hloom.sharding.sdy import MESH_NAME as MESH_NAME
 from hloom.sharding.sdy import SdyDimension as SdyDimension
 from hloom.sharding.sdy import SdySharding as SdySharding

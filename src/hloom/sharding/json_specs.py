@@ -1,19 +1,19 @@
 """Specs and meshes as JSON, as plans write them.
 
 A spec is a list with null, an axis or a list of axes per dimension, or the text of an HLO sharding. Anything more is an
-object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with a device order or links
-`{"axes": {"x": 2}, "devices": [...], "links": {"x": {"bandwidth": 1e11, "latency": 1e-6}}}`.
+object: `{"dims": [...], "partial": {"x": "add"}, "manual": ["y"]}`, and for a mesh with a device order
+`{"axes": {"x": 2}, "devices": [...]}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hloom.ir import ExplicitDevices, Sharding, TupleSharding
 from hloom.ops import REDUCERS
 from hloom.sharding.hlo_sharding import from_hlo
-from hloom.sharding.mesh import AxisLink, Mesh
+from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Spec, spec_of
 from hloom.text import HloomError
 
@@ -63,22 +63,17 @@ def mesh_to_json(mesh: Mesh) -> dict[str, Any]:
     {'data': 2, 'model': 4}
     """
     axes = dict(zip(mesh.names, mesh.sizes, strict=True))
-    if mesh.devices is None and not mesh.links:
-        return axes
-    links = {name: {"bandwidth": link.bandwidth, "latency": link.latency} for name, link in mesh.links.items()}
-    devices = {} if mesh.devices is None else {"devices": mesh.devices.ids().tolist()}
-    return {"axes": axes, **devices, **({"links": links} if links else {})}
+    return axes if mesh.devices is None else {"axes": axes, "devices": mesh.devices.ids().tolist()}
 
 
 def mesh_from_json(value: Any) -> Mesh:
     """The mesh of its JSON; raises HloomError for anything else."""
     parts = value if isinstance(value, dict) and isinstance(value.get("axes"), dict) else {"axes": value}
-    axes, devices, links = parts["axes"], parts.get("devices"), parts.get("links", {})
-    is_known = parts.keys() <= {"axes", "devices", "links"}
-    if not is_known or not _are_sizes(axes) or not _is_order(devices) or not _are_links(links, axes):
+    axes, devices = parts["axes"], parts.get("devices")
+    is_known = parts.keys() <= {"axes", "devices", "links"}  # older files have links of axes, which devices have now
+    if not is_known or not _are_sizes(axes) or not _is_order(devices):
         raise HloomError(f"{value!r} is not a mesh", hint='write the sizes of its axes: {"data": 2, "model": 4}')
-    order = None if devices is None else ExplicitDevices(tuple(devices))
-    return Mesh(tuple(axes), tuple(axes.values()), order, {name: AxisLink(**link) for name, link in links.items()})
+    return Mesh(tuple(axes), tuple(axes.values()), None if devices is None else ExplicitDevices(tuple(devices)))
 
 
 def _from_text(text: str, mesh: Mesh, rank: int, read: Reader | None) -> Spec:
@@ -114,13 +109,3 @@ def _are_sizes(value: Any) -> bool:
 
 def _is_order(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(map(_is_integer, value)))
-
-
-def _are_links(value: Any, axes: Mapping[str, int]) -> bool:
-    return isinstance(value, dict) and all(
-        name in axes
-        and isinstance(link, dict)
-        and link.keys() <= {"bandwidth", "latency"}
-        and all(isinstance(number, int | float) and number > 0 for number in link.values())
-        for name, link in value.items()
-    )

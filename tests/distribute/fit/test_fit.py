@@ -16,10 +16,9 @@ from hloom.analysis import device
 from hloom.distribute.fit import FitResult, donate_state
 from hloom.distribute.fit.combination_cost import PipelineCosts
 from hloom.distribute.fit.sharded_program import ShardedProgram
-from hloom.distribute.fit.sharding_search import rates_of
 from hloom.distribute.pipeline import Machine, plan_pipeline, step_chain
-from hloom.distribute.planner import complete_plan, experts
-from hloom.sharding import Mesh, mesh_with_links
+from hloom.distribute.planner import Rates, complete_plan, experts
+from hloom.sharding import Mesh
 from hloom.text import HloomError
 from tests.distribute.fit.programs import perceptron
 
@@ -55,17 +54,21 @@ def test_less_memory_is_kept():
 
 
 def test_one_time_model():
-    """Data parallelism as a sharding plan and as a pipeline of one stage take as long."""
+    """Data parallelism as a sharding plan and as a pipeline of one stage send alike, and take nearly as long.
+
+    The pipeline stores residuals and adds gradients to sums, which it would for several microbatches.
+    """
     step, on = donate_state(perceptron(layers=4, width=1024, batch=16384))[0], device("h100")
-    mesh = mesh_with_links(on, Mesh.parse("data=4"))
+    mesh = Mesh.parse("data=4")
     plan = next(plan for plan in experts(step, mesh) if plan.name == "data parallel on data")
-    program = ShardedProgram.of(complete_plan(step, plan, rates_of(on, mesh)), on)
+    program = ShardedProgram.of(complete_plan(step, plan, Rates.of(on, mesh)), on)
     sharded = program.cost(program.peak_bytes())
     machine = Machine.of(on, 4)
     chain = step_chain(step, on, batch=BATCH)
     planned = plan_pipeline(chain, machine, 16384, microbatches=[1], stage_counts=[1], has_overlap=False)
     piped = PipelineCosts(step, chain, machine, on, BATCH).cost(planned.plan, 16384)
-    assert piped.step_seconds == pytest.approx(sharded.step_seconds, rel=0.05)
+    assert piped.seconds_by_cause["links"] == pytest.approx(sharded.seconds_by_cause["links"], rel=0.01)
+    assert sharded.step_seconds <= piped.step_seconds <= 1.2 * sharded.step_seconds
     assert piped.comm_bytes == pytest.approx(sharded.comm_bytes, rel=0.01)
 
 

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from hloom.analysis import MatrixPrecision
+from hloom.analysis import Device
 from hloom.distribute.planner.candidates import CandidatePlan, SearchResult, Task
 from hloom.distribute.planner.cost_model import Rates, StepCost
 from hloom.distribute.planner.partitioned import MeasuredCollective
 from hloom.distribute.planner.plan import Plan
 from hloom.formats.hlo import parse
-from hloom.ir import dtype
-from hloom.sharding import Axes, Mesh
+from hloom.sharding import Mesh
 
 MESH = Mesh.parse("x=2")
 RATES = Rates()
-PRECISION = MatrixPrecision(dtype("f32"), True)
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,6 @@ class Measurement:
     flops: float
     memory: int
     comm_bytes: float = 0.0
-
-    @property
-    def work(self) -> Mapping[MatrixPrecision, float]:
-        return {PRECISION: self.flops}
 
     @property
     def comm_bytes_by_opcode(self) -> Mapping[str, float]:
@@ -49,13 +43,17 @@ class Measurement:
     def collectives(self) -> Sequence[MeasuredCollective]:
         return ()
 
-    def traffic(self, mesh: Mesh) -> Mapping[Axes, tuple[float, float]]:
-        return {}
+    def step_cost(self, device: Device, mesh: Mesh) -> StepCost:
+        return price_of(self.flops)
+
+
+def price_of(flops: float) -> StepCost:
+    return StepCost(flops, {"compute": flops / 100e12})
 
 
 def plan(name: str, flops: float, memory: int | None, measured: tuple[float, int] | None = None) -> CandidatePlan:
     measurement = None if measured is None else Measurement(*measured)
-    return CandidatePlan(Plan(MESH, name=name), StepCost({PRECISION: flops}), memory=memory, measured=measurement)
+    return CandidatePlan(Plan(MESH, name=name), price_of(flops), memory=memory, measured=measurement)
 
 
 def ranked(candidates: Sequence[CandidatePlan], budget: float | None = None) -> list[str]:

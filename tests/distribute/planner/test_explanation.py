@@ -6,18 +6,20 @@ Covers `tensor_families.py`.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from hloom.analysis import Interconnect, step_count
 from hloom.distribute.planner import SearchResult, explain, search_plans
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, uniform_device
 from hloom.distribute.planner.explanation import other_plans
 from hloom.formats.hlo import parse
 from hloom.sharding import Mesh
-from hloom.sharding.mesh import AxisLink
 from tests.distribute.planner.test_plan import TWO_LAYERS
 
 MESH = Mesh.parse("x=2,y=4")
+LINKS = {"near": (100e9, 1e-7, 4), "far": (10e9, 1e-6)}
 PLACED = TWO_LAYERS.replace(
     "y = f32[512,4096] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     "y = f32[512,4096] dot(a, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
@@ -96,13 +98,16 @@ def test_it_is_json(chosen: SearchResult):
 
 
 def test_each_axis_pays_for_its_own_link():
-    links = {"x": AxisLink(10e9, 1e-6), "y": AxisLink(100e9, 1e-7)}
-    rates = Rates(links=links)
-    result = search_plans(parse(PLACED), Mesh(("x", "y"), (2, 4), None, links), rates=rates, pins={"x": "[x,y]"})
-    price = result.best.expected
-    assert price is not None
-    for axes, seconds in price.comm_seconds_by_axes(rates).items():
-        sent, hops = price.traffic[axes]
-        slow = "x" in axes or not axes
-        assert seconds == pytest.approx(sent / (10e9 if slow else 100e9) + hops * (1e-6 if slow else 1e-7))
+    near, far = (Interconnect(name, name, "switch", *own) for name, own in LINKS.items())
+    rates = Rates(replace(uniform_device(), links=(near, far)))
+    result = search_plans(parse(PLACED), Mesh.parse("x=2,y=4"), rates=rates, pins={"x": "[x,y]"})
+    price, solution = result.best.expected, result.best.solution
+    assert price is not None and solution is not None
+    for axes, (sent, seconds) in price.traffic.items():
+        steps = [made for made in solution.forecast.collectives if made.step.axes == axes]
+        hops = sum(step_count(made.step.opcode, made.step.group_size) * made.times for made in steps)
+        bandwidth, latency = LINKS["near"][:2] if axes == ("y",) else LINKS["far"][:2]
+        if len(axes) == 1:
+            assert seconds == pytest.approx(sent / bandwidth + hops * latency)
     assert any(axes == ("y",) for axes in price.traffic)
+

@@ -7,7 +7,7 @@ import pytest
 
 import hloom
 from hloom.distribute.planner.constraints import Constraints, constrain_problem
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, uniform_device
 from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.forecast import forecast
 from hloom.distribute.planner.partitioned import read_partitioned
@@ -20,7 +20,7 @@ from hloom.sharding import Mesh, Spec
 from hloom.text import HloomError
 from tests.distribute.planner.loops import BRANCHES, COUNTDOWN, SCAN, STACKED
 
-SLOW = Rates(flops=1e6)
+SLOW = Rates(uniform_device(flops=1e6))
 """A device so slow that splitting work is worth what is sent."""
 
 

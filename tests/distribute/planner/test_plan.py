@@ -12,7 +12,6 @@ from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.forecast import predicted_collectives
 from hloom.distribute.planner.search import search_plans
 from hloom.distribute.planner.solvers.ilp import plan as ilp
-from hloom.distribute.planner.strategy_costs import strategy_costs
 from hloom.formats.hlo import parse
 from hloom.sharding import Mesh, Spec, parse_spec
 from hloom.text import HloomError
@@ -58,12 +57,9 @@ def test_the_choice_is_the_best_of_all():
 def test_the_ledger_adds_up_to_what_the_tables_say():
     problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=2,y=4"))
     choice = ilp(problem).strategies
-    price = StepCost()
+    price = StepCost(work=problem.work_seconds(choice))
     for collective in predicted_collectives(problem, choice):
-        price.add_collectives([collective.step], collective.width, collective.times)
-    for cluster in problem.clusters:
-        for precision, flops in strategy_costs(problem, cluster)[choice[cluster.number]].work.items():
-            price.add_work(precision, flops)
+        price.add_collectives([collective.step], collective.width, collective.times, problem.collectives)
     assert price.seconds(problem.rates) == pytest.approx(problem.cost(choice), rel=1e-2)
 
 

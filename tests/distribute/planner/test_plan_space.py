@@ -11,10 +11,10 @@ import pytest
 
 from hloom.analysis import device
 from hloom.distribute.planner import Plan, PlanSpace, Rates, complete_plan, experts, search_plans
-from hloom.sharding import Mesh, mesh_with_links, parse_spec
+from hloom.sharding import Mesh, parse_spec
 from tests.distribute.fit.programs import perceptron
 
-MESH = mesh_with_links(device("h100"), Mesh.parse("data=2,model=2"))
+MESH = Mesh.parse("data=2,model=2")
 RATES = Rates.of(device("h100"), MESH)
 
 

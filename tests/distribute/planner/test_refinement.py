@@ -41,7 +41,7 @@ def test_a_surprise_makes_the_choice_costlier_by_its_seconds(name: str):
     more = 1e8
     surprise = correct_costs(problem, choice, {**sent, name: sent.get(name, 0.0) + more})
     assert surprise == pytest.approx(more)
-    assert problem.cost(choice) - before == pytest.approx(more / problem.rates.bandwidth)
+    assert problem.cost(choice) - before == pytest.approx(more / problem.collectives.slowest_bandwidth)
 
 
 def test_differences_that_are_noise_teach_nothing():

@@ -7,18 +7,18 @@ import itertools
 import numpy as np
 
 from hloom.distribute.partitioner import reshard_collectives
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, uniform_device
 from hloom.distribute.planner.reshard_costs import ReshardCosts
 from hloom.sharding import Mesh, parse_spec
 
 MESH = Mesh.parse("x=2,y=4")
-RATES = Rates(bandwidth=1e9)
+RATES = Rates(uniform_device(bandwidth=1e9))
 DIMS = (64, 32)
 SPECS = [parse_spec(text) for text in ("[-,-]", "[x,-]", "[-,x]", "[x,y]", "[x.y,-]")]
 
 
 def seconds(source, target) -> float:
-    return sum(RATES.seconds(step, 4.0) for step in reshard_collectives(DIMS, source, target, MESH))
+    return sum(RATES.collectives(MESH).seconds(step, 4.0) for step in reshard_collectives(DIMS, source, target, MESH))
 
 
 def test_each_entry_is_what_the_collectives_take():

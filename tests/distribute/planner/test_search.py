@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hloom.analysis import MatrixPrecision
+from hloom.analysis import Device
 from hloom.distribute.planner import CandidatePlan, Plan, budget_search, search_plans
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, StepCost
 from hloom.distribute.planner.partitioned import MeasuredCollective
 from hloom.formats.hlo import parse
-from hloom.ir import dtype
 from hloom.sharding import Mesh
-from hloom.sharding.spec import Axes
 from hloom.text import HloomError
 from tests.distribute.planner.test_plan import TWO_LAYERS
 
 MODULE = parse(TWO_LAYERS)
-PRECISION = MatrixPrecision(dtype("f32"), True)
 MESH, ONE_AXIS = Mesh.parse("x=2,y=4"), Mesh.parse("x=8")
 
 
@@ -34,15 +31,13 @@ class Measurement:
     collectives: tuple[MeasuredCollective, ...] = ()
 
     @property
-    def work(self) -> Mapping[MatrixPrecision, float]:
-        return {PRECISION: self.flops}
-
-    @property
     def comm_bytes_by_opcode(self) -> dict[str, float]:
         return {"all-reduce": self.comm_bytes}
 
-    def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
-        return {(): (self.comm_bytes, 0.0)}
+    def step_cost(self, device: Device, mesh: Mesh) -> StepCost:
+        price = StepCost(self.flops, {"compute": self.flops / 100e12})
+        price.add_traffic("all-reduce", (), self.comm_bytes, self.comm_bytes / 100e9)
+        return price
 
 
 @dataclass

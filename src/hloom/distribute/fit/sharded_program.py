@@ -8,31 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from hloom.analysis import CollectiveCost, Device, collective_seconds, liveness, roofline, step_count
+from hloom.analysis import Device, liveness, roofline
 from hloom.distribute.fit.combination import DeviceCost
-from hloom.distribute.planner import CandidatePlan, device_program
-from hloom.ir import Module, Trait
-from hloom.sharding import Axes, Mesh
+from hloom.distribute.planner import CandidatePlan, Rates, device_program
+from hloom.ir import Module
 from hloom.targets.cpu import simulate_buffers
-
-
-def work_seconds(module: Module, device: Device) -> dict[str, float]:
-    """Seconds of what a device computes and moves, by what limits it; collectives apart."""
-    seconds = {"compute": device.start_seconds, "memory": 0.0, "launch": 0.0}
-    for timing in roofline(module, device).timings:
-        if timing.node.has_trait(Trait.COLLECTIVE):
-            continue
-        limit = "compute" if timing.compute >= timing.memory else "memory"
-        seconds[limit] += max(timing.compute, timing.memory) * timing.times
-        seconds["launch"] += timing.launch * timing.times
-    return seconds
 
 
 def ideal_seconds(module: Module, device: Device, devices: int) -> float:
     """A lower bound for a program on this many devices: its work divided among them, without communication."""
-    seconds = work_seconds(module, device)
+    seconds = roofline(module, device).work_seconds()
     return (seconds["compute"] + seconds["memory"]) / devices
 
 
@@ -51,19 +36,10 @@ class ShardedProgram:
         assert solution is not None, "a plan that was solved or completed"
         problem = solution.problem
         program = device_program(problem, solution.choice.strategies, solution.specs).module
-        seconds = {**work_seconds(program, device), "links": 0.0}
-        sent = 0.0
-        members: dict[Axes, tuple[int, ...]] = {}
-        for collective in solution.forecast.collectives:
-            step = collective.step
-            if step.axes not in members:
-                members[step.axes] = members_along(problem.mesh, step.axes)
-            one_run = collective.sent / collective.times if collective.times else 0.0
-            steps = step_count(step.opcode, step.group_size)
-            cost = CollectiveCost("", "", step.opcode, step.group_size, round(one_run), 0, steps, 1)
-            seconds["links"] += collective_seconds(cost, members[step.axes], device) * collective.times
-            sent += collective.sent
-        return ShardedProgram(program, seconds, sent)
+        expected = candidate.price(Rates(device))
+        assert expected is not None
+        seconds = {**roofline(program, device).work_seconds(), "links": expected.comm_seconds(Rates(device))}
+        return ShardedProgram(program, seconds, expected.sent)
 
     @property
     def step_seconds(self) -> float:
@@ -84,14 +60,3 @@ class ShardedProgram:
     def cost(self, peak_bytes: int) -> DeviceCost:
         """What a device takes, its peak being known."""
         return DeviceCost(self.seconds, self.comm_bytes, peak_bytes)
-
-
-def members_along(mesh: Mesh, axes: Axes) -> tuple[int, ...]:
-    """The devices of the first group along some axes of a mesh; all of them where none is named.
-
-    >>> members_along(Mesh.parse("a=2,b=4"), ("a",)), members_along(Mesh.parse("a=2,b=4"), ("b",))
-    ((0, 4), (0, 1, 2, 3))
-    """
-    ids = mesh.order.ids().reshape(mesh.sizes)
-    along = tuple(slice(None) if not axes or name in axes else 0 for name in mesh.names)
-    return tuple(np.asarray(ids[along]).reshape(-1).tolist())

@@ -16,7 +16,7 @@ from hloom.distribute.fit.combination import Combination
 from hloom.distribute.fit.programs import SHARES, ProgramVariants, Variant
 from hloom.distribute.fit.sharded_program import ShardedProgram
 from hloom.distribute.planner import CandidatePlan, Plan, PlanSpace, Rates, experts
-from hloom.sharding import Mesh, mesh_with_links
+from hloom.sharding import Mesh
 from hloom.text import HloomError
 
 MOST_MESHES = 4
@@ -50,15 +50,7 @@ def meshes(device: Device, devices: int) -> list[Mesh]:
     pairs = [(size, devices // size) for size in range(2, devices) if devices % size == 0]
     pairs = [pair for pair in pairs if not is_uniform or pair[0] <= pair[1]]
     pairs.sort(key=lambda pair: abs(math.log(pair[0] / pair[1])))
-    made = [Mesh(AXES[:1], (devices,)), *(Mesh(AXES, pair) for pair in pairs[:MOST_MESHES])]
-    return [mesh_with_links(device, mesh) for mesh in made]
-
-
-def rates_of(device: Device, mesh: Mesh) -> Rates:
-    """What the planner minimises: FLOPs, collectives, and bytes of results at the bandwidth of memory."""
-    if mesh.device_count == 1:
-        return replace(Rates(), write_bandwidth=device.memory_bandwidth)
-    return replace(Rates.of(device, mesh), write_bandwidth=device.memory_bandwidth)
+    return [Mesh(AXES[:1], (devices,)), *(Mesh(AXES, pair) for pair in pairs[:MOST_MESHES])]
 
 
 @dataclass
@@ -131,7 +123,7 @@ class ShardingSearch:
         step = self.variants.variant(1, 1.0)
         if step is None:
             raise HloomError(next(iter(self.variants.problems.values())))
-        spaces = [PlanSpace(step.module, mesh, rates_of(self.device, mesh)) for mesh in self.meshes]
+        spaces = [PlanSpace(step.module, mesh, Rates.of(self.device, mesh)) for mesh in self.meshes]
         fastest = [self._planned(step, space) for space in spaces]
         self._simulate_fastest()
         order = sorted(range(len(spaces)), key=lambda number: fastest[number].seconds)
@@ -247,7 +239,7 @@ class ShardingSearch:
         variant = next((made for share in SHARES[1:] if (made := self.variants.variant(1, share))), None)
         if variant is None:
             return
-        space = PlanSpace(variant.module, mesh, rates_of(self.device, mesh))
+        space = PlanSpace(variant.module, mesh, Rates.of(self.device, mesh))
         for plan in experts(variant.module, mesh):
             if plan.name.startswith("FSDP"):
                 self._add(variant, space.complete(plan), CHECKPOINT).simulate()

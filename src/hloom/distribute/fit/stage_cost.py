@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hloom.analysis import Device
-from hloom.distribute.fit.sharded_program import ShardedProgram, work_seconds
+from hloom.analysis import Device, roofline
+from hloom.distribute.fit.sharded_program import ShardedProgram
 from hloom.distribute.microbatch import Batch
 from hloom.distribute.pipeline import (
     ActionKind,
@@ -164,7 +164,9 @@ def _narrowed(plan: PipelinePlan, width: int) -> PipelinePlan:
 def _split(programs: PipelineProgram, stage: int, device: Device) -> StageCost:
     """A stage whose devices run the same programs side by side."""
     costs = {
-        program.module: ProgramCost(work_seconds(program.module, device), 0.0, _extra_bytes(program, program.module))
+        program.module: ProgramCost(
+            roofline(program.module, device).work_seconds(), 0.0, _extra_bytes(program, program.module)
+        )
         for program in programs.programs()
         if program.stage == stage
     }

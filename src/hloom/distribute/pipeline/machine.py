@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import HOST, CollectiveCost, Device, Interconnect, collective_seconds, comm_factor, step_count
+from hloom.analysis import HOST, Device, Interconnect, collective_line, comm_factor
 from hloom.text import HloomError
 
 LARGEST_MACHINE = 4096
@@ -62,7 +62,8 @@ class Machine:
         """Latency, and seconds per byte, of summing up over these devices what each holds."""
         if len(devices) < 2:
             return 0.0, 0.0
-        return self._line("all-reduce", devices, comm_factor("all-reduce", len(devices)))
+        latency, byte_seconds = collective_line("all-reduce", devices, self)
+        return latency, byte_seconds * comm_factor("all-reduce", len(devices))
 
     def all_reduce_seconds(self, devices: Sequence[int], data_bytes: float) -> float:
         """Seconds for these devices to all-reduce this many bytes."""
@@ -74,24 +75,10 @@ class Machine:
 
         The devices send side by side; the smaller of both sides, and the farthest pair, set the time.
         """
-        return self._line("send", (*sources, *targets), 1 / min(len(sources), len(targets)))
+        latency, byte_seconds = collective_line("send", (*sources, *targets), self)
+        return latency, byte_seconds / min(len(sources), len(targets))
 
     def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int], data_bytes: float) -> float:
         """Seconds to bring this many bytes from `sources` to `targets`, as in `transfer_line`."""
         latency, per_byte = self.transfer_line(sources, targets)
         return latency + per_byte * data_bytes if data_bytes else 0.0
-
-    def _line(self, opcode: str, devices: Sequence[int], sent_per_byte: float) -> tuple[float, float]:
-        """What `collective_seconds` is of the bytes: a latency, and a time in proportion to them."""
-        size = 2 if opcode == "send" else len(devices)
-        once, twice = (
-            collective_seconds(
-                CollectiveCost("", "", opcode, size, sent, 0, step_count(opcode, size), 1), devices, self
-            )
-            for sent in (_PROBE_BYTES, 2 * _PROBE_BYTES)
-        )
-        return max(0.0, 2 * once - twice), sent_per_byte * (twice - once) / _PROBE_BYTES
-
-
-_PROBE_BYTES = 2**30
-"""The size at which a transfer is timed."""

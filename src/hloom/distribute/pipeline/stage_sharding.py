@@ -18,7 +18,7 @@ from hloom.distribute.pipeline.plan import InvalidPlan
 from hloom.distribute.pipeline.program import PipelineProgram, StageProgram, StageValue
 from hloom.distribute.planner import CandidatePlan, Plan, PlanSpace, Rates, annotation, check_plannable
 from hloom.ir import Module, Node, Parameter, TensorType, verify
-from hloom.sharding import Mesh, Spec, mesh_with_links
+from hloom.sharding import Mesh, Spec
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,14 @@ def shard_stage(program: PipelineProgram, stage: int, on: Device | str | None = 
     mesh = program.plan.stages[stage].device_mesh
     if mesh is None:
         raise InvalidPlan(f"stage {stage} has no mesh", hint='give it one: Stage(0, 3, (0, 1), mesh="model=2")')
-    known = None if on is None else as_device(on)
-    linked = mesh if known is None else mesh_with_links(known, mesh)
-    rates = _rates(known, linked)
+    rates = Rates() if on is None else Rates.of(as_device(on), mesh)
     programs = [other for other in program.programs() if other.stage == stage]
     joined = _JoinedPrograms(programs, f"{program.plan.stages[stage].first}")
     check_plannable(joined.module)
-    chosen = PlanSpace(joined.module, linked, rates).search().plan
+    chosen = PlanSpace(joined.module, mesh, rates).search().plan
     specs = joined.specs(chosen)
-    candidates = {other.module: _planned(other, linked, rates, specs) for other in programs}
-    return StageSharding(linked, rates, specs, candidates)
-
-
-def _rates(on: Device | None, mesh: Mesh) -> Rates:
-    """The rates of a device, results written at the bandwidth of its memory; else the planner's default ones."""
-    return Rates() if on is None else replace(Rates.of(on, mesh), write_bandwidth=on.memory_bandwidth)
+    candidates = {other.module: _planned(other, mesh, rates, specs) for other in programs}
+    return StageSharding(mesh, rates, specs, candidates)
 
 
 class _JoinedPrograms:

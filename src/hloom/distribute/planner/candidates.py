@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from hloom.analysis import MatrixPrecision, cost
+from hloom.analysis import Device, cost
 from hloom.distribute.planner.constraints import Constraints
-from hloom.distribute.planner.cost_model import Rates, StepCost
+from hloom.distribute.planner.cost_model import WRITE_BANDWIDTH, Rates, StepCost
 from hloom.distribute.planner.device_program import device_program
 from hloom.distribute.planner.forecast import Forecast
 from hloom.distribute.planner.memory_footprint import footprint
@@ -19,7 +19,7 @@ from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.second_layouts import SecondLayouts
 from hloom.distribute.planner.solvers import Assignment
 from hloom.ir import Module, Node
-from hloom.sharding import Axes, Mesh, Spec
+from hloom.sharding import Mesh, Spec
 
 EQUAL_TIMES = 1e-9
 """Relative difference below which two times are equal: sums of the same terms in another order."""
@@ -39,12 +39,10 @@ class Measured(Protocol):
     @property
     def flops(self) -> float: ...
     @property
-    def work(self) -> Mapping[MatrixPrecision, float]: ...
-    @property
     def memory(self) -> int: ...
     @property
     def collectives(self) -> Sequence[MeasuredCollective]: ...
-    def traffic(self, mesh: Mesh) -> Mapping[Axes, tuple[float, float]]: ...
+    def step_cost(self, device: Device, mesh: Mesh) -> StepCost: ...
 
 
 Measure = Callable[[Plan], Measured]
@@ -96,26 +94,28 @@ class CandidatePlan:
     is_shared: bool = False
     notes: tuple[str, ...] = ()
     solution: Solution | None = field(default=None, repr=False)
+    _measured_cost: tuple[Measured, StepCost] | None = field(default=None, init=False, repr=False)
 
-    def price(self) -> StepCost | None:
+    def price(self, rates: Rates) -> StepCost | None:
         """The work and traffic of a device: as measured, else as predicted."""
         if self.measured is None:
             return self.expected
-        traffic = dict(self.measured.traffic(self.plan.mesh))
-        return StepCost(dict(self.measured.work), dict(self.measured.comm_bytes_by_opcode), traffic=traffic)
+        if self._measured_cost is None or self._measured_cost[0] is not self.measured:
+            self._measured_cost = self.measured, self.measured.step_cost(rates.device, self.plan.mesh)
+        return self._measured_cost[1]
 
     def step(self, rates: Rates) -> float:
         """The time of a step in seconds: as measured, else as expected."""
-        price = self.price()
+        price = self.price(rates)
         return math.inf if price is None else price.seconds(rates)
 
     def cost(self, rates: Rates) -> float:
         """The planners' objective: the time, measured or predicted, with ties broken by the bytes of results."""
-        price = self.price()
+        price = self.price(rates)
         if price is None:
             return math.inf
         written_bytes = 0.0 if self.expected is None else self.expected.written_bytes
-        return price.seconds(rates) + written_bytes / rates.write_bandwidth
+        return price.seconds(rates) + written_bytes / WRITE_BANDWIDTH
 
     def prove(self, bound: float, rates: Rates, *, is_shared: bool) -> None:
         """Note a bound of all plans, at some rates."""

@@ -257,17 +257,16 @@ class _Left:
             number: kinds.setdefault((leader, self._masks[number].tobytes()), number)
             for number, leader in problem.representative.items()
         }
-        options, costs = {}, {}
-        for number in kinds.values():
-            dims = np.flatnonzero(self._masks[number])
-            options[number] = [problem.options[number][strategy_index] for strategy_index in dims]
-            costs[number] = problem.node_costs[number][dims]
+        left = {number: np.flatnonzero(self._masks[number]) for number in kinds.values()}
+        kept = {number: left[leader] for number, leader in representative.items()}
+        options = {number: [problem.options[number][strategy] for strategy in dims] for number, dims in left.items()}
         narrowed = replace(
             problem,
             spec_tables=SpecTables(problem.clusters),
             representative=representative,
             options={number: options[leader] for number, leader in representative.items()},
-            node_costs={number: costs[leader] for number, leader in representative.items()},
+            node_costs={number: problem.node_costs[number][dims] for number, dims in kept.items()},
+            work={number: problem.work[number][:, dims] for number, dims in kept.items()},
             edge_costs={},
             shared_reshards=[],
             reshard_tables={},

@@ -1,105 +1,137 @@
-"""The cost model: seconds of work and of collectives on a mesh, from FLOPs and bytes sent."""
+"""The cost model: seconds of work and of collectives on a mesh of devices."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hloom.analysis import Device, MatrixPrecision, alpha_beta_seconds, step_count
+import numpy as np
+
+from hloom.analysis import HOST, CollectiveLine, Device, Interconnect, collective_line, step_count
 from hloom.distribute.partitioner import TracedCollective
 from hloom.ir import Node, TensorType
-from hloom.sharding import Axes, AxisLink, Mesh
+from hloom.sharding import Axes, Mesh
+from hloom.text import Unsupported
 
-Work = dict[MatrixPrecision, float]
-"""FLOPs of dots and convolutions by their precision."""
+WRITE_BANDWIDTH = 1e16
+"""Bytes of results per second in an objective: so many that they only break ties between plans of equal time."""
+CAUSES = ("compute", "memory", "launch")
+"""What the time of work goes to: kernels that compute longer than they move bytes, the others, and launches."""
+
+
+def uniform_device(flops: float = 100e12, bandwidth: float = 100e9, latency: float = 0.0) -> Device:
+    """A device whose dots all run at one rate, and whose links are alike; nothing else takes time."""
+    link = Interconnect("link", "link", "switch", bandwidth, latency)
+    rates = {"f32": flops}, {"f32": math.inf}
+    return Device("uniform", "a device of one rate", math.inf, math.inf, 0.0, *rates, {}, {}, (link,))
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """FLOPs per second, bytes that a device sends per second, and bytes of results written per second.
+    """A device, and how an objective counts its time: the shares of work and of collectives.
 
-    The last is so large that it only breaks ties between plans of equal time. `flops` is the rate of all dots unless
-    there is a `device`, whose rates depend on the precision. `work_share` is the weight of work's time in an objective.
-    `links` are those of axes with a link of their own; any other axis has `bandwidth` and no latency. With
-    `is_overlapped`, work and collectives run concurrently.
+    With `is_overlapped`, work and collectives run concurrently.
     """
 
-    flops: float = 100e12
-    bandwidth: float = 100e9
-    write_bandwidth: float = 1e16
-    links: Mapping[str, AxisLink] = field(default_factory=dict, hash=False)
+    device: Device = field(default_factory=uniform_device, hash=False)
     is_overlapped: bool = False
-    device: Device | None = field(default=None, hash=False)
     work_share: float = 1.0
+    comm_share: float = 1.0
+    _collectives: dict[Mesh, CollectiveTimes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, device: Device, mesh: Mesh) -> Rates:
-        """The rates of a device: its matrix rates, and the links of the mesh."""
-        slowest = min(mesh.link(name).bandwidth for name in mesh.names)
-        return cls(bandwidth=slowest, links=mesh.links, device=device)
-
-    def matrix_seconds(self, precision: MatrixPrecision, flops: float) -> float:
-        """The time of this many FLOPs of dots or convolutions."""
-        rate = self.flops if self.device is None else precision.rate(self.device)
-        return flops / rate * self.work_share
+        """The rates of a device; raises Unsupported where its links do not reach all devices of the mesh."""
+        joined = [link.devices for link in device.links if link.topology != HOST]
+        numbers = mesh.device_array()
+        if mesh.device_count > 1 and not any(count is None or numbers.max() < count for count in joined):
+            raise Unsupported(
+                f"the mesh {mesh} is wider than the links of {device.name} reach",
+                hint="a last link without `devices` joins any number",
+            )
+        return cls(device)
 
     def weighted(self, share: float) -> Rates:
         """Rates at which an objective counts this share of the time of work, and the rest of that of collectives."""
-        rest = 1 - share
-        links = {axis: AxisLink(link.bandwidth / rest, link.latency * rest) for axis, link in self.links.items()}
-        return replace(self, work_share=share, bandwidth=self.bandwidth / rest, links=links, is_overlapped=False)
+        return replace(self, work_share=share, comm_share=1 - share, is_overlapped=False)
 
-    def on_one_axis(self, name: str) -> Rates:
-        """The same for a mesh whose axes were made one."""
-        return replace(self, links={name: self.link(())}) if self.links else self
+    def collectives(self, mesh: Mesh) -> CollectiveTimes:
+        """The times of collectives on a mesh of such devices."""
+        if mesh not in self._collectives:
+            self._collectives[mesh] = CollectiveTimes(mesh, self.device)
+        return self._collectives[mesh]
 
-    def link(self, axes: Axes) -> AxisLink:
-        """The link a collective over some axes uses: the slowest of theirs, or of all links if none are named."""
-        links = [self.links[axis] for axis in axes or self.links if axis in self.links]
-        if not links:
-            return AxisLink(self.bandwidth, 0.0)
-        return AxisLink(min(link.bandwidth for link in links), max(link.latency for link in links))
+
+class CollectiveTimes:
+    """The seconds of collectives over axes of a mesh; the slowest of the groups along the axes counts."""
+
+    def __init__(self, mesh: Mesh, device: Device) -> None:
+        self._mesh, self._device = mesh, device
+        self._groups: dict[Axes, list[tuple[int, ...]]] = {}
+        self._lines: dict[tuple[str, Axes, int], CollectiveLine] = {}
 
     def seconds(self, step: TracedCollective, width: float) -> float:
-        """The time of a collective on elements of `width` bytes: a ring's hops, plus its bytes."""
-        link = self.link(step.axes)
-        return alpha_beta_seconds(hops(step), step.elements_sent * width, link.latency, link.bandwidth)
+        """The time of a collective on elements of `width` bytes."""
+        line = self._line(step.opcode, step.axes, step.group_size)
+        return line.seconds(step.elements_sent * width)
 
+    @property
+    def slowest_bandwidth(self) -> float:
+        """Bytes that a device sends per second in rings along the slowest axis."""
+        axes = [(name,) for name, size in zip(self._mesh.names, self._mesh.sizes, strict=True) if size > 1]
+        lines = [self._line("all-gather", axis, self._mesh.count(axis)) for axis in axes]
+        return min((1 / line.byte_seconds for line in lines if line.byte_seconds), default=math.inf)
 
-def hops(step: TracedCollective) -> int:
-    """How often a collective waits for a link."""
-    return step_count(step.opcode, step.group_size)
+    def _line(self, opcode: str, axes: Axes, group_size: int) -> CollectiveLine:
+        key = opcode, axes, group_size
+        if key not in self._lines:
+            steps = step_count(opcode, group_size)
+            lines = [collective_line(opcode, members, self._device, steps) for members in self._members(axes)]
+            self._lines[key] = CollectiveLine(*map(max, zip(*lines, strict=True)))
+        return self._lines[key]
+
+    def _members(self, axes: Axes) -> list[tuple[int, ...]]:
+        """Groups along some axes, or all if none are named: one for each pattern of blocks that links join."""
+        if axes not in self._groups:
+            names = self._mesh.names
+            along = [names.index(axis) for axis in axes if axis in names] or range(len(names))
+            numbers = np.moveaxis(self._mesh.device_array(), along, range(-len(along), 0))
+            rows = numbers.reshape(-1, math.prod(numbers.shape[-len(along) :])).tolist()
+            joined = [link.devices for link in self._device.links if link.topology != HOST and link.devices]
+            spread = {tuple(len({member // count for member in row}) for count in joined): row for row in rows}
+            self._groups[axes] = [tuple(row) for row in spread.values()]
+        return self._groups[axes]
 
 
 @dataclass(slots=True)
 class StepCost:
     """The cost of a plan, or a part of it, per device: work, bytes sent by kind of collective, bytes of results.
 
-    `work` are the FLOPs of dots and convolutions by their precision; `traffic` the bytes sent, and the hops waited for,
-    by the axes that they go over.
+    `flops` are those of dots and convolutions, `work` the seconds of all work by its CAUSES; `traffic` has the bytes
+    sent, and the seconds that takes, by the axes that they go over.
     """
 
-    work: Work = field(default_factory=dict)
+    flops: float = 0.0
+    work: Mapping[str, float] = field(default_factory=dict)
     comm_bytes: dict[str, float] = field(default_factory=dict)
     written_bytes: float = 0.0
     traffic: dict[Axes, tuple[float, float]] = field(default_factory=dict)
 
-    def add_collectives(self, steps: Iterable[TracedCollective], width: float, times: float = 1) -> None:
+    def add_collectives(
+        self, steps: Iterable[TracedCollective], width: float, times: float, collectives: CollectiveTimes
+    ) -> None:
         """Add collectives on elements of `width` bytes that run `times` times."""
         for step in steps:
-            sent = step.elements_sent * width * times
-            self.comm_bytes[step.opcode] = self.comm_bytes.get(step.opcode, 0.0) + sent
-            known, waited = self.traffic.get(step.axes, (0.0, 0.0))
-            self.traffic[step.axes] = known + sent, waited + hops(step) * times
+            self.add_traffic(
+                step.opcode, step.axes, step.elements_sent * width * times, collectives.seconds(step, width) * times
+            )
 
-    def add_work(self, precision: MatrixPrecision, flops: float) -> None:
-        """Add FLOPs of dots or convolutions."""
-        self.work[precision] = self.work.get(precision, 0.0) + flops
-
-    @property
-    def flops(self) -> float:
-        """All FLOPs of dots and convolutions."""
-        return sum(self.work.values())
+    def add_traffic(self, opcode: str, axes: Axes, sent: float, seconds: float) -> None:
+        """Add bytes that a collective sends over some axes, and the seconds that this takes."""
+        self.comm_bytes[opcode] = self.comm_bytes.get(opcode, 0.0) + sent
+        known = self.traffic.get(axes, (0.0, 0.0))
+        self.traffic[axes] = known[0] + sent, known[1] + seconds
 
     @property
     def sent(self) -> float:
@@ -108,18 +140,11 @@ class StepCost:
 
     def compute_seconds(self, rates: Rates) -> float:
         """The seconds of work."""
-        return sum(rates.matrix_seconds(precision, flops) for precision, flops in self.work.items())
+        return sum(self.work.values()) * rates.work_share
 
     def comm_seconds(self, rates: Rates) -> float:
         """The seconds of all collectives."""
-        return sum(self.comm_seconds_by_axes(rates).values())
-
-    def comm_seconds_by_axes(self, rates: Rates) -> dict[Axes, float]:
-        """Seconds of collectives by the axes they use."""
-        return {
-            axes: alpha_beta_seconds(waited, sent, rates.link(axes).latency, rates.link(axes).bandwidth)
-            for axes, (sent, waited) in self.traffic.items()
-        }
+        return sum(seconds for _, seconds in self.traffic.values()) * rates.comm_share
 
     def seconds(self, rates: Rates) -> float:
         """The time of a step: work and collectives one after the other, or at the same time where they overlap."""
@@ -127,7 +152,7 @@ class StepCost:
 
     def objective(self, rates: Rates) -> float:
         """The planners' objective: seconds, with ties broken by the bytes of results."""
-        return self.seconds(rates) + self.written_bytes / rates.write_bandwidth
+        return self.seconds(rates) + self.written_bytes / WRITE_BANDWIDTH
 
 
 def step_seconds(compute_seconds: float, comm_seconds: float, rates: Rates) -> float:

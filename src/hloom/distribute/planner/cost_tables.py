@@ -18,6 +18,7 @@ from hloom.distribute.planner.reshard_costs import ReshardCosts
 from hloom.distribute.planner.spec_tables import SpecTables, StrategySpecs
 from hloom.distribute.planner.strategies import strategies
 from hloom.distribute.planner.strategy_costs import strategy_costs
+from hloom.distribute.planner.work_tables import add_work
 from hloom.ir import Module, Node, TensorType
 from hloom.passes import canonicalize
 from hloom.sharding import Mesh, Spec
@@ -53,12 +54,14 @@ def build_problem(
             problem.options[number] = strategies(clusters, cluster, spec_tables.classes(cluster), mesh)
         problem.options[cluster.number] = problem.options[number]
     problem.reads = _reads(problem)
+    add_work(problem)
+    inside: dict[int, np.ndarray] = {}
     for cluster in clusters:
         number = problem.representative[cluster.number]
         if number == cluster.number:
-            costs = [cost.objective(problem.rates) for cost in strategy_costs(problem, cluster)]
-            problem.node_costs[number] = np.array(costs)
-        problem.node_costs[cluster.number] = problem.node_costs[number]
+            inside[number] = np.array([cost.objective(problem.rates) for cost in strategy_costs(problem, cluster)])
+        work = problem.work[cluster.number].sum(axis=0) * problem.rates.work_share
+        problem.node_costs[cluster.number] = inside[number] + work
     rebuild_edge_costs(problem)
     return problem
 
@@ -86,10 +89,13 @@ def add_reshard_cost(problem: Problem, choice: Mapping[int, int], value: Node, r
 
 
 def add_strategy_cost(problem: Problem, choice: Mapping[int, int], node: Node, seconds: float) -> None:
-    """Add seconds to the strategy that a choice gives to a node's cluster."""
+    """Add seconds to the strategy that a choice gives to a node's cluster, for all isomorphic clusters."""
     cluster = problem.clusters.of(node)
     if cluster is not None:
-        problem.node_costs[problem.representative[cluster.number]][choice[cluster.number]] += seconds
+        leader = problem.representative[cluster.number]
+        for number, costs in problem.node_costs.items():
+            if problem.representative[number] == leader:
+                costs[choice[cluster.number]] += seconds
 
 
 def _equal_reshards(

@@ -68,6 +68,17 @@ class _Writing:
                 made = list(copy.nodes)
                 for node, following in zip(graph.nodes, [*made[1:], None], strict=True):
                     self._write(node, copy, following)
+        for graph, copy in pairs:
+            if graph in self.clusters.dataflow.times:
+                self._erase_unread(graph, copy)
+
+    def _erase_unread(self, graph: Graph, copy: Graph) -> None:
+        """Erase free values that all readers compute again, in specs of their own."""
+        for node in reversed(graph.nodes):
+            made = self.copies[node]
+            if node in self.clusters.free and isinstance(made, Apply) and not made.is_used and made is not copy.output:
+                self.program.origins.pop(made, None)
+                copy.erase(made)
 
     def _specs_in_loops(self) -> dict[Node, Spec]:
         """The specs of values that are computed again in any spec, but that pass into loops and branches.

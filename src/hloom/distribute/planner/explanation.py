@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hloom.analysis import UNKNOWN, op_name_of, source_of
-from hloom.distribute.partitioner import TracedCollective
 from hloom.distribute.planner.candidates import WHOLE_MESH, CandidatePlan, SearchResult, Solution
-from hloom.distribute.planner.cost_model import hops
 from hloom.distribute.planner.experts import describe
 from hloom.distribute.planner.forecast import PredictedCollective
 from hloom.distribute.planner.partitioned import axes_of
@@ -133,7 +131,7 @@ def other_plans(result: SearchResult) -> list[Alternative]:
         *((candidate, candidate.plan.name) for candidate in result.candidates[1:]),
         *_others(result),
     ]:
-        if plan_key(candidate.plan) not in known and candidate.price() is not None:
+        if plan_key(candidate.plan) not in known and candidate.price(result.rates) is not None:
             known.add(plan_key(candidate.plan))
             others.append((candidate, note))
     others.sort(key=lambda pair: pair[0].step(result.rates))
@@ -181,7 +179,7 @@ def _cause(collective: PredictedCollective, solution: Solution, result: SearchRe
         step.elements * collective.width,
         collective.times,
         collective.sent,
-        problem.rates.seconds(step, collective.width) * collective.times,
+        problem.collectives.seconds(step, collective.width) * collective.times,
         collective.why.replace(WHOLE_MESH, ".".join(_on_mesh((), result.mesh))),
         -1 if cluster is None else problem.representative[cluster.number],
     )
@@ -195,8 +193,6 @@ def _measured(result: SearchResult) -> list[Cause]:
     causes: list[Cause] = []
     for collective in best.measured.collectives:
         node = problem.clusters.dataflow.named(collective.origin)
-        step = TracedCollective(collective.opcode, collective.group, 0)
-        link = result.rates.link(axes_of(collective.members, result.mesh))
         causes.append(
             Cause(
                 collective.origin,
@@ -210,7 +206,7 @@ def _measured(result: SearchResult) -> list[Cause]:
                 collective.bytes,
                 collective.times,
                 collective.sent,
-                collective.sent / link.bandwidth + hops(step) * link.latency * collective.times,
+                collective.seconds(result.rates.device),
                 "measured",
                 -1,
             )
@@ -231,16 +227,17 @@ def _on_mesh(axes: Axes, mesh: Mesh) -> Axes:
 
 def _limits(best: CandidatePlan, result: SearchResult) -> list[Limit]:
     """The components of a step's time, longest first."""
-    price, rates = best.price(), result.rates
+    price, rates = best.price(result.rates), result.rates
     if price is None:
         return []
     step = price.seconds(rates) or 1.0
-    limits = [Limit("work", price.compute_seconds(rates), price.compute_seconds(rates) / step)]
+    weight = rates.work_share
+    limits = [Limit(cause, own * weight, own * weight / step) for cause, own in price.work.items() if own]
     sent: dict[Axes, tuple[float, float]] = {}
-    for axes, seconds in price.comm_seconds_by_axes(rates).items():
+    for axes, (size, seconds) in price.traffic.items():
         over = _on_mesh(axes, result.mesh)
         known = sent.get(over, (0.0, 0.0))
-        sent[over] = known[0] + seconds, known[1] + price.traffic[axes][0]
+        sent[over] = known[0] + seconds * rates.comm_share, known[1] + size
     limits += [
         Limit(f"collectives over {','.join(over)}", seconds, seconds / step, size)
         for over, (seconds, size) in sent.items()
@@ -272,7 +269,7 @@ def _others(result: SearchResult) -> list[tuple[CandidatePlan, str]]:
 
 
 def _alternative(result: SearchResult, best: CandidatePlan, candidate: CandidatePlan, note: str) -> Alternative:
-    price = candidate.price()
+    price = candidate.price(result.rates)
     candidate.predict_memory()
     return Alternative(
         note,

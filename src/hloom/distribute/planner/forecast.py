@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from hloom.analysis import matrix_precision
 from hloom.distribute.partitioner import (
     DimAxes,
     ShardedArray,
@@ -23,7 +22,7 @@ from hloom.distribute.partitioner import (
     reduction_collectives,
     reshard_collectives,
 )
-from hloom.distribute.planner.cost_model import Work, dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import dims_of, itemsize_of
 from hloom.distribute.planner.problem import Problem, Read
 from hloom.distribute.planner.strategies import is_contraction
 from hloom.distribute.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
@@ -40,12 +39,7 @@ class Forecast:
     """The collectives of a program, and the FLOPs of its dots and convolutions on one device."""
 
     collectives: list[PredictedCollective]
-    work: Work
-
-    @property
-    def flops(self) -> float:
-        """FLOPs of dots and convolutions."""
-        return sum(self.work.values())
+    flops: float
 
     @property
     def comm_bytes(self) -> float:
@@ -75,7 +69,7 @@ def forecast(
             builder.phi_inputs[source.reader].append(source.value)
     for node in problem.clusters.dataflow.nodes:
         builder.visit(node)
-    return Forecast(builder.all(), builder.work)
+    return Forecast(builder.all(), builder.flops)
 
 
 PHI_INPUT = -1
@@ -103,7 +97,7 @@ class _Forecast:
     is_marked: bool = False
     made: dict[Node, list[PredictedCollective]] = field(default_factory=dict)
     moved: list[PredictedCollective] = field(default_factory=list)
-    work: Work = field(default_factory=dict)
+    flops: float = 0.0
     seen: set[tuple[Node, tuple]] = field(default_factory=set)
     wanted: dict[Node, list[Spec]] = field(default_factory=lambda: defaultdict(list))
     phi_inputs: dict[Node, list[Node]] = field(default_factory=lambda: defaultdict(list))
@@ -170,10 +164,6 @@ class _Forecast:
             return own
         return _followed(clusters.maps[node], read.operand_index, own, result_spec)
 
-    def _add_work(self, node: Node, flops: float) -> None:
-        precision = matrix_precision(node)
-        self.work[precision] = self.work.get(precision, 0.0) + flops * self.problem.times(node)
-
     def _made(self, node: Node) -> Iterator[PredictedCollective]:
         """What a node does besides moving operands before it starts."""
         axis_map, mesh = self.problem.clusters.maps[node], self.problem.mesh
@@ -183,7 +173,7 @@ class _Forecast:
                 for operand_index, value in enumerate((*node.operands, node))
             ]
             steps, share = dot_collectives(dot_dimensions(axis_map), *result_spec, mesh)
-            self._add_work(node, 2.0 * axis_map.points * share * window_share(node, axis_map))
+            self.flops += 2.0 * axis_map.points * share * window_share(node, axis_map) * self.problem.times(node)
             for side, operand in enumerate(node.operands):
                 self._move(node, operand, (step for step in steps if step.operand_index == side), 1, "moved for a dot")
             for step in steps:
@@ -202,7 +192,8 @@ class _Forecast:
         assert cluster is not None
         strategy = self.problem.strategy(cluster, self.choice)
         if is_contraction(node):
-            self._add_work(node, contraction_flops(self.problem, cluster, node, dict(strategy.before)))
+            flops = contraction_flops(self.problem, cluster, node, dict(strategy.before))
+            self.flops += flops * self.problem.times(node)
         for step in partial_result_collectives(self.problem, cluster, strategy, node):
             yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 

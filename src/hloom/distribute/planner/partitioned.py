@@ -12,9 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.analysis import NodeCost, comm_factor, cost, group_members, group_size, matrix_precision
-from hloom.distribute.partitioner import TracedCollective
-from hloom.distribute.planner.cost_model import Work, hops
+from hloom.analysis import (
+    Device,
+    NodeCost,
+    collective_line,
+    comm_factor,
+    cost,
+    group_members,
+    group_size,
+    roofline,
+    step_count,
+)
+from hloom.distribute.planner.cost_model import StepCost
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, Trait, TupleType
 from hloom.sharding import Axes, Mesh
 from hloom.text import Display, Displayed, DisplayTable
@@ -45,6 +54,11 @@ class MeasuredCollective:
         """Bytes that a device sends in all runs, in a ring."""
         return comm_factor(self.opcode, self.group) * self.bytes * self.times
 
+    def seconds(self, device: Device) -> float:
+        """Seconds of all runs between such devices."""
+        line = collective_line(self.opcode, self.members, device, step_count(self.opcode, self.group))
+        return line.seconds(self.sent / self.times) * self.times if self.times else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -66,12 +80,12 @@ class Comparison:
 class PartitionedProgram(Displayed):
     """What one device does and holds; `module` is the program after the partitioner.
 
-    `comparisons` pairs these numbers with predictions, if a plan has them.
+    `flops` are those of dots and convolutions. `comparisons` pairs these numbers with predictions, if a plan has them.
     """
 
     module: Module
     collectives: tuple[MeasuredCollective, ...]
-    work: Work
+    flops: float
     memory: int
     comparisons: tuple[Comparison, ...] = ()
 
@@ -84,11 +98,6 @@ class PartitionedProgram(Displayed):
         )
         figures = f"{self.flops:.3g} FLOPs, {self.comm_bytes:,.0f} bytes sent, {self.memory:,} bytes held"
         return Display(f"<{self.module.name} on one device: {figures}>", tables)
-
-    @property
-    def flops(self) -> float:
-        """FLOPs of dots and convolutions."""
-        return sum(self.work.values())
 
     @property
     def comm_bytes(self) -> float:
@@ -111,20 +120,16 @@ class PartitionedProgram(Displayed):
             by_origin[collective.origin] += collective.sent
         return dict(by_origin)
 
-    def traffic(self, mesh: Mesh) -> dict[Axes, tuple[float, float]]:
-        """Bytes sent and hops by the mesh axes they use, as `StepCost.traffic`."""
-        traffic: dict[Axes, tuple[float, float]] = {}
+    def step_cost(self, device: Device, mesh: Mesh) -> StepCost:
+        """The cost of a step on such devices, by the roofline and the links between them."""
+        price = StepCost(self.flops, roofline(self.module, device).work_seconds())
         known: dict[tuple[int, ...], Axes] = {}
         for collective in self.collectives:
             if collective.members not in known:
                 known[collective.members] = axes_of(collective.members, mesh)
             axes = known[collective.members]
-            sent, waited = traffic.get(axes, (0.0, 0.0))
-            traffic[axes] = (
-                sent + collective.sent,
-                waited + hops(TracedCollective(collective.opcode, collective.group, 0)) * collective.times,
-            )
-        return traffic
+            price.add_traffic(collective.opcode, axes, collective.sent, collective.seconds(device))
+        return price
 
 
 def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
@@ -137,11 +142,8 @@ def axes_of(members: Sequence[int], mesh: Mesh) -> Axes:
 def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedProgram:
     """The account of a partitioned module that needs `memory` bytes."""
     costs = list(cost(module).per_node)
-    work: Work = defaultdict(float)
-    for product in costs:
-        if product.node.has_trait(Trait.CONTRACTS):
-            work[matrix_precision(product.node)] += product.total.flops
-    return PartitionedProgram(module, tuple(collectives(costs, devices)), dict(work), memory)
+    flops = sum(product.total.flops for product in costs if product.node.has_trait(Trait.CONTRACTS))
+    return PartitionedProgram(module, tuple(collectives(costs, devices)), float(flops), memory)
 
 
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[MeasuredCollective]:

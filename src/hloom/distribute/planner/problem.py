@@ -10,13 +10,14 @@ learning", OSDI 2022, section 4): one strategy per node, node costs, and edge co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hloom.distribute.planner.clusters import Cluster, Clusters
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import CAUSES, CollectiveTimes, Rates
 from hloom.distribute.planner.duplicates import Duplicate
 from hloom.distribute.planner.reshard_costs import ReshardCosts
 from hloom.distribute.planner.spec_tables import SpecTables, StrategySpecs, spec_of_classes
@@ -58,8 +59,10 @@ class Problem:
     """Clusters, their strategies, and tables of costs in seconds; `representative` maps clusters to isomorphic ones.
 
     `node_costs` are per cluster and strategy, `edge_costs` per pair of clusters (the lower number first) and pair of
-    strategies. `duplicates` are the instructions that `module` contains twice. `solver_state` is kept by a solver from
-    its last solution, to continue from when the tables have changed a little.
+    strategies. `work` is the part of node costs that is a device's work, unweighted, by cluster, cause (`CAUSES`) and
+    strategy; `contraction_seconds` are those of whole dots and convolutions. `duplicates` are the instructions that
+    `module` contains twice. `solver_state` is kept by a solver from its last solution, to continue from when the tables
+    have changed a little.
     """
 
     module: Module
@@ -71,14 +74,27 @@ class Problem:
     representative: dict[int, int]
     options: dict[int, list[Strategy]] = field(default_factory=dict)
     node_costs: dict[int, np.ndarray] = field(default_factory=dict)
+    work: dict[int, np.ndarray] = field(default_factory=dict)
+    contraction_seconds: dict[Node, float] = field(default_factory=dict)
     edge_costs: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     shared_reshards: list[SharedReshards] = field(default_factory=list)
     reshard_tables: dict[tuple, np.ndarray] = field(default_factory=dict)
     reads: dict[Node, list[Read]] = field(default_factory=dict)
     duplicates: tuple[Duplicate, ...] = ()
     solver_state: object | None = field(init=False, default=None)
+    _shares: dict[tuple, np.ndarray] = field(init=False, default_factory=dict, repr=False)
     _specs_by_read: dict[Read, StrategySpecs] = field(init=False, default_factory=dict, repr=False)
     _specs_by_value: dict[Node, StrategySpecs] = field(init=False, default_factory=dict, repr=False)
+
+    @property
+    def collectives(self) -> CollectiveTimes:
+        """The times of collectives on the mesh."""
+        return self.rates.collectives(self.mesh)
+
+    def work_seconds(self, choice: Mapping[int, int]) -> dict[str, float]:
+        """The seconds of a device's work under a choice, by cause."""
+        total = sum((table[:, choice[number]] for number, table in self.work.items()), np.zeros(len(CAUSES)))
+        return dict(zip(CAUSES, total.tolist(), strict=True))
 
     def times(self, node: Node) -> float:
         """How often a node runs in one step."""
@@ -134,6 +150,14 @@ class Problem:
         dims = self.spec_tables.local(cluster, self.clusters.result_dims(value))
         number = self.representative[cluster.number]
         return self.spec_tables.strategy_specs(number, self.options[number], dims, is_before=is_partial)
+
+    def shares(self, specs: StrategySpecs, dims: tuple[int, ...]) -> np.ndarray:
+        """The share of an array of these dimensions that a device has under each strategy, uneven parts padded."""
+        key = id(specs), dims
+        if key not in self._shares:
+            local = [math.prod(self.mesh.local_dims(dims, spec)) for spec in specs.specs]
+            self._shares[key] = (np.array(local, np.float64) / (math.prod(dims) or 1))[specs.index]
+        return self._shares[key]
 
     def required_specs(self, cluster: Cluster, read: Read) -> StrategySpecs:
         """The specs that a read requires under each strategy of the reader's cluster."""

@@ -279,10 +279,12 @@ def candidate_of(
     own = problem.specs(choice.strategies)
     forecasted = forecast(problem, choice.strategies, specs, is_marked=task.has_marks)
     marks = operand_marks(problem, choice.strategies, specs) | scatter_marks(problem, specs) if task.has_marks else {}
-    price = StepCost(forecasted.work, written_bytes=_touched(problem, own))
+    work = problem.work_seconds(choice.strategies)
+    price = StepCost(forecasted.flops, work, written_bytes=_touched(problem, own))
+    collectives = task.rates.collectives(task.mesh)
     for collective in forecasted.collectives:
         step = _step_on(collective.step, problem.mesh, task.mesh)
-        price.add_collectives([step], collective.width, collective.times)
+        price.add_collectives([step], collective.width, collective.times, collectives)
     mesh_specs, marked = _on(specs, problem.mesh, task.mesh), _on(marks, problem.mesh, task.mesh)
     free = list(free_duplicates(problem, specs)) if task.has_marks else []
     free = [(duplicate, _on({0: spec}, problem.mesh, task.mesh)[0]) for duplicate, spec in free]
@@ -333,7 +335,7 @@ def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[st
     for collective in predicted_collectives(problem, choice):
         expected[collective.instruction.name] += collective.sent
     total = sum(measured.values()) or 1.0
-    surprise = 0.0
+    seconds_each, surprise = problem.rates.comm_share / problem.collectives.slowest_bandwidth, 0.0
     for name, sent in measured.items():
         node = problem.clusters.dataflow.named(name)
         if node is None:
@@ -342,7 +344,7 @@ def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[st
         excess = sent - expected.get(name, 0.0) - passed_on
         if excess > NOISE * total:
             surprise += excess
-            _charge(problem, choice, node, excess / problem.rates.bandwidth)
+            _charge(problem, choice, node, seconds_each * excess)
     if surprise:
         rebuild_edge_costs(problem)
     return surprise

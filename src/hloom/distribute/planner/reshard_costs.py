@@ -44,9 +44,9 @@ class ReshardCosts:
         rows = np.array([table.sources.setdefault(spec, len(table.sources)) for spec in have])
         columns = np.array([table.targets.setdefault(spec, len(table.targets)) for spec in want])
         table.grow()
-        seconds = table.seconds[np.ix_(rows, columns)]
+        seconds, collectives = table.seconds[np.ix_(rows, columns)], self._rates.collectives(self._mesh)
         for row, column in zip(*np.nonzero(np.isnan(seconds)), strict=True):
             steps = reshard_collectives(dims, have[row], want[column], self._mesh)
-            seconds[row, column] = sum(self._rates.seconds(step, width) for step in steps)
+            seconds[row, column] = self._rates.comm_share * sum(collectives.seconds(step, width) for step in steps)
         table.seconds[np.ix_(rows, columns)] = seconds
         return seconds

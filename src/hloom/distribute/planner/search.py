@@ -256,7 +256,7 @@ class _Search:
         """The problem of the mesh as if it were one axis."""
         mesh = self.task.mesh
         flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-        return build_problem(self.task.module, flat, rates.on_one_axis(WHOLE_MESH))
+        return build_problem(self.task.module, flat, rates)
 
     def _as_given(self, rates: Rates) -> Problem:
         """The problem of the mesh as it is, with what is demanded."""
@@ -291,7 +291,7 @@ class _Search:
         is_flattened = self._is_flattened()
         if is_flattened:
             flat = Mesh((WHOLE_MESH,), (mesh.device_count,), mesh.devices)
-            build = partial(build_problem, module, flat, rates.on_one_axis(WHOLE_MESH))
+            build = partial(build_problem, module, flat, rates)
             yield from self._solved(f"{self.planner} on one axis", build(), build, WORK // FLAT_SHARE)
         problem, notes = constrain_module(module, mesh, rates, task.demands)
         self.result.notes[:] = [

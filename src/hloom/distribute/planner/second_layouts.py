@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hloom.analysis import ELEMENTWISE, matrix_precision
+from hloom.analysis import ELEMENTWISE
 from hloom.distribute.planner.cost_model import dims_of, itemsize_of
 from hloom.distribute.planner.cost_tables import add_edge_costs, rebuild_edge_costs
 from hloom.distribute.planner.duplicates import ENTRY, Duplicate, clone_name, needed_duplicates
@@ -152,9 +152,9 @@ def with_second_layouts(
 def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list[Read]]:
     """Large values that cheap instructions make of much smaller ones, with their reads in other clusters."""
     clusters = problem.clusters
-    smallest = NOTICED * _least_work(problem) * problem.rates.link(()).bandwidth
+    smallest = NOTICED * _least_work(problem) * _bandwidth(problem)
     clones = {clone for duplicate in problem.duplicates for _, clone in duplicate.clones}
-    moved_for_work = problem.mesh.device_count * problem.rates.link(()).bandwidth
+    moved_for_work = problem.mesh.device_count * _bandwidth(problem)
     needed: dict[Node, float] = {}
     values: dict[Node, list[Read]] = {}
     for node in clusters.dataflow.nodes:
@@ -178,9 +178,12 @@ def _least_work(problem: Problem) -> float:
 
 def _work(problem: Problem, node: Node, parts: int) -> float:
     """The seconds that a contraction takes once where it is split into so many parts; none of other instructions."""
-    if not is_contraction(node):
-        return 0.0
-    return problem.rates.matrix_seconds(matrix_precision(node), 2.0 * problem.clusters.maps[node].points / parts)
+    return problem.rates.work_share * problem.contraction_seconds.get(node, 0.0) / parts
+
+
+def _bandwidth(problem: Problem) -> float:
+    """Bytes per second along the slowest axis, as the objective weighs them."""
+    return problem.collectives.slowest_bandwidth / problem.rates.comm_share
 
 
 def _is_elsewhere(problem: Problem, value: Node, read: Read) -> bool:
@@ -284,7 +287,7 @@ def _price(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec)
     dims = dims_of(value)
     if not dims:
         return 0.0
-    moved = _bytes(value) * problem.times(value) / problem.mesh.device_count / problem.rates.link(()).bandwidth
+    moved = _bytes(value) * problem.times(value) / problem.mesh.device_count / _bandwidth(problem)
     return _seconds(problem, value, problem.chosen_spec(value, choice), spec) + CAUTION * moved
 
 

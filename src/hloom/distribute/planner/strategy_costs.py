@@ -1,13 +1,13 @@
-"""The cost of a strategy inside its cluster: work, combining partial results, and reshards between members."""
+"""The cost of a strategy inside its cluster: combining partial results, and reshards between members."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hloom.analysis import matrix_precision, products
+from hloom.analysis import products
 from hloom.distribute.partitioner import (
     ShardedArray,
     TracedCollective,
@@ -20,14 +20,14 @@ from hloom.distribute.planner.clusters import Cluster
 from hloom.distribute.planner.cost_model import StepCost, dims_of, itemsize_of
 from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.spec_tables import StrategySpecs, spec_of_classes
-from hloom.distribute.planner.strategies import Strategy, is_contraction, partial_classes
+from hloom.distribute.planner.strategies import Strategy, partial_classes
 from hloom.ir import Apply, AxisMap, Node, TensorType
 from hloom.ops import PRODUCTS
 from hloom.sharding import Axes
 
 
 def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:
-    """The cost of each strategy inside its cluster: work, combining partial results, and reshards between members."""
+    """The cost of each strategy inside its cluster: combining partial results, and reshards between members."""
     options = problem.options[cluster.number]
     costs = [StepCost() for _ in options]
     written = np.zeros(len(options))
@@ -35,15 +35,11 @@ def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:
         _add_phi_reshards(problem, costs, cluster, node)
         if not isinstance(node.type, TensorType):
             continue
-        written += _written_bytes(problem, problem.produced_specs(cluster, node), node)
+        own = problem.shares(problem.produced_specs(cluster, node), node.type.dims)
+        written += own * (math.prod(node.type.dims) * itemsize_of(node) * problem.times(node))
         if node not in problem.clusters.maps:
             continue
         _add_partial_results(problem, costs, cluster, node)
-        if is_contraction(node):
-            precision = matrix_precision(node)
-            for cost, strategy in zip(costs, options, strict=True):
-                flops = contraction_flops(problem, cluster, node, dict(strategy.before))
-                cost.add_work(precision, flops * problem.times(node))
         for operand in dict.fromkeys(node.operands):
             if problem.clusters.of(operand) is cluster:
                 for read in (read for read in problem.reads.get(operand, ()) if read.reader is node):
@@ -89,13 +85,29 @@ def contraction_flops(problem: Problem, cluster: Cluster, node: Node, axes_of: d
 
     Of a convolution's windows, elements over padding and holes do not count; windows are not split.
     """
-    axis_map, classes = problem.clusters.maps[node], problem.clusters.factor_classes[node]
-    numbers = problem.spec_tables.numbers[cluster.number]
-    points = 1
-    for factor, number in zip(axis_map.factors, classes, strict=True):
-        axes = axes_of.get(numbers[problem.clusters.class_of(number)], ()) if number is not None else ()
-        points *= math.ceil(factor.size / problem.mesh.count(axes))
-    return 2.0 * points * window_share(node, axis_map)
+    points = local_points(problem, local_factors(problem, cluster, node), axes_of)
+    return 2.0 * points * window_share(node, problem.clusters.maps[node])
+
+
+LocalFactors = tuple[tuple[int, int | None], ...]
+"""The size of each of an instruction's factors, and its class's number within the cluster; None if it is not split."""
+
+
+def local_factors(problem: Problem, cluster: Cluster, node: Node) -> LocalFactors:
+    """The factors of an instruction's iteration space."""
+    clusters, numbers = problem.clusters, problem.spec_tables.numbers[cluster.number]
+    pairs = zip(clusters.maps[node].factors, clusters.factor_classes[node], strict=True)
+    return tuple(
+        (factor.size, None if number is None else numbers[clusters.class_of(number)]) for factor, number in pairs
+    )
+
+
+def local_points(problem: Problem, factors: LocalFactors, axes_of: Mapping[int, Axes]) -> int:
+    """The points of an iteration space that a device has where these axes split its classes, uneven parts padded."""
+    return math.prod(
+        math.ceil(size / problem.mesh.count(() if number is None else axes_of.get(number, ())))
+        for size, number in factors
+    )
 
 
 def window_share(node: Node, axis_map: AxisMap) -> float:
@@ -106,19 +118,13 @@ def window_share(node: Node, axis_map: AxisMap) -> float:
     return products(node) / points if points else 1.0
 
 
-def _written_bytes(problem: Problem, specs: StrategySpecs, node: Node) -> np.ndarray:
-    """Bytes of a result on one device, by strategy."""
-    elements = [math.prod(problem.mesh.local_dims(dims_of(node), spec)) for spec in specs.specs]
-    return (np.array(elements, np.float64) * itemsize_of(node) * problem.times(node))[specs.index]
-
-
 def _add_partial_results(problem: Problem, costs: Sequence[StepCost], cluster: Cluster, node: Node) -> None:
     """Add the cost of combining a node's partial results."""
     if not partial_classes(problem.clusters, node):
         return
     for cost, strategy in zip(costs, problem.options[cluster.number], strict=True):
         collectives = partial_result_collectives(problem, cluster, strategy, node)
-        cost.add_collectives(collectives, itemsize_of(node), problem.times(node))
+        cost.add_collectives(collectives, itemsize_of(node), problem.times(node), problem.collectives)
 
 
 def _add_reshards(
@@ -133,7 +139,7 @@ def _add_reshards(
         reshard_collectives(dims, source.specs[a], target.specs[b], problem.mesh) for a, b in pairs.T.tolist()
     ]
     for cost, pair in zip(costs, np.ravel(index).tolist(), strict=True):
-        cost.add_collectives(collectives[pair], itemsize, times)
+        cost.add_collectives(collectives[pair], itemsize, times, problem.collectives)
 
 
 def _add_phi_reshards(problem: Problem, costs: Sequence[StepCost], cluster: Cluster, value: Node) -> None:

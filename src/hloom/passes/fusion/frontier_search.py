@@ -218,14 +218,14 @@ class FrontierSearch:
         operands = sum(model.bytes[edge.operand] for edge in model.edges[number])
         own, seconds = model.bytes[number], model.seconds[number]
         must_store = all(is_stored for is_stored, _ in options)
-        stored = 0.0 if must_store else target.seconds(seconds, operands + own)
+        stored = 0.0 if must_store else target.device.kernel_seconds(seconds, operands + own)
         computed = 0.0
         for root, demand in state.demands[number].items():
             kernel = state.kernels[root]
-            before = target.seconds(kernel.compute, kernel.moved)
+            before = target.device.kernel_seconds(kernel.compute, kernel.moved)
             added = model.compute_seconds(number, demand.keys)
-            computed += target.seconds(kernel.compute + added, kernel.moved + operands) - before
-            stored += target.seconds(kernel.compute, kernel.moved + own) - before
+            computed += target.device.kernel_seconds(kernel.compute + added, kernel.moved + operands) - before
+            stored += target.device.kernel_seconds(kernel.compute, kernel.moved + own) - before
         reads, computes = options
         return reads if stored < computed else computes
 
@@ -282,12 +282,12 @@ class FrontierSearch:
         if not kernel.pending:
             del state.kernels[root]
             if not kernel.is_view:
-                state.closed += self.target.seconds(kernel.compute, kernel.moved)
+                state.closed += self.target.device.kernel_seconds(kernel.compute, kernel.moved)
 
     def _bound(self, state: _State) -> float:
         """A lower bound on the cost of a state."""
         return state.closed + sum(
-            self.target.seconds(kernel.compute, kernel.moved) for kernel in state.kernels.values()
+            self.target.device.kernel_seconds(kernel.compute, kernel.moved) for kernel in state.kernels.values()
         )
 
     def _undominated(self, states: list[_State]) -> list[_State]:

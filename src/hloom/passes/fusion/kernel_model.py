@@ -369,7 +369,7 @@ class KernelModel:
         if not obstacle and len(inside) > 1:
             obstacle = self._shortage(kernel, len(reads) + len(roots))
         read, written = sum(reads.values()), sum(self.bytes[root] for root in kernel.roots)
-        seconds = 0.0 if self.is_view(kernel) else self.target.seconds(compute, read + written)
+        seconds = 0.0 if self.is_view(kernel) else self.target.device.kernel_seconds(compute, read + written)
         return KernelCost(compute, read, written, seconds, once), obstacle
 
     def _read_before(self, operand: int, box: _Box, others: list[_Box]) -> int:

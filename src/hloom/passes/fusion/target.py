@@ -52,11 +52,6 @@ class FusionTarget:
     has_sliced_fusions: bool
     has_several_updates: bool
 
-    def seconds(self, compute: float, moved: float) -> float:
-        """The time of a kernel with these compute seconds and bytes moved."""
-        device = self.device
-        return max(compute, device.memory_seconds(moved)) + device.launch_seconds + device.spreading_seconds(moved)
-
     def fusion_kind(self, has_reduction_root: bool, has_product: bool) -> str:
         """The kind of an HLO fusion."""
         if has_product:

@@ -320,7 +320,7 @@ class _Costs:
         """The time of a node by the device's roofline."""
         if not isinstance(node, Apply) or node.opcode in OPAQUE:
             return 0.0
-        return max(self._compute.seconds(node)[0], self.analysis.own(node).bytes_accessed / self.on.memory_bandwidth)
+        return self.on.busy_seconds(self._compute.seconds(node)[0], self.analysis.own(node).bytes_accessed)
 
     def amount(self, node: Node) -> float:
         """The cost of a node by the measure alone."""

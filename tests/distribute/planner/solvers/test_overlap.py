@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from hloom.distribute.planner.cost_model import Rates
+from hloom.distribute.planner.cost_model import Rates, uniform_device
 from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.solvers.overlap import LOW, plan_balanced, plan_overlapped
@@ -21,7 +21,7 @@ FLOPS = (1e12, 2e13, 1e15)
 def problems(flops: float) -> list[Problem]:
     """The problem at both weights, and with work or sending counting almost alone."""
     shares = (LOW, 1 - LOW, 1 - 1e-9, 1e-9)
-    return [build_problem(parse(LAYER), Mesh.parse("x=4"), Rates(flops=flops).weighted(share)) for share in shares]
+    return [build_problem(parse(LAYER), Mesh.parse("x=4"), Rates(uniform_device(flops=flops)).weighted(share)) for share in shares]
 
 
 @pytest.mark.parametrize("flops", FLOPS)

@@ -1,0 +1,122 @@
+"""The compute time of an instruction on a device: its FLOPs at the rate of its element type, precision and opcode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hloom.analysis.control_flow import callee_of, flow_of
+from hloom.analysis.cost_analysis import CostAnalysis
+from hloom.analysis.cost_properties import Cost
+from hloom.analysis.devices import Device
+from hloom.analysis.sizes import elements, leaf_elements
+from hloom.ir import Apply, DType, Graph, Node, Runs, TensorType, Trait, TupleType, Type, Window, dtype
+from hloom.ops import with_trait
+
+MATRIX = with_trait(Trait.CONTRACTS) | {"cholesky", "triangular-solve"}
+"""Opcodes whose FLOPs run at the matrix rate."""
+SCANS = frozenset(("reduce-window",))
+
+
+class ComputeTime:
+    """Compute seconds on one device, from a cost analysis."""
+
+    def __init__(self, device: Device, analysis: CostAnalysis) -> None:
+        self.device = device
+        self.analysis = analysis
+        self._type_of = analysis.call_graph.type_of
+        self._graphs: dict[Graph, tuple[float, Cost]] = {}
+
+    def seconds(self, node: Apply) -> tuple[float, Cost]:
+        """The compute seconds and the cost of an instruction, including functions applied inside it.
+
+        For fusions and calls, the seconds of their instructions are added up.
+        """
+        called = _entered(node)
+        if called is not None:
+            seconds, cost = self._graph(called)
+            return seconds, Cost(cost.flops, cost.transcendentals, self.analysis.own(node).bytes_accessed)
+        cost = self.analysis.own(node)
+        return self._one(node, cost), cost
+
+    def _graph(self, graph: Graph) -> tuple[float, Cost]:
+        pending = [] if graph in self._graphs else [graph]
+        while pending:  # callees first
+            current = pending[-1]
+            applies = [node for node in current.nodes if isinstance(node, Apply)]
+            waiting = [called for called in map(_entered, applies) if called and called not in self._graphs]
+            if waiting:
+                pending += waiting
+                continue
+            pending.pop()
+            if current not in self._graphs:
+                self._graphs[current] = self._sum(applies)
+        return self._graphs[graph]
+
+    def _sum(self, nodes: list[Apply]) -> tuple[float, Cost]:
+        total, cost = 0.0, Cost()
+        for node in nodes:
+            seconds, node_cost = self.seconds(node)
+            total, cost = total + seconds, cost + node_cost
+        return total, cost
+
+    def _one(self, node: Apply, cost: Cost) -> float:
+        opcode = node.opcode
+        rate = self.device.opcodes.get(opcode)
+        if rate:
+            return self._work(node, cost) / rate
+        if not cost.flops and not cost.transcendentals:
+            return 0.0
+        if opcode in MATRIX:
+            return cost.flops / self.device.matrix_rate(_widest_dtype(node, self._type_of), _is_fast(node))
+        flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
+        seconds = flops / self.device.vector_rate(_widest_dtype(node, self._type_of))
+        if cost.transcendentals:
+            seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
+        return seconds
+
+    def _work(self, node: Apply, cost: Cost) -> float:
+        """The unit of an opcode's own rate: comparisons of a sort, elements gathered or scattered, else FLOPs."""
+        kinds = [self._type_of(operand) for operand in node.operands]
+        if node.opcode == "sort" and kinds and isinstance(kinds[0], TensorType):
+            dims = node.attributes.get("dimensions") or (0,)
+            length = kinds[0].dims[dims[0]] if kinds[0].dims else 1
+            return elements(kinds[0]) * max(1, (length - 1).bit_length())
+        if node.opcode == "scatter":
+            return sum(map(elements, kinds[len(kinds) // 2 + 1 :]))
+        if node.opcode == "gather":
+            return leaf_elements(self._type_of(node))
+        return cost.flops or leaf_elements(self._type_of(node))
+
+
+def _entered(node: Apply) -> Graph | None:
+    """The computation of a fusion or a plain call, whose instructions are timed one by one."""
+    flow = flow_of(node)
+    return callee_of(node, Runs.ONCE) if flow is not None and (flow.is_embedded or flow.is_plain_call) else None
+
+
+def _scanned(node: Apply, flops: float) -> float:
+    """The FLOPs of a window as long as its dimension: a cumulative sum, which compilers compute in log n steps of n."""
+    window, value_type = node.attributes.get("window"), node.type
+    if not isinstance(window, Window) or not isinstance(value_type, TensorType):
+        return flops
+    sized = [dim for dim, window_dim in enumerate(window.dimensions) if window_dim.size != 1]
+    if len(sized) != 1 or window.dimensions[sized[0]].size != value_type.dims[sized[0]]:
+        return flops
+    return min(flops, elements(value_type) * (value_type.dims[sized[0]] - 1).bit_length())
+
+
+def _widest_dtype(node: Node, type_of: Callable[[Node], Type | None]) -> DType:
+    """The widest element type of an instruction's operands, or of the result if it has none; f32 if none is known."""
+    types = [type_of(operand) for operand in node.operands] or [type_of(node)]
+    return max(_dtypes(types), key=lambda element_type: element_type.bits, default=dtype("f32"))
+
+
+def _dtypes(types: Iterable[Type | None]) -> Iterable[DType]:
+    for value_type in types:
+        leaves = value_type.leaves() if isinstance(value_type, TupleType) else (value_type,)
+        yield from (leaf.dtype for leaf in leaves if isinstance(leaf, TensorType))
+
+
+def _is_fast(node: Node) -> bool:
+    """Whether a device may multiply f32 with fewer bits, its default."""
+    return not any(precision in ("high", "highest") for precision in node.attributes.get("operand_precision") or ())
