@@ -1,4 +1,7 @@
-"""Plans of small modules: what the planner picks, what it expects to cost, and what is refused."""
+"""Plans of small modules: what the planner picks, what it expects to cost, and what is refused.
+
+Covers `distribute/planner/strategy_costs.py`.
+"""
 
 from __future__ import annotations
 
