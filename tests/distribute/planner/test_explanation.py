@@ -110,4 +110,3 @@ def test_each_axis_pays_for_its_own_link():
         if len(axes) == 1:
             assert seconds == pytest.approx(sent / bandwidth + hops * latency)
     assert any(axes == ("y",) for axes in price.traffic)
-

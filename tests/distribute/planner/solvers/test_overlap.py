@@ -21,7 +21,10 @@ FLOPS = (1e12, 2e13, 1e15)
 def problems(flops: float) -> list[Problem]:
     """The problem at both weights, and with work or sending counting almost alone."""
     shares = (LOW, 1 - LOW, 1 - 1e-9, 1e-9)
-    return [build_problem(parse(LAYER), Mesh.parse("x=4"), Rates(uniform_device(flops=flops)).weighted(share)) for share in shares]
+    return [
+        build_problem(parse(LAYER), Mesh.parse("x=4"), Rates(uniform_device(flops=flops)).weighted(share))
+        for share in shares
+    ]
 
 
 @pytest.mark.parametrize("flops", FLOPS)
