@@ -49,7 +49,7 @@ def modelled(name: str) -> float:
     text = jax.jit(function).lower(*arrays).compile().as_text()
     assert text is not None, "XLA's CPU client has a program's text"
     module = hloom.parse(text)
-    ours, _ = hloom.apply(module, ["inline-fusions", "cluster"])
+    ours, _ = hloom.opt(module, ["inline-fusions", "cluster"])
     return hloom.fusions(ours).kernel_seconds / hloom.fusions(module).kernel_seconds
 
 
@@ -69,7 +69,7 @@ def _mean(ratios: list[float]) -> float:
 
 
 def _clustered(program: Program) -> Job:
-    return Job(lambda module: hloom.apply(module, "cluster"), lambda: hloom.parse(program.text))
+    return Job(lambda module: hloom.opt(module, "cluster"), lambda: hloom.parse(program.text))
 
 
 def _layers(count: int) -> Program:

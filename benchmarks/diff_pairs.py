@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from hloom.analysis import op_name_of
-from hloom.api.apply import apply
+from hloom.api.opt import opt
 from hloom.formats.hlo import parse
 from hloom.inspection.diff import diff
 from hloom.ir import Module, Node
@@ -111,7 +111,7 @@ def passed(module: Module, name: str, seed: int) -> KnownPair:
     for graph in before.graphs:
         for number, node in enumerate(graph.nodes):
             graph.rename(node, f"{graph.name}_{number}_{node.opcode}")
-    after, _ = apply(before, re.split(r",(?![^(]*\))", name))
+    after, _ = opt(before, re.split(r",(?![^(]*\))", name))
     known = {node.name: node for node in after.nodes()}
     pairs = {node: known[node.name] for node in before.nodes() if node.name in known}
     draw = random.Random(seed)

@@ -135,6 +135,6 @@ def _replacing(layers: int, rule: Any) -> Job:
 
 
 def _replaced(module: Module, rule: Any, layers: int) -> None:
-    _, report = hloom.apply(module, [*BEFORE, rule])
+    _, report = hloom.opt(module, [*BEFORE, rule])
     if report.passes[-1].matched != layers:
         raise RuntimeError(f"{report.passes[-1].matched} of {layers} attentions were replaced")

@@ -57,7 +57,7 @@ def saturation(plan: Plan) -> Iterator[Figure]:
 def _ratios(name: str) -> tuple[float, float]:
     """Bytes where bytes are the cost, and operations where FLOPs are, beside those of `simplify-xla`."""
     module = lowered(name)
-    base = hloom.cost(hloom.apply(module, ["simplify-xla", "cse", "dce"])[0]).total
+    base = hloom.cost(hloom.opt(module, ["simplify-xla", "cse", "dce"])[0]).total
     by_bytes, by_flops = (hloom.cost(hloom.saturate(module, cost=cost)[0]).total for cost in ("bytes", "flops"))
     operations = base.flops + base.transcendentals
     return by_bytes.bytes_accessed / base.bytes_accessed, (by_flops.flops + by_flops.transcendentals) / operations
@@ -66,7 +66,7 @@ def _ratios(name: str) -> tuple[float, float]:
 def _is_one_here(name: str) -> bool:
     """Whether both sides of a rewrite come to one cost, by bytes, FLOPs, seconds and a count of kernels."""
     *sides, arrays = REWRITES[name]
-    modules = [hloom.apply(hloom.parse(_lowered(side, arrays).as_text("hlo")), ["inline"])[0] for side in sides]
+    modules = [hloom.opt(hloom.parse(_lowered(side, arrays).as_text("hlo")), ["inline"])[0] for side in sides]
     costs: list[str | Callable[[Node], float]] = ["bytes", "flops", "seconds", _kernels]
     return all(_are_one([_total(module, cost) for module in modules]) for cost in costs)
 

@@ -30,7 +30,7 @@ def lowered(name: str) -> Module:
     function, shapes = PROGRAMS[name]
     arrays = [jax.ShapeDtypeStruct(dims, jnp.float32) for dims in shapes]
     computation: Any = jax.jit(function, keep_unused=True).lower(*arrays).compiler_ir("hlo")
-    return hloom.apply(hloom.parse(computation.as_hlo_text()), ["inline"])[0]
+    return hloom.opt(hloom.parse(computation.as_hlo_text()), ["inline"])[0]
 
 
 @_program((2, 4, 256, 32), (2, 4, 256, 32), (2, 4, 256, 32))

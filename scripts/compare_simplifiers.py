@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     for path in map(Path, arguments):
         for before, after in simplified(path):
             given, theirs = bytes_accessed(before), bytes_accessed(after)
-            ours = bytes_accessed(hloom.apply(before, PASSES)[0])
+            ours = bytes_accessed(hloom.opt(before, PASSES)[0])
             compared += 1
             above += ours > theirs
             mark = "MORE" if ours > theirs else "same" if ours == theirs else "less"

@@ -68,10 +68,10 @@ def read_large() -> tuple[hloom.Module, str]:
 def inspect(module: hloom.Module) -> None:
     """What `hloom inspect` shows."""
     title("2. What is in it: hloom inspect out/gpt2.hlo")
-    module_summary, seconds = timed(lambda: hloom.summary(module))
+    module_summary, seconds = timed(lambda: hloom.inspect(module))
     for part in islice(tables(module_summary, LINES), TABLES):
         console.print(part)
-    said("hloom.summary", "these tables and more, as data", seconds)
+    said("hloom.inspect", "these tables and more, as data", seconds)
 
 
 def draw(module: hloom.Module) -> None:
@@ -99,9 +99,9 @@ def rewrite_large(module: hloom.Module) -> None:
     title("5. Rewrite it: hloom opt out/gpt2.hlo -p simplify,cse,outline")
     count = module.node_count
     for name in PASSES:
-        (module, report), seconds = timed(lambda pass_name=name, given=module: hloom.apply(given, pass_name))
+        (module, report), seconds = timed(lambda pass_name=name, given=module: hloom.opt(given, pass_name))
         what = f"{report.matched:,} rewrites, " if report.matched else ""
-        said(f'hloom.apply(module, "{name}")', f"{what}{count:,} -> {module.node_count:,} instructions", seconds)
+        said(f'hloom.opt(module, "{name}")', f"{what}{count:,} -> {module.node_count:,} instructions", seconds)
         count = module.node_count
     hloom.save(module, OUT / "gpt2-rewritten.hlo")
 
@@ -110,7 +110,7 @@ def rewrite_small() -> bool:
     """A small step before and after the passes, through XLA on the same inputs."""
     title("7. Run the rewritten step through XLA against the first")
     module = hloom.load(OUT / "gpt2-small.hlo")
-    rewritten, _ = hloom.apply(module, PASSES)
+    rewritten, _ = hloom.opt(module, PASSES)
     before = hloom.run(module, seed=1)
     after = hloom.run(rewritten, before.inputs)
     differences = hloom.compare(before.outputs, after.outputs, rtol=TOLERANCE, atol=TOLERANCE)

@@ -65,7 +65,7 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     module = hloom.parse(lower(Config()).replace(f"{ROOT}/", ""))
     module.source_name = "gpt2.hlo"
-    listed = islice(inspect.tables(hloom.summary(module), LINES), TABLES)
+    listed = islice(inspect.tables(hloom.inspect(module), LINES), TABLES)
     terminal_picture("hloom inspect gpt2.hlo", listed, IMAGES / "inspect.svg")
     softmax = next(node for node in module.entry.nodes if node.opcode == "exponential")
     hloom.draw(module, IMAGES / "softmax.svg", around=softmax, hops=2)

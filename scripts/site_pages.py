@@ -23,7 +23,7 @@ PARTS = {
     "inspection.viz": "Draw",
     "inspection.page": "Draw",
     "rewrite": "Rules and passes",
-    "api.apply": "Rules and passes",
+    "api.opt": "Rules and passes",
     "api.jit": "Rules and passes",
     "api.function": "Functions and derivatives",
     "api.differentiable": "Functions and derivatives",

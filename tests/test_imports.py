@@ -32,13 +32,13 @@ PUBLIC_MODULES = {
         "passes.rules",
     ),
     *(
-        "api.apply",
         "api.auto_shard",
         "api.differentiable",
         "api.function",
         "api.jax_specs",
         "api.jit",
         "api.load",
+        "api.opt",
         "api.plan",
     ),
 }

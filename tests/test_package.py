@@ -49,7 +49,7 @@ def test_reading_printing_and_drawing_do_not_import_jax():
 import hloom
 module = hloom.parse("ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }")
 hloom.print(module), hloom.to_dot(module), hloom.to_json(module), hloom.to_graphml(module)
-hloom.summary(module), hloom.verify(module), hloom.run
+hloom.inspect(module), hloom.verify(module), hloom.run
 print([name for name in sys.modules if name.partition(".")[0] in ("jax", "jaxlib")])
 """
     assert in_child(code) == "[]\n"
@@ -103,6 +103,12 @@ def test_names_come_from_the_packages_that_own_them():
 def test_an_unknown_name():
     with pytest.raises(AttributeError, match=r"^module 'hloom' has no attribute 'frobnicate'$"):
         _ = hloom.frobnicate  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(("former", "name"), hloom._FORMER_NAMES.items())
+def test_a_former_name_is_the_same_function(former: str, name: str):
+    assert getattr(hloom, former) is getattr(hloom, name)
+    assert former not in dir(hloom)
 
 
 def test_version_is_the_projects():

@@ -64,7 +64,7 @@ def saved_fit(folder: Path) -> Any:
 
 RESULTS: dict[str, Callable[[Path], Any]] = {
     "Module": lambda _: step(),
-    "Report": lambda _: hloom.apply(step(), ["simplify"])[1],
+    "Report": lambda _: hloom.opt(step(), ["simplify"])[1],
     "Difference": lambda _: hloom.compare([np.zeros(3)], [np.ones(3)])[0],
     "CostReport": lambda _: hloom.cost(step()),
     "ModuleDiff": lambda _: hloom.diff(step(), step()),
@@ -83,12 +83,12 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "Pruning": lambda _: hloom.prune(hloom.parse(LAYERS), arrays(), only=["w", "v"]),
     "StructuredPruning": lambda _: hloom.prune_structured(hloom.parse(LAYERS), arrays(), only=["w", "v"]),
     "Quantization": lambda _: hloom.quantize(hloom.parse(LAYERS), "int8", only=["w", "v"]),
-    "Matches": lambda _: hloom.query(step(), "dot"),
+    "Matches": lambda _: hloom.grep(step(), "dot"),
     "Roofline": lambda _: hloom.roofline(step(), "h100"),
     "Rule": lambda _: hloom.rule_from(lambda x: ops.negate(ops.negate(x)), lambda x: x),
     "RunResult": lambda _: hloom.run(step()),
     "SaturatedGraph": lambda _: hloom.saturate(step())[1][0],
-    "Summary": lambda _: hloom.summary(step()),
+    "Summary": lambda _: hloom.inspect(step()),
     "Table": lambda _: hloom.table(step()),
     "Verification": lambda _: hloom.verify(step()),
     "PageFile": lambda folder: hloom.view(step(), folder / "page.html"),

@@ -1,9 +1,9 @@
 """Read, print, draw, verify, rewrite and run XLA HLO programs.
 
     module = hloom.load("step.hlo")
-    print(hloom.summary(module))
+    print(hloom.inspect(module))
     print(hloom.print(module, "short"))
-    smaller, report = hloom.apply(module, ["simplify", "cse"])
+    smaller, report = hloom.opt(module, ["simplify", "cse"])
 
 Every name here comes from the package that owns it, when it is first used: `import hloom` alone loads nothing. To offer
 a further name, add it to `_PUBLIC_NAMES` and, for type checkers, to the imports above it.
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from hloom.analysis import Roofline as Roofline
     from hloom.analysis import Summary as Summary
     from hloom.analysis import cost as cost
+    from hloom.analysis import inspect as inspect
     from hloom.analysis import roofline as roofline
-    from hloom.analysis import summary as summary
-    from hloom.api.apply import apply as apply
     from hloom.api.auto_shard import auto_shard as auto_shard
     from hloom.api.differentiable import differentiable as differentiable
     from hloom.api.function import Function as Function
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from hloom.api.jit import inside_jit as inside_jit
     from hloom.api.jit import jit as jit
     from hloom.api.load import load as load
+    from hloom.api.opt import opt as opt
     from hloom.api.plan import PlanResult as PlanResult
     from hloom.api.plan import measure as measure
     from hloom.api.plan import plan as plan
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from hloom.inspection.page import view as view
     from hloom.inspection.profile import PassTimeline as PassTimeline
     from hloom.inspection.profile import pass_timeline as pass_timeline
-    from hloom.inspection.query import query as query
+    from hloom.inspection.query import grep as grep
     from hloom.inspection.query import table as table
     from hloom.inspection.viz import draw as draw
     from hloom.inspection.viz import to_dot as to_dot
@@ -115,8 +115,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
-    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "roofline", "summary"),
-    "api.apply": ("apply",),
+    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "inspect", "roofline"),
     "api.auto_shard": ("auto_shard",),
     "api.differentiable": ("differentiable",),
     "api.function": (
@@ -133,6 +132,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "api.jax_specs": ("partition_specs", "result_partition_specs", "shardy_stablehlo"),
     "api.jit": ("inside_jit", "jit"),
     "api.load": ("load",),
+    "api.opt": ("opt",),
     "api.plan": ("PlanResult", "measure", "plan"),
     "inspection.diff": ("ModuleDiff", "diff"),
     "evaluator": ("evaluate",),
@@ -161,7 +161,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "distribute.pipeline": ("pipeline",),
     "compress.pruning": ("Pruning", "StructuredPruning", "prune", "prune_structured"),
     "compress.quantization": ("Quantization", "quantize"),
-    "inspection.query": ("query", "table"),
+    "inspection.query": ("grep", "table"),
     "distribute.remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),
@@ -173,10 +173,13 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
 }
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}
+_FORMER_NAMES = {"apply": "opt", "query": "grep", "summary": "inspect"}
+"""Names that still work, and what they are called now."""
 _OWNERS = {_OTHER_NAMES.get(name, name): (module, name) for module, names in _PUBLIC_NAMES.items() for name in names}
 
 
 def _public(name: str) -> object:
+    name = _FORMER_NAMES.get(name, name)
     if name not in _OWNERS:
         raise AttributeError(_unknown(name), name=name)
     module, original = _OWNERS[name]

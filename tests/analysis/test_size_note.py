@@ -50,7 +50,7 @@ ENTRY e { x = f32[4] parameter(0) c = f32[?] custom-call(x), custom_call_target=
 
 @pytest.mark.parametrize(
     "report",
-    [hloom.cost, lambda module: hloom.roofline(module, "h100"), memory, hloom.summary, why_oom],
+    [hloom.cost, lambda module: hloom.roofline(module, "h100"), memory, hloom.inspect, why_oom],
     ids=["cost", "roofline", "memory", "summary", "why_oom"],
 )
 def test_reports_say_it_in_their_line_and_in_json(report):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hloom.analysis import Call, CollectiveCount, Tensor, summary
+from hloom.analysis import Call, CollectiveCount, Tensor, inspect
 from hloom.formats.hlo import parse
 from hloom.ir import Module
 from hloom.text import HloomError
@@ -31,7 +31,7 @@ alone { ROOT x = f32[] parameter(0) }
 
 
 def test_counts_and_bytes():
-    contents = summary(parse(NESTED))
+    contents = inspect(parse(NESTED))
     assert (contents.name, contents.entry, contents.source) == ("m", "e", "<text>")
     assert (contents.is_scheduled, contents.replica_count, contents.partition_count) == (True, 2, 3)
     assert (contents.computation_count, contents.instruction_count, contents.entry_instruction_count) == (4, 14, 10)
@@ -46,7 +46,7 @@ def test_counts_and_bytes():
 
 
 def test_calls_are_a_tree_in_preorder():
-    assert summary(parse(NESTED)).calls == (
+    assert inspect(parse(NESTED)).calls == (
         Call("e", 0, (), 1, 10),
         Call("outer", 1, ("call", "conditional"), 2, 2),
         Call("inner", 2, ("call",), 1, 1),
@@ -56,11 +56,11 @@ def test_calls_are_a_tree_in_preorder():
 
 
 def test_the_largest_first():
-    assert summary(parse(NESTED)).largest[0] == Tensor("d", "e", "broadcast", "f32[1000]", 4000)
+    assert inspect(parse(NESTED)).largest[0] == Tensor("d", "e", "broadcast", "f32[1000]", 4000)
 
 
 def test_collectives_count_once():
-    assert summary(parse(NESTED)).collectives == (CollectiveCount("all-reduce-start", 1, 4),)
+    assert inspect(parse(NESTED)).collectives == (CollectiveCount("all-reduce-start", 1, 4),)
 
 
 def test_deep_and_shared_calls():
@@ -68,19 +68,19 @@ def test_deep_and_shared_calls():
         f"f{n} {{ x = f32[] parameter(0) y = f32[] call(x), to_apply=f{n - 1} ROOT z = f32[] call(y), to_apply=f{n - 1} }}\n"
         for n in range(1, 5000)
     )
-    contents = summary(parse(f"HloModule m\n{chain}"))
+    contents = inspect(parse(f"HloModule m\n{chain}"))
     assert len(contents.calls) == 5000
     assert contents.calls[-1] == Call("f0", 4999, ("call",), 2, 1)
 
 
 def test_data_left_out_and_sizes_not_known():
-    contents = summary(parse("ENTRY e { c = f32[100] constant({...}) ROOT x = f32[?] parameter(0) }"))
+    contents = inspect(parse("ENTRY e { c = f32[100] constant({...}) ROOT x = f32[?] parameter(0) }"))
     assert contents.elided_constant_count == 1
     assert (contents.parameter_bytes, contents.output_bytes) == (0, 0)
 
 
 def test_json_and_text():
-    contents = summary(parse(NESTED))
+    contents = inspect(parse(NESTED))
     assert json.loads(json.dumps(contents.to_json()))["calls"][3]["is_repeated"] is True
     assert str(contents).startswith(
         "m: 4 computations, 14 instructions; 2 parameters of 18 bytes, 2 outputs of 4,004 bytes; parameter 5, "
@@ -89,4 +89,4 @@ def test_json_and_text():
 
 def test_a_module_without_an_entry():
     with pytest.raises(HloomError, match=r"^module empty has no entry graph$"):
-        summary(Module("empty"))
+        inspect(Module("empty"))

@@ -181,7 +181,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "prune weights": lambda n: hloom.prune(STEP, {n.format("weight.4"): X}, only=["weight.4"]),
     "prune_structured only": lambda n: hloom.prune_structured(NETWORK, {"weight.4": X, "second.6": X}, only=[n.format("weight.4"), "second.6"]),
     "prune_structured weights": lambda n: hloom.prune_structured(NETWORK, {n.format("weight.4"): X, "second.6": X}, only=["weight.4", "second.6"]),
-    "apply passes": lambda n: hloom.apply(STEP, f"microbatch(n=2,batch={n.format('inputs.3')}:0)"),
+    "apply passes": lambda n: hloom.opt(STEP, f"microbatch(n=2,batch={n.format('inputs.3')}:0)"),
 }
 """A call for each parameter that takes names."""
 TAKES_NAMES = {"trip_counts", "selection", "inputs", "wrt", "batch", "pins", "forbidden", "only"}

@@ -50,7 +50,7 @@ def test_both_modes_agree_over_all_devices(name: str):
     [("all-gather", "reduce-scatter"), ("reduce-scatter", "all-gather"), ("all-to-all", "all-to-all")],
 )
 def test_what_is_sent_back(name: str, opcode: str):
-    gradient, _ = hloom.apply(hloom.vjp(program(name)), "dce")
+    gradient, _ = hloom.opt(hloom.vjp(program(name)), "dce")
     assert [node.opcode for node in gradient.entry.nodes if node.opcode in COLLECTIVES] == [opcode]
 
 

@@ -87,7 +87,7 @@ OF_X, OF_Y = Y * 100 + Y, X * 10 + X
 
 
 def replaced_loss() -> hloom.Module:
-    module, report = hloom.apply(hloom.load(jax.jit(loss).lower(X, Y, MASK)), put_kernel)
+    module, report = hloom.opt(hloom.load(jax.jit(loss).lower(X, Y, MASK)), put_kernel)
     assert report.matched == 1
     return module
 
@@ -117,7 +117,7 @@ def test_of_a_function_that_is_not_defined():
         RuleError, match=r"is a call of elsewhere\.test_own_derivatives\.kernel, which has a derivative"
     ):
         hloom.grad(hloom.parse(text), wrt=[0])
-    inlined, _ = hloom.apply(hloom.parse(text), "inline")
+    inlined, _ = hloom.opt(hloom.parse(text), "inline")
     (of_x,) = hloom.evaluate(hloom.grad(inlined, wrt=[0]), [X, Y, MASK])
     np.testing.assert_allclose(of_x, jax.grad(loss)(X, Y, MASK), rtol=1e-5)
     broken = hloom.print(replaced_loss()).replace('hloom_keywords="', 'hloom_keywords="x')
@@ -138,7 +138,7 @@ def test_a_derivative_where_the_program_has_none():
     module = hloom.parse(
         "ENTRY e { x = f32[] parameter(0) s = f32[] sine(x) r = f32[] round-nearest-even(s) ROOT y = f32[] multiply(r, x) }"
     )
-    after, report = hloom.apply(module, rule_of(rounded, "round-nearest-even"))
+    after, report = hloom.opt(module, rule_of(rounded, "round-nearest-even"))
     assert report.matched == 1
     (slope,) = hloom.evaluate(hloom.grad(after), [f32(1.0)])
     np.testing.assert_allclose(slope, 1 + 3 * np.cos(1.0), rtol=1e-6)
@@ -146,7 +146,7 @@ def test_a_derivative_where_the_program_has_none():
 
 def test_forward_mode():
     module = hloom.parse("ENTRY e { x = f32[2] parameter(0) ROOT t = f32[2] tanh(x) }")
-    after, _ = hloom.apply(module, rule_of(forward_too, "tanh"))
+    after, _ = hloom.opt(module, rule_of(forward_too, "tanh"))
     assert hloom.evaluate(hloom.jvp(after), [f32([1, 2]), f32([1, 2])])[1].tolist() == [5, 10]
     (cotangent,) = hloom.evaluate(hloom.vjp(after), [f32([1, 2]), f32([1, 2])])
     assert cotangent.tolist() == [5, 10]
@@ -166,15 +166,15 @@ def test_functions_of_one_name_are_told_apart():
         return same_name
 
     module = hloom.parse("ENTRY e { x = f32[] parameter(0) ROOT t = f32[] tanh(x) }")
-    first, _ = hloom.apply(module, rule_of(make(2.0), "tanh"))
-    second, _ = hloom.apply(module, rule_of(make(3.0), "tanh"))
+    first, _ = hloom.opt(module, rule_of(make(2.0), "tanh"))
+    second, _ = hloom.opt(module, rule_of(make(3.0), "tanh"))
     slopes = [float(hloom.evaluate(hloom.grad(module), [f32(1.0)])[0]) for module in (first, second)]
     assert slopes == [2.0, 3.0]
 
 
 def test_a_function_without_one_is_differentiated_by_its_program():
     module = hloom.parse("ENTRY e { x = f32[] parameter(0) ROOT t = f32[] tanh(x) }")
-    after, _ = hloom.apply(module, rule_of(plain, "tanh"))
+    after, _ = hloom.opt(module, rule_of(plain, "tanh"))
     assert "hloom_function" not in hloom.print(after)
     (slope,) = hloom.evaluate(hloom.grad(after), [f32(1.0)])
     np.testing.assert_allclose(slope, 1 - np.tanh(1.0) ** 2, rtol=1e-5)
@@ -194,7 +194,7 @@ def test_keywords_are_written_down(keyword: Any):
 
     replaced.__doc__ = "an op -> a function"
     module = hloom.parse("ENTRY e { x = f32[] parameter(0) ROOT t = f32[] tanh(x) }")
-    after, _ = hloom.apply(module, hloom.rule(replaced))
+    after, _ = hloom.opt(module, hloom.rule(replaced))
     own = called_function(hloom.parse(hloom.print(after)).entry.root)  # pyright: ignore[reportArgumentType]
     assert own is not None and own.keywords == {"keyword": keyword}
     assert type(own.keywords["keyword"]) is type(keyword)
@@ -241,7 +241,7 @@ def test_a_pallas_kernel():
         return (jnp.tanh(x) * y).sum()
 
     x, y = (np.random.default_rng(seed).normal(size=(8, 2)).astype(np.float32) for seed in range(2))
-    module, report = hloom.apply(hloom.load(jax.jit(total).lower(x, y)), put_blocks)
+    module, report = hloom.opt(hloom.load(jax.jit(total).lower(x, y)), put_blocks)
     assert report.matched == 1
     rewritten = jax.grad(hloom.differentiable(hloom.jit(total, put_blocks)), (0, 1))
     for gradients in (hloom.run(hloom.grad(module), (x, y)).outputs, rewritten(x, y)):

@@ -245,6 +245,6 @@ def test_markup_in_names_is_text(call: Call, tmp_path: Path):
             pages.append((tmp_path / f"out.{suffix}").read_text())
         module = hloom.load(path)
         reports = (module, hloom.cost(module), hloom.memory(module), hloom.roofline(module, "h100"), module.entry.root)
-        pages += [report._repr_html_() for report in (*reports, hloom.summary(module), hloom.diff(module, module))]
+        pages += [report._repr_html_() for report in (*reports, hloom.inspect(module), hloom.diff(module, module))]
         shown.append([[tag for tag in Tags(page).tags if tag in ("script", "img", "svg") or tag[:2] == "on"] for page in pages])
     assert shown[0] == shown[1]

@@ -249,13 +249,13 @@ SPELLINGS |= GRIDS | NANS | ADDED
 def lowered(function: Callable[..., Any]) -> Any:
     array = jax.ShapeDtypeStruct((B, H, T, D), jnp.float32)
     module = hloom.load(jax.jit(function).lower(array, array, array))
-    return hloom.apply(module, ["inline", "simplify"])[0]
+    return hloom.opt(module, ["inline", "simplify"])[0]
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_spelling(name: str):
     before = lowered(SPELLINGS[name])
-    after, report = hloom.apply(before, DEFINED)
+    after, report = hloom.opt(before, DEFINED)
     assert report.matched == 1
     expected = hloom.run(before, seed=2)
     [one], [two] = expected.outputs, hloom.run(after, expected.inputs).outputs
@@ -274,7 +274,7 @@ def uneven(scores: Any) -> Any:
 @pytest.mark.parametrize("name", [*GRIDS, *NANS, *ADDED])
 def test_gradients_of_grids_and_where_nans_are_zeros(name: str):
     before = lowered(SPELLINGS[name])
-    after, _ = hloom.apply(before, DEFINED)
+    after, _ = hloom.opt(before, DEFINED)
     expected = hloom.run(hloom.vjp(before), seed=3)
     made = hloom.run(hloom.vjp(after), expected.inputs).outputs
     for position, (one, two) in enumerate(zip(expected.outputs, made, strict=True)):
@@ -287,8 +287,8 @@ def test_gradients_of_grids_and_where_nans_are_zeros(name: str):
 def test_rows_that_keep_no_key_are_zeros_whatever_the_kernel_makes_of_them():
     """The row of the first query holds NaN for a kernel that sees -inf; the select is kept, for finite scores."""
     before = lowered(NANS["zeros for NaNs"])
-    after, _ = hloom.apply(before, DEFINED)
-    assert "constant(-inf)" not in hloom.print(hloom.apply(after, ["dce"])[0], "short").split("ENTRY")[1]
+    after, _ = hloom.opt(before, DEFINED)
+    assert "constant(-inf)" not in hloom.print(hloom.opt(after, ["dce"])[0], "short").split("ENTRY")[1]
     assert (hloom.run(after, seed=2).outputs[0][:, :, 0] == 0).all()
 
 
@@ -349,7 +349,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_no_attention(name: str):
     function, reason = OTHERS[name]
-    _, report = hloom.apply(lowered(function), DEFINED)
+    _, report = hloom.opt(lowered(function), DEFINED)
     assert report.matched == 0
     assert reason in str(report.passes[0].rules[0].rejected)
 
@@ -367,7 +367,7 @@ def test_what_the_form_says():
             forms.append((match.batch, match.rows, match.q.type.dims, [step.as_tuple() for step in match.steps], terms))
         return build.decline("it only looks")
 
-    hloom.apply(lowered(SPELLINGS["mask of keys"]), family)
+    hloom.opt(lowered(SPELLINGS["mask of keys"]), family)
     [(batch, rows, dims, steps, terms)] = forms
     assert (batch, rows, dims) == (2, 1, (B, H, T, D))
     assert steps == [("multiply", 0.25, False), ("select", -1e9, False)]
@@ -376,7 +376,7 @@ def test_what_the_form_says():
 
 def test_gradients_of_rows_that_keep_no_key_are_zero_as_they_were():
     before = lowered(SPELLINGS["rows that keep no key"])
-    after, _ = hloom.apply(before, DEFINED)
+    after, _ = hloom.opt(before, DEFINED)
     expected = hloom.run(hloom.vjp(before), seed=3)
     for one, two in zip(expected.outputs, hloom.run(hloom.vjp(after), expected.inputs).outputs, strict=True):
         assert np.isfinite(one).all()
@@ -386,4 +386,4 @@ def test_gradients_of_rows_that_keep_no_key_are_zero_as_they_were():
 def test_a_scalar_and_an_empty_program():
     for text in ("ENTRY e { x = f32[] parameter(0) ROOT y = f32[] divide(x, x) }",
                  "ENTRY e { x = f32[0] parameter(0) ROOT y = f32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"):  # fmt: skip
-        assert hloom.apply(hloom.parse(text), DEFINED)[1].matched == 0
+        assert hloom.opt(hloom.parse(text), DEFINED)[1].matched == 0

@@ -135,7 +135,7 @@ def in_dependencies(module: Module) -> set[str]:
 def test_order_is_kept(name: str, seeds: range):
     for seed in seeds:
         before = drawn(seed)
-        after, _ = hloom.apply(before, name)
+        after, _ = hloom.opt(before, name)
         verify(after)
         runs = {target(node) for node in after.nodes() if node.opcode == "custom-call"}
         ordered = ordered_before(after)

@@ -143,6 +143,6 @@ def test_a_convolution_of_points_is_no_product_before_layouts_are_assigned():
     text = """x = f32[8,5,5,3] parameter(0)
     k = f32[1,1,3,16] parameter(1)
     ROOT c = f32[8,5,5,16] convolution(x, k), window={size=1x1}, dim_labels=b01f_01io->b01f"""
-    assert not hloom.apply(module_of(text), "simplify-xla")[1].changed
-    product, _ = hloom.apply(module_of(text), "convolution-to-dot")
+    assert not hloom.opt(module_of(text), "simplify-xla")[1].changed
+    product, _ = hloom.opt(module_of(text), "convolution-to-dot")
     assert [node.opcode for node in product.entry.nodes if node.opcode in ("dot", "convolution")] == ["dot"]

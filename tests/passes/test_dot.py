@@ -237,6 +237,6 @@ def test_sums_share_a_computation():
 def test_simplify_xla_leaves_products_of_vectors_to_their_own_pass():
     text = "x = f32[5,4] parameter(0)\ny = f32[4] parameter(1)\nROOT d = f32[5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     module = hloom.parse(f"ENTRY e {{\n{text}\n}}")
-    assert not hloom.apply(module, "simplify-xla")[1].changed
-    reduced, _ = hloom.apply(module, "dot-strength-reduction")
+    assert not hloom.opt(module, "simplify-xla")[1].changed
+    reduced, _ = hloom.opt(module, "dot-strength-reduction")
     assert reduced.entry.root.opcode == "reduce"

@@ -53,7 +53,7 @@ def check(text: str) -> None:
     before = hloom.parse(text, strict=True)
     effects = effects_of(before)
     for name in NAMES:
-        after, _ = hloom.apply(before, name)
+        after, _ = hloom.opt(before, name)
         verify(after)
         kept_effects = effects_of(after)
         if name == "cluster":  # a fusion of several results moves what no order ties to it
@@ -67,7 +67,7 @@ def check(text: str) -> None:
         printed = hloom.print(after)
         assert accepts(printed) is None, name
         hloom.parse(printed, strict=True)
-        again, report = hloom.apply(after, name)
+        again, report = hloom.opt(after, name)
         assert not report.changed and hloom.print(again) == printed, name
 
 
@@ -95,7 +95,7 @@ def test_an_unread_end_stays_with_a_start_that_does_something(step: str):
     ENTRY e {{ x = f32[4] parameter(0) s = ((f32[4]), f32[4], s32[]) async-start(x), calls=f
       {step}d = f32[4] async-done({"u" if step else "s"}) ROOT r = f32[4] negate(x) }}"""
     effectful = hloom.parse(text.replace("CUSTOM", "custom_call_has_side_effect=true"))
-    kept, report = hloom.apply(effectful, "dce")
+    kept, report = hloom.opt(effectful, "dce")
     assert not report.changed and kept.entry["d"].opcode == "async-done"
     pure = hloom.parse(text.replace(", CUSTOM", ""))
-    assert [node.opcode for node in hloom.apply(pure, "dce")[0].entry.nodes] == ["parameter", "negate"]
+    assert [node.opcode for node in hloom.opt(pure, "dce")[0].entry.nodes] == ["parameter", "negate"]

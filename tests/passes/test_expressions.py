@@ -63,7 +63,7 @@ def test_simplify_xla_changes_floats_by_inexact_rules_only(seeds: range):
 
 def changed(drawn: Expressions, passes: str) -> tuple[Module, Report]:
     """The module after passes, verified, and their report."""
-    after, report = hloom.apply(parse(drawn.text), passes)
+    after, report = hloom.opt(parse(drawn.text), passes)
     verify(after)
     return after, report
 

@@ -64,7 +64,7 @@ def fused(module: Module) -> Graph:
 
 
 def stays(before: Module, name: str) -> None:
-    after, _ = hloom.apply(before, name)
+    after, _ = hloom.opt(before, name)
     verify(after)
     assert accepts(hloom.print(after)) is None
     assert difference(fused(before), fused(after)) is None
@@ -90,7 +90,7 @@ def test_loops_of_elementwise_work_are_simplified():
     text = """
     fused { a = f32[8] parameter(0) n = f32[8] negate(a) m = f32[8] negate(n) ROOT t = f32[8] tanh(m) }
     ENTRY e { p = f32[8] parameter(0) ROOT f = f32[8] fusion(p), kind=kLoop, calls=fused }"""
-    after, _ = hloom.apply(hloom.parse(text), "simplify")
+    after, _ = hloom.opt(hloom.parse(text), "simplify")
     assert [node.opcode for node in fused(after).nodes] == ["parameter", "tanh"]
 
 
@@ -100,5 +100,5 @@ def test_fusions_in_fusions_are_what_the_outer_one_promises():
     outer { a = f32[8] parameter(0) ROOT f = f32[8] fusion(a), kind=kLoop, calls=inner }
     ENTRY e { p = f32[8] parameter(0) ROOT f = f32[8] fusion(p), kind=kCustom, calls=outer }"""
     before = hloom.parse(text)
-    after, _ = hloom.apply(before, "simplify")
+    after, _ = hloom.opt(before, "simplify")
     assert difference(before["inner"], after["inner"]) is None

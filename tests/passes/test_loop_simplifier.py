@@ -187,7 +187,7 @@ def test_numbers_go_where_arrays_stay():
 
 def test_what_arrays_is():
     with pytest.raises(hloom.HloomError, match="arrays is 0 or 1, not '7'"):
-        hloom.apply(hloom.parse("ENTRY e { ROOT x = f32[] parameter(0) }"), "simplify-loops(arrays=7)")
+        hloom.opt(hloom.parse("ENTRY e { ROOT x = f32[] parameter(0) }"), "simplify-loops(arrays=7)")
 
 
 def test_what_xla_leaves():

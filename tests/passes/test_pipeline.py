@@ -37,8 +37,8 @@ def opcodes(module: Module) -> list[str]:
 
 def test_a_list_of_rules_alone_is_one_pass():
     assert [item.name for item in resolve([TO_COSINE, TO_SINE])] == ["rules"]
-    assert opcodes(hloom.apply(hloom.parse(TEXT), [TO_COSINE, TO_SINE])[0]) == ["cosine", "cosine", "add"]
-    assert opcodes(hloom.apply(hloom.parse(TEXT), [TO_COSINE, "dce", TO_SINE])[0]) == ["sine", "sine", "add"]
+    assert opcodes(hloom.opt(hloom.parse(TEXT), [TO_COSINE, TO_SINE])[0]) == ["cosine", "cosine", "add"]
+    assert opcodes(hloom.opt(hloom.parse(TEXT), [TO_COSINE, "dce", TO_SINE])[0]) == ["sine", "sine", "add"]
 
 
 def test_what_a_pass_is_made_of():
@@ -89,7 +89,7 @@ def test_options():
         return Report("seeded")
 
     seeded = Pass("seeded", run, options=("seed",))
-    hloom.apply(hloom.parse(TEXT), [seeded, seeded.with_options(seed=7)])
+    hloom.opt(hloom.parse(TEXT), [seeded, seeded.with_options(seed=7)])
     assert seeds == [0, 7]
     with pytest.raises(HloomError, match="pass seeded takes no option 'speed'\n  it takes seed"):
         seeded.with_options(speed=1)
@@ -100,8 +100,8 @@ def test_options():
 def test_rules_made_of_an_option():
     made = rules_pass("turn", lambda into="sine": [renaming("negate", into)], options=("into",))
     assert [rule.name for rule in made.rules] == ["negate-to-sine"]
-    assert opcodes(hloom.apply(hloom.parse(TEXT), made)[0]) == ["sine", "sine", "add"]
-    assert opcodes(hloom.apply(hloom.parse(TEXT), made.with_options(into="tanh"))[0]) == ["tanh", "tanh", "add"]
+    assert opcodes(hloom.opt(hloom.parse(TEXT), made)[0]) == ["sine", "sine", "add"]
+    assert opcodes(hloom.opt(hloom.parse(TEXT), made.with_options(into="tanh"))[0]) == ["tanh", "tanh", "add"]
 
 
 def test_a_watch_sees_the_parts_of_what_has_no_name():
@@ -113,7 +113,7 @@ def test_a_watch_sees_the_parts_of_what_has_no_name():
 
 def test_a_fixpoint_that_finds_no_end():
     with pytest.raises(HloomError, match="both found no end in 20 rounds: again still change the module"):
-        hloom.apply(hloom.parse(TEXT), fixpoint("both", ["dce", lambda_named("again")]))
+        hloom.opt(hloom.parse(TEXT), fixpoint("both", ["dce", lambda_named("again")]))
 
 
 def test_verify_each_names_the_pass():
@@ -121,7 +121,7 @@ def test_verify_each_names_the_pass():
         module.entry.set_type(module.entry.root, TensorType(dtype("f32"), (5,)))
 
     with pytest.raises(HloomError, match="after pass breaks: "):
-        hloom.apply(hloom.parse(TEXT), fixpoint("both", ["dce", breaks]), verify_each=True)
+        hloom.opt(hloom.parse(TEXT), fixpoint("both", ["dce", breaks]), verify_each=True)
 
 
 def lambda_named(name: str):

@@ -22,7 +22,7 @@ def moved(text: str) -> tuple[hloom.Module, int]:
     module = module_of(text)
     changes = move_reshapes(module).changes
     verify(module)
-    result, _ = hloom.apply(module, "dce")
+    result, _ = hloom.opt(module, "dce")
     return result, changes
 
 

@@ -47,7 +47,7 @@ def rule_of(function: Any, opcode: str = "tanh", **options: Any) -> Rule:
 
 
 def test_a_function_takes_the_pattern_s_place_and_is_traced_once_for_a_type():
-    after, report = hloom.apply(hloom.parse(TEXT), rule_of(jax.nn.gelu, approximate=False))
+    after, report = hloom.opt(hloom.parse(TEXT), rule_of(jax.nn.gelu, approximate=False))
     first, second = (node for node in after.entry.nodes if node.opcode == "call")
     assert report.matched == 2 and first.attributes["to_apply"] is second.attributes["to_apply"]
     x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
@@ -60,8 +60,8 @@ def test_a_rule_does_not_match_in_what_it_has_made():
         return jnp.tanh(x) * 2
 
     rule = rule_of(scaled)
-    once, report = hloom.apply(hloom.parse(TEXT), rule)
-    again, later = hloom.apply(hloom.parse(hloom.print(once)), rule)
+    once, report = hloom.opt(hloom.parse(TEXT), rule)
+    again, later = hloom.opt(hloom.parse(hloom.print(once)), rule)
     assert (report.matched, later.matched) == (2, 0)
     assert later.passes[0].rules[0].rejected == {"it stands in what the rule itself has made": 1}
     assert [node.opcode for node in again.entry.nodes] == ["parameter", "call", "call"]
@@ -75,7 +75,7 @@ def test_a_rule_does_not_match_in_what_it_has_made():
     ],
 )
 def test_what_yields_something_else_does_not_fire(function: Any, reason: str):
-    _, report = hloom.apply(hloom.parse(TEXT), rule_of(function))
+    _, report = hloom.opt(hloom.parse(TEXT), rule_of(function))
     assert report.matched == 0
     assert reason in str(report.passes[0].rules[0].rejected)
 
@@ -96,7 +96,7 @@ def test_a_function_of_several_results():
       b = f32[4] sine(x)
       ROOT sum = f32[4] add(a, b)
     }""")
-    after, report = hloom.apply(module, both)
+    after, report = hloom.opt(module, both)
     assert report.matched == 1
     x = np.arange(4, dtype=np.float32)
     np.testing.assert_allclose(hloom.run(after, (x,)).outputs[0], np.tanh(x) + np.sin(x), rtol=1e-6)
@@ -111,7 +111,7 @@ def test_jax_s_refusal_names_the_function_and_the_types():
         return x @ x
 
     with pytest.raises(RuleError, match=r"contradictory of f32\[4,8\] cannot be traced"):
-        hloom.apply(hloom.parse(TEXT), rule_of(contradictory))
+        hloom.opt(hloom.parse(TEXT), rule_of(contradictory))
 
 
 def größe(x: Any) -> Any:
@@ -139,7 +139,7 @@ renamed.__qualname__ = "two words\n} ENTRY x {"
     ids=["lambda", "unicode", "line break", "method"],
 )
 def test_the_computation_s_name_can_be_read_back(function: Any):
-    changed, _ = hloom.apply(hloom.parse(TEXT), rule_of(function))
+    changed, _ = hloom.opt(hloom.parse(TEXT), rule_of(function))
     assert hloom.equal(hloom.parse(to_text(changed)), changed)
 
 
@@ -168,7 +168,7 @@ def test_in_the_second_function_of_a_pair_and_in_native_rules():
         return ops.tanh(x)
 
     rule = hloom.rule_from(tanh, lambda x: call_function(jnp.tanh, x))
-    assert hloom.apply(hloom.parse(TEXT), rule)[1].matched == 2
+    assert hloom.opt(hloom.parse(TEXT), rule)[1].matched == 2
     family = Family("calls-of-functions")
 
     @family.rewrites("tanh")
@@ -176,14 +176,14 @@ def test_in_the_second_function_of_a_pair_and_in_native_rules():
         """tanh(x) -> a function of x"""
         return build_call(build, jnp.tanh, node.operands[0])
 
-    assert hloom.apply(hloom.parse(TEXT), family)[1].matched == 2
+    assert hloom.opt(hloom.parse(TEXT), family)[1].matched == 2
     with pytest.raises(RuleError, match="in a replacement"):
         call_function(jnp.tanh)
 
 
 def test_64_bits_stay():
     module = hloom.parse("ENTRY e { x = f64[3] parameter(0) ROOT y = f64[3] tanh(x) }")
-    after, report = hloom.apply(module, rule_of(jax.nn.gelu))
+    after, report = hloom.opt(module, rule_of(jax.nn.gelu))
     assert report.matched == 1 and str(after.entry.root.type) == "f64[3]"
 
 

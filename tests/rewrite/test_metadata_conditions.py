@@ -35,7 +35,7 @@ def absolute_where(**metadata: str) -> Rule:
 
 
 def changed(item: Rule, text: str = LAYERS) -> list[str]:
-    module, _ = hloom.apply(hloom.parse(text), [item])
+    module, _ = hloom.opt(hloom.parse(text), [item])
     return [node.opcode for node in module.entry.nodes if node.opcode != "parameter"]
 
 
@@ -119,10 +119,10 @@ def test_any_number_of_operands_between_others(between: int):
       b = f32[2] negate(x)
       ROOT c = f32[{2 * between + 4}] concatenate({names}), dimensions={{0}}
     }}"""
-    module, report = hloom.apply(hloom.parse(text), [negations_at_both_ends])
+    module, report = hloom.opt(hloom.parse(text), [negations_at_both_ends])
     root = module.entry.root
     assert report.changed and [node.opcode for node in root.operands] == ["abs", *["parameter"] * between, "abs"]
-    assert not hloom.apply(
+    assert not hloom.opt(
         hloom.parse(text.replace("b = f32[2] negate", "b = f32[2] exponential")), [negations_at_both_ends]
     )[1].changed
 
@@ -148,9 +148,9 @@ def test_the_last_operand_leads_to_others():
       b = f32[3] concatenate(y, y, z), dimensions={0}
       ROOT c = f32[3] subtract(a, b)
     }"""
-    module, _ = hloom.apply(hloom.parse(text), [last_becomes_first])
+    module, _ = hloom.opt(hloom.parse(text), [last_becomes_first])
     assert ["".join(value.name for value in node.operands) for node in module.entry.root.operands] == ["zxx", "zyy"]
-    apart, _ = hloom.apply(hloom.parse(text.replace("(y, y, z)", "(y, z, y)")), [last_becomes_first])
+    apart, _ = hloom.opt(hloom.parse(text.replace("(y, y, z)", "(y, z, y)")), [last_becomes_first])
     assert [value.name for value in apart.entry.root.operands[0].operands] == ["x", "x", "z"]
 
 

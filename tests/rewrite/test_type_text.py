@@ -83,7 +83,7 @@ def test_comparisons_that_never_hold_are_refused(test: Callable[[Any], Any]):
 )
 def test_types_may_be_written_as_text(made: Callable[[Any, Any, Any], Any]):
     tested = negated_tanh(lambda p, x, result, r: made(r, x, result) if r else None, dtype=np.float32)
-    changed, report = hloom.apply(hloom.parse(TEXT), tested)
+    changed, report = hloom.opt(hloom.parse(TEXT), tested)
     assert report.matched == 1 and hloom.verify(changed)
 
 
@@ -92,7 +92,7 @@ def test_types_may_be_written_as_text(made: Callable[[Any, Any, Any], Any]):
     [lambda x: x.dtype == np.float32, lambda x: x.type == "f32[4]", lambda x: (x.dtype == "f32") | (x.dtype == "bf16")],
 )
 def test_comparisons_with_types(test: Callable[[Any], Any]):
-    assert hloom.apply(hloom.parse(TEXT), negated_tanh(condition(test)))[1].matched == 1
+    assert hloom.opt(hloom.parse(TEXT), negated_tanh(condition(test)))[1].matched == 1
 
 
 @pytest.mark.parametrize("text", ["float32[]", "f32[", "f33"])

@@ -97,7 +97,7 @@ def test_names_become_text():
     for value in (module, module.entry, *module.entry.nodes, hloom.cost(module), hloom.roofline(module, "h100")):
         assert "\N{REPLACEMENT CHARACTER}" in shown(value) or HOSTILE not in repr(value)
     assert "<script>" in shown(module)
-    for value in (hloom.memory(module), hloom.summary(module), hloom.query(module, "dot"), hloom.table(module)):
+    for value in (hloom.memory(module), hloom.inspect(module), hloom.grep(module, "dot"), hloom.table(module)):
         shown(value)
     shown(hloom.diff(hloom.parse(STEP), module))
 
@@ -107,9 +107,9 @@ def test_reports():
     assert "by opcode: 2" in shown(hloom.cost(module))
     assert "what takes the time: 2" in shown(hloom.roofline(module, "h100"))
     assert "live at the peak: 3" in shown(hloom.memory(module, schedule="list"))
-    assert "largest results: 2" in shown(hloom.summary(module))
-    assert "1 of 4 instructions" in shown(hloom.query(module, "tanh"))
-    other, report = hloom.apply(module, ["simplify", "cse"])
+    assert "largest results: 2" in shown(hloom.inspect(module))
+    assert "1 of 4 instructions" in shown(hloom.grep(module, "tanh"))
+    other, report = hloom.opt(module, ["simplify", "cse"])
     assert "passes: 2" in shown(report)
     assert "no differences" in shown(hloom.diff(module, other))
 

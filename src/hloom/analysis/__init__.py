@@ -131,7 +131,7 @@ from hloom.analysis.summary import Call as Call
 from hloom.analysis.summary import CollectiveCount as CollectiveCount
 from hloom.analysis.summary import Summary as Summary
 from hloom.analysis.summary import Tensor as Tensor
-from hloom.analysis.summary import summary as summary
+from hloom.analysis.summary import inspect as inspect
 from hloom.analysis.tables import Table as Table
 from hloom.analysis.trip_counts import derive_trip_count as derive_trip_count
 from hloom.analysis.trip_counts import find_trip_counts as find_trip_counts

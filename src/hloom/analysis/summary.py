@@ -131,7 +131,7 @@ class Summary(Displayed):
         )
 
 
-def summary(module: ModuleLike) -> Summary:
+def inspect(module: ModuleLike) -> Summary:
     """Summarise a module; raises HloomError if it has no entry."""
     module = as_module(module)
     entry = module.entry

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from hloom import runtime
-from hloom.api import apply as _passes_by_name  # noqa: F401  it lets passes of all packages be named
+from hloom.api import opt as _passes_by_name  # noqa: F401  it lets passes of all packages be named
 from hloom.api.differentiable import module_derivatives
 from hloom.ir import Module
 from hloom.passes import PASSES, Pass, PassLike, apply_in_place, resolve
@@ -169,7 +169,7 @@ class _ChangeAfterCopies(_Change):
             raise HloomError(
                 f"{module.name} has the loop {loops[0].name}, and XLA has inserted the copies of its state already: a "
                 "fusion that is made now may read the state too late",
-                hint="make fusions where there are no loops, or before XLA optimises: hloom.jit, hloom.apply",
+                hint="make fusions where there are no loops, or before XLA optimises: hloom.jit, hloom.opt",
             )
         return changed
 

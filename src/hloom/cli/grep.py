@@ -13,7 +13,7 @@ from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.cli.tables import byte_text, time_text
-from hloom.inspection.query import COLUMNS, FIELDS, Matches, query
+from hloom.inspection.query import COLUMNS, FIELDS, Matches, grep
 
 
 def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
@@ -76,7 +76,7 @@ def command(
     program = read_program(source)
     note_sizes(program)
     with progress("searching"):
-        matches = query(program, expression, device=device)
+        matches = grep(program, expression, device=device)
         text = "" if only_count or json_output else _text(matches, only_lines)
     records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
     if only_count:

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import Call, Summary, summary
+from hloom.analysis import Call, Summary, inspect
 from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
@@ -49,7 +49,7 @@ def command(
     """
     module = read_module(source, show_notes=False)
     with progress("counting"):
-        report = summary(module)
+        report = inspect(module)
     if json_output:
         write_json(report.to_json(), output)
     else:

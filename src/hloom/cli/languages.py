@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from hloom.api.apply import dialect_ops
+from hloom.api.opt import dialect_ops
 from hloom.cli.input import is_mindir, read_module
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_text

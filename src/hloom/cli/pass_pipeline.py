@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hloom.api import apply as _passes_by_name  # noqa: F401  passes of all packages can be named
+from hloom.api import opt as _passes_by_name  # noqa: F401  passes of all packages can be named
 from hloom.passes import Pass, PipelineReader
 from hloom.text import HloomError, ParseError
 

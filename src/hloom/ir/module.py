@@ -95,7 +95,7 @@ class Module(Displayed):
             ),
             DisplayTable("notes", ("note",), [(note,) for note in self.notes], len(self.notes)),
         ]
-        return Display(repr(self), tables, "hloom.summary(module), hloom.view(module)")
+        return Display(repr(self), tables, "hloom.inspect(module), hloom.view(module)")
 
     def __iter__(self) -> Iterator[Graph]:
         return iter(self.graphs)

@@ -1,4 +1,4 @@
-"""Passes by name, and pipelines of passes, as run by `hloom.apply`, `hloom.jit` and `hloom opt`."""
+"""Passes by name, and pipelines of passes, as run by `hloom.opt`, `hloom.jit` and `hloom opt`."""
 
 from __future__ import annotations
 

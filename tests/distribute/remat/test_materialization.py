@@ -94,6 +94,6 @@ def test_a_budget_that_stored_sums_meet_costs_no_products():
     made = rematerialize(module, int(0.97 * peak), check=lambda made: memory(hloom.print(made))["peak"])
     assert made.materialized
     assert made.assigned is not None and made.assigned <= 0.97 * peak
-    again, _ = hloom.apply(module, [f"remat(budget={int(0.97 * peak)})"])
+    again, _ = hloom.opt(module, [f"remat(budget={int(0.97 * peak)})"])
     assert memory(hloom.print(again))["peak"] <= 0.97 * peak
     assert_equivalent(again, residual_step(), rtol=1e-4, atol=1e-5)

@@ -177,7 +177,7 @@ def test_instructions_of_the_model_are_not_taken_for_those_of_the_program():
 
 def test_a_program_that_fits_stays_as_it_is():
     module, _ = program("convolutions")
-    changed, report = hloom.apply(module, lambda module: remat_in_place(module, "1GiB"))
+    changed, report = hloom.opt(module, lambda module: remat_in_place(module, "1GiB"))
     assert print_module(changed) == print_module(module)
     assert "nothing is recomputed" in report.passes[0].notes[0]
 

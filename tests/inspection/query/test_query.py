@@ -31,7 +31,7 @@ ENTRY main {
 
 
 def names(text: str) -> list[str]:
-    return [node.name for node in hloom.query(MODULE, text)]
+    return [node.name for node in hloom.grep(MODULE, text)]
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_every_field_has_a_value_for_every_instruction():
 
 def test_a_fragment_without_entry():
     fragment = hloom.parse("x = f32[2] negate(y)\n")
-    assert [node.name for node in hloom.query(fragment, "negate and bytes = 8")] == ["x"]
+    assert [node.name for node in hloom.grep(fragment, "negate and bytes = 8")] == ["x"]

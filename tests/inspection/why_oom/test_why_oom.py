@@ -95,7 +95,7 @@ def test_everything_is_tried_and_says_its_price(report: OomReport, module: Modul
     assert all(0.999 < remedy.flops_factor < 1.05 for remedy in shards.values()), "elementwise work counts on both sides"
     donated = tried["results take the memory of parameters"]
     assert donated.command == "hloom opt step.hlo -p donate"
-    changed, _ = hloom.apply(module, "donate")
+    changed, _ = hloom.opt(module, "donate")
     assert donated.peak == hloom.memory(changed).peak < donated.original_peak
     assert report.helpful[0].fits(report.memory), "what is enough comes first"
 

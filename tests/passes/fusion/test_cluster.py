@@ -41,7 +41,7 @@ def entry(*lines: str) -> str:
 def fused(text: str, target: str = "cpu") -> Module:
     """The module with fusions: checked, taken by XLA, and with the same numbers through it."""
     before = hloom.parse(text)
-    after, _ = hloom.apply(before, f"cluster(target={target})")
+    after, _ = hloom.opt(before, f"cluster(target={target})")
     verify(after)
     assert accepts(hloom.print(after)) is None
     pairs = zip(run(before, seed=1).outputs, run(after, seed=1).outputs, strict=True)
@@ -263,7 +263,7 @@ def test_effects_shardings_and_control_dependences_stay_outside():
         "c = f32[64] custom-call(b), custom_call_target=\"mine\", custom_call_has_side_effect=true",
         "d = f32[64] exponential(b), control-predecessors={c}", "f = f32[64] add(d, a)", "g = f32[64] abs(f)",
     )  # fmt: skip
-    module, _ = hloom.apply(hloom.parse(text), "cluster")
+    module, _ = hloom.opt(hloom.parse(text), "cluster")
     verify(module)
     outside = [node.opcode for node in module.entry.nodes]
     assert {"tanh", "custom-call", "exponential"} <= set(outside)
@@ -282,14 +282,14 @@ def test_what_a_control_dependence_names_is_what_the_fusion_yields():
 
 def test_nothing_to_do():
     for text in ("ENTRY e { ROOT x = f32[2] parameter(0) }", entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")):
-        module, report = hloom.apply(hloom.parse(text), "cluster")
+        module, report = hloom.opt(hloom.parse(text), "cluster")
         assert not report.changed
         assert hloom.equal(module, hloom.parse(text))
 
 
 def test_fragments_and_types_left_out():
     fragment = hloom.parse("a = f32[8] negate(x)\nb = f32[8] tanh(a)\nROOT c = add(b, y)")
-    module, _ = hloom.apply(fragment, "cluster")
+    module, _ = hloom.opt(fragment, "cluster")
     assert [node.opcode for node in module.entry.nodes][-1] == "add"
     assert [str(name) for name in module.unresolved] == [str(name) for name in fragment.unresolved]
 
@@ -297,9 +297,9 @@ def test_fragments_and_types_left_out():
 def test_a_copy_for_a_buffer_stays_and_one_for_a_layout_is_fused():
     text = entry("x = f32[8,4]{1,0} parameter(0)", "a = f32[8,4]{1,0} negate(x)", "c = f32[8,4]{LAYOUT} copy(a)",
                  "b = f32[8,4]{LAYOUT} tanh(c)")  # fmt: skip
-    plain, _ = hloom.apply(hloom.parse(text.replace("LAYOUT", "1,0")), "cluster")
+    plain, _ = hloom.opt(hloom.parse(text.replace("LAYOUT", "1,0")), "cluster")
     assert kernels(plain) == [("negate",), ("copy",), ("tanh",)]
-    moved, _ = hloom.apply(hloom.parse(text.replace("LAYOUT", "0,1")), "cluster")
+    moved, _ = hloom.opt(hloom.parse(text.replace("LAYOUT", "0,1")), "cluster")
     assert kernels(moved) == [("negate", "copy", "tanh")]
 
 
@@ -314,7 +314,7 @@ def transposed(size: int, count: int) -> str:
 
 @pytest.mark.parametrize(("target", "size", "together"), [("cpu", 512, 1), ("cpu", 32, 3), ("h100", 512, 3)])
 def test_a_cpu_reads_one_large_array_across_its_rows_at_a_time(target: str, size: int, together: int):
-    module, _ = hloom.apply(hloom.parse(transposed(size, 3)), f"cluster(target={target})")
+    module, _ = hloom.opt(hloom.parse(transposed(size, 3)), f"cluster(target={target})")
     assert max(len(kernel) for kernel in kernels(module)) == 2 * together
 
 
@@ -331,11 +331,11 @@ def test_several_results_of_one_array_that_is_read_across_its_rows():
 
 
 def test_every_kernel_as_a_fusion():
-    module, _ = hloom.apply(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(least=1)")
+    module, _ = hloom.opt(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(least=1)")
     assert kernels(module) == [("negate",)] and fusion_kinds(module) == ["kLoop"]
     for least in ("0", "many"):
         with pytest.raises(HloomError, match=f"least is a number of instructions, not '{least}'"):
-            hloom.apply(module, f"cluster(least={least})")
+            hloom.opt(module, f"cluster(least={least})")
 
 
 def test_a_scatter_as_a_fusion():
@@ -345,10 +345,10 @@ def test_a_scatter_as_a_fusion():
         "index_vector_dim=1, to_apply=add", "y = f32[8] tanh(s)",
     )  # fmt: skip
     before = hloom.parse(text)
-    module, _ = hloom.apply(before, "cluster(least=1)")
+    module, _ = hloom.opt(before, "cluster(least=1)")
     verify(module)
     assert kernels(module) == [("negate",), ("scatter",), ("tanh",)] and fusion_kinds(module) == ["kLoop"] * 3
-    plain, _ = hloom.apply(before, "cluster")
+    plain, _ = hloom.opt(before, "cluster")
     assert "scatter" in [node.opcode for node in plain.entry.nodes]
     inputs = [np.arange(8.0, dtype=np.float32), np.array([[1], [1], [9]], np.int32), np.ones(3, np.float32)]
     assert_same_numbers(before, module, inputs)
@@ -360,7 +360,7 @@ def test_a_window_as_a_fusion():
         "s = f32[8] reduce-window(n, zero), window={size=3 pad=1_1}, to_apply=add", "y = f32[8] tanh(s)",
     )  # fmt: skip
     before = hloom.parse(text)
-    module, _ = hloom.apply(before, "cluster(least=1)")
+    module, _ = hloom.opt(before, "cluster(least=1)")
     verify(module)
     assert kernels(module) == [("negate",), ("reduce-window",), ("tanh",)]
     assert_same_numbers(before, module, [np.arange(8.0, dtype=np.float32)])
@@ -368,14 +368,14 @@ def test_a_window_as_a_fusion():
 
 def test_again_changes_nothing():
     text = entry("x = f32[64] parameter(0)", "a = f32[64] negate(x)", "b = f32[64] tanh(a)")
-    module, _ = hloom.apply(hloom.parse(text), "cluster")
-    again, report = hloom.apply(module, "cluster")
+    module, _ = hloom.opt(hloom.parse(text), "cluster")
+    again, report = hloom.opt(module, "cluster")
     assert not report.changed and hloom.equal(module, again)
 
 
 def test_a_device_that_nobody_knows():
     with pytest.raises(HloomError, match="no device is called 'h1000'"):
-        hloom.apply(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(target=h1000)")
+        hloom.opt(hloom.parse(entry("x = f32[2] parameter(0)", "y = f32[2] negate(x)")), "cluster(target=h1000)")
 
 
 def subsets(count: int) -> Iterator[frozenset[int]]:
@@ -452,10 +452,10 @@ def assert_reads_what_is_stored(result: Clustering) -> None:
 def test_random_modules_keep_their_numbers_and_never_take_longer(seed, target):
     random = Random(seed)
     module = module_of(random)
-    after, _ = hloom.apply(module, f"cluster(target={target})")
+    after, _ = hloom.opt(module, f"cluster(target={target})")
     verify(after)
     assert_same_numbers(module, after, inputs_for(module, random, special=True))
-    assert hloom.print(after) == hloom.print(hloom.apply(module, f"cluster(target={target})")[0])
+    assert hloom.print(after) == hloom.print(hloom.opt(module, f"cluster(target={target})")[0])
     graph = clustered(module.entry, cost(module), fusion_target(device(target)))
     assert graph.seconds <= graph.unfused * (1 + 1e-9)
 
@@ -471,7 +471,7 @@ def test_random_programs_keep_every_bit(seed, target):
         evaluate(module, inputs, limit=300_000)
     except LimitReached:
         return
-    after, _ = hloom.apply(module, f"cluster(target={target})")
+    after, _ = hloom.opt(module, f"cluster(target={target})")
     verify(after)
     again = hloom.parse(hloom.print(after))
     assert hloom.equal(after, again)
@@ -483,7 +483,7 @@ def test_random_programs_keep_every_bit(seed, target):
 def test_random_modules_through_xla(seed, draw):
     random = Random(seed)
     module = hloom.parse(hloom.print(draw(random, tame=True, elements=("f32", "s32"))))
-    after, _ = hloom.apply(module, "cluster")
+    after, _ = hloom.opt(module, "cluster")
     assert accepts(hloom.print(after)) is None
     inputs = inputs_for(module, random, special=False)
     for one, other in zip(run(module, inputs).outputs, run(after, inputs).outputs, strict=True):
@@ -501,7 +501,7 @@ def hostile(count: int) -> str:
 
 def cpu_seconds(module: Any) -> float:
     before = process_time()
-    hloom.apply(module, "cluster")
+    hloom.opt(module, "cluster")
     return process_time() - before
 
 

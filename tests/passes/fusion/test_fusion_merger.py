@@ -23,7 +23,7 @@ HALF = "f16[8,512,1536]{1,2,0}"
 
 
 def clustered(text: str) -> Module:
-    after, _ = hloom.apply(hloom.parse(text), "cluster(target=h100)")
+    after, _ = hloom.opt(hloom.parse(text), "cluster(target=h100)")
     verify(after)
     assert accepts(hloom.print(after)) is None
     return after
@@ -135,7 +135,7 @@ def test_a_result_that_only_its_own_kernel_reads_is_not_stored():
     """As kernels become one, the numbers stay, and the bytes written are those of the results."""
     text = KEPT["a sum of many arrays that two reductions need"][0].replace(LARGE, "f32[512]")
     before = hloom.parse(text)
-    after, _ = hloom.apply(before, "cluster(target=h100)")
+    after, _ = hloom.opt(before, "cluster(target=h100)")
     assert kernel_results(after) == ["f32[]"] * 3
     assert_same_numbers(before, after, [np.full(512, n, np.float32) for n in range(8)])
     assert sum(row.written for row in fusions(after, "h100").fusions) == 8

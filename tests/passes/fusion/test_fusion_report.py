@@ -38,7 +38,7 @@ def test_two_kernels_that_had_better_been_one():
     [pair] = fusions(hloom.parse(TWO), "h100").missed
     assert (pair.first.name, pair.second.name, pair.obstacle) == ("f", "g", "")
     assert pair.saved_bytes == 3 * SIZE  # f is neither written nor read, and x is read once
-    clustered, _ = hloom.apply(hloom.parse(TWO), ["inline-fusions", "cluster(target=h100)"])
+    clustered, _ = hloom.opt(hloom.parse(TWO), ["inline-fusions", "cluster(target=h100)"])
     [fused] = fusions(clustered, "h100").fusions
     apart = fusions(hloom.parse(TWO), "h100").seconds
     assert fused.seconds == pytest.approx(apart - pair.saved)
@@ -131,7 +131,7 @@ def test_the_module_stays_as_it_is():
 def test_random_modules_after_clustering():
     for seed in range(60):
         module = module_of(Random(seed))
-        clustered, _ = hloom.apply(module, "cluster")
+        clustered, _ = hloom.opt(module, "cluster")
         report = fusions(clustered)
         assert all(row.seconds >= 0 and row.recomputation >= 0 for row in report.fusions)
         assert sorted(row.node.name for row in report.fusions) == sorted(

@@ -181,7 +181,7 @@ APART: dict[str, str] = {
 @pytest.mark.parametrize("text", APART.values(), ids=APART)
 def test_kernels_apart(text: str):
     before = hloom.parse(text)
-    after, _ = hloom.apply(before, "cluster(target=h100)")
+    after, _ = hloom.opt(before, "cluster(target=h100)")
     assert "kInput" not in dict(kernels(after))
     assert_same_numbers(before, after, run(before, seed=1).inputs)
 
@@ -191,14 +191,14 @@ def test_copies_that_keep_a_value_stay():
     text = entry(
         "c = f32[1] constant({0})", "a = f32[1] copy(c)", "b = f32[1] copy(c)", of("f32[1]", "a", "f32[1]", "b")
     )
-    assert kernels(hloom.apply(hloom.parse(text), "cluster(target=h100)")[0]) == []
+    assert kernels(hloom.opt(hloom.parse(text), "cluster(target=h100)")[0]) == []
 
 
 @pytest.mark.parametrize("target", ["cpu", "tpu-v5e", "h100"])
 def test_only_kernels_of_gpus_go_through_several_loops(target: str):
     text = TOGETHER["two loops"][1]
     assert len(kernels(fused(text, target))) == (target == "h100")
-    assert kernels(hloom.apply(hloom.parse(text), f"cluster(target={target}, horizontal=0)")[0]) == []
+    assert kernels(hloom.opt(hloom.parse(text), f"cluster(target={target}, horizontal=0)")[0]) == []
 
 
 UPDATES = (
@@ -223,7 +223,7 @@ def test_updates_of_several_arrays(update: str, count: int):
         f"b = {update}", of("f32[8,4]", "a", "f32[8,4]", "b"),
     )  # fmt: skip
     before = hloom.parse(text)
-    after, _ = hloom.apply(before, "cluster(target=h100, least=1)")
+    after, _ = hloom.opt(before, "cluster(target=h100, least=1)")
     updating = [node for node in after.entry.nodes if node.opcode == "fusion"]
     assert (
         sum("dynamic-update-slice" in [inner.opcode for inner in node.called_graphs[0].nodes] for node in updating)
@@ -241,7 +241,7 @@ def test_what_control_dependences_order_stays_in_order(operand: str, count: int)
         'e = f32[] custom-call(), custom_call_target="mine", custom_call_has_side_effect=true, control-predecessors={a}',
         f"b = f32[32] broadcast({operand}), dimensions={{}}", "m = f32[32] multiply(p1, b)", of("f32[64]", "a", "f32[32]", "m"),
     )  # fmt: skip
-    after, _ = hloom.apply(hloom.parse(text), "cluster(target=h100)")
+    after, _ = hloom.opt(hloom.parse(text), "cluster(target=h100)")
     verify(after)
     assert [name for name, _ in kernels(after)].count("kInput") == count
     order = list(after.entry.nodes)
@@ -259,7 +259,7 @@ def test_what_the_concatenation_costs_is_nothing():
     assert (len(apart.kernels), len(together.kernels)) == (6, 1)
     launches = 5 * device("h100").launch_seconds
     assert together.seconds == pytest.approx(apart.seconds - launches, rel=1e-3)
-    report = fusions(hloom.apply(before, "cluster(target=h100)")[0], "h100")
+    report = fusions(hloom.opt(before, "cluster(target=h100)")[0], "h100")
     assert report.kernel_seconds == pytest.approx(together.seconds)
     [row] = report.fusions
     assert row.is_modelled and (row.read, row.written) == (together.kernels[0][1].read, together.kernels[0][1].written)
@@ -358,7 +358,7 @@ def independent(random: Random) -> str:
 def test_random_loops_keep_every_bit(seed: int):
     """No cycle, no number that changes, never slower; what is printed is read back."""
     before = hloom.parse(independent(Random(seed)))
-    after, _ = hloom.apply(before, "cluster(target=h100)")
+    after, _ = hloom.opt(before, "cluster(target=h100)")
     verify(after)
     again = hloom.parse(hloom.print(after))
     assert hloom.equal(after, again)
@@ -377,7 +377,7 @@ def test_random_loops_keep_every_bit(seed: int):
 @pytest.mark.parametrize("seed", range(6))
 def test_random_loops_through_xla(seed: int):
     before = hloom.parse(independent(Random(seed)))
-    after, _ = hloom.apply(before, "cluster(target=h100)")
+    after, _ = hloom.opt(before, "cluster(target=h100)")
     assert accepts(hloom.print(after)) is None
     for one, other in zip(run(before, seed=seed).outputs, run(after, seed=seed).outputs, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-6, atol=1e-6)
@@ -387,6 +387,6 @@ def test_random_loops_are_fused():
     """The property tests above meet what they are about."""
     kinds = Counter[str]()
     for seed in range(40):
-        module, _ = hloom.apply(hloom.parse(independent(Random(seed))), "cluster(target=h100)")
+        module, _ = hloom.opt(hloom.parse(independent(Random(seed))), "cluster(target=h100)")
         kinds.update(name for name, _ in kernels(module))
     assert kinds["kInput"] > 20

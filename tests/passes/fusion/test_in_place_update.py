@@ -101,7 +101,7 @@ def reads_of_updated_array(module: Module) -> set[str]:
 @pytest.mark.parametrize("lines", ONE_KERNEL.values(), ids=ONE_KERNEL)
 def test_reads_that_an_update_in_place_allows(lines: tuple[str, ...]):
     before = program(lines)
-    after, _ = hloom.apply(before, "cluster")
+    after, _ = hloom.opt(before, "cluster")
     kernel = updating_kernel(after)
     assert {node.opcode for node in before.entry.nodes[len(HEAD) :]} - {"constant", "compare"} <= set(kernel)
     assert not check_kernels(after).differing
@@ -110,7 +110,7 @@ def test_reads_that_an_update_in_place_allows(lines: tuple[str, ...]):
 @pytest.mark.parametrize("passes", ["cluster", "cluster(least=1)", "cluster(target=h100, least=1)"])
 @pytest.mark.parametrize("lines", SEVERAL_KERNELS.values(), ids=SEVERAL_KERNELS)
 def test_reads_that_an_update_in_place_forbids(lines: tuple[str, ...], passes: str):
-    after, _ = hloom.apply(program(lines), passes)
+    after, _ = hloom.opt(program(lines), passes)
     verify(after)
     assert reads_of_updated_array(after) <= {"dynamic-slice"}
     if passes == "cluster":
@@ -124,7 +124,7 @@ def test_a_scatter_that_adds_what_it_updates(updates: str):
         ("x = f32[4] parameter(0)", "k = s32[4,1] parameter(1)", "p = f32[4] negate(x)", "v = f32[4,1] reshape(p)",
          "c = f32[4,1] tanh(v)", f"ROOT u = f32[4] scatter(p, k, {updates}), {SCATTER}")
     ) + "\n}"  # fmt: skip
-    after, _ = hloom.apply(hloom.parse(text), "cluster(least=1)")
+    after, _ = hloom.opt(hloom.parse(text), "cluster(least=1)")
     verify(after)
     assert "scatter" in updating_kernel(after)
     assert ("copy" in [node.opcode for node in after.entry.nodes]) == (updates != "c")
@@ -163,7 +163,7 @@ def drawn(seed: int) -> Module:
 def test_random_updates_as_kernels(seeds: range):
     """Each kernel computes what its instructions compute one by one."""
     for seed in seeds:
-        after, _ = hloom.apply(drawn(seed), f"cluster(least={1 + seed % 2})")
+        after, _ = hloom.opt(drawn(seed), f"cluster(least={1 + seed % 2})")
         result = check_kernels(after, seed)
         assert not result.skipped, result.reason
         assert not result.differing, (seed, result.differing)

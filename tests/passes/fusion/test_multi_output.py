@@ -30,7 +30,7 @@ IMAGES, CUBE = "f32[16,64,8,8]", "f32[32,32,32]"
 
 def clustered(*lines: str, horizontal: int = 1) -> Module:
     before = hloom.parse(COMPUTATIONS + entry(*lines))
-    after, _ = hloom.apply(before, f"cluster(target=h100, horizontal={horizontal})")
+    after, _ = hloom.opt(before, f"cluster(target=h100, horizontal={horizontal})")
     verify(after)
     verify(hloom.parse(hloom.print(after)))
     random = np.random.default_rng(0)

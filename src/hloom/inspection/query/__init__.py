@@ -8,6 +8,6 @@ from hloom.inspection.query.instructions import FIELDS as FIELDS
 from hloom.inspection.query.instructions import Instructions as Instructions
 from hloom.inspection.query.query import COLUMNS as COLUMNS
 from hloom.inspection.query.query import Matches as Matches
-from hloom.inspection.query.query import query as query
+from hloom.inspection.query.query import grep as grep
 from hloom.inspection.query.query import table as table
 from hloom.inspection.query.speedscope import speedscope as speedscope

@@ -77,7 +77,7 @@ class Matches(Displayed):
         return Table(columns, tuple(rows))
 
 
-def query(module: ModuleLike, text: str, *, device: Device | str = DEFAULT_DEVICE) -> Matches:
+def grep(module: ModuleLike, text: str, *, device: Device | str = DEFAULT_DEVICE) -> Matches:
     """The instructions of a module that a query asks for, such as `dot where bytes > 1MiB and scope ~ "mlp"`.
 
     Times are those of the device, by the roofline model. Raises ParseError where the query is wrong, with its

@@ -1,6 +1,6 @@
 """Cost-based fusion: chooses which instructions run as one kernel, writes them as HLO fusions, and reports on fusions.
 
-    fused, report = hloom.apply(module, "cluster(target=h100)")
+    fused, report = hloom.opt(module, "cluster(target=h100)")
 
 To allow an opcode inside kernels, edit the tables of `kernel_model.py`, including the indices at which it reads its
 operands; to add a backend or a kernel limit, edit `target.py`. `frontier_search.py` decides what is stored,

@@ -1,6 +1,6 @@
 """Passes by name, with options, of every package.
 
-Covers `apply.py`.
+Covers `opt.py`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ TWICE = hloom.parse("ENTRY e { x = f32[8] parameter(0) a = f32[8] negate(x) ROOT
 
 
 def test_options_stand_behind_the_name():
-    changed, report = hloom.apply(TWICE, ["simplify", "remat(budget=1GiB)"])
+    changed, report = hloom.opt(TWICE, ["simplify", "remat(budget=1GiB)"])
     assert changed.entry.root.opcode == "parameter"
     assert "nothing is recomputed" in report.passes[1].notes[0]
 
 
 def test_passes_of_other_packages_are_known_at_once():
-    code = "import hloom; m = hloom.parse('ENTRY e { ROOT x = f32[8] parameter(0) }'); hloom.apply(m, 'remat(1GiB)')"
+    code = "import hloom; m = hloom.parse('ENTRY e { ROOT x = f32[8] parameter(0) }'); hloom.opt(m, 'remat(1GiB)')"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -46,7 +46,7 @@ def test_passes_of_other_packages_are_known_at_once():
 )  # fmt: skip
 def test_bad_names_and_options(passes: str, message: str):
     with pytest.raises(hloom.HloomError) as caught:
-        hloom.apply(TWICE, [passes])
+        hloom.opt(TWICE, [passes])
     assert message in str(caught.value)
 
 
@@ -56,29 +56,29 @@ def test_bad_names_and_options(passes: str, message: str):
 def test_texts_are_those_of_the_command_line(text: str, tmp_path: Path):
     path = hloom.save(TWICE, tmp_path / "twice.hlo")
     result = CliRunner().invoke(main, ["opt", str(path), "-p", text])
-    assert result.output == hloom.print(hloom.apply(path, text)[0])
+    assert result.output == hloom.print(hloom.opt(path, text)[0])
 
 
 def test_a_file_of_rules(tmp_path: Path):
     rules = tmp_path / "none.json"
     rules.write_text('{"rules": []}')
     with pytest.raises(hloom.HloomError, match=r"none\.json"):
-        hloom.apply(TWICE, f"simplify,{rules}")
+        hloom.opt(TWICE, f"simplify,{rules}")
 
 
 @pytest.mark.parametrize("passes", [None, 3, object(), [None]])
 def test_what_is_no_pass(passes: Any):
     with pytest.raises(hloom.HloomError, match="is not a pass: give a name, a rule, a list of rules, or a function"):
-        hloom.apply(TWICE, passes)
+        hloom.opt(TWICE, passes)
 
 
 def test_an_iterator_of_passes_is_read_once():
-    changed, _ = hloom.apply(TWICE, iter(["simplify", "remat(budget=1GiB)"]))
+    changed, _ = hloom.opt(TWICE, iter(["simplify", "remat(budget=1GiB)"]))
     assert changed.entry.root.opcode == "parameter"
 
 
 def test_a_budget_by_what_xla_assigns():
     module = hloom.parse("ENTRY e { x = f32[1024] parameter(0) a = f32[1024] cosine(x) ROOT b = f32[1024] sine(a) }")
-    assert hloom.apply(module, "remat(budget=20KB, measure=xla)")[1].changes == 0
+    assert hloom.opt(module, "remat(budget=20KB, measure=xla)")[1].changes == 0
     with pytest.raises(hloom.HloomError, match="nothing is known that measures memory by 'scale'"):
-        hloom.apply(module, "remat(budget=20KB, measure=scale)")
+        hloom.opt(module, "remat(budget=20KB, measure=scale)")

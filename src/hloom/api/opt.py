@@ -12,17 +12,17 @@ from hloom.passes import FurtherPasses, PassLike, provide_further_passes
 from hloom.rewrite import FunctionGradients, FunctionLowering, Report, provide_gradients, provide_lowering
 
 
-def apply(module: ModuleLike, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
+def opt(module: ModuleLike, passes: PassLike | Iterable[PassLike], **options: Any) -> tuple[Module, Report]:
     """A changed copy of a module, and the report; options are those of `hloom.passes.apply_in_place`.
 
     A pass is a rule, a list of rules, a function of a module, or a text that names passes as `hloom opt -p` does:
 
     >>> import hloom
     >>> module = hloom.parse("ENTRY e { x = f32[2] parameter(0) a = f32[2] negate(x) ROOT b = f32[2] negate(a) }")
-    >>> changed, report = hloom.apply(module, ["simplify", "remat(budget=160MiB)"])
+    >>> changed, report = hloom.opt(module, ["simplify", "remat(budget=160MiB)"])
     >>> changed.entry.root.opcode, report.matched
     ('parameter', 1)
-    >>> hloom.apply(module, "fixpoint(simplify,cse),dce")[0].entry.root.opcode
+    >>> hloom.opt(module, "fixpoint(simplify,cse),dce")[0].entry.root.opcode
     'parameter'
 
     Raises HloomError for a name that no pass has, and for options that a pass does not take.
