@@ -22,8 +22,8 @@ from rich.text import Text
 
 import hloom
 from hloom.cli.inspect import tables
-from hloom.cli.tables import byte_text
 from hloom.runtime import run_text
+from hloom.text import byte_text
 
 OUT = Path(__file__).resolve().parent.parent / "out"
 LARGE = Config()

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 import hloom
-from hloom.analysis import bytes_of
 from hloom.cli import main
 from hloom.targets.cpu import memory
 from hloom.testing import assert_peak_memory
@@ -165,12 +164,6 @@ def test_assert_peak_memory():
     with pytest.raises(AssertionError, match=re.escape(message)) as caught:
         assert_peak_memory(module, at_most="4MiB")
     assert "main/active = f32[512,512] tanh  /home/me/model.py:13" in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["", "GiB", "-3", "80 apples", "1e9"])
-def test_what_is_no_size(text: str):
-    with pytest.raises(ValueError, match="is not a number of bytes"):
-        bytes_of(text)
 
 
 def test_command(step: Path):

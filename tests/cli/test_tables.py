@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, note_tables, percent_text, time_text, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, note_tables, write_tables
 
 
 def test_a_table_is_plain_text_outside_of_a_terminal(tmp_path: Path):
@@ -38,25 +38,6 @@ def test_no_last_row_where_all_are_shown():
 def test_tables_beside_other_output_go_to_the_standard_error(capsys: pytest.CaptureFixture[str]):
     note_tables(["a line"])
     assert capsys.readouterr() == ("", "a line\n")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (2**60, "1,024.0 PiB")],
-)
-def test_bytes(count: int, text: str):
-    assert byte_text(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0 s"), (2e-10, "0.2 ns"), (1e-6, "1 us"), (0.9999, "1e+03 ms"), (1, "1 s")]
-)
-def test_times(seconds: float, text: str):
-    assert time_text(seconds) == text
-
-
-def test_shares():
-    assert (percent_text(1, 8), percent_text(0, 8), percent_text(1, 0)) == ("12.5", "0.0", "")
 
 
 def test_long_names_lose_their_middle():

@@ -83,7 +83,6 @@ from hloom.analysis.memory import MemoryReport as MemoryReport
 from hloom.analysis.memory import SpacePeak as SpacePeak
 from hloom.analysis.memory import XlaAccount as XlaAccount
 from hloom.analysis.memory import XlaAllocation as XlaAllocation
-from hloom.analysis.memory import bytes_of as bytes_of
 from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.op_names import BY as BY
 from hloom.analysis.op_names import OUTSIDE as OUTSIDE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -95,7 +94,6 @@ def _values(allocation: Any, names: dict[int, str]) -> tuple[str, ...]:
 MOST_POINTS = 2000
 """The maximum number of points of a timeline; longer ones are thinned, each point being the maximum of its neighbours.
 """
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,32 +275,6 @@ def _space_peaks(module: Module, in_space: Callable[[int], Liveness]) -> tuple[S
 
 MOST_SERVED = 100
 """The maximum number of readers of a compiler-inserted step to search for one of the user's instructions."""
-LEAST_WITHOUT_UNIT = 1024
-"""Smaller numbers need a unit: a user who gives a device 16 of memory means GiB."""
-LARGEST_SIZE = 2.0**63
-"""The maximum number of bytes that a text may specify."""
-
-
-def bytes_of(text: str) -> int:
-    """Parse a number of bytes; raises ValueError if the text is not one, and for a small number without a unit.
-
-    >>> bytes_of("80GiB"), bytes_of("1.5 MB"), bytes_of("4096"), bytes_of("16B")
-    (85899345920, 1500000, 4096, 16)
-    >>> bytes_of("16")
-    Traceback (most recent call last):
-        ...
-    ValueError: '16' has no unit: write 16GiB, or 16B
-    """
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is not a number of bytes, such as 80GiB, 500MB or 4096")
-    power = " KMGTP".index(match[2].upper() or " ")
-    size = float(match[1]) * (1024 if match[3] else 1000) ** power
-    if size > LARGEST_SIZE:
-        raise ValueError(f"'{text[:40]}' is more bytes than there are")
-    if text.strip().isdecimal() and 0 < size < LEAST_WITHOUT_UNIT:
-        raise ValueError(f"'{text}' has no unit: write {text.strip()}GiB, or {text.strip()}B")
-    return int(size)
 
 
 def _at_peak(

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from hloom.ir import UNBOUNDED, Module, Node, TensorType, Type
+from hloom.text import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,13 @@ class SizeNote:
         parts: list[str] = []
         if self.unbounded_count:
             parts.append(
-                f"without the sizes of {_instructions(self.unbounded_count)} that have a dimension without a bound, "
-                f"such as {self.unbounded}"
+                f"without the sizes of {count_text(self.unbounded_count, 'instruction')} that have a dimension without "
+                f"a bound, such as {self.unbounded}"
             )
         if self.bounded_count:
             parts.append(
-                f"{_instructions(self.bounded_count)} of dynamic sizes count at their bounds, such as {self.bounded}"
+                f"{count_text(self.bounded_count, 'instruction')} of dynamic sizes count at their bounds, such as "
+                f"{self.bounded}"
             )
         return "; ".join(parts)
 
@@ -99,7 +101,3 @@ def _variety(value_type: Type | None) -> str:
         if isinstance(leaf, TensorType) and leaf.dynamic is not None:
             variety = "bounded"
     return variety
-
-
-def _instructions(count: int) -> str:
-    return f"{count:,} instruction{'s' if count > 1 else ''}"

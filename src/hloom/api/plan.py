@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
-from hloom.analysis import Device, as_device, bytes_of
+from hloom.analysis import Device, as_device
 from hloom.api.jax_specs import MeshLike, mesh_of, partition_specs, result_partition_specs
 from hloom.api.plan_like import PlanLike, as_plan
 from hloom.api.plan_like import load_plan as load_plan
@@ -36,7 +36,7 @@ from hloom.formats.hlo import to_text, write_whole
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.runtime import partition
 from hloom.sharding import Spec
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, parse_capacity
 
 MOST_DEVICES = 1 << 18
 """The largest mesh that is planned for: ids of devices are listed one by one."""
@@ -80,7 +80,7 @@ def plan(
         module,
         space,
         rates=replace(rates, is_overlapped=overlap),
-        budget=_bytes(memory),
+        budget=None if memory is None else parse_capacity(memory),
         measure=measure,
         measure_plan=partial(_measured, module),
         seconds=seconds,
@@ -202,11 +202,4 @@ def _measured(module: Module, plan: Plan) -> PartitionedProgram:
     return read_partitioned(compiled.module, plan.mesh.device_count, compiled.memory)
 
 
-def _bytes(memory: float | str | None) -> float | None:
-    try:
-        budget = bytes_of(memory) if isinstance(memory, str) else memory
-    except ValueError as problem:
-        raise HloomError(str(problem)) from None
-    if budget is not None and not budget > 0:
-        raise HloomError(f"a device cannot hold {budget:,} bytes", hint="memory='80GiB', or --memory 80GiB")
-    return budget
+

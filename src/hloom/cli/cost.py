@@ -26,9 +26,10 @@ from hloom.cli.options import (
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables, profile_option
 from hloom.cli.quantities import MOST_DIGITS
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.inspection.profile import measurement_without_model
 from hloom.inspection.query import speedscope
+from hloom.text import byte_text, percent_text
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""

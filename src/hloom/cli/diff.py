@@ -20,10 +20,11 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import ModuleSource, json_option, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.profile_tables import changed_tables
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, time_text, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
+from hloom.text import byte_text, time_text
 
 MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""
@@ -230,11 +231,9 @@ def _groups(groups: Rows, limit: int) -> Table:
 
 
 def _figure(name: str, value: float) -> str:
-    if name == "seconds":
-        return time_text(value) if value >= 0 else f"-{time_text(-value)}"
     if name == "flops":
         return f"{value:,.0f}"
-    return byte_text(int(value)) if value >= 0 else f"-{byte_text(int(-value))}"
+    return time_text(value) if name == "seconds" else byte_text(value)
 
 
 def _signed(name: str, value: float) -> str:

@@ -16,10 +16,11 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_note
 from hloom.cli.quantities import MOST_DIGITS, ByteSize
-from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, percent_text, time_text, write_tables
+from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
 from hloom.formats.hlo import check_new_folder
 from hloom.targets.cpu import COMPILED
+from hloom.text import byte_text, percent_text, time_text
 
 SHOWN = 8
 """How many combinations are shown beside the baselines, unless all are asked for."""
@@ -125,7 +126,7 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     sizes = size_note(result.module)
     heading = f"{result.module.name} on {result.devices} {result.device}"
     table = new_table(
-        f"{heading}, {byte_text(round(result.memory or 0))} each; best first, peaks for the {COMPILED} schedule"
+        f"{heading}, {byte_text(result.memory or 0)} each; best first, peaks for the {COMPILED} schedule"
         f"{f'; {sizes}' if sizes else ''}",
         "combination", ">micro", "keeps", ">step", ">sent", ">peak", ">bubble", "limited by", "!",
     )  # fmt: skip
@@ -144,7 +145,7 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
         yield Text(f"skipped: {omission.name}: {omission.reason}")
     yield Text()
     if result.missing_bytes:
-        least, missing = byte_text(best.peak_bytes), byte_text(round(result.missing_bytes))
+        least, missing = byte_text(best.peak_bytes), byte_text(result.missing_bytes)
         yield Text(f"nothing fits: the smallest combination needs {least}, {missing} too much")
     else:
         yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} per step, limited by {best.cost.binding}")
@@ -166,7 +167,7 @@ def _row(made: Combination, result: FitResult) -> list[Text]:
     keeps = "all" if made.recomputation == 1.0 else f"{made.recomputation:.0%}" if made.recomputation else "inputs"
     cells = (
         _name(made), str(made.microbatches), keeps, time_text(made.cost.step_seconds),
-        byte_text(round(made.cost.comm_bytes)), byte_text(made.cost.peak_bytes),
+        byte_text(made.cost.comm_bytes), byte_text(made.cost.peak_bytes),
         f"{made.cost.bubble:.0%}" if made.pipeline else "", made.cost.binding,
         "" if made.fits(result.memory) else "does not fit",
     )  # fmt: skip
@@ -189,8 +190,8 @@ def _measured(result: FitResult) -> RenderableType:
         table.add_row(
             Text(_name(made)),
             str(made.microbatches),
-            byte_text(round(made.cost.comm_bytes)),
-            byte_text(round(made.measured_comm_bytes or 0)),
+            byte_text(made.cost.comm_bytes),
+            byte_text(made.measured_comm_bytes or 0),
             byte_text(made.cost.peak_bytes),
             byte_text(made.measured_bytes),
             f"{made.cost.bubble:.0%}" if made.pipeline else "",

@@ -15,8 +15,9 @@ from hloom.cli.completion import complete_device
 from hloom.cli.input import note_sizes, note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
 from hloom.cli.output import write_json
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.passes.fusion import FusionReport, FusionRow, counted, fusions
+from hloom.text import byte_text, percent_text, time_text
 
 MOST_LINES = 20
 """How many fusions, and pairs, are shown, unless told otherwise."""

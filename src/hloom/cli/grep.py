@@ -12,8 +12,8 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
-from hloom.cli.tables import byte_text, time_text
 from hloom.inspection.query import COLUMNS, FIELDS, Matches, grep
+from hloom.text import byte_text, time_text
 
 
 def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:

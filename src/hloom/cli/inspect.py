@@ -16,7 +16,8 @@ from hloom.analysis import Call, Summary, inspect
 from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
 from hloom.cli.output import write_json
-from hloom.cli.tables import byte_text, cut, new_table, write_tables
+from hloom.cli.tables import cut, new_table, write_tables
+from hloom.text import byte_text, count_text
 
 MOST_LINES = 30
 """How many lines of one table are shown without --all."""
@@ -84,26 +85,22 @@ def _head(report: Summary) -> Table:
 
 def _head_rows(report: Summary) -> Iterator[tuple[str, str]]:
     yield "module", f"{report.name} ({report.source})"
-    yield "entry", f"{report.entry}, {_counted(report.entry_instruction_count, 'instruction')}"
-    total = _counted(report.computation_count, "computation"), _counted(report.instruction_count, "instruction")
+    yield "entry", f"{report.entry}, {count_text(report.entry_instruction_count, 'instruction')}"
+    total = count_text(report.computation_count, "computation"), count_text(report.instruction_count, "instruction")
     yield "total", ", ".join(total)
     least = report.sizes.qualifier
-    yield "inputs", f"{_counted(report.parameter_count, 'parameter')}, {least}{byte_text(report.parameter_bytes)}"
-    yield "outputs", f"{_counted(report.output_count, 'output')}, {least}{byte_text(report.output_bytes)}"
+    yield "inputs", f"{count_text(report.parameter_count, 'parameter')}, {least}{byte_text(report.parameter_bytes)}"
+    yield "outputs", f"{count_text(report.output_count, 'output')}, {least}{byte_text(report.output_bytes)}"
     if report.sizes:
         yield "bytes", str(report.sizes)
     elided = f"; {report.elided_constant_count:,} elided in the text" if report.elided_constant_count else ""
     yield "constants", f"{byte_text(report.constant_bytes)}{elided}"
-    yield "devices", f"{_counted(report.replica_count, 'replica')} x {_counted(report.partition_count, 'partition')}"
+    counts = count_text(report.replica_count, "replica"), count_text(report.partition_count, "partition")
+    yield "devices", " x ".join(counts)
     if report.sharded_count:
-        yield "sharded", _counted(report.sharded_count, "instruction")
+        yield "sharded", count_text(report.sharded_count, "instruction")
     if report.is_scheduled:
         yield "scheduled", "instruction order is execution order"
-
-
-def _counted(count: int, noun: str) -> str:
-    """A count with its noun in the singular or the plural."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:

@@ -17,9 +17,10 @@ from hloom.cli.options import ModuleSource, json_option, optimised_file_argument
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.quantities import ByteSize
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, shown_width, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.formats.hlo import write_whole
 from hloom.targets.cpu import SCHEDULES, memory
+from hloom.text import byte_text, percent_text
 
 MOST_LINES = 15
 """How many buffers and inputs are shown, unless told otherwise."""

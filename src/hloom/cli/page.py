@@ -23,6 +23,7 @@ from hloom.evaluator import MOST_BYTES
 from hloom.inspection.page import VIEWER_HINT, has_viewer, page_text
 from hloom.ir import Module
 from hloom.runtime import open_arrays
+from hloom.text import byte_text
 
 RANDOM = "random"
 """What stands for random inputs, in place of a file."""
@@ -150,7 +151,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     text = make_page()
     write_text(text, target)
     if target != STDOUT:
-        write_note(f"{target}: {len(text.encode('utf-8', 'surrogateescape')) / 1e6:.1f} MB")
+        write_note(f"{target}: {byte_text(len(text.encode('utf-8', 'surrogateescape')))}")
 
 
 def _arrays(program: Module, numerics: str) -> Sequence[np.ndarray]:

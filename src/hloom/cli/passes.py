@@ -14,8 +14,9 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.tables import byte_text, cut, new_table, write_tables
+from hloom.cli.tables import cut, new_table, write_tables
 from hloom.inspection.profile import STAGES, PassTimeline, StateRow, pass_timeline
+from hloom.text import byte_text
 
 SHOWN_CHANGES = 3
 """How many opcodes a row names whose numbers changed."""

@@ -23,7 +23,7 @@ from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option, trips_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
-from hloom.cli.tables import byte_text, cut, new_table, note_tables, time_text, write_tables
+from hloom.cli.tables import cut, new_table, note_tables, write_tables
 from hloom.distribute.pipeline import (
     Chain,
     DoesNotFit,
@@ -39,7 +39,7 @@ from hloom.distribute.pipeline import (
 )
 from hloom.formats.hlo import to_text
 from hloom.ir import Module
-from hloom.text import HloomError, unwritable
+from hloom.text import HloomError, byte_text, time_text, unwritable
 
 NAME_WIDTH = 40
 """The width at which names of layers are cut."""

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from hloom.analysis import size_note
 from hloom.api.plan import PlanResult
-from hloom.cli.tables import byte_text, cut, new_table
+from hloom.cli.tables import cut, new_table
 from hloom.distribute.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
 from hloom.runtime import DeviceComparison
+from hloom.text import byte_text
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
@@ -97,8 +98,8 @@ def _candidates(planned: PlanResult) -> Table:
         table.add_row(
             candidate.plan.name,
             "" if price is None else _ms(price.seconds(rates)),
-            "" if price is None else byte_text(round(price.sent)),
-            "" if held is None else byte_text(round(held)),
+            "" if price is None else byte_text(price.sent),
+            "" if held is None else byte_text(held),
             _gap_text(candidate),
             "" if candidate.bound is None else _ms(candidate.bound),
             "" if candidate.bound is None else _space(planned),
@@ -142,8 +143,8 @@ def _families(explanation: Explanation, limit: int | None) -> Table:
             str(family.count),
             family.type,
             Text(str(family.spec)),
-            byte_text(round(family.saved_bytes)),
-            byte_text(round(family.sent_bytes)),
+            byte_text(family.saved_bytes),
+            byte_text(family.sent_bytes),
             ", ".join(sorted(family.sent)),
         )
     _add_rest(table, len(shown), limit)
@@ -166,7 +167,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
             first.collective,
             ",".join(first.axes),
             f"{sum(cause.times for cause in group):,.0f}",
-            byte_text(round(sum(cause.sent for cause in group))),
+            byte_text(sum(cause.sent for cause in group)),
             Text(first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}"),
         )
     _add_rest(table, len(ordered), limit)
@@ -176,7 +177,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
 def _limits(explanation: Explanation) -> Table:
     table = new_table(f"limited by: {explanation.binding}", "part", ">ms", ">% of step", ">bytes")
     for limit in explanation.limits:
-        sent = byte_text(round(limit.bytes)) if limit.bytes else ""
+        sent = byte_text(limit.bytes) if limit.bytes else ""
         table.add_row(limit.name, _ms(limit.seconds), f"{100 * limit.share:.1f}", sent)
     return table
 
@@ -187,8 +188,8 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Table:
         table.add_row(
             Text(alternative.name),
             _ms(alternative.seconds),
-            byte_text(round(alternative.sent)),
-            "" if alternative.memory is None else byte_text(round(alternative.memory)),
+            byte_text(alternative.sent),
+            "" if alternative.memory is None else byte_text(alternative.memory),
             Text("\n".join(alternative.differences)),
         )
     return table
@@ -202,7 +203,7 @@ def _compared(best: CandidatePlan) -> Iterator[Table]:
     table = new_table("per device", "quantity", ">predicted", ">by XLA", ">error %")
     for row in rows:
         numbers = (row.expected, row.measured)
-        texts = [f"{number:,.0f}" if row.name in COUNTS else byte_text(round(number)) for number in numbers]
+        texts = [f"{number:,.0f}" if row.name in COUNTS else byte_text(number) for number in numbers]
         table.add_row(row.name, *texts, f"{100 * row.error:+.1f}")
     yield table
 
@@ -214,9 +215,9 @@ def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator
     yield from _bounds(planned)
     yield from (*chosen.notes, *planned.best.notes)
     if chosen.missing_bytes > 0:
-        yield f"does not fit: the smallest plan found exceeds the memory by {byte_text(round(chosen.missing_bytes))}"
+        yield f"does not fit: the smallest plan found exceeds the memory by {byte_text(chosen.missing_bytes)}"
         if chosen.least_bytes > 0:
-            yield f"proven: every plan needs at least {byte_text(round(chosen.least_bytes))} per device"
+            yield f"proven: every plan needs at least {byte_text(chosen.least_bytes)} per device"
     if device_run is None:
         return
     yield f"results differ from one device's by {device_run.worst:.1e} of the largest value"

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import Table as Rows
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, time_text
+from hloom.cli.tables import add_rest, cut, new_table
 from hloom.inspection.profile import InstructionTime, Measurement, measured_noise
+from hloom.text import byte_text, count_text, percent_text, time_text
 
 MOST_GAPS = 5
 
@@ -80,12 +81,11 @@ def _verdict(before: Measurement, after: Measurement) -> str:
 
 
 def _change(before: float, after: float) -> tuple[str, str, str]:
-    sign = "+" if after > before else "-" if after < before else ""
-    return time_text(before), time_text(after), f"{sign}{time_text(abs(after - before))}"
+    return time_text(before), time_text(after), f"{'+' if after > before else ''}{time_text(after - before)}"
 
 
 def _totals(measured: Measurement, has_model: bool) -> Table:
-    runs = f"{measured.runs:,} runs on {measured.devices:,} device{'s' if measured.devices != 1 else ''}"
+    runs = f"{measured.runs:,} runs on {count_text(measured.devices, 'device')}"
     table = new_table(f"measured: {measured.program}, {runs}", "per run", ">time", ">%")
     times = measured.times
     spread = [] if times is None else [("median", times.median), ("least", times.least), ("spread", times.spread)]
@@ -170,4 +170,4 @@ def _rate(flops: float, seconds: float) -> str:
 
 
 def _bandwidth(size: float, seconds: float) -> str:
-    return f"{byte_text(round(size / seconds))}/s" if size and seconds else ""
+    return f"{byte_text(size / seconds)}/s" if size and seconds else ""

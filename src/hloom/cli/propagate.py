@@ -14,9 +14,10 @@ from hloom.analysis import Table as Rows
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
 from hloom.cli.output import write_json
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.distribute.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
 from hloom.sharding import Mesh
+from hloom.text import byte_text
 
 UNKNOWN = "(unknown)"
 MOST_LINES = 20

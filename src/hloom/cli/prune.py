@@ -18,7 +18,7 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, 
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.quantities import FiniteNumber
 from hloom.cli.run import arrays_in_order
-from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
+from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
 from hloom.cli.weight_tables import (
     MOST_ROWS,
     REST,
@@ -52,6 +52,7 @@ from hloom.compress.quantization import (
 )
 from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
+from hloom.text import byte_text, count_text, time_text
 
 
 @click.command("prune")
@@ -308,10 +309,9 @@ def _inputs(program: Module, path: Path, known: Mapping[str, Any] | None) -> Seq
 def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType]:
     """The weights, the products that read them, the outputs, and what was left."""
     made = result.pruning
-    count = f"{len(made.weights):,} weight{'s' if len(made.weights) != 1 else ''}"
     shape = "" if made.pattern is None else f", {made.pattern}"
     columns = ["weight", "type", ">kept", ">removed", ">bytes", ">without zeros", ">"]
-    table = new_table(f"{count} by {made.method}{shape}", *columns)
+    table = new_table(f"{count_text(len(made.weights), 'weight')} by {made.method}{shape}", *columns)
     for weight in made.weights[:MOST_ROWS]:
         before, after = (
             weight.mask.size * np.dtype(weight.type.dtype.numpy).itemsize,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hloom.analysis import bytes_of
+from hloom.text import HloomError, parse_bytes, parse_capacity
 
 MOST_DIGITS = 18
 """How many digits a number has at most that stands in a text: more do not fit into 64 bits."""
@@ -37,9 +37,6 @@ class ByteSize(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            size = bytes_of(value) if isinstance(value, str) else value
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
-        if size == 0 and self.is_capacity:
-            self.fail("a device cannot hold 0 bytes", param, ctx)
-        return size
+            return parse_capacity(value) if self.is_capacity else parse_bytes(value)
+        except HloomError as problem:
+            self.fail(f"{problem.message}: {problem.hint}", param, ctx)

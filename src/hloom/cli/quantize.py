@@ -19,7 +19,7 @@ from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, 
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.cli.run import arrays_in_order
-from hloom.cli.tables import add_rest, byte_text, new_table, note_tables, time_text, write_tables
+from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
 from hloom.cli.weight_tables import (
     MOST_ROWS,
     REST,
@@ -57,7 +57,7 @@ from hloom.compress.quantization import (
 )
 from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
-from hloom.text import HloomError, Unattainable
+from hloom.text import HloomError, Unattainable, byte_text, count_text, time_text
 
 METHODS = ("nearest", "gptq")
 NO_FORMAT = "none"
@@ -396,10 +396,10 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
     made = result.quantization
     before, after = result.weight_bytes
     if made.weights:
-        yield _narrow_table(f"{_count(made.weights, 'weight')} as {made.recipe}", "weight", made.weights)
+        yield _narrow_table(f"{count_text(len(made.weights), 'weight')} as {made.recipe}", "weight", made.weights)
     if made.caches:
         formats = ", ".join(dict.fromkeys(str(cache.format) for cache in made.caches))
-        yield _narrow_table(f"{_count(made.caches, 'cache')} as {formats}", "cache", made.caches)
+        yield _narrow_table(f"{count_text(len(made.caches), 'cache')} as {formats}", "cache", made.caches)
     yield from _smoothing_table(made)
     title = "dots and convolutions, including dequantisation"
     yield from product_table(title, result.products, [product.flops[1] for product in result.products])
@@ -413,10 +413,6 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
         yield Text(f"caches: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
     one, two = result.seconds
     yield Text(f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}")
-
-
-def _count(things: Sequence[Any], noun: str) -> str:
-    return f"{len(things):,} {noun}{'s' if len(things) != 1 else ''}"
 
 
 def _narrow_table(title: str, noun: str, held: Sequence[QuantizedWeight] | Sequence[QuantizedCache]) -> RenderableType:

@@ -30,9 +30,10 @@ from hloom.cli.options import (
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables, profile_option
-from hloom.cli.tables import add_rest, byte_text, new_table, percent_text, shown_width, time_text, write_tables
+from hloom.cli.tables import add_rest, new_table, shown_width, write_tables
 from hloom.formats.hlo import STDIN
 from hloom.inspection.profile import Measurement, measurement
+from hloom.text import byte_text, percent_text, time_text
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
@@ -228,5 +229,5 @@ def _listed(known: Mapping[str, Device]) -> Table:
         matrix = row.matrix.get("bf16")
         rate = f"{matrix / 1e12:,.4g} TFLOP/s" if matrix else ""
         bandwidth = f"{row.memory_bandwidth / 1e9:,.4g} GB/s"
-        table.add_row(name, row.title, rate, bandwidth, byte_text(int(row.memory_bytes)))
+        table.add_row(name, row.title, rate, bandwidth, byte_text(row.memory_bytes))
     return table

@@ -207,37 +207,6 @@ def _plain(parts: Iterable[RenderableType]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def byte_text(count: int) -> str:
-    """A number of bytes with a binary unit.
-
-    >>> byte_text(512), byte_text(1536), byte_text(3 * 2**30)
-    ('512 B', '1.5 KiB', '3.0 GiB')
-    """
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} PiB"
-
-
-def time_text(seconds: float) -> str:
-    """Seconds with a unit.
-
-    >>> time_text(0.0123), time_text(4.5e-6), time_text(75), time_text(0)
-    ('12.3 ms', '4.5 us', '75 s', '0 s')
-    """
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
-
-
-def percent_text(part: float, total: float) -> str:
-    """A share in percent, with one decimal; empty where there is no total."""
-    return f"{100 * part / total:.1f}" if total else ""
-
-
 def cut(text: str, limit: int) -> str:
     """The text, shortened in the middle where it is longer than the limit.
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.cli.tables import add_rest, byte_text, new_table, time_text
+from hloom.cli.tables import add_rest, new_table
 from hloom.compress.quantization import Exclusion, Noise, ProductReport
+from hloom.text import byte_text, time_text
 
 MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""

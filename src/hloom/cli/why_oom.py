@@ -15,7 +15,7 @@ from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.quantities import ByteSize
-from hloom.cli.tables import add_rest, byte_text, cut, new_table, percent_text, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.formats.hlo import STDIN, read_bytes
 from hloom.inspection.why_oom import (
     BufferGroup,
@@ -27,6 +27,7 @@ from hloom.inspection.why_oom import (
     why_dump_oom,
     why_oom,
 )
+from hloom.text import byte_text, percent_text
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""
@@ -171,7 +172,7 @@ def _remedies(report: OomReport) -> Iterator[RenderableType]:
     columns = ("remedy", ">peak", ">saved", ">%", ">FLOPs", ">sent", "")
     table = new_table("remedies (each simulated on its own)", "", *columns)
     for number, remedy in enumerate(report.helpful, 1):
-        sends = byte_text(round(remedy.comm_bytes)) if remedy.comm_bytes else ""
+        sends = byte_text(remedy.comm_bytes) if remedy.comm_bytes else ""
         fits = "" if report.memory is None else "fits" if remedy.fits(report.memory) else "does not fit"
         cells = (
             str(number), remedy.what, byte_text(remedy.peak or 0), byte_text(remedy.saved),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, bytes_of, cost, source_of
+from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, cost, source_of
 from hloom.ir import Module, Node, Trait
 from hloom.ops import collective, with_trait
 from hloom.targets.cpu import memory
+from hloom.text import parse_bytes
 
 SHOWN = 5
 """How many instructions a message names."""
@@ -96,9 +97,9 @@ def assert_peak_memory(module: Module, *, at_most: float | str, schedule: str | 
     """Assert that a run needs no more than this many bytes: a number, or a text such as "80GiB".
 
     `schedule` is as `hloom.memory` takes it. Raises AssertionError, which names the largest buffers in use at
-    the peak with their source lines, and ValueError for a text that is not a number of bytes.
+    the peak with their source lines, and HloomError for a text that is not a number of bytes.
     """
-    limit = bytes_of(at_most) if isinstance(at_most, str) else at_most
+    limit = parse_bytes(at_most)
     report = memory(module, schedule=schedule)
     if report.peak <= limit:
         return

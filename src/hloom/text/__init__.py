@@ -1,8 +1,8 @@
 """Source text and locations in it, errors that point at them, a token cursor, and notebook display.
 
 This package is independent of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
-token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are escaped, `strings.py`; the syntax
-of patterns, `regular_expression.py`.
+token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are escaped, `strings.py`; the units
+of sizes and times, `quantities.py`; the syntax of patterns, `regular_expression.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
@@ -22,6 +22,12 @@ from hloom.text.plain_table import plain_table as plain_table
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
 from hloom.text.progress import tracked as tracked
+from hloom.text.quantities import byte_text as byte_text
+from hloom.text.quantities import count_text as count_text
+from hloom.text.quantities import parse_bytes as parse_bytes
+from hloom.text.quantities import parse_capacity as parse_capacity
+from hloom.text.quantities import percent_text as percent_text
+from hloom.text.quantities import time_text as time_text
 from hloom.text.regular_expression import RegularExpression as RegularExpression
 from hloom.text.regular_expression import compile_pattern as compile_pattern
 from hloom.text.source import HloomError as HloomError

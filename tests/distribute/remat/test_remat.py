@@ -218,9 +218,9 @@ def test_what_has_an_effect_is_kept():
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
-        (0, "a program cannot run in 0 bytes"),
-        (-5, "a program cannot run in -5 bytes"),
-        ("12 parsecs", "the budget '12 parsecs' is not a number of bytes"),
+        (0, "a device cannot hold 0 bytes"),
+        (-5, "a device cannot hold -5 bytes"),
+        ("12 parsecs", "'12 parsecs' is not a number of bytes"),
         (1000, "arguments and outputs alone take"),
         (40_000, "found no way to run in 40,000 bytes: the smallest found takes"),
     ],

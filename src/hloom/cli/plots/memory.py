@@ -9,8 +9,8 @@ from typing import Any
 
 from hloom.analysis import MemoryReport
 from hloom.cli.plots.svg import line, picture, text
-from hloom.cli.tables import byte_text, cut
-from hloom.text import HloomError
+from hloom.cli.tables import cut
+from hloom.text import HloomError, byte_text
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 100, 10
@@ -35,7 +35,7 @@ def characters(report: MemoryReport, width: int = WIDTH, height: int = HEIGHT) -
     rows = []
     for row in range(height, 0, -1):
         cells = "".join(_cell(bar / top * height - (row - 1)) for bar in bars)
-        label = byte_text(round(top * row / height)) if row in (height, height // 2) else ""
+        label = byte_text(top * row / height) if row in (height, height // 2) else ""
         rows.append(f"{label:>10} │{cells}")
     marked = _peak_column(report, len(bars))
     rows.append(f"{'0 B':>10} └{'─' * len(bars)}")
@@ -101,7 +101,7 @@ def svg(report: MemoryReport, budget: int | None = None) -> str:
 
 
 def _tick(size: float, y: float) -> str:
-    return text(MARGIN[0] - 6, y + 4, byte_text(round(size)), anchor="end")
+    return text(MARGIN[0] - 6, y + 4, byte_text(size), anchor="end")
 
 
 def png(report: MemoryReport, budget: int | None = None) -> bytes:

@@ -13,6 +13,7 @@ from html import escape
 from hloom.analysis import Roofline, Timing
 from hloom.cli.plots.svg import line, picture, text
 from hloom.ir import dtype
+from hloom.text import time_text
 
 COLUMNS, LINES = 90, 18
 """The plot's greatest size on a terminal, in characters, beside its labels."""
@@ -128,7 +129,7 @@ def svg(report: Roofline) -> str:
     def down(rate: float) -> float:
         return height - lower - scale.y(rate) * (height - upper - lower)
 
-    title = f"{report.report.module.name} on {report.device.title}: {report.seconds * 1e3:.4g} ms, estimated"
+    title = f"{report.report.module.name} on {report.device.title}: {time_text(report.seconds)}, estimated"
     parts = [
         text(left, 20, title),
         *(_vertical(across(power), _short(power)) for power in _powers(scale.across)),
@@ -153,7 +154,7 @@ def svg(report: Roofline) -> str:
 def _point(timing: Timing, x: float, y: float, seconds: float) -> str:
     radius = 3 + 22 * math.sqrt(timing.total / seconds)
     node = timing.node
-    name = escape(f"{node.graph.name}/{node.name} {node.opcode}: {timing.total * 1e6:.4g} us, {timing.bound}")
+    name = escape(f"{node.graph.name}/{node.name} {node.opcode}: {time_text(timing.total)}, {timing.bound}")
     circle = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{COLOURS[timing.bound]}" fill-opacity="0.5"'
     return f"<circle {circle}><title>{name}</title></circle>"
 

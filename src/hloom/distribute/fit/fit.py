@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hloom.analysis import DEFAULT_DEVICE, Device, as_device, bytes_of
+from hloom.analysis import DEFAULT_DEVICE, Device, as_device
 from hloom.distribute.fit.combination import Combination, Omission
 from hloom.distribute.fit.donation import donate_state
 from hloom.distribute.fit.measurement import measure as measure_best
@@ -17,7 +17,7 @@ from hloom.distribute.fit.sharding_search import BASELINES, Counts, ShardingSear
 from hloom.distribute.microbatch import Batch
 from hloom.distribute.planner import check_plannable
 from hloom.ir import ModuleLike, as_module
-from hloom.text import HloomError
+from hloom.text import HloomError, parse_capacity
 
 LARGEST_MACHINE = 4096
 """The maximum number of devices to search for."""
@@ -54,7 +54,7 @@ def fit(
             f"cannot plan for {devices!r} devices",
             hint=f"from 1 to {LARGEST_MACHINE:,} are possible, as in devices=8, or --devices 8",
         )
-    limit = _bytes(memory, on)
+    limit = parse_capacity(on.memory_bytes if memory is None else memory)
     if not module.entry.nodes:
         raise HloomError(f"{module.name} has no instructions")
     check_plannable(module)
@@ -114,16 +114,6 @@ def _keep_best_of_baselines(result: FitResult) -> None:
         is_known = any(omission.name == name for omission in result.omissions)
         if not forms and not is_known:
             result.omissions.append(Omission(name, "the program has nothing to apply it to"))
-
-
-def _bytes(memory: float | str | None, on: Device) -> float:
-    try:
-        limit = on.memory_bytes if memory is None else bytes_of(memory) if isinstance(memory, str) else memory
-    except ValueError as problem:
-        raise HloomError(str(problem), hint="memory='16GiB', or --memory 16GiB") from None
-    if not limit > 0:
-        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB', or --memory 16GiB")
-    return limit
 
 
 def _microbatches(given: Iterable[int] | None, variants: ProgramVariants) -> list[int]:

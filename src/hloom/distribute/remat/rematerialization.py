@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hloom.analysis import bytes_of, cost
+from hloom.analysis import cost
 from hloom.distribute.remat.inner_program import as_program, computation_at_peak, put_back
 from hloom.distribute.remat.kernel_order import write_waits
 from hloom.distribute.remat.materialization import find_shared, materialize
@@ -19,7 +19,7 @@ from hloom.passes import canonicalize_in_place, cse, dce, is_loop_or_branch, reg
 from hloom.rewrite import Report
 from hloom.runtime import memory
 from hloom.targets.cpu import simulate_buffers
-from hloom.text import HloomError, Unattainable
+from hloom.text import HloomError, Unattainable, parse_capacity
 
 MEASURES = ("auto", "model", "xla")
 """What decides whether a program fits: the model of XLA's CPU compiler, that compiler, or first one and then the other.
@@ -137,7 +137,7 @@ def rematerialize(
         )
     given = temporaries if budget is None else budget
     assert given is not None, "one of them was said"
-    limit = _checked_budget(given)
+    limit = int(parse_capacity(given))
     if backend not in MECHANISMS:
         raise HloomError(f"nothing is known of the backend '{backend}'", hint=f"known: {', '.join(MECHANISMS)}")
     _check(module)
@@ -377,17 +377,6 @@ class _Checked:
         except HloomError:  # it is not installed, or does not compile the program
             self.measure = None
             return 0
-
-
-def _checked_budget(budget: int | str) -> int:
-    """The budget in bytes; raises HloomError for what is none."""
-    try:
-        limit = bytes_of(budget) if isinstance(budget, str) else int(budget)
-    except ValueError as problem:
-        raise HloomError(f"the budget {problem}", hint="remat(budget=160MiB)") from None
-    if limit <= 0:
-        raise HloomError(f"a program cannot run in {limit:,} bytes", hint="remat(budget=160MiB)")
-    return limit
 
 
 def _check(module: Module) -> None:

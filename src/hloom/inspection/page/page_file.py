@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hloom.formats.hlo import write_whole
-from hloom.text import Display, Displayed
+from hloom.text import Display, Displayed, byte_text
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -23,7 +23,7 @@ class PageFile(Displayed):
 
     def display(self) -> Display:
         size = self.path.stat().st_size if self.path.exists() else 0
-        return Display(f"<page of {self.name}: {self.path}, {size / 1e6:.1f} MB>", link=self._link())
+        return Display(f"<page of {self.name}: {self.path}, {byte_text(size)}>", link=self._link())
 
     def _link(self) -> str:
         """Below the working folder a relative link, which notebook servers serve; else a file's URL."""

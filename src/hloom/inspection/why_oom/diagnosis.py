@@ -7,9 +7,10 @@ import os
 from hloom.distribute.microbatch import Batch
 from hloom.inspection.why_oom.dump import why_dump_oom
 from hloom.inspection.why_oom.error_text import error_text_of
-from hloom.inspection.why_oom.module_report import limit_of, message_report, module_report
+from hloom.inspection.why_oom.module_report import message_report, module_report
 from hloom.inspection.why_oom.report import OomReport
 from hloom.ir import ModuleLike, as_module
+from hloom.text import parse_capacity
 
 
 def why_oom(
@@ -34,7 +35,7 @@ def why_oom(
     >>> report.fits, [buffer.reason for buffer in report.buffers]
     (False, ['argument: the caller keeps it; result {} could take its memory', 'result: kept to the end'])
     """
-    limit = limit_of(memory)
+    limit = None if memory is None else parse_capacity(memory)
     if isinstance(source, BaseException):
         source = str(source)
     if (text := error_text_of(source)) is not None:

@@ -18,11 +18,11 @@ from pathlib import Path
 from hloom.analysis import XlaAccount, XlaAllocation
 from hloom.distribute.microbatch import Batch
 from hloom.formats.hlo import DumpedModule, dump_modules, load
-from hloom.inspection.why_oom.module_report import limit_of, module_report
+from hloom.inspection.why_oom.module_report import module_report
 from hloom.inspection.why_oom.report import OomReport
 from hloom.ir import Module
 from hloom.targets.cpu import memory as memory_of
-from hloom.text import HloomError, read_limited
+from hloom.text import HloomError, parse_capacity, read_limited
 
 BEFORE, AFTER = "before_optimizations", "after_optimizations"
 ASSIGNMENT = "-buffer-assignment.txt"
@@ -64,6 +64,7 @@ def why_dump_oom(
     What is live at the peak is read from the optimised module, in its own order, and XLA's sums from its buffer
     assignment; remedies are tried on the module before optimisation. Raises HloomError where there is no module.
     """
+    limit = None if memory is None else parse_capacity(memory)
     candidates = _candidates(Path(directory), module)
     chosen, notes = _largest(candidates)
     before = _loaded(chosen.before)
@@ -72,7 +73,7 @@ def why_dump_oom(
         raise HloomError(f"{os.fspath(directory)}: no module is in a form that can be followed")
     file = os.fspath(chosen.before.path) if chosen.before is not None else os.fspath(directory)
     report = module_report(
-        shown, limit_of(memory), tried=before, account=chosen.account, quick=quick, batch=batch, file=file
+        shown, limit, tried=before, account=chosen.account, quick=quick, batch=batch, file=file
     )
     return replace(report, origin="dump", name=chosen.label, notes=(*report.notes, *notes))
 

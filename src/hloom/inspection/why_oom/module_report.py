@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount, bytes_of
+from hloom.analysis import ALL_KNOWN, MemoryReport, XlaAccount
 from hloom.distribute.microbatch import Batch, check_batch_names
 from hloom.inspection.why_oom.error_text import read_error_text
 from hloom.inspection.why_oom.held_buffers import HeldBuffer, held_buffers
@@ -57,17 +57,6 @@ def _untried(batch: Batch | str | None) -> str:
     """What is left out for a large program."""
     splits = f"recomputation within less, splits over {' and '.join(map(str, DEVICES[:-1]))} devices"
     return splits if batch is not None else f"{splits}, and microbatches, whose batch is not looked for: say it"
-
-
-def limit_of(memory: int | str | None) -> int | None:
-    """The bytes that there are; raises HloomError for what is not a size."""
-    try:
-        limit = bytes_of(memory) if isinstance(memory, str) else memory
-    except ValueError as problem:
-        raise HloomError(str(problem), hint="memory='16GiB', or --memory 16GiB") from None
-    if limit is not None and limit <= 0:
-        raise HloomError(f"a device cannot hold {limit:,} bytes", hint="memory='16GiB', or --memory 16GiB")
-    return limit
 
 
 def _of_memory(module: Module, taken: MemoryReport, limit: int | None, account: XlaAccount | None) -> OomReport:
