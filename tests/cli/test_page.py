@@ -22,7 +22,7 @@ def test_beside_where_it_is_called(call: Call, step: Path, tmp_path: Path, monke
     result = call("page", step)
     assert (result.exit_code, result.stdout) == (0, "")
     assert (tmp_path / "step.html").read_text() == page_text(load(step))
-    assert result.stderr.endswith("MB\n")
+    assert result.stderr.endswith("MiB\n")
     assert ("Model Explorer is not installed" in result.stderr) == (not has_viewer())
 
 
