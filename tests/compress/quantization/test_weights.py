@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hloom
+from hloom.compress.quantization import QuantizationOptions
 from hloom.compress.quantization.parameter_names import ParameterNames
 from hloom.compress.quantization.recipe import read_recipe
 from hloom.compress.quantization.weights import choose_weights, uses_of
@@ -26,7 +27,7 @@ LAYER = program(f"  h = f32[4,8] tanh(x)\n  ROOT y = f32[4,6] dot(h, w), {DOT}",
 
 
 def blocks(module: hloom.Module, **options) -> dict[str, tuple[int, ...]]:
-    recipe = read_recipe(options.pop("weights", "int8"), **options)
+    recipe = read_recipe(QuantizationOptions(**options))
     return {weight.name: weight.blocks for weight in choose_weights(canonicalize(module), recipe)[0]}
 
 

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from hloom.compress.pruning.masks import group_mask, model_masks, output_mask, weight_mask
+from hloom.compress.pruning.options import SPARSITY, PruningOptions
 from hloom.compress.pruning.pattern import BlockPattern, GroupPattern, Pattern, read_pattern
-from hloom.compress.pruning.scores import METHODS, input_norms, magnitudes, reason_against_wanda
+from hloom.compress.pruning.scores import input_norms, magnitudes, reason_against_wanda
 from hloom.compress.pruning.weight_arrays import check_count, checked, keys_of, weight_arrays
 from hloom.compress.pruning.weight_matrix import MatrixDims, matrix_dims
 from hloom.compress.quantization import (
     Exclusion,
     InsertionPoint,
+    KeywordsOf,
     WeightUse,
     check_program,
     read_selection,
@@ -25,18 +27,9 @@ from hloom.compress.quantization import (
 )
 from hloom.ir import Apply, Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
 from hloom.ir import dtype as element_type
-from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
-SPARSITY = 0.5
-"""The share of elements that is removed where nothing else is said."""
-GROUPS = ("output", "weight", "model")
-"""The scope within which scores are compared: the inputs of one output, a weight (in a loop, of a layer), or all
-weights.
-"""
-OPCODES = PRODUCTS
-"""The instructions whose weights are pruned where nothing else is said."""
 MASK = "mask"
 
 
@@ -128,21 +121,8 @@ class Pruning(Displayed):
         return result
 
 
-def prune(
-    module: ModuleLike,
-    weights: Mapping[str, Any] | Sequence[Any],
-    sparsity: float | None = None,
-    *,
-    method: str = "magnitude",
-    pattern: str | None = None,
-    within: str | None = None,
-    opcodes: Sequence[str] = OPCODES,
-    scope: str | None = None,
-    only: Sequence[str | int] | None = None,
-    least: int = 0,
-    calibration: Sequence[Sequence[Any]] = (),
-    masks: bool = False,
-) -> Pruning:
+@KeywordsOf(PruningOptions)
+def prune(module: ModuleLike, weights: Mapping[str, Any] | Sequence[Any], options: PruningOptions) -> Pruning:
     """Remove the share `sparsity` (default 0.5) of the elements of weights, the least important ones.
 
     `weights` are the arrays, in order or by name. Importance is the magnitude ("magnitude"), or that times the norm of
@@ -165,17 +145,15 @@ def prune(
     >>> pruned.convert({"w": np.float32([[3], [-1], [2], [-4]])})["w"].tolist()
     [[3.0], [0.0], [0.0], [-4.0]]
     """
-    module = as_module(module)
-    shape = read_pattern(pattern)
-    share = _sparsity(sparsity, shape)
-    within = _within(within, method, shape)
-    if calibration and method != "wanda":
-        raise HloomError("inputs are measured for Wanda only", hint="method='wanda', or --method wanda")
-    if method == "wanda" and not calibration:
-        raise HloomError(
-            "Wanda needs inputs to see activations of", hint="calibration=[arrays, ...], or --calibrate X.npz"
-        )
-    selection = read_selection(opcodes, scope, only, least, what="pruned")
+    return prune_with(as_module(module), weights, options)
+
+
+def prune_with(module: Module, weights: Mapping[str, Any] | Sequence[Any], options: PruningOptions) -> Pruning:
+    """The same for options that are made already."""
+    method, shape = options.method, read_pattern(options.pattern)
+    share = _sparsity(options.sparsity, shape)
+    within = _within(options.within, method, shape)
+    selection = read_selection(options, "pruned")
     check_program(module, "pruned")
     before = canonicalize(module)
     selected, exclusions = select_weights(before, selection, _reason_against, "pruned")
@@ -184,7 +162,7 @@ def prune(
         dims, reason = _dims(parameter, uses, shape, within, method)
         if reason is None:
             chosen[parameter] = dims, uses
-        elif only is not None:
+        elif options.only is not None:
             raise HloomError(f"{parameter.name} cannot be pruned so: {reason}")
         else:
             exclusions.append(Exclusion(parameter.name, reason))
@@ -208,7 +186,7 @@ def prune(
             parameter.number: [use for use in uses if use.node.opcode != "gather"]
             for parameter, (_, uses) in chosen.items()
         }
-        for number, norms in input_norms(before, products, calibration).items():
+        for number, norms in input_norms(before, products, options.calibration).items():
             scores[number] = scores[number] * norms
     made = _masks([(dims, scores[p.number]) for p, (dims, _) in chosen.items()], share, shape, within)
     pruned = [
@@ -223,7 +201,7 @@ def prune(
         for (parameter, (dims, uses)), mask in zip(chosen.items(), made, strict=True)
     ]
     program = module
-    if masks:
+    if options.masks:
         program, pruned = _with_masks(module, pruned)
     return Pruning(program, module, method, shape, tuple(pruned), tuple(exclusions))
 
@@ -242,11 +220,7 @@ def _sparsity(sparsity: float | None, pattern: Pattern) -> float:
 
 
 def _within(within: str | None, method: str, pattern: Pattern) -> str:
-    """Within what scores are compared; raises HloomError for what is none, and for what a pattern does not have."""
-    if method not in METHODS:
-        raise HloomError(f"weights are not scored by '{method}'", hint=f"there are {', '.join(METHODS)}")
-    if within is not None and within not in GROUPS:
-        raise HloomError(f"scores are not compared within '{within}'", hint=f"there are {', '.join(GROUPS)}")
+    """Within what scores are compared; raises HloomError for what a pattern does not have."""
     if isinstance(pattern, GroupPattern):
         if within is not None:
             raise HloomError(f"{pattern} compares the {pattern.size} elements of a group, not those of a {within}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from hloom.compress.pruning.axis_class import AXES, axis_class
+from hloom.compress.pruning.axis_class import axis_class
 from hloom.compress.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim, kept_positions
 from hloom.compress.pruning.masks import count_of, lowest
-from hloom.compress.pruning.prune import OPCODES, SPARSITY
+from hloom.compress.pruning.options import StructuredPruningOptions
 from hloom.compress.pruning.reduction_correction import OutputPadding, ReductionCorrection
 from hloom.compress.pruning.removal import remove_positions
 from hloom.compress.pruning.removed_values import Removed, missed_terms, removed_values
@@ -23,6 +22,7 @@ from hloom.compress.pruning.weight_arrays import check_count, checked, keys_of
 from hloom.compress.pruning.weight_matrix import matrix_dims
 from hloom.compress.quantization import (
     Exclusion,
+    KeywordsOf,
     ParameterNames,
     WeightUse,
     check_program,
@@ -36,14 +36,10 @@ from hloom.ops import CALLERS, with_trait
 from hloom.passes import canonicalize_in_place, cse
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
-DEFAULT_AXES = ("channels", "heads", "experts")
-"""The axes that are pruned where nothing else is said."""
 MOST_CUTS = 8
 """How many values may be kept whole for one axis."""
 _MULTIPLYING = with_trait(Trait.CONTRACTS) | {"gather", "multiply"}
-_MOVING = (
-    CALLERS | with_trait(Trait.TUPLE) | with_trait(Trait.REINDEXES) | {"convert", "dynamic-slice", "opt-barrier"}
-)
+_MOVING = CALLERS | with_trait(Trait.TUPLE) | with_trait(Trait.REINDEXES) | {"convert", "dynamic-slice", "opt-barrier"}
 """What a weight goes through on its way to what multiplies by it."""
 
 
@@ -126,19 +122,9 @@ class StructuredPruning(Displayed):
         return result
 
 
+@KeywordsOf(StructuredPruningOptions)
 def prune_structured(
-    module: ModuleLike,
-    weights: Mapping[str, Any],
-    sparsity: float = SPARSITY,
-    *,
-    axes: Sequence[str] = DEFAULT_AXES,
-    multiple: int = 1,
-    opcodes: Sequence[str] = OPCODES,
-    scope: str | None = None,
-    only: Sequence[str | int] | None = None,
-    least: int = 0,
-    pad_outputs: bool = False,
-    shared_positions: bool = False,
+    module: ModuleLike, weights: Mapping[str, Any], options: StructuredPruningOptions
 ) -> StructuredPruning:
     """Remove the share `sparsity` of the channels, attention heads or experts of a program, those that matter least.
 
@@ -166,28 +152,21 @@ def prune_structured(
     >>> [str(p.type) for p in pruned.module.entry.parameters], pruned.kept()["up.1"].tolist()
     (['f32[2,4]', 'f32[4,2]', 'f32[2,5]'], [0, 2])
     """
-    module = as_module(module)
-    if not isinstance(sparsity, Real):
-        raise HloomError(
-            f"{sparsity} is not a valid sparsity: layers of a stack have one shape, so each loses as many positions",
-            hint="give one share, from 0 to 1; for weights that are not stacked, prune with only=[...] several times",
-        )
-    if not 0 <= sparsity <= 1:
-        raise HloomError(f"{sparsity:g} is not a valid sparsity", hint="give the share that is removed, from 0 to 1")
-    if multiple < 1:
-        raise HloomError(f"numbers cannot be multiples of {multiple}", hint="give a number from 1 on")
-    unknown = [axis for axis in axes if axis not in AXES]
-    if unknown or not axes:
-        what = f"there is no axis '{unknown[0]}'" if unknown else "no axis is given"
-        raise HloomError(what, hint=f"axes are {', '.join(AXES)}")
-    selection = read_selection(opcodes, scope, only, least, what="pruned")
+    return prune_structured_with(as_module(module), weights, options)
+
+
+def prune_structured_with(
+    module: Module, weights: Mapping[str, Any], options: StructuredPruningOptions
+) -> StructuredPruning:
+    """The same for options that are made already."""
+    selection = read_selection(options, "pruned")
     check_program(module, "pruned")
     copy = module.clone()
     canonicalize_in_place(copy)
     separate_uses(copy)
     arrays = _named(copy, weights)
     selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
-    search = _AxisSearch(copy, arrays, pad_outputs=pad_outputs)
+    search = _AxisSearch(copy, arrays, pad_outputs=options.pad_outputs)
     readers = {use.node for number in arrays for use in uses_of(copy.entry.parameters[number])}
     for parameter, uses in selected.items():
         if parameter.number not in arrays:
@@ -195,15 +174,15 @@ def prune_structured(
             continue
         sizes = dims_of(parameter)
         for dim in _free_dims(parameter, uses):
-            reason = search.add(parameter, dim, axes, readers) if sizes[dim] > 1 else None
+            reason = search.add(parameter, dim, options.axes, readers) if sizes[dim] > 1 else None
             if reason is not None:
                 search.exclusions.append(Exclusion(f"{parameter.name}, dimension {dim}", reason))
     exclusions = [*search.exclusions, *exclusions]
     if not search.axes:
         why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
         others = f"; there are {', '.join(sorted(search.left_roles))}" if search.left_roles else ""
-        raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(axes)}{others}")
-    pruned = search.remove(sparsity, multiple, shared_positions=shared_positions)
+        raise HloomError(f"{module.name} has no axis to prune{why}", hint=f"axes are {', '.join(options.axes)}{others}")
+    pruned = search.remove(options.sparsity, options.multiple, shared_positions=options.shared_positions)
     cse(copy)
     return StructuredPruning(copy, module, tuple(pruned), tuple(exclusions))
 

@@ -3,10 +3,10 @@
     quantized = hloom.quantize(module, "int8")
     outputs = hloom.run(quantized.module, quantized.convert(arrays)).outputs
 
-`dequantization.py` shows what the program looks like. To add a number format, give it a row in `formats.py`; to let
-values pass through another opcode in their narrow type, write its movement in `quantized_value.py`; to recognise
-weights through one, in `movement.py`; for another opcode that writes caches, add it to `cache_flow.py`, and to
-`can_write` in `kv_cache.py`.
+`dequantization.py` shows what the program looks like. To add an option, give it a field in `options.py`; to add a
+number format, give it a row in `formats.py`; to let values pass through another opcode in their narrow type, write its
+movement in `quantized_value.py`; to recognise weights through one, in `movement.py`; for another opcode that writes
+caches, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
 """
 
 from hloom.compress.quantization.accuracy import ProductReport as ProductReport
@@ -38,16 +38,21 @@ from hloom.compress.quantization.gptq import round_by_gptq as round_by_gptq
 from hloom.compress.quantization.insertion_point import InsertionPoint as InsertionPoint
 from hloom.compress.quantization.insertion_point import array_type as array_type
 from hloom.compress.quantization.noise import Noise as Noise
+from hloom.compress.quantization.options import ACTIVATIONS as ACTIVATIONS
+from hloom.compress.quantization.options import GRANULARITIES as GRANULARITIES
+from hloom.compress.quantization.options import OPCODES as OPCODES
+from hloom.compress.quantization.options import SEARCH as SEARCH
+from hloom.compress.quantization.options import KeywordsOf as KeywordsOf
+from hloom.compress.quantization.options import QuantizationOptions as QuantizationOptions
+from hloom.compress.quantization.options import SelectionOptions as SelectionOptions
 from hloom.compress.quantization.parameter_names import ParameterNames as ParameterNames
 from hloom.compress.quantization.quantization import Quantization as Quantization
 from hloom.compress.quantization.quantization import QuantizedWeight as QuantizedWeight
 from hloom.compress.quantization.quantize import check_program as check_program
 from hloom.compress.quantization.quantize import quantize as quantize
+from hloom.compress.quantization.quantize import quantize_with as quantize_with
 from hloom.compress.quantization.quantized_cache import QuantizedCache as QuantizedCache
 from hloom.compress.quantization.quantized_value import common_factors as common_factors
-from hloom.compress.quantization.recipe import ACTIVATIONS as ACTIVATIONS
-from hloom.compress.quantization.recipe import GRANULARITIES as GRANULARITIES
-from hloom.compress.quantization.recipe import OPCODES as OPCODES
 from hloom.compress.quantization.recipe import Recipe as Recipe
 from hloom.compress.quantization.recipe import WeightFormat as WeightFormat
 from hloom.compress.quantization.recipe import WeightSelection as WeightSelection
@@ -57,7 +62,6 @@ from hloom.compress.quantization.sensitivity import FormatChoice as FormatChoice
 from hloom.compress.quantization.sensitivity import Sensitivity as Sensitivity
 from hloom.compress.quantization.sensitivity import choose_formats as choose_formats
 from hloom.compress.quantization.sensitivity import measure_sensitivities as measure_sensitivities
-from hloom.compress.quantization.smooth_quant import SEARCH as SEARCH
 from hloom.compress.quantization.smooth_quant import SmoothedActivation as SmoothedActivation
 from hloom.compress.quantization.smooth_quant import Smoothing as Smoothing
 from hloom.compress.quantization.weight_slices import matrices as matrices

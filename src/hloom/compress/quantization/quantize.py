@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
-from hloom.compress.quantization.calibration import CLIPPINGS, PERCENTILE, calibrate
+from hloom.compress.quantization.calibration import calibrate
 from hloom.compress.quantization.dequantization import add_companions, push_down, write_entry_layout
 from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.integer_products import (
@@ -17,11 +16,12 @@ from hloom.compress.quantization.integer_products import (
     reason_against,
     write_integer_product,
 )
+from hloom.compress.quantization.options import KeywordsOf, QuantizationOptions
 from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
 from hloom.compress.quantization.quantized_cache import QuantizedCache, narrow_caches
 from hloom.compress.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
-from hloom.compress.quantization.recipe import OPCODES, Recipe, WeightFormat, read_cache_formats, read_recipe
-from hloom.compress.quantization.smoothing_recipe import read_alpha, smooth_for
+from hloom.compress.quantization.recipe import Recipe, WeightFormat, read_cache_formats, read_recipe
+from hloom.compress.quantization.smoothing_recipe import smooth_for
 from hloom.compress.quantization.weights import Exclusion, Weight, choose_weights
 from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, ModuleLike, Node, Parameter, as_module, verify
 from hloom.ops import PRODUCTS
@@ -29,25 +29,8 @@ from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.text import HloomError
 
 
-def quantize(
-    module: ModuleLike,
-    weights: str | Mapping[str, str] | None = "int8",
-    *,
-    cache: str | Mapping[str, str] | None = None,
-    per: str | None = None,
-    group: int | None = None,
-    symmetric: bool = True,
-    opcodes: Sequence[str] = OPCODES,
-    scope: str | None = None,
-    only: Sequence[str | int] | None = None,
-    least: int = 0,
-    activations: str | None = None,
-    calibration: Sequence[Sequence[Any]] = (),
-    clipping: str = "minmax",
-    percentile: float = PERCENTILE,
-    smoothing: float | str | None = None,
-    straight_through: bool = False,
-) -> Quantization:
+@KeywordsOf(QuantizationOptions)
+def quantize(module: ModuleLike, options: QuantizationOptions) -> Quantization:
     """A program whose weights come in a narrow type and are dequantised where they are used.
 
     `weights` is the format: int8, int4, int2, e4m3, e5m2, or with blocks of 32 that share a power of two mxfp8, mxfp4,
@@ -74,61 +57,38 @@ def quantize(
     >>> [f"{p.name}: {p.type}" for p in quantized.module.entry.parameters]
     ['x: f32[2,64]', 'w: s8[64,8]', 'w.scale: f32[1,8]']
     """
-    module = as_module(module)
-    if weights is None and (cache is None or activations is not None):
-        raise HloomError("no weights are quantised" + (": activations are with them" if activations else ""))
-    caches = None if cache is None else read_cache_formats(cache)
-    recipe = read_recipe(
-        "int8" if weights is None else weights,
-        per=per,
-        group=group,
-        symmetric=symmetric,
-        opcodes=opcodes,
-        scope=scope,
-        only=only,
-        least=least,
-        activations=activations,
-    )
-    if clipping not in CLIPPINGS:
-        raise HloomError(f"ranges are not chosen by '{clipping}'", hint=f"there are {', '.join(CLIPPINGS)}")
-    if not 0 < percentile <= 100:
-        raise HloomError(f"{percentile} is not a valid percentile", hint="give a number above 0, and up to 100")
-    if straight_through and activations is None:
-        raise HloomError(
-            "straight_through is for products of narrow types: dequantised weights have derivatives as they are",
-            hint="activations='dynamic', or --activations dynamic",
-        )
-    alpha = read_alpha(smoothing, activations, calibration)
-    if calibration and activations != "static" and smoothing is None:
-        raise HloomError(
-            "inputs are measured for static activations, and for smoothing",
-            hint="activations='static', or --activations static",
-        )
+    return quantize_with(as_module(module), options)
+
+
+def quantize_with(module: Module, options: QuantizationOptions) -> Quantization:
+    """The same for options that are made already."""
+    caches = None if options.cache is None else read_cache_formats(options.cache)
+    recipe = read_recipe(options)
     check_program(module)
-    smoothed = None if smoothing is None else smooth_for(module, recipe, calibration, alpha)
-    original, module = module, module if smoothed is None else smoothed.module
+    smoothed = smooth_for(module, recipe, options)
+    original, calibration = module, options.calibration
     if smoothed is not None:
-        calibration = [smoothed.convert(arrays) for arrays in calibration]
+        module, calibration = smoothed.module, [smoothed.convert(arrays) for arrays in calibration]
     copy = module.clone()
     canonicalize_in_place(copy)
     former = tuple(copy.entry.parameters)
     held, exclusions = ([], []) if caches is None else narrow_caches(copy, caches)
     chosen: list[Weight] = []
-    if weights is not None:
+    if options.weights is not None:
         chosen, reasons = choose_weights(copy, recipe)
         exclusions = [*exclusions, *_without(reasons, held)]
-    if not chosen and weights is not None:
-        why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
-        raise HloomError(
-            f"{module.name} has no weight to quantise{why}",
-            hint=f"weights are parameters that a {', '.join(recipe.opcodes)} reads",
-        )
+        if not chosen:
+            why = f"; {exclusions[0].name}: {exclusions[0].reason}" if exclusions else ""
+            raise HloomError(
+                f"{module.name} has no weight to quantise{why}",
+                hint=f"weights are parameters that a {', '.join(recipe.opcodes)} reads",
+            )
     _check_donations(copy, chosen)
-    before = canonicalize(module) if activations == "static" else None
+    before = canonicalize(module) if options.activations == "static" else None
     stops: tuple[str, ...] = ()
     quantized: list[QuantizedActivation] = []
     made, dequantized = _narrow(chosen, recipe) if chosen else ([], {})
-    if activations is not None:
+    if options.activations is not None:
         named = {use.node.name for weight in chosen if recipe.names(weight.parameter) for use in weight.uses}
         products, reasons = _integer_products(copy, recipe, dequantized, named)
         clips: list[float | None] = [None] * len(products)
@@ -136,13 +96,13 @@ def quantize(
             keys = [(p.node.graph.name, p.node.name, p.activation_index) for p in products]
             histograms = calibrate(before, keys, calibration)
             clips = [
-                histograms[key].clip(clipping, product.activation_format, percentile)
+                histograms[key].clip(options.clipping, product.activation_format, options.percentile)
                 for key, product in zip(keys, products, strict=True)
             ]
         quantized = [product.quantized_activation(clip) for product, clip in zip(products, clips, strict=True)]
         maximum = add_maximum(copy)
         for product, clip in zip(products, clips, strict=True):
-            added = write_integer_product(product, clip, maximum, straight_through=straight_through)
+            added = write_integer_product(product, clip, maximum, straight_through=options.straight_through)
             stops += () if added is None else (added,)
         dce(copy)
         exclusions += reasons

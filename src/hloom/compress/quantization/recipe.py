@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from hloom.compress.quantization.formats import MX_GROUP, NumberFormat, number_format
+from hloom.compress.quantization.options import (
+    ACTIVATIONS,
+    FORMAT,
+    GRANULARITIES,
+    OPCODES,
+    QuantizationOptions,
+    SelectionOptions,
+)
 from hloom.compress.quantization.parameter_names import names_of
 from hloom.ir import Node, Parameter
-from hloom.ops import PRODUCTS
 from hloom.text import HloomError, ParseError, RegularExpression, compile_pattern
 
-OPCODES = (*PRODUCTS, "gather")
-"""The instructions whose weights may be quantised."""
-ACTIVATIONS = ("dynamic", "static")
-"""When the range of activations is known: as the program runs, or before, from inputs."""
-GRANULARITIES = ("tensor", "channel", "group")
-"""Which elements share a scale: a whole weight, those summed up for one element of the result, or a group of these."""
 _MOST_DIGITS = 9
 
 
@@ -78,55 +79,40 @@ class Recipe(WeightSelection):
         return ", ".join(dict.fromkeys(map(str, [one for _, one in self.by_weight] or [self.format])))
 
 
-def read_selection(
-    opcodes: Sequence[str] = OPCODES,
-    scope: str | None = None,
-    only: Sequence[str | int] | None = None,
-    least: int = 0,
-    *,
-    what: str = "quantised",
-) -> WeightSelection:
+def read_selection(options: SelectionOptions, what: str = "quantised") -> WeightSelection:
     """The selection that a user's options say; raises HloomError for what makes none."""
+    opcodes, only = options.opcodes, options.only
     unknown = [opcode for opcode in opcodes if opcode not in OPCODES]
     if unknown or not opcodes:
         raise HloomError(
             f"weights of {unknown[0]} cannot be {what}" if unknown else "no opcode is given",
             hint=f"those of {', '.join(OPCODES)} can",
         )
-    return WeightSelection(tuple(opcodes), _pattern(scope), None if only is None else tuple(only), max(least, 0))
+    named = None if only is None else tuple(only)
+    return WeightSelection(tuple(opcodes), _pattern(options.scope), named, max(options.least, 0))
 
 
-def read_recipe(
-    weights: str | Mapping[str, str],
-    *,
-    per: str | None = None,
-    group: int | None = None,
-    symmetric: bool = True,
-    opcodes: Sequence[str] = OPCODES,
-    scope: str | None = None,
-    only: Sequence[str | int] | None = None,
-    least: int = 0,
-    activations: str | None = None,
-) -> Recipe:
+def read_recipe(options: QuantizationOptions) -> Recipe:
     """The recipe that a user's options say; raises HloomError for what makes none.
 
     `per` is channel where nothing is said, and group where a size is.
     """
+    weights = FORMAT if options.weights is None else options.weights
+    by_weight: dict[str, WeightFormat] = {}
     if isinstance(weights, str):
-        by_weight: dict[str, WeightFormat] = {}
-        formats = [read_format(weights, per, group, is_symmetric=symmetric)]
+        formats = [_read_format(weights, options)]
     else:
-        if only is not None or not weights:
+        if options.only is not None or not weights:
             raise HloomError(
                 "weights are named with their formats, and in only= again" if weights else "no weight is named",
                 hint="weights={'up': 'int8', 'down': 'int4:32'}",
             )
-        by_weight = {n: read_format(text, per, group, is_symmetric=symmetric) for n, text in weights.items()}
-        formats, only = [*by_weight.values()], [*by_weight]
-    selection = read_selection(opcodes, scope, only, least)
-    if activations is not None:
+        by_weight = {name: _read_format(text, options) for name, text in weights.items()}
+        formats, options = [*by_weight.values()], replace(options, only=[*by_weight])
+    selection = read_selection(options)
+    if options.activations is not None:
         for one in formats:
-            _check_activations(activations, one, symmetric)
+            _check_activations(options.activations, one, options.symmetric)
     return Recipe(
         selection.opcodes,
         selection.scope,
@@ -134,9 +120,13 @@ def read_recipe(
         selection.least,
         formats[0],
         tuple(by_weight.items()),
-        symmetric,
-        activations,
+        options.symmetric,
+        options.activations,
     )
+
+
+def _read_format(text: str, options: QuantizationOptions) -> WeightFormat:
+    return read_format(text, options.per, options.group, is_symmetric=options.symmetric)
 
 
 def read_cache_formats(cache: str | Mapping[str, str]) -> WeightFormat | dict[str, WeightFormat]:

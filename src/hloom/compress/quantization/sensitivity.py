@@ -8,14 +8,15 @@ multiple-choice knapsack problem), and XLA then measures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hloom.compress.quantization.noise import Noise
-from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
-from hloom.compress.quantization.quantize import quantize
+from hloom.compress.quantization.options import QuantizationOptions
+from hloom.compress.quantization.quantization import QuantizedWeight
+from hloom.compress.quantization.quantize import quantize_with
 from hloom.ir import Module
 from hloom.runtime import run
 from hloom.solver import Constraint, minimize
@@ -84,7 +85,7 @@ def measure_sensitivities(
 
     `calibration` are inputs of the program, weights among them, `options` those of `quantize` that say which weights.
     """
-    return _Search(module, calibration, formats, options).sensitivities
+    return _Search(module, calibration, formats, QuantizationOptions(**options)).sensitivities
 
 
 def choose_formats(
@@ -108,7 +109,7 @@ def choose_formats(
         )
     if error is not None and not error > 0:
         raise HloomError(f"an error of {error} allows nothing", hint="give an error above 0, such as 0.01")
-    search = _Search(module, calibration, formats, options)
+    search = _Search(module, calibration, formats, QuantizationOptions(**options))
     if bytes is not None:
         return search.choice(search.least_error(bytes))
     assert error is not None, "one is given"
@@ -125,7 +126,11 @@ class _Search:
     """The weights of a program, quantised in all formats, and what that does to the outputs."""
 
     def __init__(
-        self, module: Module, calibration: Sequence[Sequence[Any]], formats: Sequence[str], options: Mapping[str, Any]
+        self,
+        module: Module,
+        calibration: Sequence[Sequence[Any]],
+        formats: Sequence[str],
+        options: QuantizationOptions,
     ) -> None:
         if not calibration:
             raise HloomError(
@@ -136,7 +141,7 @@ class _Search:
                 "formats to choose from are some, all different",
                 hint="formats=('int8', 'int4:32'), or --choices int8,int4:32",
             )
-        self.made: dict[str, Quantization] = {text: quantize(module, text, **options) for text in formats}
+        self.made = {text: quantize_with(module, replace(options, weights=text)) for text in formats}
         self.weights = {text: {w.name: w for w in one.weights} for text, one in self.made.items()}
         every = {w.name: w for one in self.made.values() for w in one.weights}
         self.names = [*every]

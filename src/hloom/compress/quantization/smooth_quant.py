@@ -30,7 +30,6 @@ from hloom.ir import Module, Node, TensorType, verify
 from hloom.passes import canonicalize_in_place
 from hloom.text import HloomError
 
-SEARCH = "search"
 ALPHAS = tuple(step / 20 for step in range(21))
 """The alphas a search tries, besides no smoothing."""
 MOST_ROWS = 256
