@@ -15,16 +15,18 @@ from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    choice_option,
     depth_option,
     file_argument,
     json_option,
     output_option,
+    profile_option,
     top_option,
     trips_option,
     unknown_trips_option,
 )
 from hloom.cli.output import write_json
-from hloom.cli.profile_tables import measured_tables, profile_option
+from hloom.cli.profile_tables import measured_tables
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.inspection.profile import measurement_without_model
@@ -39,7 +41,7 @@ MOST_LINES = 30
 
 @click.command("cost")
 @file_argument
-@click.option("--by", type=click.Choice(BY), default="opcode", show_default=True, help="Group costs by this.")
+@choice_option("--by", choices=BY, default="opcode", help="Group costs by this.")
 @depth_option()
 @top_option(MOST_LINES)
 @trips_option()

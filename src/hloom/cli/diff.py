@@ -17,7 +17,15 @@ from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import ModuleSource, json_option, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    choice_option,
+    depth_option,
+    device_option,
+    json_option,
+    limit_option,
+    output_option,
+)
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_tables
@@ -33,28 +41,10 @@ MOST_LINES = 20
 @click.command("diff")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=MOST_LINES,
-    show_default=True,
-    help="Show at most N rows of each table.",
-)
-@click.option("--by", type=click.Choice(BY), default="scope", show_default=True, help="Group costs by this.")
-@click.option(
-    "--depth",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Group by this many levels of the scope.",
-)
-@click.option(
-    "--device",
-    metavar="NAME",
-    help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).",
-)
+@limit_option(MOST_LINES)
+@choice_option("--by", choices=BY, default="scope", help="Group costs by this.")
+@depth_option("Group by this many levels of the scope.", 2)
+@device_option(None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).")
 @click.option("--module", "name", metavar="NAME", help="Module to read from dump directories that hold several.")
 @click.option("--strict", is_flag=True, help="Also count different names and instruction order as differences.")
 @click.option("--costs/--no-costs", default=True, help="Compare costs as well as instructions.")

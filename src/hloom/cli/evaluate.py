@@ -11,14 +11,16 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     STDOUT,
     ModuleSource,
+    check_seed,
+    count_option,
     file_argument,
     inputs_option,
     json_option,
     output_option,
     seed_option,
+    size_option,
 )
 from hloom.cli.output import write_json
-from hloom.cli.quantities import ByteSize
 from hloom.cli.run import (
     arrays_in_order,
     check_output,
@@ -42,20 +44,10 @@ DRAWING_BYTES = 16
 @file_argument
 @inputs_option()
 @seed_option()
-@click.option(
-    "--steps",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=MOST_STEPS,
-    show_default=True,
-    help="Stop after executing this many instructions.",
-)
-@click.option(
+@count_option("--steps", default=MOST_STEPS, help="Stop after executing this many instructions.")
+@size_option(
     "--memory",
-    metavar="SIZE",
-    type=ByteSize(),
     default=f"{MOST_BYTES >> 30}GiB",
-    show_default=True,
     help="Stop if live arrays could exceed this: 80GiB, 500MB, or a number of bytes.",
 )
 @json_option()
@@ -82,8 +74,7 @@ def command(
       hloom evaluate step.hlo --inputs x.npz --json
       hloom evaluate train.hlo --steps 100000000 --memory 32GiB
     """
-    if inputs is not None and seed is not None:
-        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
+    check_seed(inputs, seed)
     check_output(output, json_output)
     program = read_program(source)
     verify(program)

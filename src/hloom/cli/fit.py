@@ -9,13 +9,23 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE, size_note
-from hloom.cli.completion import complete_device
+from hloom.analysis import size_note
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    batch_option,
+    check_standard_output,
+    count_option,
+    device_option,
+    file_argument,
+    json_option,
+    output_option,
+    size_option,
+)
 from hloom.cli.output import write_json, write_note
-from hloom.cli.quantities import MOST_DIGITS, ByteSize
+from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
 from hloom.formats.hlo import check_new_folder
@@ -29,23 +39,17 @@ SHOWN = 8
 @click.command("fit")
 @file_argument
 @click.option("--devices", type=int, required=True, metavar="N", help="Number of devices to fit the step on.")
-@click.option(
-    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device to price the program for (`hloom roofline --list` shows them).",
-)  # fmt: skip
-@click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Memory per device, as in 16GiB.  [default: the device's]",
-)  # fmt: skip
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="Batch dimension, as in x:0.  [default: detected]")
+@device_option()
+@size_option("--memory", is_capacity=True, help="Memory per device, as in 16GiB.  [default: the device's]")
+@batch_option()
 @click.option(
     "--microbatches", metavar="N,N", help="Microbatch counts to try, as in 1,2,4 (default: divisors of the batch)."
 )
-@click.option(
+@count_option(
     "--measure",
-    type=click.IntRange(min=0),
-    default=0,
+    least=0,
     metavar="K",
+    default=0,
     help="Compile the K best combinations with XLA and compare (default: 0).",
 )
 @click.option("--no-donate", is_flag=True, help="Do not donate any further parameter buffers to results.")
@@ -81,8 +85,7 @@ def command(
       hloom fit step.hlo --devices 8 --memory 16GiB -o best --explain
     """
     counts = None if microbatches is None else _counts(microbatches)
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
+    check_standard_output(output, json_output)
     if output is not None and output != STDOUT:
         check_new_folder(output)
     program = read_program(source)

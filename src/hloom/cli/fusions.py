@@ -10,10 +10,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import device
-from hloom.cli.completion import complete_device
+from hloom.analysis import device as device_of
 from hloom.cli.input import note_sizes, note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
+from hloom.cli.options import (
+    ModuleSource,
+    choice_option,
+    device_option,
+    devices_option,
+    json_option,
+    optimised_file_argument,
+    output_option,
+    top_option,
+)
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.passes.fusion import FusionReport, FusionRow, counted, fusions
@@ -34,29 +42,15 @@ NO_FUSIONS = "no fusions: compile the module first, or use `hloom opt FILE -p cl
 
 @click.command("fusions")
 @optimised_file_argument
-@click.option(
-    "--device",
-    "name",
-    metavar="NAME",
-    default="cpu",
-    show_default=True,
-    shell_complete=complete_device,
-    help="Device to price the program for (`hloom roofline --list` shows them).",
-)
-@click.option(
-    "--devices",
-    "listed",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="TOML file with more devices, as written by `hloom calibrate`.",
-)
-@click.option("--sort", type=click.Choice(list(SORTS)), default="time", show_default=True, help="Sort fusions by this.")
+@device_option("cpu")
+@devices_option()
+@choice_option("--sort", choices=list(SORTS), default="time", help="Sort fusions by this.")
 @top_option(MOST_LINES)
 @json_option("Write JSON: every fusion, and every pair worth fusing.")
 @output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
-    name: str,
+    device: str,
     listed: Path | None,
     sort: str,
     top: int,
@@ -75,7 +69,7 @@ def command(
       hloom fusions optimised.hlo --device h100 --sort bytes
       hloom fusions optimised.hlo --json -o fusions.json
     """
-    chosen = device(name, listed)
+    chosen = device_of(device, listed)
     program = read_program(source)
     note_whole_program(program)
     note_sizes(program)

@@ -13,7 +13,17 @@ from rich.console import RenderableType
 from hloom import autodiff
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    check_seed,
+    count_option,
+    file_argument,
+    inputs_option,
+    json_option,
+    load_option,
+    output_option,
+    seed_option,
+)
 from hloom.cli.output import check_folder, write_json, write_text
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import new_table, note_tables
@@ -36,45 +46,22 @@ CLEAN = ("simplify", "cse", "dce")
     metavar="NAMES",
     help="Entry parameters to differentiate by number or name, as in 0,2 or w,b.  [default: all floats]",
 )
-@click.option(
-    "--of", type=click.IntRange(min=0), metavar="N", help="Differentiate result N, a scalar (default: the only result)."
-)
+@count_option("--of", least=0, help="Differentiate result N, a scalar (default: the only result).")
 @click.option("--value", is_flag=True, help="Also return the result itself, before the gradients.")
 @click.option("--vjp", "is_vjp", is_flag=True, help="Build the VJP: take a cotangent for each result, of any shape.")
 @click.option(
     "--jvp", "is_jvp", is_flag=True, help="Build the JVP (forward mode): take tangents, return results and tangents."
 )
 @click.option("--stop", metavar="NAME", multiple=True, help="Treat this instruction as a constant; may be repeated.")
-@click.option(
-    "--checkpoints",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Keep N states of each loop of unknown trip count and recompute the rest (default: 128).",
+@count_option(
+    "--checkpoints", help="Keep N states of each loop of unknown trip count and recompute the rest (default: 128)."
 )
-@click.option(
-    "--max-iterations",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Instead, keep every state of such a loop, which may run at most N iterations.",
-)
+@count_option("--max-iterations", help="Instead, keep every state of such a loop, which may run at most N iterations.")
 @click.option("--raw", is_flag=True, help="Skip the clean-up passes (simplify, cse, dce).")
 @click.option("--check", is_flag=True, help="Check the derivative against central differences in f64.")
-@click.option(
-    "--load",
-    metavar="X.py",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Execute this Python file first, to define its rules and passes.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for the random inputs of --check.  [default: 0]"
-)
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    help="Read the inputs for --check from this file (default: random).",
-)
+@load_option()
+@seed_option("Seed for the random inputs of --check.  [default: 0]")
+@inputs_option("Read the inputs for --check from this file (default: random).")
 @json_option("Write the result of --check as JSON; the module is then written only with -o.")
 @output_option("Write to file OUT, atomically.")
 def command(
@@ -114,8 +101,7 @@ def command(
         raise click.UsageError("--json needs --check")
     if not check and (inputs is not None or seed is not None):
         raise click.UsageError("--inputs and --seed need --check")
-    if inputs is not None and seed is not None:
-        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
+    check_seed(inputs, seed)
     if output is not None:
         check_folder(output)
     for path in load:

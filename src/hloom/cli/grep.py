@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, device_option, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.inspection.query import COLUMNS, FIELDS, Matches, grep
 from hloom.text import byte_text, time_text
@@ -39,13 +38,7 @@ def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) ->
 @click.option(
     "--lines", "only_lines", is_flag=True, help="Print only the HLO lines, without computation names and costs."
 )
-@click.option(
-    "--device",
-    metavar="NAME",
-    default=DEFAULT_DEVICE,
-    show_default=True,
-    help="Device to price the program for (`hloom roofline --list` shows them).",
-)
+@device_option()
 @json_option("Write JSON: the fields of every match.")
 @output_option("Write to file OUT, atomically.")
 @click.pass_context

@@ -13,10 +13,17 @@ from rich.text import Text
 from hloom.analysis import LiveBuffer, MemoryReport
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, json_option, optimised_file_argument, output_option, top_option
+from hloom.cli.options import (
+    ModuleSource,
+    choice_option,
+    json_option,
+    optimised_file_argument,
+    output_option,
+    size_option,
+    top_option,
+)
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
-from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.formats.hlo import write_whole
 from hloom.targets.cpu import SCHEDULES, memory
@@ -29,13 +36,10 @@ WRITERS = {".svg": svg, ".png": png}
 
 @click.command("memory")
 @optimised_file_argument
-@click.option(
-    "--budget", metavar="SIZE", type=ByteSize(),
-    help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or a number of bytes.",
-)  # fmt: skip
-@click.option(
+@size_option("--budget", help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or a number of bytes.")
+@choice_option(
     "--schedule",
-    type=click.Choice(SCHEDULES),
+    choices=SCHEDULES,
     help="Instruction order: as XLA's CPU compiler would schedule, hloom's list scheduler, or as in the text.",
 )
 @top_option(MOST_LINES)

@@ -11,10 +11,20 @@ import numpy as np
 from hloom.cli.exit_status import INTERRUPTED
 from hloom.cli.input import progress, read_program
 from hloom.cli.interrupt import MESSAGE
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    choice_option,
+    count_option,
+    file_argument,
+    inputs_option,
+    json_option,
+    load_option,
+    number_option,
+    output_option,
+    path_option,
+)
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
-from hloom.cli.quantities import FiniteNumber
 from hloom.formats.hlo import print_module, replacing
 from hloom.inspection.minimize import (
     STATUSES,
@@ -60,12 +70,8 @@ MOST_SHOWN = 8
     metavar="COMMAND",
     help="Command that exits with 0 if the fault shows; {} stands for the candidate file.",
 )
-@click.option(
-    "--status",
-    type=click.Choice(STATUSES),
-    default=STATUSES[0],
-    show_default=True,
-    help="Exit status of --failing that means the fault shows.",
+@choice_option(
+    "--status", choices=STATUSES, default=STATUSES[0], help="Exit status of --failing that means the fault shows."
 )
 @click.option("--xla-refuses", is_flag=True, help="Fault: XLA rejects the module with the same message.")
 @click.option("--xla-crashes", is_flag=True, help="Fault: XLA crashes on the module at the same source location.")
@@ -76,28 +82,14 @@ MOST_SHOWN = 8
     metavar="FLAGS FLAGS",
     help="Fault: XLA disagrees with itself under two sets of flags.",
 )
-@click.option(
-    "--slower-than",
-    type=FiniteNumber(min=0),
-    metavar="SECONDS",
-    help="Fault: XLA takes longer than this to run the module.",
-)
-@click.option(
-    "--compiles-slower-than",
-    type=FiniteNumber(min=0),
-    metavar="SECONDS",
-    help="Fault: XLA takes longer than this to compile the module.",
+@number_option("--slower-than", min=0, metavar="SECONDS", help="Fault: XLA takes longer than this to run the module.")
+@number_option(
+    "--compiles-slower-than", min=0, metavar="SECONDS", help="Fault: XLA takes longer than this to compile the module."
 )
 @click.option(
     "--passes", metavar="PASSES", help="Find which of these passes introduces the fault, and reduce its input."
 )
-@click.option(
-    "--load",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.py",
-    help="Execute this Python file first, to define its passes.",
-)
+@load_option()
 @click.option(
     "--xla-passes", is_flag=True, help="Find the smallest set of XLA passes to disable so that the fault disappears."
 )
@@ -106,43 +98,15 @@ MOST_SHOWN = 8
     is_flag=True,
     help="With --xla-refuses or --xla-crashes, accept a different message as the same fault.",
 )
-@click.option(
-    "--rtol",
-    type=FiniteNumber(min=0),
-    metavar="R",
-    help="Relative tolerance for comparing numbers.  [default: by type]",
+@number_option("--rtol", min=0, metavar="R", help="Relative tolerance for comparing numbers.  [default: by type]")
+@number_option("--atol", min=0, metavar="A", help="Absolute tolerance for comparing numbers.  [default: by type]")
+@inputs_option("Compare numbers on these inputs (default: random).")
+@path_option("--save-inputs", metavar="X.npz", help="Save the inputs on which the reduced module shows the fault.")
+@count_option("--seed", least=0, default=0, help="Seed for random inputs.")
+@count_option("--steps", default=STEPS, help="Stop after checking N candidates.")
+@number_option(
+    "--timeout", min=0, min_open=True, metavar="S", default=TIMEOUT, help="Give up on a candidate after S seconds."
 )
-@click.option(
-    "--atol",
-    type=FiniteNumber(min=0),
-    metavar="A",
-    help="Absolute tolerance for comparing numbers.  [default: by type]",
-)
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    help="Compare numbers on these inputs (default: random).",
-)
-@click.option(
-    "--save-inputs", metavar="X.npz", type=click.Path(path_type=Path),
-    help="Save the inputs on which the reduced module shows the fault.",
-)  # fmt: skip
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs."
-)
-@click.option(
-    "--steps",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=STEPS,
-    show_default=True,
-    help="Stop after checking N candidates.",
-)
-@click.option(
-    "--timeout", metavar="S", type=FiniteNumber(min=0, min_open=True), default=TIMEOUT, show_default=True,
-    help="Give up on a candidate after S seconds.",
-)  # fmt: skip
 @json_option('Write {"module": NAME, "text": TEXT, "instructions": N, ...}, without the text if -o is given.')
 @output_option("Write the reduced module to file OUT, atomically.")
 @click.pass_context

@@ -18,10 +18,18 @@ from hloom.cli.completion import complete_passes
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
 from hloom.cli.languages import Language, check_name, read_any, write_any
-from hloom.cli.options import ModuleSource, json_option, optional_file_argument, output_option
+from hloom.cli.options import (
+    ModuleSource,
+    count_option,
+    json_option,
+    load_option,
+    number_option,
+    optional_file_argument,
+    output_option,
+    seed_option,
+)
 from hloom.cli.output import check_folder, write_json, write_note
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
-from hloom.cli.quantities import FiniteNumber
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
 from hloom.passes import Pass, Watch, apply_in_place, load_further_passes, sequence
@@ -43,13 +51,7 @@ if TYPE_CHECKING:
     shell_complete=complete_passes,
     help="Passes to run: names (see --list), .json rule files and fixpoint(...), separated by commas.",
 )
-@click.option(
-    "--load",
-    metavar="X.py",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Execute this Python file first, to define its rules and passes.",
-)
+@load_option()
 @click.option("--list", "list_passes", is_flag=True, help="List the passes and exit.")
 @click.option(
     "--list-rules", metavar="PASSES", shell_complete=complete_passes, help="List the rules of these passes and exit."
@@ -61,22 +63,13 @@ if TYPE_CHECKING:
     help="Run the module before and after on XLA; exit with 1 if outputs differ.",
 )
 @click.option("--verify-each", is_flag=True, help="Verify the module's structure and types after each pass.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed for the inputs of --verify and for passes that need one.  [default: 0]",
-)
-@click.option(
-    "--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance for --verify (default: by element type)."
-)
+@seed_option("Seed for the inputs of --verify and for passes that need one.  [default: 0]")
+@number_option("--rtol", min=0, metavar="R", help="Relative tolerance for --verify (default: by element type).")
 @click.option(
     "--report", "is_reported", is_flag=True, help="Report what each pass and rule did, and why rules were rejected."
 )
 @click.option("--steps", "list_steps", is_flag=True, help="List every rewrite with its step number.")
-@click.option(
-    "--until", type=click.IntRange(min=0), metavar="N", help="Write the module as it was after step N of --steps."
-)
+@count_option("--until", least=0, help="Write the module as it was after step N of --steps.")
 @click.option(
     "--trace-misses",
     metavar="NODE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from hloom.cli.completion import complete_file
+from hloom.analysis import DEFAULT_DEVICE
+from hloom.cli.completion import complete_device, complete_file
+from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.formats.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -74,6 +76,48 @@ def output_option(what: str, *, keeps_stdout: bool = False) -> Callable[[Functio
     )
 
 
+def path_option(*names: str, metavar: str, help: str, multiple: bool = False) -> Callable[[Function], Function]:
+    """Add an option that is a path, or with `multiple` several."""
+    return click.option(*names, metavar=metavar, type=click.Path(path_type=Path), multiple=multiple, help=help)
+
+
+def count_option(
+    *names: str, help: str, metavar: str = "N", least: int = 1, **settings: Any
+) -> Callable[[Function], Function]:
+    """Add an option that is a whole number from `least` on."""
+    return _value_option(*names, metavar=metavar, type=click.IntRange(min=least), help=help, **settings)
+
+
+def number_option(
+    *names: str,
+    metavar: str,
+    help: str,
+    min: float | None = None,
+    max: float | None = None,
+    min_open: bool = False,
+    **settings: Any,
+) -> Callable[[Function], Function]:
+    """Add an option that is a finite number between bounds."""
+    number = FiniteNumber(min, max, min_open=min_open)
+    return _value_option(*names, metavar=metavar, type=number, help=help, **settings)
+
+
+def size_option(*names: str, help: str, is_capacity: bool = False, **settings: Any) -> Callable[[Function], Function]:
+    """Add an option that is a number of bytes with its unit; `is_capacity`: of something that can hold them."""
+    return _value_option(*names, metavar="SIZE", type=ByteSize(is_capacity=is_capacity), help=help, **settings)
+
+
+def choice_option(*names: str, choices: Iterable[str], help: str, **settings: Any) -> Callable[[Function], Function]:
+    """Add an option that is one of some words."""
+    return _value_option(*names, type=click.Choice(list(choices)), help=help, **settings)
+
+
+def _value_option(*names: str, help: str, **settings: Any) -> Callable[[Function], Function]:
+    """An option whose default, if it has one, is shown, unless its help says it."""
+    is_shown = settings.get("default") is not None and "default" not in help
+    return click.option(*names, help=help, show_default=is_shown, **settings)
+
+
 def json_option(what: str = "Write JSON instead of text.") -> Callable[[Function], Function]:
     """Add --json: the command gets `json_output`."""
     return click.option("--json", "json_output", is_flag=True, help=what)
@@ -81,24 +125,19 @@ def json_option(what: str = "Write JSON instead of text.") -> Callable[[Function
 
 def top_option(rows: int) -> Callable[[Function], Function]:
     """Add --top, this many rows by default: the command gets `top`."""
-    return click.option(
-        "--top",
-        metavar="N",
-        type=click.IntRange(min=1),
-        default=rows,
-        show_default=True,
-        help="Show at most N rows of each table.",
-    )
+    return count_option("--top", default=rows, help="Show at most N rows of each table.")
 
 
-def depth_option() -> Callable[[Function], Function]:
+def limit_option(rows: int, what: str = "Show at most N rows of each table.") -> Callable[[Function], Function]:
+    """Add --limit, this many rows by default: the command gets `limit`, which may be 0."""
+    return count_option("--limit", least=0, default=rows, help=what)
+
+
+def depth_option(
+    what: str = "Group by N levels of the scope or layer, or N frames of the source stack.", default: int | None = None
+) -> Callable[[Function], Function]:
     """Add --depth: the command gets `depth`, or None."""
-    return click.option(
-        "--depth",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Group by N levels of the scope or layer, or N frames of the source stack.",
-    )
+    return count_option("--depth", default=default, help=what)
 
 
 def trips_option() -> Callable[[Function], Function]:
@@ -110,34 +149,123 @@ def trips_option() -> Callable[[Function], Function]:
 
 def unknown_trips_option() -> Callable[[Function], Function]:
     """Add --unknown-trips: the command gets `unknown_trips`."""
+    what = "Assume N iterations for loops of unknown trip count."
+    return count_option("--unknown-trips", least=0, default=1, help=what)
+
+
+def device_option(
+    default: str | None = DEFAULT_DEVICE,
+    what: str = "Device to price the program for (`hloom roofline --list` shows them).",
+) -> Callable[[Function], Function]:
+    """Add --device: the command gets `device`, a name, or None."""
     return click.option(
-        "--unknown-trips",
-        metavar="N",
-        type=click.IntRange(min=0),
-        default=1,
-        show_default=True,
-        help="Assume N iterations for loops of unknown trip count.",
+        "--device", metavar="NAME", default=default, show_default=default is not None,
+        shell_complete=complete_device, help=what,
+    )  # fmt: skip
+
+
+def traced_device_option() -> Callable[[Function], Function]:
+    """Add --device of a command with --profile, whose trace may name one: it gets `device`, or None."""
+    return device_option(
+        None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace)."
     )
 
 
-def inputs_option() -> Callable[[Function], Function]:
-    """Add --inputs of a command that executes a module: it gets `inputs`, a path or None."""
-    return click.option(
-        "--inputs",
-        metavar="X.npz",
-        type=click.Path(path_type=Path),
-        help="Read the inputs from this file, by position or by parameter name.",
+def profile_option() -> Callable[[Function], Function]:
+    """Add --profile: the command gets `profile`, the directory of a trace, or None."""
+    return path_option(
+        "--profile",
+        metavar="DIR",
+        help="Add measured times from a jax.profiler.trace(DIR) of this module (in a dump: of the optimised one).",
     )
 
 
-def seed_option() -> Callable[[Function], Function]:
-    """Add --seed of a command that executes a module: it gets `seed`, or None."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Seed for random inputs when --inputs is not given.  [default: 0]",
+def devices_option() -> Callable[[Function], Function]:
+    """Add --devices of a command with --device: it gets `listed`, a file of further devices, or None."""
+    what = "TOML file with more devices, as written by `hloom calibrate`."
+    return path_option("--devices", "listed", metavar="FILE", help=what)
+
+
+def batch_option(what: str = "Batch dimension, as in x:0.  [default: detected]") -> Callable[[Function], Function]:
+    """Add --batch: the command gets `batch`, texts such as `x:0`."""
+    return click.option("--batch", metavar="NAME:DIM", multiple=True, help=what)
+
+
+def load_option(
+    what: str = "Execute this Python file first, to define its rules and passes.",
+) -> Callable[[Function], Function]:
+    """Add --load: the command gets `load`, the Python files of a user's passes."""
+    return path_option("--load", metavar="X.py", multiple=True, help=what)
+
+
+def inputs_option(
+    what: str = "Read the inputs from this file, by position or by parameter name.", *, multiple: bool = False
+) -> Callable[[Function], Function]:
+    """Add --inputs of a command that executes a module: it gets `inputs`, a path or None, or several paths."""
+    return path_option("--inputs", metavar="X.npz", multiple=multiple, help=what)
+
+
+def seed_option(
+    what: str = "Seed for random inputs when --inputs is not given.  [default: 0]",
+) -> Callable[[Function], Function]:
+    """Add --seed of a command that draws numbers: it gets `seed`, or None."""
+    return count_option("--seed", least=0, help=what)
+
+
+def selection_options(verb: str, opcodes: Sequence[str]) -> Callable[[Function], Function]:
+    """Add what says which weights are meant: the command gets `selection`, keywords of `SelectionOptions`."""
+    decorators = (
+        click.option(
+            "--opcodes",
+            metavar="NAMES",
+            default=",".join(opcodes),
+            show_default=True,
+            help=f"{verb} only weights read by these opcodes.",
+        ),
+        click.option("--scope", metavar="REGEX", help=f"{verb} only weights whose name or readers' op_name matches."),
+        click.option(
+            "--only",
+            metavar="NAMES",
+            help=f"{verb} only these parameters, by name, number or path, as in 1,params.head.w.",
+        ),
+        count_option("--least", least=0, default=0, help=f"{verb} only weights with at least N elements."),
     )
+
+    def add(function: Any) -> Any:
+        @wraps(function)
+        def with_selection(
+            *arguments: Any, opcodes: str, scope: str | None, only: str | None, least: int, **options: Any
+        ):
+            selection = {"opcodes": names_of(opcodes) or [], "scope": scope, "only": names_of(only), "least": least}
+            return function(*arguments, selection=selection, **options)
+
+        return decorated(with_selection, decorators)
+
+    return add
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """The names in an option that takes several."""
+    return None if text is None else [name for name in map(str.strip, text.split(",")) if name]
+
+
+def check_usage(*rules: tuple[object, str]) -> None:
+    """Raise UsageError with the message of the first rule whose condition holds: what does not go together."""
+    for is_broken, message in rules:
+        if is_broken:
+            raise click.UsageError(message)
+
+
+def check_standard_output(output: Path | None, json_output: bool) -> None:
+    """Raise UsageError where -o and --json both ask for the standard output."""
+    if output == STDOUT and json_output:
+        raise click.UsageError("--json and -o - both write to standard output: give only one")
+
+
+def check_seed(inputs: Any, seed: int | None) -> None:
+    """Raise UsageError where --inputs and --seed are both given."""
+    if inputs and seed is not None:
+        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
 
 
 def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -> Function:
@@ -159,7 +287,11 @@ def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -
         source = None if file is None else ModuleSource(file, strict, module, stage, preferred)
         return function(*arguments, source=source, **options)
 
-    command: Any = with_source
+    return decorated(with_source, decorators)
+
+
+def decorated(function: Any, decorators: Sequence[Callable[[Any], Any]]) -> Any:
+    """The function with a group of options, in the order in which `--help` lists them."""
     for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+        function = decorate(function)
+    return function

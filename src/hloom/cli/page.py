@@ -11,13 +11,25 @@ from typing import Any
 import click
 import numpy as np
 
-from hloom.analysis import DEFAULT_DEVICE, device
+from hloom.analysis import DEFAULT_DEVICE
+from hloom.analysis import device as device_of
 from hloom.cli.cost import trip
 from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, output_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    decorated,
+    devices_option,
+    file_argument,
+    output_option,
+    path_option,
+    profile_option,
+    traced_device_option,
+    trips_option,
+    unknown_trips_option,
+)
 from hloom.cli.output import check_folder, write_note, write_text
-from hloom.cli.profile_tables import profile_option
 from hloom.cli.run import arrays_in_order
 from hloom.evaluator import MOST_BYTES
 from hloom.inspection.page import VIEWER_HINT, has_viewer, page_text
@@ -35,40 +47,18 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add what says how a page is made; the command gets `make_page`, which makes one of its source."""
     decorators = (
         click.argument("after", metavar="[AFTER]", required=False),
-        click.option(
-            "--device",
-            "name",
-            metavar="NAME",
-            help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace).",
-        ),
-        click.option(
-            "--devices",
-            "listed",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="TOML file with more devices, as written by `hloom calibrate`.",
-        ),
+        traced_device_option(),
+        devices_option(),
         click.option(
             "--source-url", metavar="URL", help="URL template for links to source lines, with {path} and {line}."
         ),
-        click.option(
-            "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
-        ),
-        click.option(
-            "--unknown-trips",
-            metavar="N",
-            type=click.IntRange(min=0),
-            default=1,
-            help="Assume N iterations for loops of unknown trip count.",
-        ),
+        trips_option(),
+        unknown_trips_option(),
         click.option(
             "--numerics", metavar="X.npz|random", help="Run the module on these inputs and show each value's range."
         ),
-        click.option(
-            "--viewer",
-            metavar="WHEEL",
-            type=click.Path(path_type=Path),
-            help="Path to the Model Explorer wheel (default: the installed package).",
+        path_option(
+            "--viewer", metavar="WHEEL", help="Path to the Model Explorer wheel (default: the installed package)."
         ),
         profile_option(),
     )
@@ -77,7 +67,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_page(
         source: ModuleSource,
         after: str | None,
-        name: str | None,
+        device: str | None,
         listed: Path | None,
         source_url: str | None,
         trips: tuple[str, ...],
@@ -87,9 +77,9 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         numerics: str | None,
         **options: Any,
     ) -> None:
-        chosen = None if name is None else device(name, listed)
-        if name is None and listed is not None:  # it may have other rates of the default one
-            default = device(DEFAULT_DEVICE, listed)
+        chosen = None if device is None else device_of(device, listed)
+        if device is None and listed is not None:  # it may have other rates of the default one
+            default = device_of(DEFAULT_DEVICE, listed)
             chosen = default if profile is None else None
         trip_counts = dict(map(trip, trips))
 
@@ -114,10 +104,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
         function(source=source, after=after, make_page=make_page, **options)
 
-    command: Any = with_page
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
+    return decorated(with_page, decorators)
 
 
 @click.command("page")

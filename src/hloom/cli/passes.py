@@ -12,7 +12,7 @@ from rich.text import Text
 from hloom.cli.diff import tables as diff_tables
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
-from hloom.cli.options import json_option, output_option
+from hloom.cli.options import json_option, limit_option, output_option
 from hloom.cli.output import check_folder, write_json
 from hloom.cli.tables import cut, new_table, write_tables
 from hloom.inspection.profile import STAGES, PassTimeline, StateRow, pass_timeline
@@ -35,14 +35,7 @@ SHOWN_CHANGES = 3
     metavar="A B",
     help="Diff two states instead, given by number, before or after: --diff 12 after.",
 )
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Show at most N rows of each table of --diff.",
-)
+@limit_option(20, "Show at most N rows of each table of --diff.")
 @json_option()
 @output_option("Write to file OUT, atomically.")
 @click.pass_context

@@ -16,13 +16,24 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE, device
-from hloom.cli.completion import complete_device
+from hloom.analysis import device as device_of
 from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option, trips_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    batch_option,
+    check_standard_output,
+    choice_option,
+    count_option,
+    device_option,
+    file_argument,
+    json_option,
+    output_option,
+    size_option,
+    trips_option,
+)
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import cut, new_table, note_tables, write_tables
 from hloom.distribute.pipeline import (
     Chain,
@@ -56,50 +67,27 @@ class ScheduleResult:
 
 @click.command("pipeline")
 @file_argument
-@click.option(
-    "--devices",
-    "count",
-    metavar="N",
-    type=click.IntRange(min=1),
-    required=True,
-    help="Number of devices to split the step over.",
+@count_option("--devices", "count", required=True, help="Number of devices to split the step over.")
+@device_option(what="Device model that gives compute rates, memory and links.")
+@count_option("--stages", help="Use N stages.  [default: searched]")
+@count_option("--microbatches", metavar="M", help="Use M microbatches.  [default: searched]")
+@choice_option(
+    "--schedule", choices=[schedule.value for schedule in Schedule], help="Use only this schedule.  [default: the best]"
 )
-@click.option(
-    "--device", "name", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device model that gives compute rates, memory and links.",
-)  # fmt: skip
-@click.option("--stages", metavar="N", type=click.IntRange(min=1), help="Use N stages.  [default: searched]")
-@click.option(
-    "--microbatches", metavar="M", type=click.IntRange(min=1), help="Use M microbatches.  [default: searched]"
-)
-@click.option(
-    "--schedule",
-    type=click.Choice([schedule.value for schedule in Schedule]),
-    help="Use only this schedule.  [default: the best]",
-)
-@click.option(
-    "--memory", metavar="SIZE", type=ByteSize(is_capacity=True),
-    help="Memory per device, as in 16GiB.  [default: the device's]",
-)  # fmt: skip
-@click.option(
-    "--batch",
-    "batches",
-    metavar="NAME:DIM",
-    multiple=True,
-    help="Batch dimension of a parameter, as in tokens:0; may be repeated.  [default: detected]",
-)
+@size_option("--memory", is_capacity=True, help="Memory per device, as in 16GiB.  [default: the device's]")
+@batch_option("Batch dimension of a parameter, as in tokens:0; may be repeated.  [default: detected]")
 @trips_option()
 @json_option("Write JSON: the plan, its stages, and the best plan of each schedule.")
 @output_option("Write the plan to a .json file, or the plan and the stage modules to a directory.", keeps_stdout=True)
 def command(
     source: ModuleSource,
     count: int,
-    name: str,
+    device: str,
     stages: int | None,
     microbatches: int | None,
     schedule: str | None,
     memory: int | None,
-    batches: tuple[str, ...],
+    batch: tuple[str, ...],
     trips: tuple[str, ...],
     json_output: bool,
     output: Path | None,
@@ -119,18 +107,17 @@ def command(
         -o plan.json
       hloom pipeline step.hlo --devices 2 -o stages/
     """
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
+    check_standard_output(output, json_output)
     if output is not None:
         _check_output(output)
-    known = device(name)
+    known = device_of(device)
     machine = Machine.of(known, count, memory)
-    batch = _parse_batches(batches)
+    dims = _parse_batches(batch)
     loops = dict(map(trip, trips))
     module = read_program(source)
     note_sizes(module)
     with progress("planning"):
-        chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=loops)
+        chain = step_chain(module, known, microbatches=microbatches or 1, batch=dims, trip_counts=loops)
         schedules = list(Schedule) if schedule is None else [Schedule(schedule)]
         results = _planned(chain, machine, stages, microbatches, schedules)
     best = min((r.planned for r in results if r.planned is not None), key=lambda planned: planned.step_seconds)
@@ -139,7 +126,7 @@ def command(
     elif output is not None and output.suffix.lower() == ".json":
         best.plan.save(output)
     elif output is not None:
-        _write_programs(output, pipeline_program(module, best.plan, batch=batch))
+        _write_programs(output, pipeline_program(module, best.plan, batch=dims))
     if json_output:
         write_json(_record(chain, machine, best, results), None)
     elif output == STDOUT:

@@ -10,13 +10,24 @@ from typing import Any
 import click
 
 from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
-from hloom.cli.completion import complete_device
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import (
+    STDOUT,
+    ModuleSource,
+    check_standard_output,
+    count_option,
+    decorated,
+    device_option,
+    file_argument,
+    json_option,
+    number_option,
+    output_option,
+    path_option,
+    size_option,
+)
 from hloom.cli.output import check_folder, write_json, write_note, write_text
 from hloom.cli.plan_report import record, tables
-from hloom.cli.quantities import ByteSize, FiniteNumber
 from hloom.cli.tables import note_tables, write_tables
 from hloom.distribute.planner import ENTRY, Forbidden
 from hloom.formats.hlo import to_text
@@ -26,50 +37,34 @@ from hloom.text import HloomError
 
 
 def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that constrain a plan."""
-    for option in reversed(
-        (
-            click.option(
-                "--memory",
-                metavar="SIZE",
-                type=ByteSize(is_capacity=True),
-                help="Memory per device, as in 80GiB (default: no limit).",
-            ),
-            click.option(
-                "--pin",
-                "pins",
-                metavar="NAME=SPEC",
-                multiple=True,
-                help="Fix the sharding of a value, as in x=[data,-]; may be repeated.",
-            ),
-            click.option(
-                "--like",
-                metavar="PLAN",
-                type=click.Path(path_type=Path),
-                help="Reuse the shardings of this plan.json for values of the same name.",
-            ),
-            click.option(
-                "--forbid",
-                "forbidden",
-                metavar="AXIS",
-                multiple=True,
-                help="Forbid an axis everywhere, for a value (NAME:AXIS) or for one dimension (NAME:DIMENSION=AXIS).",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    """Add the options that constrain a plan: the command gets what they say."""
+    decorators = (
+        size_option("--memory", is_capacity=True, help="Memory per device, as in 80GiB (default: no limit)."),
+        click.option(
+            "--pin",
+            "pins",
+            metavar="NAME=SPEC",
+            multiple=True,
+            help="Fix the sharding of a value, as in x=[data,-]; may be repeated.",
+        ),
+        path_option(
+            "--like", metavar="PLAN", help="Reuse the shardings of this plan.json for values of the same name."
+        ),
+        click.option(
+            "--forbid",
+            "forbidden",
+            metavar="AXIS",
+            multiple=True,
+            help="Forbid an axis everywhere, for a value (NAME:AXIS) or for one dimension (NAME:DIMENSION=AXIS).",
+        ),
+    )
+    return decorated(function, decorators)
 
 
 @click.command("plan")
 @file_argument
 @click.option("--mesh", metavar="AXES", required=True, help="Mesh axes and their sizes, as in data=2,model=4.")
-@click.option(
-    "--device",
-    metavar="NAME",
-    shell_complete=complete_device,
-    help="Device that gives compute and link rates.  [default: 100 TFLOP/s, 100 GB/s]",
-)
+@device_option(None, "Device that gives compute and link rates.  [default: 100 TFLOP/s, 100 GB/s]")
 @click.option("--overlap", is_flag=True, help="Assume that collectives overlap with computation.")
 @click.option(
     "--planner",
@@ -78,17 +73,13 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Planner to use: ilp, expert or another registered planner.",
 )
-@click.option(
-    "--seconds",
-    metavar="S",
-    type=FiniteNumber(min=0.1),
-    default=math.inf,
-    help="Stop the solver after S seconds (default: no limit).",
+@number_option(
+    "--seconds", min=0.1, metavar="S", default=math.inf, help="Stop the solver after S seconds (default: no limit)."
 )
-@click.option(
+@count_option(
     "--measure",
+    least=0,
     metavar="K",
-    type=click.IntRange(min=0),
     default=0,
     help="Compile the K best plans and the expert plans with XLA; keep the fastest (default: 0).",
 )
@@ -97,14 +88,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--explain", is_flag=True, help="Show every collective, every split tensor and the runner-up plans.")
 @click.option("--verify", is_flag=True, help="Compile the plan and compare predicted collectives with those XLA emits.")
 @click.option("--run", "runs", is_flag=True, help="Run the plan on virtual CPU devices and compare with one device.")
-@click.option(
-    "--timeout",
-    metavar="S",
-    type=FiniteNumber(min=1),
-    default=600,
-    show_default=True,
-    help="Stop a compilation or run after S seconds.",
-)
+@number_option("--timeout", min=1, metavar="S", default=600, help="Stop a compilation or run after S seconds.")
 @json_option("Write JSON: the plan, its costs and the candidates; with --explain, the explanation too.")
 @output_option("Write the plan to file OUT: .json for JSON, .hlo for annotated HLO.", keeps_stdout=True)
 @click.pass_context
@@ -136,8 +120,7 @@ def command(
       hloom plan step.hlo --mesh data=2,model=4 --verify --run
       hloom plan step.hlo --mesh data=2,model=4 --pin x=[data,-] --forbid w:model
     """
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
+    check_standard_output(output, json_output)
     if output is not None and output != STDOUT:
         check_folder(output)
         check_plan_path(output)

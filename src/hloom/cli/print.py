@@ -9,7 +9,7 @@ import click
 
 from hloom.cli.input import is_mindir, progress, read_module
 from hloom.cli.languages import mindir_text
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
+from hloom.cli.options import ModuleSource, count_option, file_argument, json_option, output_option
 from hloom.cli.output import write_json, write_text
 from hloom.formats.hlo import PrintOptions, save, to_text
 
@@ -22,9 +22,7 @@ from hloom.formats.hlo import PrintOptions, save, to_text
 @click.option("--no-percent", is_flag=True, help="Print names without the leading %.")
 @click.option("--operand-types", is_flag=True, help="Print the type of every operand.")
 @click.option("--no-metadata", is_flag=True, help="Omit metadata and stack-frame tables.")
-@click.option(
-    "--elide", type=click.IntRange(min=0), metavar="N", help="Print constants of more than N elements as {...}."
-)
+@count_option("--elide", least=0, help="Print constants of more than N elements as {...}.")
 @json_option('Write JSON: {"module": NAME, "form": FORM, "text": TEXT}.')
 @output_option("Write to file OUT, atomically.")
 def command(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import click
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,16 +14,6 @@ from hloom.inspection.profile import InstructionTime, Measurement, measured_nois
 from hloom.text import byte_text, count_text, percent_text, time_text
 
 MOST_GAPS = 5
-
-
-def profile_option() -> Callable[..., Any]:
-    """Add --profile: the command gets `profile`, the directory of a trace, or None."""
-    return click.option(
-        "--profile",
-        metavar="DIR",
-        type=click.Path(path_type=Path),
-        help="Add measured times from a jax.profiler.trace(DIR) of this module (in a dump: of the optimised one).",
-    )
 
 
 def measured_tables(

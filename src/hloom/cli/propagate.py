@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_sizes, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
+from hloom.cli.options import ModuleSource, count_option, file_argument, json_option, output_option, top_option
 from hloom.cli.output import write_json
 from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.distribute.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
@@ -36,14 +36,7 @@ MOST_LINES = 20
 )
 @click.option("--enumerate", "lists", is_flag=True, help="Instead, list every complete tiling over a mesh of one axis.")
 @click.option("--prune", is_flag=True, help="With --enumerate, list only Pareto-optimal tilings.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=LIMIT,
-    show_default=True,
-    help="Stop after listing N tilings.",
-)
+@count_option("--limit", default=LIMIT, help="Stop after listing N tilings.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every value, not only the entry's parameters and results.")
 @top_option(MOST_LINES)
 @json_option("Write JSON: every value, collective and conflict.")

@@ -11,22 +11,35 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE
-from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_text
-from hloom.cli.quantities import FiniteNumber
+from hloom.cli.options import (
+    ModuleSource,
+    check_standard_output,
+    check_usage,
+    choice_option,
+    count_option,
+    device_option,
+    file_argument,
+    inputs_option,
+    json_option,
+    names_of,
+    number_option,
+    output_option,
+    path_option,
+    seed_option,
+    selection_options,
+)
 from hloom.cli.run import arrays_in_order
-from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
+from hloom.cli.tables import add_rest, new_table
 from hloom.cli.weight_tables import (
     MOST_ROWS,
     REST,
+    check_outputs,
     exclusion_lines,
-    names_of,
     output_table,
     product_table,
     ratio_text,
+    write_module,
 )
 from hloom.compress.pruning import (
     AXES,
@@ -34,10 +47,12 @@ from hloom.compress.pruning import (
     METHODS,
     OPCODES,
     SPARSITY,
+    PruningOptions,
     PruningReport,
+    StructuredPruningOptions,
     StructureReport,
-    prune,
-    prune_structured,
+    prune_structured_with,
+    prune_with,
     random_arrays,
     report,
     stored_bytes,
@@ -45,23 +60,18 @@ from hloom.compress.pruning import (
 )
 from hloom.compress.quantization import (
     ParameterNames,
-    check_suffix,
     inputs_by_any_name,
     load_checkpoint,
     save_checkpoint,
 )
-from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
 from hloom.text import byte_text, count_text, time_text
 
 
 @click.command("prune")
 @file_argument
-@click.option(
-    "--weights",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Read the weights from this .npz or .safetensors file (default: random).",
+@path_option(
+    "--weights", metavar="FILE", help="Read the weights from this .npz or .safetensors file (default: random)."
 )
 @click.option(
     "--convert",
@@ -70,41 +80,21 @@ from hloom.text import byte_text, count_text, time_text
     type=(Path, Path),
     help="Read weights from OLD and write the pruned ones to NEW (.npz or .safetensors).",
 )
-@click.option(
-    "--sparsity",
-    type=FiniteNumber(),
-    metavar="SHARE",
-    help="Fraction of the weights to remove, from 0 to 1.  [default: 0.5]",
+@number_option(
+    "--sparsity", metavar="SHARE", help=f"Fraction of the weights to remove, from 0 to 1.  [default: {SPARSITY}]"
 )
-@click.option(
-    "--method",
-    type=click.Choice(METHODS),
-    default="magnitude",
-    show_default=True,
-    help="How to score the importance of an element.",
-)
-@click.option(
-    "--calibrate",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Calibration inputs for --method wanda; may be repeated.",
+@choice_option("--method", choices=METHODS, default=METHODS[0], help="How to score the importance of an element.")
+@path_option(
+    "--calibrate", metavar="X.npz", multiple=True, help="Calibration inputs for --method wanda; may be repeated."
 )
 @click.option(
     "--pattern",
     metavar="PATTERN",
     help="Prune in a pattern: 2:4 keeps two of every four, 16x16 removes blocks (default: single elements).",
 )
-@click.option(
-    "--within", type=click.Choice(GROUPS), help="Rank elements within this scope.  [default: weight; wanda: output]"
-)
+@choice_option("--within", choices=GROUPS, help="Rank elements within this scope.  [default: weight; wanda: output]")
 @click.option("--structured", metavar="AXES", help=f"Remove whole slices of these axes instead: {', '.join(AXES)}.")
-@click.option(
-    "--multiple",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With --structured, keep sizes that are multiples of N (default: 1).",
-)
+@count_option("--multiple", help="With --structured, keep sizes that are multiples of N (default: 1).")
 @click.option(
     "--pad-outputs",
     is_flag=True,
@@ -113,63 +103,23 @@ from hloom.text import byte_text, count_text, time_text
 @click.option(
     "--shared-positions", is_flag=True, help="With --structured, prune the same positions in every layer of a loop."
 )
-@click.option(
-    "--opcodes",
-    metavar="NAMES",
-    default=",".join(OPCODES),
-    show_default=True,
-    help="Prune only weights read by these opcodes.",
-)
-@click.option("--scope", metavar="REGEX", help="Prune only weights read by instructions whose op_name matches.")
-@click.option(
-    "--only", metavar="NAMES", help="Prune only these parameters, by name, number or path, as in 1,params.head.w."
-)
-@click.option(
-    "--least", type=click.IntRange(min=0), default=0, metavar="N", help="Prune only weights with at least N elements."
-)
+@selection_options("Prune", OPCODES)
 @click.option("--masks", is_flag=True, help="Add mask parameters to the program and multiply by them.")
-@click.option(
-    "--save-masks",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Save the masks, or with --structured the kept positions, to FILE.",
-)
+@path_option("--save-masks", metavar="FILE", help="Save the masks, or with --structured the kept positions, to FILE.")
 @click.option(
     "--check", is_flag=True, help="Run both programs and report the errors of outputs, dots and convolutions."
 )
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    help="Read the inputs for --check from this file (default: random).",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Seed for random weights and inputs.  [default: 0]"
-)
-@click.option(
-    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device to price the program for (`hloom roofline --list` shows them).",
-)  # fmt: skip
+@inputs_option("Read the inputs for --check from this file (default: random).")
+@seed_option("Seed for random weights and inputs.  [default: 0]")
+@device_option()
 @json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
 @output_option("Write the pruned program to file OUT, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
+    selection: dict[str, Any],
     weights: Path | None,
     checkpoints: tuple[Path, Path] | None,
-    sparsity: float | None,
-    method: str,
-    calibrate: tuple[Path, ...],
-    pattern: str | None,
-    within: str | None,
     structured: str | None,
-    multiple: int | None,
-    pad_outputs: bool,
-    shared_positions: bool,
-    opcodes: str,
-    scope: str | None,
-    only: str | None,
-    least: int,
-    masks: bool,
     save_masks: Path | None,
     check: bool,
     inputs: Path | None,
@@ -177,6 +127,7 @@ def command(
     device: str,
     json_output: bool,
     output: Path | None,
+    **given: Any,
 ) -> None:
     """Remove the least important elements of a program's weights.
 
@@ -194,86 +145,71 @@ def command(
       hloom prune model.hlo --structured heads,channels \\
         --convert model.npz small.npz -o small.hlo
     """
-    is_given = {"--pattern": pattern, "--within": within, "--calibrate": calibrate, "--masks": masks}
-    wrong = [option for option, value in is_given.items() if value]
-    if structured is not None and (wrong or method != "magnitude"):
-        raise click.UsageError(
-            f"{(wrong or ['--method'])[0]} applies to single elements and cannot be combined with --structured"
-        )
-    if structured is None and multiple is not None:
-        raise click.UsageError("--multiple needs --structured")
-    if structured is None and pad_outputs:
-        raise click.UsageError("--pad-outputs needs --structured")
-    if structured is None and shared_positions:
-        raise click.UsageError("--shared-positions needs --structured")
-    if structured is not None and weights is None and checkpoints is None:
-        raise click.UsageError(
-            "--structured needs --weights or --convert: parameters that are not weights count as inputs"
-        )
-    if weights is not None and checkpoints is not None:
-        raise click.UsageError("--weights and --convert both read weights: give only one")
-    if inputs is not None and not check:
-        raise click.UsageError("--inputs needs --check")
-    if calibrate and method != "wanda":
-        raise click.UsageError("--calibrate needs --method wanda")
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
-    for path in (output, save_masks, checkpoints[1] if checkpoints is not None else None):
-        if path is not None:
-            check_folder(path)
-    for path in (save_masks, checkpoints[1] if checkpoints is not None else None):
-        if path is not None:
-            check_suffix(path)
+    has_weights = weights is not None or checkpoints is not None
+    _check_usage(given, is_structured=structured is not None, has_weights=has_weights)
+    check_usage(
+        (weights is not None and checkpoints is not None, "--weights and --convert both read weights: give only one"),
+        (inputs is not None and not check, "--inputs needs --check"),
+        (given["calibrate"] and given["method"] != "wanda", "--calibrate needs --method wanda"),
+    )
+    check_standard_output(output, json_output)
+    check_outputs(output, save_masks, checkpoints and checkpoints[1])
     program = read_program(source)
-    given = checkpoints[0] if checkpoints is not None else weights
-    known: Mapping[str, Any] | None = None if given is None else load_checkpoint(given, program)
-    guessed = None if given is not None else random_arrays(program, seed or 0)
-    chosen: dict[str, Any] = {
-        "opcodes": names_of(opcodes) or [],
-        "scope": scope,
-        "only": names_of(only),
-        "least": least,
-    }
+    file = checkpoints[0] if checkpoints is not None else weights
+    known: Mapping[str, Any] | None = None if file is None else load_checkpoint(file, program)
+    guessed = None if known is not None else random_arrays(program, seed or 0)
     arrays = _arrays(program, inputs, known, guessed, seed or 0) if check else None
     with progress("pruning"):
         if structured is not None:
             assert known is not None, "usage says so"
-            share = SPARSITY if sparsity is None else sparsity
-            names = names_of(structured) or []
-            chosen |= {"axes": names, "multiple": multiple or 1, "pad_outputs": pad_outputs}
-            chosen |= {"shared_positions": shared_positions}
-            smaller = prune_structured(program, known, share, **chosen)
-            result = structure_report(smaller, arrays, device=device)
-            made, saved, shown = smaller, smaller.kept(), [*structure_tables(result)]
+            options = _structured_options(given, structured, selection)
+            made = prune_structured_with(program, known, options)
+            result = structure_report(made, arrays, device=device)
+            saved, shown = made.kept(), [*structure_tables(result)]
         else:
-            pruned = prune(
-                program,
-                known if known is not None else guessed or (),
-                sparsity,
-                method=method,
-                pattern=pattern,
-                within=within,
-                calibration=[_inputs(program, path, known) for path in calibrate],
-                masks=masks,
-                **chosen,
-            )
-            result = report(pruned, arrays, device=device)
-            made, saved, shown = pruned, pruned.masks(), [*tables(result, is_random=given is None)]
+            options = _options(given, selection, [_inputs(program, path, known) for path in given["calibrate"]])
+            made = prune_with(program, known if known is not None else guessed or (), options)
+            result = report(made, arrays, device=device)
+            saved, shown = made.masks(), [*tables(result, is_random=known is None)]
     if checkpoints is not None:
         assert known is not None, "it was loaded"
         with progress("converting"):
             save_checkpoint(checkpoints[1], made.convert(known))
     if save_masks is not None:
         save_checkpoint(save_masks, saved)
-    if output not in (None, STDOUT):
-        save(made.module, output)
-    if json_output:
-        write_json(result.to_json(), None)
-    elif output == STDOUT:
-        note_tables(shown)
-        write_text(to_text(made.module), None)
-    else:
-        write_tables(shown, None)
+    write_module(made.module, result.to_json, shown, json_output, output)
+
+
+def _check_usage(given: dict[str, Any], *, is_structured: bool, has_weights: bool) -> None:
+    """Raise UsageError for options of single elements beside --structured, and for those of whole slices without it."""
+    single = [f"--{name}" for name in ("pattern", "within", "calibrate", "masks") if given[name]]
+    single += ["--method"] if given["method"] != METHODS[0] else []
+    check_usage(
+        (
+            is_structured and single,
+            f"{single[0] if single else ''} applies to single elements and cannot be combined with --structured",
+        ),
+        (not is_structured and given["multiple"] is not None, "--multiple needs --structured"),
+        (not is_structured and given["pad_outputs"], "--pad-outputs needs --structured"),
+        (not is_structured and given["shared_positions"], "--shared-positions needs --structured"),
+        (
+            is_structured and not has_weights,
+            "--structured needs --weights or --convert: parameters that are not weights count as inputs",
+        ),
+    )
+
+
+def _options(given: dict[str, Any], selection: dict[str, Any], calibration: Sequence[Sequence[Any]]) -> PruningOptions:
+    """How single elements are pruned."""
+    named = {name: given[name] for name in ("sparsity", "method", "pattern", "within", "masks")}
+    return PruningOptions(**named, **selection, calibration=calibration)
+
+
+def _structured_options(given: dict[str, Any], axes: str, selection: dict[str, Any]) -> StructuredPruningOptions:
+    """How whole slices are removed; an option that is not given has its default."""
+    named = {name: given[name] for name in ("sparsity", "multiple") if given[name] is not None}
+    flags = {name: given[name] for name in ("pad_outputs", "shared_positions")}
+    return StructuredPruningOptions(**named, **flags, **selection, axes=names_of(axes) or [])
 
 
 def _arrays(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,36 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE
-from hloom.cli.completion import complete_device
 from hloom.cli.input import progress, read_program
-from hloom.cli.options import STDOUT, ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_text
-from hloom.cli.quantities import ByteSize, FiniteNumber
+from hloom.cli.options import (
+    ModuleSource,
+    check_standard_output,
+    check_usage,
+    choice_option,
+    count_option,
+    device_option,
+    file_argument,
+    inputs_option,
+    json_option,
+    names_of,
+    number_option,
+    output_option,
+    path_option,
+    seed_option,
+    selection_options,
+    size_option,
+)
 from hloom.cli.run import arrays_in_order
-from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
+from hloom.cli.tables import add_rest, new_table
 from hloom.cli.weight_tables import (
     MOST_ROWS,
     REST,
+    check_outputs,
     exclusion_lines,
-    names_of,
     output_table,
     product_table,
     ratio_text,
+    write_module,
 )
 from hloom.compress.quantization import (
     ACTIVATIONS,
@@ -36,30 +50,29 @@ from hloom.compress.quantization import (
     FORMATS_TO_TRY,
     GRANULARITIES,
     OPCODES,
-    PERCENTILE,
     SEARCH,
     FormatChoice,
     GptqRounder,
     GptqRounding,
     Quantization,
+    QuantizationOptions,
     QuantizationReport,
     QuantizedCache,
     QuantizedWeight,
-    check_suffix,
     choose_formats,
     inputs_by_any_name,
     load_checkpoint,
-    quantize,
+    quantize_with,
     random_arrays,
     report,
     round_by_gptq,
     save_checkpoint,
 )
-from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
 from hloom.text import HloomError, Unattainable, byte_text, count_text, time_text
 
 METHODS = ("nearest", "gptq")
+DEFAULTS = QuantizationOptions()
 NO_FORMAT = "none"
 
 
@@ -86,79 +99,44 @@ ALPHA = AlphaType()
 
 @click.command("quantize")
 @file_argument
-@click.option(
+@choice_option(
     "--format",
     "number_format",
-    type=click.Choice([*FORMATS, NO_FORMAT]),
-    default="int8",
-    show_default=True,
+    choices=[*FORMATS, NO_FORMAT],
+    default=DEFAULTS.weights,
     help="Number format for weights, or none to keep them unchanged.",
 )
-@click.option("--per", type=click.Choice(GRANULARITIES), help="Granularity of scales.  [default: channel]")
-@click.option(
-    "--group",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of elements that share a scale; implies --per group.",
-)
+@choice_option("--per", choices=GRANULARITIES, help="Granularity of scales.  [default: channel]")
+@count_option("--group", help="Number of elements that share a scale; implies --per group.")
 @click.option("--asymmetric", is_flag=True, help="Quantise asymmetrically, with zero points.")
-@click.option(
-    "--opcodes",
-    metavar="NAMES",
-    default=",".join(OPCODES),
-    show_default=True,
-    help="Quantise only weights read by these opcodes.",
-)
-@click.option("--scope", metavar="REGEX", help="Quantise only weights whose name or readers' op_name matches.")
-@click.option(
-    "--only", metavar="NAMES", help="Quantise only these parameters, by name, number or path, as in 1,params.head.w."
-)
-@click.option(
-    "--least",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Quantise only weights with at least N elements.",
-)
-@click.option(
+@selection_options("Quantise", OPCODES)
+@choice_option(
     "--activations",
-    type=click.Choice(ACTIVATIONS),
+    choices=ACTIVATIONS,
     help="Quantise activations too, to s8 or to the weights' fp8 format, with dynamic or static scales.",
 )
-@click.option(
-    "--calibrate",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Calibration inputs for ranges and errors; may be repeated.",
+@path_option(
+    "--calibrate", metavar="X.npz", multiple=True, help="Calibration inputs for ranges and errors; may be repeated."
 )
-@click.option(
-    "--clipping", type=click.Choice(CLIPPINGS), help="How to choose static activation ranges.  [default: minmax]"
+@choice_option(
+    "--clipping", choices=CLIPPINGS, help=f"How to choose static activation ranges.  [default: {DEFAULTS.clipping}]"
 )
 @click.option(
     "--smooth", type=ALPHA, help="Move activation outliers into weights (SmoothQuant): an alpha from 0 to 1, or search."
 )
-@click.option(
+@number_option(
     "--percentile",
-    type=FiniteNumber(0, 100, min_open=True),
+    min=0,
+    max=100,
+    min_open=True,
     metavar="P",
-    help="Percentile to clip at, with --clipping percentile.",
+    help=f"Percentile to clip at, with --clipping percentile.  [default: {DEFAULTS.percentile}]",
 )
-@click.option(
-    "--method", type=click.Choice(METHODS), default="nearest", show_default=True, help="How to round weights."
+@choice_option("--method", choices=METHODS, default="nearest", help="How to round weights.")
+@number_option(
+    "--error-budget", metavar="E", help="Choose a format per weight: the smallest program within this output error."
 )
-@click.option(
-    "--error-budget",
-    type=FiniteNumber(),
-    metavar="E",
-    help="Choose a format per weight: the smallest program within this output error.",
-)
-@click.option(
-    "--bytes-budget",
-    metavar="SIZE",
-    type=ByteSize(),
-    help="Choose a format per weight: the smallest error within this size, as in 80MB.",
-)
+@size_option("--bytes-budget", help="Choose a format per weight: the smallest error within this size, as in 80MB.")
 @click.option(
     "--choices", metavar="NAMES", help=f"Formats that the budgets choose from.  [default: {','.join(FORMATS_TO_TRY)}]"
 )
@@ -169,19 +147,10 @@ ALPHA = AlphaType()
 @click.option(
     "--check", is_flag=True, help="Run both programs and report the errors of outputs, dots and convolutions."
 )
-@click.option(
-    "--inputs",
-    metavar="X.npz",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Read the inputs for --check from this file; repeat it for later steps, which reuse the caches.",
+@inputs_option(
+    "Read the inputs for --check from this file; repeat it for later steps, which reuse the caches.", multiple=True
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed for the random inputs of --check without --inputs.  [default: 0]",
-)
+@seed_option("Seed for the random inputs of --check without --inputs.  [default: 0]")
 @click.option(
     "--convert",
     "checkpoints",
@@ -189,33 +158,13 @@ ALPHA = AlphaType()
     type=(Path, Path),
     help="Quantise the checkpoint OLD into NEW (.npz or .safetensors).",
 )
-@click.option(
-    "--device", metavar="NAME", default=DEFAULT_DEVICE, show_default=True, shell_complete=complete_device,
-    help="Device to price the program for (`hloom roofline --list` shows them).",
-)  # fmt: skip
+@device_option()
 @json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
 @output_option("Write the quantised program to file OUT, atomically.", keeps_stdout=True)
 def command(
     source: ModuleSource,
-    number_format: str,
-    per: str | None,
-    group: int | None,
-    asymmetric: bool,
-    opcodes: str,
-    scope: str | None,
-    only: str | None,
-    least: int,
-    activations: str | None,
-    calibrate: tuple[Path, ...],
-    clipping: str | None,
-    smooth: float | str | None,
-    percentile: float | None,
+    selection: dict[str, Any],
     method: str,
-    error_budget: float | None,
-    bytes_budget: int | None,
-    choices: str | None,
-    cache_format: str | None,
-    cache_only: str | None,
     check: bool,
     inputs: tuple[Path, ...],
     seed: int | None,
@@ -223,6 +172,7 @@ def command(
     device: str,
     json_output: bool,
     output: Path | None,
+    **given: Any,
 ) -> None:
     """Quantise the weights of a program.
 
@@ -244,48 +194,31 @@ def command(
       hloom quantize model.hlo --error-budget 0.01 \\
         --choices int8,int4:32,int4:128 --calibrate batch.npz
     """
-    _check_usage(per, group, check=check, has_inputs=bool(inputs), has_seed=seed is not None)
-    _check_measures(activations, clipping, percentile, smooth)
-    _check_cache(number_format, cache_format, cache_only, activations, method)
-    budget = _budget(error_budget, bytes_budget, choices, activations)
-    if budget and number_format == NO_FORMAT:
-        raise click.UsageError("budgets choose weight formats, but --format none leaves weights unchanged")
+    _check_usage(given, method, is_checked=check, has_inputs=bool(inputs), has_seed=seed is not None)
     if method == "gptq" and not check and checkpoints is None:
         raise click.UsageError("--method gptq changes weight values, not the program: add --convert or --check")
-    if calibrate and not (activations == "static" or smooth is not None or budget or method == "gptq"):
-        raise click.UsageError("--calibrate needs --activations static, --smooth, --method gptq or a budget")
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
-    if output is not None:
-        check_folder(output)
-    if checkpoints is not None:
-        check_suffix(checkpoints[1])
-        check_folder(checkpoints[1])
+    check_standard_output(output, json_output)
+    check_outputs(output, checkpoints and checkpoints[1])
     program = read_program(source)
-    batches = [_inputs(program, path) for path in calibrate]
-    selection = {"symmetric": not asymmetric, "opcodes": names_of(opcodes) or [], "scope": scope}
-    choice: FormatChoice | None = None
-    weights: str | Mapping[str, str] | None = None if number_format == NO_FORMAT else number_format
-    selected: dict[str, Any] = {"per": per, "group": group, "only": names_of(only), "least": least}
-    if budget:
-        with progress("measuring"):
-            choice = choose_formats(
-                program, batches, names_of(choices) or FORMATS_TO_TRY, **budget, **selection, **selected
-            )
-        _check_choice(choice, is_by_size=bytes_budget is not None)
-        weights, selected = {**choice.formats}, {"per": per, "group": group}
+    batches = [_inputs(program, path) for path in given["calibrate"]]
+    options = {"per": given["per"], "group": given["group"], "symmetric": not given["asymmetric"], **selection}
+    weights = None if given["number_format"] == NO_FORMAT else given["number_format"]
+    choice = _chosen_formats(program, batches, given, options) if _has_budget(given) else None
+    if choice is not None:
+        weights, options = {**choice.formats}, options | {"only": None, "least": 0}
     with progress("quantising"):
-        made = quantize(
+        made = quantize_with(
             program,
-            weights,
-            **selection,
-            **selected,
-            cache=_caches(cache_format, cache_only),
-            activations=activations,
-            calibration=batches if activations == "static" or smooth is not None else (),
-            clipping=clipping or "minmax",
-            percentile=percentile or PERCENTILE,
-            smoothing=smooth,
+            QuantizationOptions(
+                weights,
+                **options,
+                cache=_caches(given["cache_format"], given["cache_only"]),
+                activations=given["activations"],
+                calibration=batches if given["activations"] == "static" or given["smooth"] is not None else (),
+                clipping=given["clipping"] or DEFAULTS.clipping,
+                percentile=given["percentile"] or DEFAULTS.percentile,
+                smoothing=given["smooth"],
+            ),
         )
         if method == "gptq":
             made = round_by_gptq(made, batches)
@@ -295,51 +228,69 @@ def command(
     if checkpoints is not None:
         with progress("converting"):
             save_checkpoint(checkpoints[1], made.convert(load_checkpoint(checkpoints[0], program)))
-    roundings = [rounder.rounding for rounder in made.rounders.values() if isinstance(rounder, GptqRounder)]
-    shown = [*_choice_tables(choice), *tables(result), *_rounding_table([one for one in roundings if one is not None])]
-    if output not in (None, STDOUT):
-        save(made.module, output)
-    if json_output:
-        record = result.to_json()
-        if choice is not None:
-            record["choice"] = asdict(choice)
-        record["rounded"] = [asdict(one) for one in roundings if one is not None]
-        write_json(record, None)
-    elif output == STDOUT:
-        note_tables(iter(shown))
-        write_text(to_text(made.module), None)
-    else:
-        write_tables(iter(shown), None)
+    rounded = [
+        rounder.rounding
+        for rounder in made.rounders.values()
+        if isinstance(rounder, GptqRounder) and rounder.rounding is not None
+    ]
+
+    def record() -> dict[str, Any]:
+        chosen = {} if choice is None else {"choice": asdict(choice)}
+        return {**result.to_json(), **chosen, "rounded": [asdict(one) for one in rounded]}
+
+    shown = [*_choice_tables(choice), *tables(result), *_rounding_table(rounded)]
+    write_module(made.module, record, shown, json_output, output)
 
 
-def _check_usage(per: str | None, group: int | None, *, check: bool, has_inputs: bool, has_seed: bool) -> None:
-    if per not in (None, "group") and group is not None:
-        raise click.UsageError(f"--group is for scales per group, not per {per}")
-    if not check and (has_inputs or has_seed):
-        raise click.UsageError("--inputs and --seed need --check")
-    if has_inputs and has_seed:
-        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
+def _check_usage(given: dict[str, Any], method: str, *, is_checked: bool, has_inputs: bool, has_seed: bool) -> None:
+    """Raise UsageError for options that do not go together."""
+    per, activations, clipping = given["per"], given["activations"], given["clipping"]
+    error, size, cache = given["error_budget"], given["bytes_budget"], given["cache_format"]
+    keeps_weights, is_gptq, is_smoothed = (
+        given["number_format"] == NO_FORMAT,
+        method == "gptq",
+        given["smooth"] is not None,
+    )
+    measures = activations == "static" or is_smoothed or is_gptq or _has_budget(given)
+    check_usage(
+        (per not in (None, "group") and given["group"], f"--group is for scales per group, not per {per}"),
+        (not is_checked and (has_inputs or has_seed), "--inputs and --seed need --check"),
+        (has_inputs and has_seed, "--seed is for random inputs: give either --seed or --inputs"),
+        (clipping and activations != "static", "--clipping needs --activations static"),
+        (given["percentile"] is not None and clipping != "percentile", "--percentile needs --clipping percentile"),
+        (is_smoothed and activations is None, "--smooth needs --activations static or dynamic"),
+        (given["cache_only"] is not None and cache is None, "--cache-only needs --cache"),
+        (
+            keeps_weights and cache is None,
+            "--format none leaves weights unchanged: add --cache, or choose a format",
+        ),
+        (
+            keeps_weights and (activations is not None or is_gptq),
+            "--activations and --method gptq need quantised weights: drop --format none",
+        ),
+        (
+            given["choices"] is not None and not _has_budget(given),
+            "--choices needs --error-budget or --bytes-budget",
+        ),
+        (error is not None and size is not None, "give only one of --error-budget and --bytes-budget"),
+        (
+            _has_budget(given) and activations is not None,
+            "budgets choose weight formats only: drop --activations",
+        ),
+        (
+            _has_budget(given) and keeps_weights,
+            "budgets choose weight formats, but --format none leaves weights unchanged",
+        ),
+        (
+            given["calibrate"] and not measures,
+            "--calibrate needs --activations static, --smooth, --method gptq or a budget",
+        ),
+    )
 
 
-def _check_measures(
-    activations: str | None, clipping: str | None, percentile: float | None, smooth: float | str | None
-) -> None:
-    if clipping and activations != "static":
-        raise click.UsageError("--clipping needs --activations static")
-    if percentile is not None and clipping != "percentile":
-        raise click.UsageError("--percentile needs --clipping percentile")
-    if smooth is not None and activations is None:
-        raise click.UsageError("--smooth needs --activations static or dynamic")
-
-
-def _check_cache(number_format: str, cache: str | None, only: str | None, activations: str | None, method: str) -> None:
-    if only is not None and cache is None:
-        raise click.UsageError("--cache-only needs --cache")
-    if number_format == NO_FORMAT:
-        if cache is None:
-            raise click.UsageError("--format none leaves weights unchanged: add --cache, or choose a format")
-        if activations is not None or method == "gptq":
-            raise click.UsageError("--activations and --method gptq need quantised weights: drop --format none")
+def _has_budget(given: dict[str, Any]) -> bool:
+    """Whether formats are chosen for a budget."""
+    return given["error_budget"] is not None or given["bytes_budget"] is not None
 
 
 def _caches(cache: str | None, only: str | None) -> str | dict[str, str] | None:
@@ -347,22 +298,16 @@ def _caches(cache: str | None, only: str | None) -> str | dict[str, str] | None:
     return cache if cache is None or names is None else dict.fromkeys(names, cache)
 
 
-def _budget(
-    error: float | None, size: int | None, choices: str | None, activations: str | None
-) -> dict[str, float | int]:
-    """What formats are chosen for, if they are."""
-    if error is None and size is None:
-        if choices is not None:
-            raise click.UsageError("--choices needs --error-budget or --bytes-budget")
-        return {}
-    if error is not None and size is not None:
-        raise click.UsageError("give only one of --error-budget and --bytes-budget")
-    if activations is not None:
-        raise click.UsageError("budgets choose weight formats only: drop --activations")
-    if error is not None:
-        return {"error": error}
-    assert size is not None, "one is given"
-    return {"bytes": size}
+def _chosen_formats(
+    program: Module, batches: Sequence[Sequence[Any]], given: dict[str, Any], options: dict[str, Any]
+) -> FormatChoice:
+    """The formats within a budget; raises HloomError where nothing is quantised."""
+    error, size = given["error_budget"], given["bytes_budget"]
+    formats = names_of(given["choices"]) or FORMATS_TO_TRY
+    with progress("measuring"):
+        choice = choose_formats(program, batches, formats, error=error, bytes=size, **options)
+    _check_choice(choice, is_by_size=size is not None)
+    return choice
 
 
 def _check_choice(choice: FormatChoice, *, is_by_size: bool) -> None:

@@ -12,24 +12,28 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, device, devices, qualifier, roofline
+from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, devices, qualifier, roofline
 from hloom.analysis import Table as Rows
-from hloom.cli.completion import complete_device
+from hloom.analysis import device as device_of
 from hloom.cli.cost import trip
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    choice_option,
     depth_option,
+    devices_option,
     file_argument,
     json_option,
     output_option,
+    profile_option,
     top_option,
+    traced_device_option,
     trips_option,
     unknown_trips_option,
 )
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
-from hloom.cli.profile_tables import measured_tables, profile_option
+from hloom.cli.profile_tables import measured_tables
 from hloom.cli.tables import add_rest, new_table, shown_width, write_tables
 from hloom.formats.hlo import STDIN
 from hloom.inspection.profile import Measurement, measurement
@@ -58,21 +62,9 @@ class _Roofline(click.Command):
 @click.command("roofline", cls=_Roofline)
 @file_argument
 @click.option("--list", "is_list", is_flag=True, help="List the known devices and exit; needs no FILE.")
-@click.option(
-    "--device",
-    "name",
-    metavar="NAME",
-    shell_complete=complete_device,
-    help=f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace).",
-)
-@click.option(
-    "--devices",
-    "listed",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="TOML file with more devices, as written by `hloom calibrate`.",
-)
-@click.option("--by", type=click.Choice(BY), help="Group times by this (default: list instructions).")
+@traced_device_option()
+@devices_option()
+@choice_option("--by", choices=BY, help="Group times by this (default: list instructions).")
 @depth_option()
 @top_option(MOST_LINES)
 @trips_option()
@@ -83,7 +75,7 @@ class _Roofline(click.Command):
 def command(
     source: ModuleSource,
     is_list: bool,
-    name: str | None,
+    device: str | None,
     listed: Path | None,
     by: str | None,
     depth: int | None,
@@ -118,13 +110,13 @@ def command(
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
-    named = None if name is None else device(name, listed)
+    named = None if device is None else device_of(device, listed)
     program = read_program(source.beside(profile))
     note_whole_program(program)
     with progress("estimating"):
         counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
         measured = None if profile is None else measurement(program, profile, named, **counts)
-        chosen = named or (device(DEFAULT_DEVICE, listed) if measured is None else measured.device)
+        chosen = named or (device_of(DEFAULT_DEVICE, listed) if measured is None else measured.device)
         report = roofline(program, chosen, **counts)
         groups = report.by(by, depth=depth) if by is not None else None
     if measured is not None:

@@ -19,14 +19,17 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     STDOUT,
     ModuleSource,
+    check_seed,
+    check_standard_output,
+    count_option,
     file_argument,
     inputs_option,
     json_option,
+    number_option,
     output_option,
     seed_option,
 )
 from hloom.cli.output import write_bytes, write_json
-from hloom.cli.quantities import FiniteNumber
 from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.evaluator import NotFinite, first_not_finite
 from hloom.formats.hlo import replacing
@@ -61,23 +64,9 @@ MOST_DIFFERENCES = 10
     shell_complete=complete_file,
     help="Also run this module on the same inputs and compare the outputs.",
 )
-@click.option(
-    "--rtol", type=FiniteNumber(min=0), metavar="R", help="Relative tolerance for --check (default: by element type)."
-)
-@click.option(
-    "--devices",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Partition the module over N virtual CPU devices, following its shardings.",
-)
-@click.option(
-    "--timeout",
-    type=FiniteNumber(min=0),
-    metavar="S",
-    default=120.0,
-    show_default=True,
-    help="Stop the run after this many seconds.",
-)
+@number_option("--rtol", min=0, metavar="R", help="Relative tolerance for --check (default: by element type).")
+@count_option("--devices", help="Partition the module over N virtual CPU devices, following its shardings.")
+@number_option("--timeout", min=0, metavar="S", default=120.0, help="Stop the run after this many seconds.")
 @json_option()
 @output_option("Write the outputs to this .npz file, atomically.", keeps_stdout=True)
 def command(
@@ -103,8 +92,7 @@ def command(
       hloom run step.hlo --check optimised.hlo --rtol 1e-5
       hloom run sharded.hlo --devices 8 --json
     """
-    if inputs is not None and seed is not None:
-        raise click.UsageError("--seed is for random inputs: give either --seed or --inputs")
+    check_seed(inputs, seed)
     if rtol is not None and check is None:
         raise click.UsageError("--rtol needs --check")
     check_output(output, json_output)
@@ -243,8 +231,7 @@ def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> 
 
 def check_output(output: Path | None, json_output: bool) -> None:
     """Raise UsageError where -o is not an .npz file, or --json and it both ask for the standard output."""
-    if output == STDOUT and json_output:
-        raise click.UsageError("--json and -o - both write to standard output: give only one")
+    check_standard_output(output, json_output)
     if output is not None and output != STDOUT and output.suffix.lower() != ".npz":
         raise click.BadParameter(f"'{output}' does not end in .npz", param_hint="-o")
 

@@ -9,7 +9,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hloom.cli.output import write_note, write_text
+from hloom.cli.options import STDOUT
+from hloom.cli.output import write_json, write_note, write_text
 from hloom.cli.streams import writing_stdout
 from hloom.text import visible
 
@@ -174,6 +175,26 @@ def write_tables(parts: Iterable[RenderableType], output: Path | None) -> None:
         write_text(_plain(parts), output)
 
 
+def write_report(
+    record: Callable[[], Any], parts: Iterable[RenderableType], json_output: bool, output: Path | None
+) -> None:
+    """Write a report as JSON or as tables, whichever was asked for; the other is not made."""
+    if json_output:
+        write_json(record(), output)
+    else:
+        write_tables(parts, output)
+
+
+def write_report_beside(
+    record: Callable[[], Any], parts: Iterable[RenderableType], json_output: bool, output: Path | None
+) -> None:
+    """The same for a command whose -o is for something else: tables make way for it on the standard output."""
+    if output == STDOUT and not json_output:
+        note_tables(parts)
+    else:
+        write_report(record, parts, json_output, None)
+
+
 def note_tables(parts: Iterable[RenderableType]) -> None:
     """Write tables and lines of text to the standard error, where the standard output is for something else."""
     console = _Console(highlight=False, stderr=True)
@@ -185,7 +206,7 @@ def note_tables(parts: Iterable[RenderableType]) -> None:
 
 def _show(parts: Iterable[RenderableType], console: Console) -> None:
     for part in parts:
-        console.print(part)
+        console.print(Text(part) if isinstance(part, str) else part)
 
 
 def shown_width() -> int:

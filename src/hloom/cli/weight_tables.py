@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.cli.tables import add_rest, new_table
-from hloom.compress.quantization import Exclusion, Noise, ProductReport
+from hloom.cli.options import STDOUT
+from hloom.cli.output import check_folder, write_text
+from hloom.cli.tables import add_rest, new_table, write_report_beside
+from hloom.compress.quantization import Exclusion, Noise, ProductReport, check_suffix
+from hloom.formats.hlo import save, to_text
+from hloom.ir import Module
 from hloom.text import byte_text, time_text
 
 MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""
 REST = "; --json lists all"
+
+
+def check_outputs(output: Path | None, *checkpoints: Path | None) -> None:
+    """Raise HloomError, before work that takes long, for what cannot be written: a program, and arrays beside it."""
+    for path in (output, *checkpoints):
+        if path is not None:
+            check_folder(path)
+    for path in checkpoints:
+        if path is not None:
+            check_suffix(path)
+
+
+def write_module(
+    module: Module, record: Callable[[], Any], parts: Iterable[RenderableType], json_output: bool, output: Path | None
+) -> None:
+    """Write a changed program where -o says, and the report as JSON or as tables."""
+    if output not in (None, STDOUT):
+        save(module, output)
+    write_report_beside(record, parts, json_output, output)
+    if output == STDOUT:
+        write_text(to_text(module), None)
 
 
 def product_table(
@@ -67,8 +94,3 @@ def noise_cells(noise: Noise | None) -> tuple[str, str]:
 def ratio_text(after: int, before: int) -> str:
     """What part is left; nothing of nothing."""
     return f"{after / before:.3f}" if before else ""
-
-
-def names_of(text: str | None) -> list[str] | None:
-    """The names in an option that takes several."""
-    return None if text is None else [name for name in map(str.strip, text.split(",")) if name]

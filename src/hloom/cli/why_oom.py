@@ -12,9 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.cli.input import note_whole_program, progress, read_program
-from hloom.cli.options import ModuleSource, file_argument, json_option, output_option, top_option
+from hloom.cli.options import (
+    ModuleSource,
+    batch_option,
+    file_argument,
+    json_option,
+    output_option,
+    size_option,
+    top_option,
+)
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.quantities import ByteSize
 from hloom.cli.tables import add_rest, cut, new_table, write_tables
 from hloom.formats.hlo import STDIN, read_bytes
 from hloom.inspection.why_oom import (
@@ -35,14 +42,13 @@ MOST_LINES = 10
 
 @click.command("why-oom")
 @file_argument
-@click.option(
+@size_option(
     "--memory",
-    metavar="SIZE",
-    type=ByteSize(is_capacity=True),
+    is_capacity=True,
     help="Memory of the device, as in 16GiB (default: as stated in the error text, if given).",
 )
 @click.option("--quick", is_flag=True, help="Report what is in memory and why, without simulating remedies.")
-@click.option("--batch", metavar="NAME:DIM", multiple=True, help="Batch dimension, as in x:0.  [default: detected]")
+@batch_option()
 @top_option(MOST_LINES)
 @json_option("Write JSON: every buffer live at the peak, and every remedy tried.")
 @output_option("Write to file OUT, atomically.")
