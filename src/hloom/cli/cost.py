@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
 from hloom.analysis import Table as Rows
@@ -112,7 +111,7 @@ def trip(text: str) -> tuple[str, int]:
 def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables, each of at most `top` lines."""
     yield _totals(report)
-    yield _groups(groups, top) if len(groups) else Text("no instruction is counted\n")
+    yield _groups(groups, top) if len(groups) else "no instruction is counted\n"
     if report.loops:
         yield _loops(report.loops, report.unknown_trips, top, report.sizes.qualifier)
     if report.conditionals:
@@ -121,7 +120,7 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
         yield _traffic(report.collective_costs, top, report.sizes.qualifier)
     if report.uncounted:
         names = ", ".join(report.uncounted[:5])
-        yield Text(f"not counted: {len(report.uncounted):,} custom calls, unknown instructions or operands: {names}")
+        yield f"not counted: {len(report.uncounted):,} custom calls, unknown instructions or operands: {names}"
 
 
 def _totals(report: CostReport) -> Table:
@@ -150,7 +149,7 @@ def _groups(groups: Rows, top: int) -> Table:
         least = f"{row['sizes']} " if row.get("sizes") else ""
         numbers = (f"{row['count']:,}", f"{least}{row['flops']:,}", percent_text(row["flops"], total))
         sizes = (f"{least}{row['transcendentals']:,}", f"{least}{byte_text(row['bytes_accessed'])}")
-        table.add_row(Text(row[name]), *numbers, *sizes)
+        table.add_row(row[name], *numbers, *sizes)
     add_rest(table, len(groups), top)
     return table
 
@@ -159,9 +158,7 @@ def _loops(loops: Sequence[Loop], unknown_trips: int, top: int, least: str) -> T
     table = new_table("loops", "loop", "computation", "trip count", ">runs", ">flops per run")
     for loop in loops[:top]:
         known = f"{loop.trips:,}" if loop.trips is not None else f"{unknown_trips:,}?"
-        table.add_row(
-            Text(loop.name), Text(cut(loop.computation, 40)), Text(loop.source), known, f"{least}{loop.body.flops:,}"
-        )
+        table.add_row(loop.name, cut(loop.computation, 40), loop.source, known, f"{least}{loop.body.flops:,}")
     add_rest(table, len(loops), top)
     return table
 
@@ -173,7 +170,7 @@ def _conditionals(conditionals: Sequence[Conditional], top: int, least: str) -> 
     for conditional, name, branch in lines[:top]:
         counts = (f"{branch.flops:,}", f"{branch.transcendentals:,}", byte_text(branch.bytes_accessed))
         numbers = (f"{least}{count}" for count in counts)
-        table.add_row(Text(conditional.name), Text(cut(conditional.computation, 40)), Text(cut(name, 40)), *numbers)
+        table.add_row(conditional.name, cut(conditional.computation, 40), cut(name, 40), *numbers)
     add_rest(table, len(lines), top)
     return table
 
@@ -187,6 +184,6 @@ def _traffic(transfers: Sequence[CollectiveCost], top: int, least: str) -> Table
         host = byte_text(transfer.host_bytes * transfer.times)
         steps = f"{transfer.steps * transfer.times:,}"
         numbers = (f"{transfer.group_size:,}", f"{transfer.times:,}", f"{least}{sent}", f"{least}{host}", steps)
-        table.add_row(Text(transfer.name), Text(transfer.opcode), *numbers)
+        table.add_row(transfer.name, transfer.opcode, *numbers)
     add_rest(table, len(transfers), top)
     return table

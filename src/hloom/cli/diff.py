@@ -132,27 +132,27 @@ def _source(file: str, name: str | None) -> ModuleSource:
 
 def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableType]:
     """The differences as lines and tables, each of at most `limit` lines."""
-    yield Text(str(result))
+    yield str(result)
     if result.is_equal:
         return
     if result.is_unrelated:
-        yield Text("the modules have almost nothing in common; they may be different programs")
+        yield "the modules have almost nothing in common; they may be different programs"
     for name, one, other in result.header:
-        yield Text(f"header: {name}: {cut(one, 50)} -> {cut(other, 50)}")
+        yield f"header: {name}: {cut(one, 50)} -> {cut(other, 50)}"
     yield _opcodes(result, limit)
     if limit:
         yield from _lists(result, limit)
     if isinstance(result.costs, CostDifference):
         yield from _costs(result.costs, limit, result.before, result.after)
     elif result.costs:
-        yield Text(result.costs)
+        yield result.costs
 
 
 def _opcodes(result: ModuleDiff, limit: int) -> Table:
     table = new_table("instructions", "opcode", ">added", ">removed", ">changed", ">moved")
     rows = result.by_opcode()
     for opcode, *counts in rows[: limit or None]:
-        table.add_row(Text(opcode), *[f"{count:,}" if count else "" for count in counts])
+        table.add_row(opcode, *[f"{count:,}" if count else "" for count in counts])
     add_rest(table, len(rows), limit or len(rows), "; --limit shows them")
     return table
 
@@ -162,7 +162,7 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
         if nodes:
             table = new_table(title, "instruction", "computation", "opcode", "type")
             for node in nodes[:limit]:
-                table.add_row(*_cells(node), Text(node.opcode), Text(cut(str(node.type), 40)))
+                table.add_row(*_cells(node), node.opcode, cut(str(node.type), 40))
             add_rest(table, len(nodes), limit, "; --limit shows them")
             yield table
     if result.changed:
@@ -171,14 +171,14 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
             for number, difference in enumerate(change.differences):
                 names = (change.before.name, change.after.name) if number == 0 else ("", "")
                 texts = (cut(difference.before, 30), cut(difference.after, 30))
-                table.add_row(*map(Text, names), Text(difference.what), *map(Text, texts))
+                table.add_row(*names, difference.what, *texts)
         add_rest(table, len(result.changed), limit, "; --limit shows them")
         yield table
     if result.moved:
         table = new_table("moved", "instruction", "changed", "from", "to")
         for move in result.moved[:limit]:
             texts = (cut(move.origin, 35), cut(move.destination, 35))
-            table.add_row(Text(move.before.name), Text(move.what), *map(Text, texts))
+            table.add_row(move.before.name, move.what, *texts)
         add_rest(table, len(result.moved), limit, "; --limit shows them")
         yield table
 
@@ -202,7 +202,7 @@ def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> 
     if len(collectives):
         table = new_table("collectives", "opcode", ">runs before", ">after", ">change")
         for row in collectives:
-            table.add_row(Text(row["opcode"]), f"{row['before']:,}", f"{row['after']:,}", f"{row['change']:+,}")
+            table.add_row(row["opcode"], f"{row['before']:,}", f"{row['after']:,}", f"{row['change']:+,}")
         yield table
     groups = costs.groups()
     if len(groups) and limit:
@@ -215,7 +215,7 @@ def _groups(groups: Rows, limit: int) -> Table:
     for row in groups.top(limit):
         roughly = f"{row['sizes']} " if row.get("sizes") else ""
         cells = (_signed(figure, row[figure]) for figure in figures)
-        table.add_row(Text(row[by]), *(f"{roughly}{cell}" if cell else "" for cell in cells))
+        table.add_row(row[by], *(f"{roughly}{cell}" if cell else "" for cell in cells))
     add_rest(table, len(groups), limit, "; --limit shows them")
     return table
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     check_seed,
     count_option,
@@ -20,7 +19,6 @@ from hloom.cli.options import (
     seed_option,
     size_option,
 )
-from hloom.cli.output import write_json
 from hloom.cli.run import (
     arrays_in_order,
     check_output,
@@ -30,7 +28,7 @@ from hloom.cli.run import (
     output_tables,
     save_outputs,
 )
-from hloom.cli.tables import note_tables, write_tables
+from hloom.cli.tables import write_report_beside
 from hloom.evaluator import MOST_BYTES, MOST_STEPS, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
 from hloom.runtime import input_domains, open_arrays, output_rows, random_inputs
@@ -85,12 +83,12 @@ def command(
         save_outputs(output, outputs)
     rows = output_rows(outputs)
     origin = not_finite(program, arrays, rows)
-    if json_output:
-        write_json({"outputs": [output_record(row) for row in rows], **not_finite_record(origin)}, None)
-    elif output == STDOUT:
-        note_tables(output_tables(rows, origin))
-    else:
-        write_tables(output_tables(rows, origin), None)
+    write_report_beside(
+        lambda: {"outputs": [output_record(row) for row in rows], **not_finite_record(origin)},
+        output_tables(rows, origin),
+        json_output,
+        output,
+    )
 
 
 def drawn(module: Module, seed: int, most_bytes: int, hint: str = "raise the limit with --memory") -> list[np.ndarray]:

@@ -26,7 +26,7 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_json, write_note
 from hloom.cli.quantities import MOST_DIGITS
-from hloom.cli.tables import add_rest, new_table, note_tables, write_tables
+from hloom.cli.tables import add_rest, new_table, write_report_beside
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
 from hloom.formats.hlo import check_new_folder
 from hloom.targets.cpu import COMPILED
@@ -95,12 +95,7 @@ def command(
             measure=measure, donate=not no_donate,
         )  # fmt: skip
     shown = tables(result, is_full=explain)
-    if json_output:
-        write_json(result.to_json(), None)
-    elif output == STDOUT:
-        note_tables(shown)
-    else:
-        write_tables(shown, None)
+    write_report_beside(result.to_json, shown, json_output, output)
     if output is not None and not result.missing_bytes:
         _write(result, output)
     if result.missing_bytes:
@@ -145,22 +140,22 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
     if result.measured:
         yield _measured(result)
     for omission in result.omissions:
-        yield Text(f"skipped: {omission.name}: {omission.reason}")
-    yield Text()
+        yield f"skipped: {omission.name}: {omission.reason}"
+    yield ""
     if result.missing_bytes:
         least, missing = byte_text(best.peak_bytes), byte_text(result.missing_bytes)
-        yield Text(f"nothing fits: the smallest combination needs {least}, {missing} too much")
+        yield f"nothing fits: the smallest combination needs {least}, {missing} too much"
     else:
-        yield Text(f"best: {best.name}, {time_text(best.cost.step_seconds)} per step, limited by {best.cost.binding}")
+        yield f"best: {best.name}, {time_text(best.cost.step_seconds)} per step, limited by {best.cost.binding}"
         bound = time_text(result.bound_seconds)
-        yield Text(f"gap: {result.gap:.1%} above {bound}, the time if the work divided evenly with no communication")
+        yield f"gap: {result.gap:.1%} above {bound}, the time if the work divided evenly with no communication"
     if is_full:
         yield from _explained(result)
     if result.donated_bytes:
         donated = byte_text(result.donated_bytes)
-        yield Text(f"donated: {donated} of parameters are reused for results and must not be read afterwards")
+        yield f"donated: {donated} of parameters are reused for results and must not be read afterwards"
     counts = result.counts
-    yield Text(
+    yield (
         f"{counts.considered} combinations considered: {counts.evaluated} "
         f"planned, {counts.pruned} ruled out by bounds, {counts.left} not reached, in {result.seconds:.1f} s"
     )
@@ -191,7 +186,7 @@ def _measured(result: FitResult) -> RenderableType:
         if made.measured_bytes is None:
             continue
         table.add_row(
-            Text(_name(made)),
+            _name(made),
             str(made.microbatches),
             byte_text(made.cost.comm_bytes),
             byte_text(made.measured_comm_bytes or 0),
@@ -220,9 +215,9 @@ def _explained(result: FitResult) -> Iterator[RenderableType]:
     if second is not None:
         more = second.cost.step_seconds / best.cost.step_seconds - 1
         held = second.peak_bytes - best.peak_bytes
-        yield Text(f"runner-up: {second.name}, {more:+.1%} of time, {held:+,} bytes held")
+        yield f"runner-up: {second.name}, {more:+.1%} of time, {held:+,} bytes held"
     for made in result.baselines:
         if made is not best:
             ratio = made.cost.step_seconds / best.cost.step_seconds
             what = f"takes {ratio:.2f} times as long" if made.fits(result.memory) else "does not fit"
-            yield Text(f"{made.baseline} {what}")
+            yield f"{made.baseline} {what}"

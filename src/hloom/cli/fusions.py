@@ -22,8 +22,7 @@ from hloom.cli.options import (
     output_option,
     top_option,
 )
-from hloom.cli.output import write_json
-from hloom.cli.tables import add_rest, cut, new_table, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.passes.fusion import FusionReport, FusionRow, counted, fusions
 from hloom.text import byte_text, percent_text, time_text
 
@@ -75,10 +74,7 @@ def command(
     note_sizes(program)
     with progress("estimating"):
         report = fusions(program, chosen)
-    if json_output:
-        write_json(report.to_json(), output)
-    else:
-        write_tables(_tables(report, sort, top), output)
+    write_report(report.to_json, _tables(report, sort, top), json_output, output)
 
 
 def _tables(report: FusionReport, sort: str, top: int) -> Iterator[RenderableType]:
@@ -86,15 +82,13 @@ def _tables(report: FusionReport, sort: str, top: int) -> Iterator[RenderableTyp
     if report.fusions:
         yield _fusions(sorted(report.fusions, key=SORTS[sort]), report.seconds, top)
     else:
-        yield Text(NO_FUSIONS + "\n")
+        yield NO_FUSIONS + "\n"
     if report.missed:
         yield _missed(report, top)
-    yield Text(ESTIMATE)
+    yield ESTIMATE
     libraries = sum(not row.is_modelled for row in report.fusions)
     if libraries:
-        yield Text(
-            f"{libraries:,} fusions, marked *, are library calls or contain opcodes that the model does not cover"
-        )
+        yield f"{libraries:,} fusions, marked *, are library calls or contain opcodes that the model does not cover"
 
 
 def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
@@ -102,15 +96,15 @@ def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
     table = new_table("fusions", "fusion", *columns)
     for row in rows[:top]:
         table.add_row(
-            Text(row.node.name + ("" if row.is_modelled else " *")),
+            row.node.name + ("" if row.is_modelled else " *"),
             f"{row.times:,}",
             time_text(row.total),
             percent_text(row.total, seconds),
             byte_text(row.read),
             byte_text(row.written),
             f"{row.recomputation:.3g}x",
-            Text(counted(row.opcodes)),
-            Text(cut(counted(row.sources, 2), 40)),
+            counted(row.opcodes),
+            cut(counted(row.sources, 2), 40),
         )
     add_rest(table, len(rows), top)
     return table
@@ -120,11 +114,11 @@ def _missed(report: FusionReport, top: int) -> Table:
     table = new_table("worth fusing", "kernel", "with", ">time saved", ">bytes saved", "obstacle")
     for pair in report.missed[:top]:
         table.add_row(
-            Text(pair.first.name),
-            Text(cut(pair.second.name, 30)),
+            pair.first.name,
+            cut(pair.second.name, 30),
             time_text(pair.saved),
             byte_text(max(0, pair.saved_bytes)),
-            Text(pair.obstacle),
+            pair.obstacle,
         )
     add_rest(table, len(report.missed), top)
     return table

@@ -136,7 +136,6 @@ class _TimeLeft:
 
 def _note_modules(modules: Sequence[DumpedModule]) -> None:
     """A table of dumped modules, largest first; counts of those that are read within READ_BYTES together."""
-    from rich.text import Text
 
     from hloom.cli.tables import add_rest, new_table, note_tables
 
@@ -145,7 +144,7 @@ def _note_modules(modules: Sequence[DumpedModule]) -> None:
     for listed in modules[:MOST_LISTED]:
         left -= listed.size
         counts = _counts(listed) if left >= 0 else ("", "")
-        table.add_row(Text(listed.label), Text(listed.stage), f"{listed.size:,}", *counts)
+        table.add_row(listed.label, listed.stage, f"{listed.size:,}", *counts)
     add_rest(table, len(modules), MOST_LISTED, "")
     note_tables([table])
 

@@ -15,8 +15,7 @@ from rich.text import Text
 from hloom.analysis import Call, Summary, inspect
 from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, file_argument, json_option, output_option
-from hloom.cli.output import write_json
-from hloom.cli.tables import cut, new_table, write_tables
+from hloom.cli.tables import cut, new_table, write_report
 from hloom.text import byte_text, count_text
 
 MOST_LINES = 30
@@ -51,10 +50,7 @@ def command(
     module = read_module(source, show_notes=False)
     with progress("counting"):
         report = inspect(module)
-    if json_output:
-        write_json(report.to_json(), output)
-    else:
-        write_tables(tables(report, None if show_all else MOST_LINES), output)
+    write_report(report.to_json, tables(report, None if show_all else MOST_LINES), json_output, output)
 
 
 def tables(report: Summary, limit: int | None = MOST_LINES) -> Iterator[RenderableType]:
@@ -107,10 +103,10 @@ def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
     table = new_table(title, title.removesuffix("s"), ">count")
     shown = list(counts.items())[:limit]
     for name, count in shown:
-        table.add_row(Text(name), f"{count:,}")
+        table.add_row(name, f"{count:,}")
     if len(shown) < len(counts):
         rest = sum(counts.values()) - sum(count for _, count in shown)
-        table.add_row(Text(f"{len(counts) - len(shown)} more"), f"{rest:,}", style="dim")
+        table.add_row(f"{len(counts) - len(shown)} more", f"{rest:,}", style="dim")
     return table
 
 
@@ -118,9 +114,9 @@ def _calls(calls: Sequence[Call], limit: int | None) -> Table:
     table = new_table("calls", "computation", ">instructions", "caller", ">calls")
     rows = list(call_rows(calls))
     for row in rows[:limit]:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     if limit is not None and len(rows) > limit:
-        table.add_row(Text(f"{len(rows) - limit} more lines; --all shows them"), "", "", "", style="dim")
+        table.add_row(f"{len(rows) - limit} more lines; --all shows them", "", "", "", style="dim")
     return table
 
 
@@ -153,14 +149,14 @@ def _largest(report: Summary) -> Table:
     table = new_table("largest tensors", "instruction", "computation", "opcode", "type", ">bytes")
     for tensor in report.largest:
         names = (tensor.name, cut(tensor.computation, 40), tensor.opcode, cut(tensor.type, 40))
-        table.add_row(*map(Text, names), byte_text(tensor.bytes))
+        table.add_row(*names, byte_text(tensor.bytes))
     return table
 
 
 def _collectives(report: Summary) -> Table:
     table = new_table("collectives", "opcode", ">count", ">result bytes")
     for group in report.collectives:
-        table.add_row(Text(group.opcode), f"{group.count:,}", byte_text(group.bytes))
+        table.add_row(group.opcode, f"{group.count:,}", byte_text(group.bytes))
     return table
 
 

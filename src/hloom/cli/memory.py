@@ -95,7 +95,7 @@ def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINE
     if report.donatable:
         yield _donatable(report, top)
     if report.opaque_calls:
-        yield Text(f"calls not analysed: {report.opaque_calls:,}; memory used inside them is not counted")
+        yield f"calls not analysed: {report.opaque_calls:,}; memory used inside them is not counted"
     if budget is not None:
         yield from _verdict(report, budget, top)
 
@@ -127,7 +127,7 @@ def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> 
             cut(Path(buffer.source).name, 24),
         )
         size = f"{buffer.sizes} {byte_text(buffer.bytes)}" if buffer.sizes else byte_text(buffer.bytes)
-        table.add_row(*(Text(text) for text in texts), size, percent_text(buffer.bytes, peak))
+        table.add_row(*(text for text in texts), size, percent_text(buffer.bytes, peak))
     add_rest(table, len(buffers), top)
     return table
 
@@ -138,8 +138,8 @@ def _donatable(report: MemoryReport, top: int) -> Table:
         name = donation.name + "".join(f"{{{index}}}" for index in donation.index)
         output = "{" + ",".join(map(str, donation.output_index)) + "}"
         table.add_row(
-            Text(cut(name, 40)),
-            Text(cut(donation.type, 30)),
+            cut(name, 40),
+            cut(donation.type, 30),
             output,
             "yes" if donation.is_free else "no",
             byte_text(donation.bytes),
@@ -151,11 +151,11 @@ def _donatable(report: MemoryReport, top: int) -> Table:
 def _verdict(report: MemoryReport, budget: int, top: int) -> Iterator[RenderableType]:
     if report.fits(budget):
         known = "the counted part " if report.sizes.unbounded_count else ""
-        yield Text(f"{known}fits into {byte_text(budget)} with {byte_text(budget - report.peak)} to spare")
+        yield f"{known}fits into {byte_text(budget)} with {byte_text(budget - report.peak)} to spare"
         return
     missing = report.peak - budget
-    yield Text(f"does not fit: exceeds {byte_text(budget)} by {byte_text(missing)}")
+    yield f"does not fit: exceeds {byte_text(budget)} by {byte_text(missing)}"
     if report.donatable_bytes:
-        yield Text(f"donating these inputs would save {byte_text(report.donatable_bytes)}")
+        yield f"donating these inputs would save {byte_text(report.donatable_bytes)}"
     title = "freeing these would be enough"
     yield _buffers(title, report.to_shrink(budget), report.peak, top)

@@ -217,11 +217,10 @@ def _misses_at(run: _Run, name: str) -> Misses:
 
 
 def _note_steps(run: _Run) -> None:
-    from rich.text import Text
 
     from hloom.cli.tables import note_tables
 
-    note_tables(map(Text, step_lines(run.pipeline, run.report)))
+    note_tables(step_lines(run.pipeline, run.report))
 
 
 def _note_report(run: _Run) -> None:
@@ -252,14 +251,13 @@ def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | No
 
 
 def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
-    from rich.text import Text
 
     from hloom.cli.pass_report import first_line, rule_list
     from hloom.cli.tables import write_tables
 
     rules = sequence("listed", passes).rules
     if not json_output:
-        write_tables([rule_list(rules) if rules else Text("these passes have no rules")], output)
+        write_tables([rule_list(rules) if rules else "these passes have no rules"], output)
         return
     listed = [
         {

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 import hloom
 from hloom.cli.tables import new_table
@@ -44,17 +43,17 @@ def report_tables(pipeline: Pass, report: Report) -> Iterator[RenderableType]:
     if rules:
         yield _rule_table(rules[:MOST_RULES])
     if len(rules) > MOST_RULES:
-        yield Text(f"and {len(rules) - MOST_RULES:,} more rules tried; --json lists all")
+        yield f"and {len(rules) - MOST_RULES:,} more rules tried; --json lists all"
     untried = len({rule_report.rule for _, inner in ran for rule_report in inner.all_rules()}) - len(rules)
     if untried:
-        yield Text(f"{untried:,} rules found no candidate instruction")
+        yield f"{untried:,} rules found no candidate instruction"
 
 
 def pass_list(passes: Iterable[Pass]) -> Table:
     """Passes and what they do."""
     table = new_table(None, "pass", "what it does", "options")
     for listed in passes:
-        table.add_row(listed.name, Text(listed.summary), ", ".join(listed.options))
+        table.add_row(listed.name, listed.summary, ", ".join(listed.options))
     return table
 
 
@@ -62,7 +61,7 @@ def rule_list(rules: Iterable[Rule]) -> Table:
     """Rules, the first lines of their statements, and their locations in source files."""
     table = new_table(None, "rule", "family", "what it does", "where")
     for rule in rules:
-        table.add_row(Text(rule.name), rule.family, Text(first_line(rule)), Text(short_location(rule.origin)))
+        table.add_row(rule.name, rule.family, first_line(rule), short_location(rule.origin))
     return table
 
 
@@ -117,7 +116,7 @@ def _rule_table(reports: Iterable[RuleReport]) -> Table:
     table = new_table(None, "rule", ">tried", ">matched", ">ms", "rejected")
     for rule_report in reports:
         numbers = (f"{rule_report.tried:,}", f"{rule_report.matched:,}", _milliseconds(rule_report.seconds))
-        table.add_row(Text(rule_report.rule.name), *numbers, Text(_clauses(rule_report)))
+        table.add_row(rule_report.rule.name, *numbers, _clauses(rule_report))
     return table
 
 

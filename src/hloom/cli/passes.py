@@ -13,8 +13,8 @@ from hloom.cli.diff import tables as diff_tables
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, limit_option, output_option
-from hloom.cli.output import check_folder, write_json
-from hloom.cli.tables import cut, new_table, write_tables
+from hloom.cli.output import check_folder
+from hloom.cli.tables import cut, new_table, write_report
 from hloom.inspection.profile import STAGES, PassTimeline, StateRow, pass_timeline
 from hloom.text import byte_text
 
@@ -72,10 +72,12 @@ def command(
     timeline = pass_timeline(directory, module)
     with progress("reading"):
         rows = [row for row in timeline.rows() if row.is_changed or not changed]
-    if json_output:
-        write_json({"module": timeline.name, "states": [row.to_json() for row in rows]}, output)
-    else:
-        write_tables(tables(timeline, rows), output)
+    write_report(
+        lambda: {"module": timeline.name, "states": [row.to_json() for row in rows]},
+        tables(timeline, rows),
+        json_output,
+        output,
+    )
 
 
 def _compare(
@@ -93,10 +95,7 @@ def _compare(
     timeline = pass_timeline(directory, module)
     with progress("comparing"):
         difference = timeline.diff(*pair)
-    if json_output:
-        write_json(difference.to_json(None), output)
-    else:
-        write_tables(diff_tables(difference, limit), output)
+    write_report(lambda: difference.to_json(None), diff_tables(difference, limit), json_output, output)
     if not difference.is_equal:
         context.exit(NO)
 
@@ -111,7 +110,7 @@ def tables(timeline: PassTimeline, rows: Sequence[StateRow]) -> Iterator[Rendera
         table.add_row(*_cells(row), style="" if row.is_changed else "dim")
     yield table
     count = sum(row.is_changed for row in rows)
-    yield Text(f"states that differ from the previous one: {count:,}")
+    yield f"states that differ from the previous one: {count:,}"
 
 
 def _cells(row: StateRow) -> list[Text]:

@@ -34,7 +34,7 @@ from hloom.cli.options import (
     trips_option,
 )
 from hloom.cli.output import check_folder, write_json
-from hloom.cli.tables import cut, new_table, note_tables, write_tables
+from hloom.cli.tables import cut, new_table, write_report_beside
 from hloom.distribute.pipeline import (
     Chain,
     DoesNotFit,
@@ -127,12 +127,9 @@ def command(
         best.plan.save(output)
     elif output is not None:
         _write_programs(output, pipeline_program(module, best.plan, batch=dims))
-    if json_output:
-        write_json(_record(chain, machine, best, results), None)
-    elif output == STDOUT:
-        note_tables(_tables(module, chain, best, results))
-    else:
-        write_tables(_tables(module, chain, best, results), None)
+    write_report_beside(
+        lambda: _record(chain, machine, best, results), _tables(module, chain, best, results), json_output, output
+    )
 
 
 def _planned(
@@ -233,7 +230,7 @@ def _tables(
     )
     yield _stage_table(chain, best)
     yield _schedule_table(best, results)
-    yield Text(f"step {time_text(best.step_seconds)}, bubble {best.bubble:.1%}: estimated by the roofline model")
+    yield f"step {time_text(best.step_seconds)}, bubble {best.bubble:.1%}: estimated by the roofline model"
 
 
 def _stage_table(chain: Chain, best: PlannedPipeline) -> Table:
@@ -245,7 +242,7 @@ def _stage_table(chain: Chain, best: PlannedPipeline) -> Table:
         table.add_row(
             str(number),
             f"{stage.first} to {stage.last}",
-            Text(cut(chain.layers[stage.first].name, NAME_WIDTH)),
+            cut(chain.layers[stage.first].name, NAME_WIDTH),
             _ranges(stage.devices) + recomputes,
             *map(
                 time_text,
@@ -262,7 +259,7 @@ def _schedule_table(best: PlannedPipeline, results: Sequence[ScheduleResult]) ->
         planned = result.planned
         if planned is None:
             reason = result.problem.message if result.problem is not None else ""
-            table.add_row(result.schedule.value, "", "", "", "", "", "", Text(reason))
+            table.add_row(result.schedule.value, "", "", "", "", "", "", reason)
             continue
         table.add_row(
             result.schedule.value,

@@ -26,9 +26,9 @@ from hloom.cli.options import (
     path_option,
     size_option,
 )
-from hloom.cli.output import check_folder, write_json, write_note, write_text
+from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.plan_report import record, tables
-from hloom.cli.tables import note_tables, write_tables
+from hloom.cli.tables import write_report_beside
 from hloom.distribute.planner import ENTRY, Forbidden
 from hloom.formats.hlo import to_text
 from hloom.runtime import DeviceComparison, compare_with_one_device
@@ -145,12 +145,12 @@ def command(
     elif output is not None:
         _warn_of_lost_specs(planned, planned.save(output))
     comparison = _compare_with_one_device(planned, timeout) if runs else None
-    if json_output:
-        write_json(record(planned, comparison, is_full=explain), None)
-    elif output == STDOUT:
-        note_tables(tables(planned, comparison, is_full=explain))
-    else:
-        write_tables(tables(planned, comparison, is_full=explain), None)
+    write_report_beside(
+        lambda: record(planned, comparison, is_full=explain),
+        tables(planned, comparison, is_full=explain),
+        json_output,
+        output,
+    )
     if planned.chosen.missing_bytes > 0 or (comparison is not None and comparison.differences):
         context.exit(NO)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hloom.analysis import size_note
 from hloom.api.plan import PlanResult
@@ -28,10 +27,8 @@ COUNTS = frozenset({"FLOPs"})
 
 def tables(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> list[RenderableType]:
     """The candidates, what the best splits and sends and why, what was measured, and how it runs."""
-    parts: list[RenderableType] = [_candidates(planned), *_explained(planned, is_full=is_full)]
-    parts += _compared(planned.best)
-    parts += [Text(line) for line in _lines(planned, device_run)]
-    return parts
+    explained = _explained(planned, is_full=is_full)
+    return [_candidates(planned), *explained, *_compared(planned.best), *_lines(planned, device_run)]
 
 
 def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> dict[str, Any]:
@@ -122,8 +119,8 @@ def _space(planned: PlanResult) -> str:
 
 def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType]:
     explanation, limit = planned.explanation, None if is_full else BRIEF
-    yield Text(explanation.does)
-    yield Text()
+    yield explanation.does
+    yield ""
     yield _families(explanation, limit)
     yield _causes(explanation.causes, limit)
     if is_full:
@@ -131,7 +128,7 @@ def _explained(planned: PlanResult, *, is_full: bool) -> Iterator[RenderableType
         yield _alternatives(planned.alternatives)
     elif explanation.limits:
         parts = ", ".join(f"{limit_row.name} {100 * limit_row.share:.0f} %" for limit_row in explanation.limits[:3])
-        yield Text(f"limited by: {explanation.binding} ({parts})")
+        yield f"limited by: {explanation.binding} ({parts})"
 
 
 def _families(explanation: Explanation, limit: int | None) -> Table:
@@ -139,10 +136,10 @@ def _families(explanation: Explanation, limit: int | None) -> Table:
     shown = list(explanation.table)
     for family in shown[:limit]:
         table.add_row(
-            Text(family.name),
+            family.name,
             str(family.count),
             family.type,
-            Text(str(family.spec)),
+            str(family.spec),
             byte_text(family.saved_bytes),
             byte_text(family.sent_bytes),
             ", ".join(sorted(family.sent)),
@@ -161,14 +158,14 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
     for group in ordered[:limit]:
         first = group[0]
         table.add_row(
-            Text(first.instruction),
+            first.instruction,
             str(len(group)),
-            Text(cut(PurePath(first.source).name or first.scope, NARROW)),
+            cut(PurePath(first.source).name or first.scope, NARROW),
             first.collective,
             ",".join(first.axes),
             f"{sum(cause.times for cause in group):,.0f}",
             byte_text(sum(cause.sent for cause in group)),
-            Text(first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}"),
+            first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}",
         )
     _add_rest(table, len(ordered), limit)
     return table
@@ -186,11 +183,11 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Table:
     table = new_table("runner-up plans", "plan", ">step ms", ">sent", ">memory", "differences")
     for alternative in alternatives:
         table.add_row(
-            Text(alternative.name),
+            alternative.name,
             _ms(alternative.seconds),
             byte_text(alternative.sent),
             "" if alternative.memory is None else byte_text(alternative.memory),
-            Text("\n".join(alternative.differences)),
+            "\n".join(alternative.differences),
         )
     return table
 

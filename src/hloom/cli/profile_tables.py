@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hloom.analysis import Table as Rows
 from hloom.cli.tables import add_rest, cut, new_table
@@ -31,7 +30,7 @@ def measured_tables(
         yield _gaps(measured)
     if measured.collectives:
         yield _collectives(measured, top)
-    yield from map(Text, _notes(measured))
+    yield from _notes(measured)
 
 
 def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: int) -> Iterator[RenderableType]:
@@ -45,16 +44,16 @@ def changed_tables(before: Measurement, after: Measurement, groups: Rows, top: i
         table.add_row(title, *("" if value is None else time_text(value) for value in values), "")
     table.add_row("runs", f"{before.runs:,}", f"{after.runs:,}", "")
     yield table
-    yield Text(_verdict(before, after))
+    yield _verdict(before, after)
     what = groups.columns[0]
     table = new_table(f"change in measured time by {what}", what, ">before", ">after", ">change", ">noise")
     for row in groups.top(top):
         noise = "" if row["noise"] is None else f"±{time_text(row['noise'])}"
-        table.add_row(Text(row[what]), *_change(row["before"], row["after"]), noise)
+        table.add_row(row[what], *_change(row["before"], row["after"]), noise)
     add_rest(table, len(groups), top, "; --limit shows them")
     yield table
     for measured in (before, after):
-        yield from map(Text, _notes(measured))
+        yield from _notes(measured)
 
 
 def _verdict(before: Measurement, after: Measurement) -> str:
@@ -86,7 +85,7 @@ def _totals(measured: Measurement, has_model: bool) -> Table:
     if has_model:
         rows.append((f"the model, on {measured.device.title}", measured.model_seconds))
     for name, seconds in rows:
-        table.add_row(Text(name), time_text(seconds), percent_text(seconds, measured.seconds))
+        table.add_row(name, time_text(seconds), percent_text(seconds, measured.seconds))
     return table
 
 
@@ -100,7 +99,7 @@ def _groups(groups: Rows, measured: Measurement, top: int, has_model: bool) -> T
         rates = [_rate(row["flops"], seconds), _bandwidth(row["bytes"], seconds)]
         share = percent_text(seconds, measured.measured_seconds)
         cells = [row[what], f"{row['instructions']:,}", time_text(seconds), share, *beside, *rates]
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     add_rest(table, len(groups), top)
     return table
 
@@ -112,8 +111,8 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
         model = time_text(row.model_seconds) if row.model_seconds is not None else ""
         ratio = f"{row.ratio:.3g}" if row.ratio is not None else ""
         table.add_row(
-            Text(row.node.name),
-            Text(row.node.opcode),
+            row.node.name,
+            row.node.opcode,
             f"{row.events:,.3g}",
             time_text(row.seconds),
             "" if row.times is None else time_text(row.times.least),
@@ -131,7 +130,7 @@ def _instructions(title: str, rows: Sequence[InstructionTime], measured: Measure
 def _gaps(measured: Measurement) -> Table:
     table = new_table("longest gaps in any run", "after", "before", ">idle")
     for gap in measured.gaps[:MOST_GAPS]:
-        table.add_row(Text(gap.after), Text(cut(gap.before, 40)), time_text(gap.seconds))
+        table.add_row(gap.after, cut(gap.before, 40), time_text(gap.seconds))
     return table
 
 
@@ -139,7 +138,7 @@ def _collectives(measured: Measurement, top: int) -> Table:
     table = new_table("collectives", "instruction", ">time", ">not overlapped", ">%")
     for row in sorted(measured.collectives, key=lambda row: -row.exposed_seconds)[:top]:
         share = percent_text(row.exposed_seconds, row.seconds)
-        table.add_row(Text(row.node.name), time_text(row.seconds), time_text(row.exposed_seconds), share)
+        table.add_row(row.node.name, time_text(row.seconds), time_text(row.exposed_seconds), share)
     add_rest(table, len(measured.collectives), top)
     return table
 

@@ -13,8 +13,7 @@ from rich.text import Text
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, count_option, file_argument, json_option, output_option, top_option
-from hloom.cli.output import write_json
-from hloom.cli.tables import add_rest, cut, new_table, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.distribute.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
 from hloom.sharding import Mesh
 from hloom.text import byte_text
@@ -80,10 +79,7 @@ def command(
         with progress("propagating"):
             propagation = propagate(program, settings, chosen)
         record, parts = (propagation.to_json() if json_output else {}), _propagated(propagation, shows_all, top)
-    if json_output:
-        write_json(record, output)
-    else:
-        write_tables(parts, output)
+    write_report(lambda: record, parts, json_output, output)
 
 
 def _mesh(mesh: str | None, settings: tuple[str, ...], lists: bool, prune: bool) -> Mesh:
@@ -106,13 +102,11 @@ def _propagated(propagation: Propagation, shows_all: bool, top: int) -> Iterator
     yield _values(propagation, shows_all, top)
     for conflict in propagation.conflicts[:top]:
         left = f"{conflict.places:,} places stay unsplit" if conflict.places else "only this instruction is unsplit"
-        yield Text(f"conflict at {conflict}; {left}")
+        yield f"conflict at {conflict}; {left}"
     if len(propagation.conflicts) > top:
-        yield Text(f"{len(propagation.conflicts) - top:,} more conflicts; --top shows them")
+        yield f"{len(propagation.conflicts) - top:,} more conflicts; --top shows them"
     for node, dimension, axis in propagation.alone[:top]:
-        yield Text(
-            f"{node.name}: {axis} would split a minor factor of dimension {dimension} whose major factor is unsplit"
-        )
+        yield f"{node.name}: {axis} would split a minor factor of dimension {dimension} whose major factor is unsplit"
     yield _exchanged(propagation, top)
 
 
@@ -128,10 +122,10 @@ def _values(propagation: Propagation, shows_all: bool, top: int) -> Table:
             if row["computation"] == entry.name and (row["opcode"] == "parameter" or row["value"] in ends)
         ]
     for row in rows[:top]:
-        table.add_row(Text(row["value"]), Text(row["type"]), Text(row["spec"]), Text(row["local"]))
+        table.add_row(row["value"], row["type"], row["spec"], row["local"])
     hidden = len(propagation.table()) - len(rows[:top])
     if hidden:
-        table.add_row(Text(f"{hidden:,} more split values; --all and --top show them"), style="dim")
+        table.add_row(f"{hidden:,} more split values; --all and --top show them", style="dim")
     return table
 
 
@@ -143,12 +137,12 @@ def _exchanged(propagation: Propagation, top: int) -> Table:
         where = collective.scope or collective.source.replace(UNKNOWN, "")
         table.add_row(
             collective.opcode,
-            Text(collective.node.name),
-            Text(cut(collective.value, 30)),
-            Text(".".join(collective.axes)),
+            collective.node.name,
+            cut(collective.value, 30),
+            ".".join(collective.axes),
             byte_text(collective.comm_bytes),
             f"{collective.times:,}",
-            Text(f"{collective.reason}{f', {cut(where, 50)}' if where else ''}"),
+            f"{collective.reason}{f', {cut(where, 50)}' if where else ''}",
         )
     add_rest(table, len(ordered), top, "")
     return table
@@ -161,11 +155,11 @@ def _enumerated(enumeration: Enumeration, rows: Rows, top: int) -> Iterator[Rend
     table = new_table("tilings", ">flops", ">memory", ">sent", ">parameters split", "seeds")
     for row in rows.top(top):
         prices = f"{row['flops']:.4g}", byte_text(row["bytes"]), byte_text(row["comm_bytes"])
-        table.add_row(*prices, f"{row['parameters']:,}", Text(cut(row["seeds"], 200)))
+        table.add_row(*prices, f"{row['parameters']:,}", cut(row["seeds"], 200))
     yield table
     if len(rows) > top:
-        yield Text(f"{len(rows) - top:,} more; --top shows them")
+        yield f"{len(rows) - top:,} more; --top shows them"
     if enumeration.is_merged:
-        yield Text("isomorphic parts, such as repeated layers, share a tiling; there are too many to list separately")
+        yield "isomorphic parts, such as repeated layers, share a tiling; there are too many to list separately"
     if not enumeration.is_complete:
-        yield Text("the list is incomplete; raise --limit")
+        yield "the list is incomplete; raise --limit"

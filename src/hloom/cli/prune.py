@@ -9,7 +9,6 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import RenderableType
-from rich.text import Text
 
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -254,7 +253,7 @@ def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType
             stored_bytes(weight, made.pattern),
         )
         table.add_row(
-            Text(weight.name),
+            weight.name,
             str(weight.type),
             f"{weight.kept:,}",
             f"{weight.sparsity:.1%}",
@@ -269,11 +268,11 @@ def tables(result: PruningReport, *, is_random: bool) -> Iterator[RenderableType
     yield from output_table(result.outputs)
     yield from exclusion_lines(made.exclusions)
     if is_random:
-        yield Text("the weights are random; use --weights FILE for real ones")
+        yield "the weights are random; use --weights FILE for real ones"
     before, after = result.weight_bytes
-    yield Text(f"weights: {result.sparsity:.1%} removed; without zeros {byte_text(before)} -> {byte_text(after)}")
+    yield f"weights: {result.sparsity:.1%} removed; without zeros {byte_text(before)} -> {byte_text(after)}"
     one, two = result.seconds
-    yield Text(f"estimated time on {result.device}, dense products: {time_text(one)} -> {time_text(two)}")
+    yield f"estimated time on {result.device}, dense products: {time_text(one)} -> {time_text(two)}"
 
 
 def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
@@ -282,14 +281,14 @@ def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
     table = new_table("axes", "axis", "role", ">size", ">kept", "weights")
     for axis in made.axes[:MOST_ROWS]:
         names = ", ".join(f"{name}.{dim}" for name, dim in axis.dims)
-        table.add_row(Text(axis.name), axis.role, f"{axis.size:,}", f"{axis.kept:,}", Text(names))
+        table.add_row(axis.name, axis.role, f"{axis.size:,}", f"{axis.kept:,}", names)
     add_rest(table, len(made.axes), MOST_ROWS, REST)
     yield table
     table = new_table("weights", "weight", "type", "pruned", ">bytes", ">after", ">")
     for weight in result.weights[:MOST_ROWS]:
         before, after = weight.bytes
         cells = [byte_text(before), byte_text(after), ratio_text(after, before)]
-        table.add_row(Text(weight.name), str(weight.type), str(weight.cut_type), *cells)
+        table.add_row(weight.name, str(weight.type), str(weight.cut_type), *cells)
     add_rest(table, len(result.weights), MOST_ROWS, REST)
     yield table
     yield from product_table(
@@ -298,14 +297,14 @@ def structure_tables(result: StructureReport) -> Iterator[RenderableType]:
     yield from output_table(result.outputs)
     if result.zeroed is not None:
         worst = max((noise.error for noise in result.zeroed), default=0.0)
-        yield Text(f"max error against the original with zeros: {worst:.1e}")
+        yield f"max error against the original with zeros: {worst:.1e}"
     for axis in made.axes[:MOST_ROWS]:
         if axis.layer_dims:
-            yield Text(f"{axis.name}: each layer keeps its own positions")
+            yield f"{axis.name}: each layer keeps its own positions"
         elif axis.why_shared is not None:
-            yield Text(f"{axis.name}: all layers keep the same positions: {axis.why_shared}")
+            yield f"{axis.name}: all layers keep the same positions: {axis.why_shared}"
     yield from exclusion_lines(made.exclusions)
     before, after = result.weight_bytes
-    yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+    yield f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}"
     one, two = result.seconds
-    yield Text(f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}")
+    yield f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}"

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 from rich.console import RenderableType
-from rich.text import Text
 
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -352,19 +351,19 @@ def tables(result: QuantizationReport) -> Iterator[RenderableType]:
     yield from _step_table(result)
     yield from exclusion_lines(made.exclusions)
     if made.weights:
-        yield Text(f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+        yield f"weights: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}"
     if made.caches:
         before, after = result.cache_bytes
-        yield Text(f"caches: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}")
+        yield f"caches: {byte_text(before)} -> {byte_text(after)}, {ratio_text(after, before)}"
     one, two = result.seconds
-    yield Text(f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}")
+    yield f"estimated time on {result.device}: {time_text(one)} -> {time_text(two)}"
 
 
 def _narrow_table(title: str, noun: str, held: Sequence[QuantizedWeight] | Sequence[QuantizedCache]) -> RenderableType:
     table = new_table(title, noun, "type", "quantised", ">bytes", ">after", ">")
     for one in held[:MOST_ROWS]:
         table.add_row(
-            Text(one.name),
+            one.name,
             str(one.type),
             str(one.quantized_type.with_layout(None)),
             byte_text(one.bytes_before),
@@ -399,8 +398,8 @@ def _smoothing_table(made: Quantization) -> Iterator[RenderableType]:
     for smoothed in activations[:MOST_ROWS]:
         scale = f"in {', '.join(smoothed.folded)}" if smoothed.folded else "multiplied"
         errors = ("", "") if smoothed.errors is None else (f"{error:.2e}" for error in smoothed.errors)
-        weights = Text(", ".join(smoothed.weights))
-        table.add_row(Text(smoothed.name), weights, f"{smoothed.alpha:g}", Text(scale), *errors)
+        weights = ", ".join(smoothed.weights)
+        table.add_row(smoothed.name, weights, f"{smoothed.alpha:g}", scale, *errors)
     add_rest(table, len(activations), MOST_ROWS, REST)
     yield table
 
@@ -415,10 +414,10 @@ def _choice_tables(choice: FormatChoice | None) -> Iterator[RenderableType]:
     table = new_table("errors with one weight quantised", *columns)
     for name in names[:MOST_ROWS]:
         cells = [f"{errors[name, text]:.2e}" if (name, text) in errors else "" for text in formats]
-        table.add_row(Text(name), *cells, choice.formats.get(name, "stays"))
+        table.add_row(name, *cells, choice.formats.get(name, "stays"))
     add_rest(table, len(names), MOST_ROWS, REST)
     yield table
-    yield Text(f"error of the outputs: {choice.predicted:.2e} predicted, {choice.measured:.2e} measured")
+    yield f"error of the outputs: {choice.predicted:.2e} predicted, {choice.measured:.2e} measured"
 
 
 def _rounding_table(roundings: Sequence[GptqRounding]) -> Iterator[RenderableType]:
@@ -428,6 +427,6 @@ def _rounding_table(roundings: Sequence[GptqRounding]) -> Iterator[RenderableTyp
     table = new_table(title, "weight", ">slices", ">by GPTQ", ">nearest", ">chosen")
     for one in roundings[:MOST_ROWS]:
         errors = ("", "") if one.errors is None else (f"{error:.2e}" for error in one.errors)
-        table.add_row(Text(one.weight), f"{one.slices:,}", f"{one.by_gptq:,}", *errors)
+        table.add_row(one.weight, f"{one.slices:,}", f"{one.by_gptq:,}", *errors)
     add_rest(table, len(roundings), MOST_ROWS, REST)
     yield table

@@ -155,13 +155,13 @@ def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iter
     yield _totals(report)
     yield _instructions(report.timings, report.seconds, top) if groups is None else _groups(groups, report.seconds, top)
     if plotted(report):
-        yield Text("\n".join(characters(report, min(COLUMNS, shown_width() - MARGIN_LEFT))) + "\n")
-    yield Text(FUSED if report.is_fused else ESTIMATE)
+        yield "\n".join(characters(report, min(COLUMNS, shown_width() - MARGIN_LEFT))) + "\n"
+    yield FUSED if report.is_fused else ESTIMATE
     unknown = [loop.name for loop in report.report.unknown_loops]
     if unknown:
-        yield Text(f"loops with a data-dependent trip count: {', '.join(unknown[:5])}; set it with --trips")
+        yield f"loops with a data-dependent trip count: {', '.join(unknown[:5])}; set it with --trips"
     if report.report.uncounted:
-        yield Text(f"not counted: {len(report.report.uncounted):,} custom calls or unknown instructions")
+        yield f"not counted: {len(report.report.uncounted):,} custom calls or unknown instructions"
 
 
 def _totals(report: Roofline) -> Table:
@@ -180,8 +180,8 @@ def _instructions(timings: Sequence[Timing], seconds: float, top: int) -> Table:
     for timing in timings[:top]:
         least = qualifier(timing.kinds)
         table.add_row(
-            Text(timing.node.name),
-            Text(timing.node.opcode),
+            timing.node.name,
+            timing.node.opcode,
             f"{timing.instructions:,}",
             f"{timing.times:,}",
             f"{least}{time_text(timing.total)}",
@@ -202,7 +202,7 @@ def _groups(groups: Rows, seconds: float, top: int) -> Table:
         least = f"{row['sizes']} " if row.get("sizes") else ""
         parts = (f"{least}{time_text(row[bound])}" if row[bound] else "" for bound in bounds)
         share = percent_text(row["seconds"], seconds)
-        table.add_row(Text(row[what]), f"{least}{time_text(row['seconds'])}", share, *parts)
+        table.add_row(row[what], f"{least}{time_text(row['seconds'])}", share, *parts)
     add_rest(table, len(groups), top)
     return table
 

@@ -29,8 +29,8 @@ from hloom.cli.options import (
     output_option,
     seed_option,
 )
-from hloom.cli.output import write_bytes, write_json
-from hloom.cli.tables import new_table, note_tables, write_tables
+from hloom.cli.output import write_bytes
+from hloom.cli.tables import new_table, write_report_beside
 from hloom.evaluator import NotFinite, first_not_finite
 from hloom.formats.hlo import replacing
 from hloom.ir import Module
@@ -115,12 +115,12 @@ def command(
     if output is not None:
         save_outputs(output, result.outputs)
     origin = not_finite(program, result.inputs, result.rows())
-    if json_output:
-        write_json({**_record(result, check, differences, arbitration), **not_finite_record(origin)}, None)
-    elif output == STDOUT:
-        note_tables(_tables(result, check, differences, origin, arbitration))
-    else:
-        write_tables(_tables(result, check, differences, origin, arbitration), None)
+    write_report_beside(
+        lambda: {**_record(result, check, differences, arbitration), **not_finite_record(origin)},
+        _tables(result, check, differences, origin, arbitration),
+        json_output,
+        output,
+    )
     if differences:
         click.get_current_context().exit(NO)
 
@@ -191,11 +191,11 @@ def _tables(
 ) -> Iterator[RenderableType]:
     yield from output_tables(result.rows(), origin)
     devices = f" on {len(result.per_device)} devices" if result.per_device else ""
-    yield Text(f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}")
+    yield f"compiled in {result.compile_seconds:.2f} s, ran in {result.seconds * 1000:.3g} ms{devices}"
     if differences is not None:
         yield _verdict(len(result.outputs), check or "", differences)
     if arbitration is not None:
-        yield Text(str(arbitration))
+        yield str(arbitration)
 
 
 def not_finite(program: Module, inputs: Sequence[np.ndarray], rows: Sequence[OutputRow]) -> NotFinite | str | None:
@@ -221,12 +221,12 @@ def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> 
     table = new_table(None, ">output", "type", ">min", ">max", ">non-finite")
     for row in rows[:MOST_OUTPUTS]:
         numbers = (_number(row.minimum), _number(row.maximum), f"{row.not_finite:,}" if row.not_finite else "")
-        table.add_row(str(row.number), Text(row.type), *numbers)
+        table.add_row(str(row.number), row.type, *numbers)
     yield table
     if len(rows) > MOST_OUTPUTS:
-        yield Text(f"and {len(rows) - MOST_OUTPUTS:,} more outputs")
+        yield f"and {len(rows) - MOST_OUTPUTS:,} more outputs"
     if origin is not None:
-        yield Text(str(origin))
+        yield str(origin)
 
 
 def check_output(output: Path | None, json_output: bool) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from hloom.cli.options import STDOUT
 from hloom.cli.output import check_folder, write_text
@@ -60,7 +59,7 @@ def product_table(
             *(byte_text(size) for size in product.bytes),
             *(time_text(seconds) for seconds in product.seconds),
         ]
-        table.add_row(Text(product.name), *cells, *(noise_cells(product.noise) if is_measured else ()))
+        table.add_row(product.name, *cells, *(noise_cells(product.noise) if is_measured else ()))
     add_rest(table, len(products), MOST_ROWS, REST)
     yield table
 
@@ -79,9 +78,9 @@ def output_table(outputs: Sequence[Noise] | None) -> Iterator[RenderableType]:
 def exclusion_lines(exclusions: Sequence[Exclusion]) -> Iterator[RenderableType]:
     """What was left, and why."""
     for left in exclusions[:MOST_ROWS]:
-        yield Text(f"skipped: {left.name}: {left.reason}")
+        yield f"skipped: {left.name}: {left.reason}"
     if len(exclusions) > MOST_ROWS:
-        yield Text(f"and {len(exclusions) - MOST_ROWS:,} more skipped")
+        yield f"and {len(exclusions) - MOST_ROWS:,} more skipped"
 
 
 def noise_cells(noise: Noise | None) -> tuple[str, str]:

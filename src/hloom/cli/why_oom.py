@@ -21,8 +21,8 @@ from hloom.cli.options import (
     size_option,
     top_option,
 )
-from hloom.cli.output import check_folder, write_json
-from hloom.cli.tables import add_rest, cut, new_table, write_tables
+from hloom.cli.output import check_folder
+from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.formats.hlo import STDIN, read_bytes
 from hloom.inspection.why_oom import (
     BufferGroup,
@@ -77,10 +77,7 @@ def command(
     if output is not None:
         check_folder(output)
     report = _report(source, memory, quick, " ".join(batch) or None)
-    if json_output:
-        write_json(report.to_json(), output)
-    else:
-        write_tables(tables(report, top, is_tried=not quick), output)
+    write_report(report.to_json, tables(report, top, is_tried=not quick), json_output, output)
 
 
 def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:
@@ -109,11 +106,11 @@ def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -
         yield _groups("by source line", report.by_source(), report, top)
         yield _buffers(report.buffers, report, top)
     for note in report.notes:
-        yield Text(f"note: {note}")
+        yield f"note: {note}"
     if report.remedies:
         yield from _remedies(report)
     elif is_tried and report.fits:
-        yield Text("it fits, so no remedies were simulated")
+        yield "it fits, so no remedies were simulated"
 
 
 def _verdict(report: OomReport) -> str:
@@ -137,7 +134,7 @@ def _sums(report: OomReport) -> Table:
     sums = {**report.sums, **({"padding (included)": report.padding} if report.padding else {}), "peak": report.peak}
     for name, size in sums.items():
         own = f"{report.xla_sums[name]:,}" if name in report.xla_sums else ""
-        table.add_row(Text(name), f"{size:,}", byte_text(size), *([own] if has_xla else []))
+        table.add_row(name, f"{size:,}", byte_text(size), *([own] if has_xla else []))
     return table
 
 
@@ -155,7 +152,7 @@ def _groups(
             percent_text(group.bytes, report.peak),
         ]
         cells += [*padding, cut(group.largest, 28), *([cut(group.reason, 44)] if named_reason else [])]
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     add_rest(table, len(groups), top)
     return table
 
@@ -169,7 +166,7 @@ def _buffers(buffers: Sequence[HeldBuffer], report: OomReport, top: int) -> Tabl
         made_by = cut(buffer.made_by + space, 26)
         why = buffer.reason or cut(buffer.scope, 60)
         cells = [buffer.name, byte_text(buffer.bytes), *padding, cut(buffer.type, 30), made_by, cut(why, 90)]
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     add_rest(table, len(buffers), top)
     return table
 
@@ -184,16 +181,16 @@ def _remedies(report: OomReport) -> Iterator[RenderableType]:
             str(number), remedy.what, byte_text(remedy.peak or 0), byte_text(remedy.saved),
             percent_text(remedy.saved, remedy.original_peak), f"{remedy.flops_factor:.3f}x", sends, fits,
         )  # fmt: skip
-        table.add_row(*map(Text, cells))
+        table.add_row(*cells)
     if report.helpful:
         yield table
     for number, remedy in enumerate(report.helpful, 1):
         yield Text(f"{number}: {remedy.command}", no_wrap=True, overflow="ignore")
     for remedy in report.useless:
-        yield Text(f"does not help: {remedy.what}: {_problem(remedy)}")
+        yield f"does not help: {remedy.what}: {_problem(remedy)}"
     is_enough = any(remedy.fits(report.memory) for remedy in report.helpful)
     if report.fits is False and not is_enough:
-        yield Text("no single remedy is enough; `hloom fit` searches combinations of them over devices")
+        yield "no single remedy is enough; `hloom fit` searches combinations of them over devices"
 
 
 def _problem(remedy: Remedy) -> str:
