@@ -20,6 +20,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     ModuleSource,
     choice_option,
+    defaults_of,
     depth_option,
     device_option,
     json_option,
@@ -38,16 +39,19 @@ MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""
 
 
+DEFAULTS = defaults_of(diff)
+
+
 @click.command("diff")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
 @limit_option(MOST_LINES)
-@choice_option("--by", choices=BY, default="scope", help="Group costs by this.")
-@depth_option("Group by this many levels of the scope.", 2)
+@choice_option("--by", choices=BY, default=DEFAULTS["by"], help="Group costs by this.")
+@depth_option("Group by this many levels of the scope.", DEFAULTS["depth"])
 @device_option(None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).")
 @click.option("--module", "name", metavar="NAME", help="Module to read from dump directories that hold several.")
 @click.option("--strict", is_flag=True, help="Also count different names and instruction order as differences.")
-@click.option("--costs/--no-costs", default=True, help="Compare costs as well as instructions.")
+@click.option("--costs/--no-costs", default=DEFAULTS["costs"], help="Compare costs as well as instructions.")
 @click.option(
     "--profile",
     nargs=2,

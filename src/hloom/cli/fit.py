@@ -18,6 +18,7 @@ from hloom.cli.options import (
     batch_option,
     check_standard_output,
     count_option,
+    defaults_of,
     device_option,
     file_argument,
     json_option,
@@ -36,6 +37,9 @@ SHOWN = 8
 """How many combinations are shown beside the baselines, unless all are asked for."""
 
 
+DEFAULTS = defaults_of(fit)
+
+
 @click.command("fit")
 @file_argument
 @click.option("--devices", type=int, required=True, metavar="N", help="Number of devices to fit the step on.")
@@ -49,7 +53,7 @@ SHOWN = 8
     "--measure",
     least=0,
     metavar="K",
-    default=0,
+    default=DEFAULTS["measure"],
     help="Compile the K best combinations with XLA and compare (default: 0).",
 )
 @click.option("--no-donate", is_flag=True, help="Do not donate any further parameter buffers to results.")

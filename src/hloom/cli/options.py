@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,6 +75,11 @@ def output_option(what: str, *, keeps_stdout: bool = False) -> Callable[[Functio
         callback=named,
         help=f"{what} Use - for standard output." if keeps_stdout else f"{what}  [default: -, standard output]",
     )
+
+
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of a function's parameters, which the options of its command have too."""
+    return {name: parameter.default for name, parameter in signature(function).parameters.items()}
 
 
 def path_option(*names: str, metavar: str, help: str, multiple: bool = False) -> Callable[[Function], Function]:

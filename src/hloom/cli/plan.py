@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from hloom.cli.options import (
     check_standard_output,
     count_option,
     decorated,
+    defaults_of,
     device_option,
     file_argument,
     json_option,
@@ -34,6 +34,8 @@ from hloom.formats.hlo import to_text
 from hloom.runtime import DeviceComparison, compare_with_one_device
 from hloom.sharding import Spec, parse_spec
 from hloom.text import HloomError
+
+DEFAULTS = defaults_of(plan)
 
 
 def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,18 +71,22 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--planner",
     metavar="NAME",
-    default="ilp",
+    default=DEFAULTS["planner"],
     show_default=True,
     help="Planner to use: ilp, expert or another registered planner.",
 )
 @number_option(
-    "--seconds", min=0.1, metavar="S", default=math.inf, help="Stop the solver after S seconds (default: no limit)."
+    "--seconds",
+    min=0.1,
+    metavar="S",
+    default=DEFAULTS["seconds"],
+    help="Stop the solver after S seconds (default: no limit).",
 )
 @count_option(
     "--measure",
     least=0,
     metavar="K",
-    default=0,
+    default=DEFAULTS["measure"],
     help="Compile the K best plans and the expert plans with XLA; keep the fastest (default: 0).",
 )
 @constraint_options

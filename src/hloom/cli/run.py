@@ -22,6 +22,7 @@ from hloom.cli.options import (
     check_seed,
     check_standard_output,
     count_option,
+    defaults_of,
     file_argument,
     inputs_option,
     json_option,
@@ -54,6 +55,9 @@ MOST_DIFFERENCES = 10
 """How many outputs that differ are listed."""
 
 
+DEFAULTS = defaults_of(run)
+
+
 @click.command("run")
 @file_argument
 @inputs_option()
@@ -66,7 +70,9 @@ MOST_DIFFERENCES = 10
 )
 @number_option("--rtol", min=0, metavar="R", help="Relative tolerance for --check (default: by element type).")
 @count_option("--devices", help="Partition the module over N virtual CPU devices, following its shardings.")
-@number_option("--timeout", min=0, metavar="S", default=120.0, help="Stop the run after this many seconds.")
+@number_option(
+    "--timeout", min=0, metavar="S", default=DEFAULTS["timeout"], help="Stop the run after this many seconds."
+)
 @json_option()
 @output_option("Write the outputs to this .npz file, atomically.", keeps_stdout=True)
 def command(
