@@ -10,7 +10,7 @@ from hloom.cli.input import progress, read_module
 from hloom.cli.options import ModuleSource, count_option, file_argument, json_option, output_option
 from hloom.cli.output import write_text
 from hloom.formats.hlo import write_whole
-from hloom.inspection.viz import SUFFIXES, Selection, to_dot, to_json
+from hloom.inspection.viz import HOPS, SUFFIXES, Selection, to_dot, to_json
 
 
 @click.command("draw")
@@ -19,7 +19,7 @@ from hloom.inspection.viz import SUFFIXES, Selection, to_dot, to_json
 @click.option(
     "--around", metavar="NODE", help="Draw the neighbourhood of this instruction, given as NODE or COMPUTATION/NODE."
 )
-@count_option("--hops", least=0, default=2, help="Largest distance from --around, in def-use edges.")
+@count_option("--hops", least=0, default=HOPS, help="Largest distance from --around, in def-use edges.")
 @click.option("--across-calls", is_flag=True, help="Follow edges into and out of called computations too.")
 @click.option("--collapse-fusions", is_flag=True, help="Draw fusions, calls and wrappers as single nodes.")
 @json_option("Write JSON, whatever the suffix of OUT.")

@@ -24,5 +24,6 @@ from hloom.inspection.viz.node_text import constant_text as constant_text
 from hloom.inspection.viz.node_text import identify as identify
 from hloom.inspection.viz.node_text import metadata_fields as metadata_fields
 from hloom.inspection.viz.node_text import shorten as shorten
+from hloom.inspection.viz.selection import HOPS as HOPS
 from hloom.inspection.viz.selection import Selection as Selection
 from hloom.inspection.viz.selection import drawing_of as drawing_of

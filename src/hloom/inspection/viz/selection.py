@@ -13,6 +13,8 @@ from hloom.text import HloomError, resolve_name
 
 COLLAPSED = INLINABLE | ASYNC_PARTS
 """The opcodes that stand for the computation they hold, so that drawing it as well says little more."""
+HOPS = 2
+"""How far from a node what is drawn reaches, in uses, unless told otherwise."""
 
 
 class Selection(TypedDict, total=False):
@@ -41,7 +43,7 @@ def drawing_of(module: Module, **selection: Unpack[Selection]) -> Drawing:
     if unknown:
         hint = f"choose by {', '.join(Selection.__annotations__)}"
         raise HloomError(f"nothing is drawn by '{unknown[0]}'", hint=hint)
-    hops = selection.get("hops", 2)
+    hops = selection.get("hops", HOPS)
     if hops < 0:
         raise HloomError(f"hops={hops}: the number of hops around a node is 0 or more")
     computation = selection.get("computation")
