@@ -69,7 +69,7 @@ def command(
     devices: int,
     device: str,
     memory: int | None,
-    batch: tuple[str, ...],
+    batch: str | None,
     microbatches: str | None,
     measure: int,
     no_donate: bool,
@@ -95,7 +95,7 @@ def command(
     program = read_program(source)
     with progress("searching"):
         result = fit(
-            program, devices, device=device, memory=memory, batch=" ".join(batch) or None, microbatches=counts,
+            program, devices, device=device, memory=memory, batch=batch, microbatches=counts,
             measure=measure, donate=not no_donate,
         )  # fmt: skip
     shown = tables(result, is_full=explain)

@@ -16,6 +16,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     ModuleSource,
     check_seed,
+    check_usage,
     count_option,
     file_argument,
     inputs_option,
@@ -96,11 +97,19 @@ def command(
       hloom grad step.hlo --vjp --check -o backward.hlo
       hloom grad step.hlo --jvp --wrt 0
     """
-    _check_form(is_vjp=is_vjp, is_jvp=is_jvp, value=value, of=of, loops=checkpoints or max_iterations)
-    if json_output and not check:
-        raise click.UsageError("--json needs --check")
-    if not check and (inputs is not None or seed is not None):
-        raise click.UsageError("--inputs and --seed need --check")
+    check_usage(
+        (is_vjp and is_jvp, "give only one of --vjp and --jvp"),
+        (
+            (is_vjp or is_jvp) and (value or of is not None),
+            "--of and --value apply to gradients only: --vjp and --jvp cover all results",
+        ),
+        (
+            is_jvp and (checkpoints or max_iterations),
+            "--checkpoints and --max-iterations apply to reverse mode only: forward mode stores no states",
+        ),
+        (json_output and not check, "--json needs --check"),
+        (not check and (inputs is not None or seed is not None), "--inputs and --seed need --check"),
+    )
     check_seed(inputs, seed)
     if output is not None:
         check_folder(output)
@@ -142,17 +151,6 @@ def command(
             click.get_current_context().exit(NO)
     if output is not None or not json_output:
         _write(derivative, output)
-
-
-def _check_form(*, is_vjp: bool, is_jvp: bool, value: bool, of: int | None, loops: int | None) -> None:
-    if is_vjp and is_jvp:
-        raise click.UsageError("give only one of --vjp and --jvp")
-    if (is_vjp or is_jvp) and (value or of is not None):
-        raise click.UsageError("--of and --value apply to gradients only: --vjp and --jvp cover all results")
-    if is_jvp and loops:
-        raise click.UsageError(
-            "--checkpoints and --max-iterations apply to reverse mode only: forward mode stores no states"
-        )
 
 
 def _names(wrt: str | None) -> list[int | str] | None:

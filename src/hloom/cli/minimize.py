@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.interrupt import MESSAGE
 from hloom.cli.options import (
     ModuleSource,
+    check_usage,
     choice_option,
     count_option,
     file_argument,
@@ -50,14 +52,8 @@ from hloom.inspection.minimize import (
 )
 from hloom.inspection.profile import changing_passes
 from hloom.ir import Module
-from hloom.passes import Pass
 from hloom.runtime import open_arrays, save_arrays
 
-PREDICATES = (
-    "--failing", "--xla-refuses", "--xla-crashes", "--differs-from-evaluator", "--differs-between", "--slower-than",
-    "--compiles-slower-than",
-)  # fmt: skip
-"""The options that say what the fault is; one of them is given."""
 NUMERIC = "--differs-from-evaluator, --differs-between, --passes"
 MOST_SHOWN = 8
 """How many inputs a note shows, and how many numbers of an array."""
@@ -191,24 +187,23 @@ def command(
         write_text(result.text, output)
 
 
-def _passes(options: dict[str, Any]) -> list[Pass] | None:
-    if options["passes"] is None:
-        return None
-    return named_passes(pipeline_reader(options["load"], {}), options["passes"])
-
-
 def _check_options(options: dict[str, Any], predicate: FaultPredicate | None) -> None:
     """Raise UsageError for options that do not go with what the fault is."""
     compares = isinstance(predicate, NumericPredicate) or predicate is None
     given = [name for name in ("inputs", "save_inputs") if options[name] is not None]
-    if given and not compares:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} applies only to wrong numbers: {NUMERIC}")
-    if options["load"] and options["passes"] is None:
-        raise click.UsageError("--load needs --passes")
-    if options["xla_passes"] and (predicate is None or isinstance(predicate, CommandPredicate)):
-        raise click.UsageError("--xla-passes needs a fault of XLA: --failing and --passes alone do not run XLA passes")
-    if options["xla_passes"] and options["passes"] is not None:
-        raise click.UsageError("give only one of --passes and --xla-passes")
+    runs_no_xla = predicate is None or isinstance(predicate, CommandPredicate)
+    check_usage(
+        (
+            given and not compares,
+            f"--{''.join(given[:1]).replace('_', '-')} applies only to wrong numbers: {NUMERIC}",
+        ),
+        (options["load"] and options["passes"] is None, "--load needs --passes"),
+        (
+            options["xla_passes"] and runs_no_xla,
+            "--xla-passes needs a fault of XLA: --failing and --passes alone do not run XLA passes",
+        ),
+        (options["xla_passes"] and options["passes"] is not None, "give only one of --passes and --xla-passes"),
+    )
 
 
 def _of_pass(fault: PassFault, predicate: FaultPredicate | None, options: dict[str, Any]) -> FaultPredicate:
@@ -236,23 +231,21 @@ def _predicate(options: dict[str, Any]) -> FaultPredicate | None:
     if len(given) != 1:
         said = f", not {' and '.join(given)}" if given else ""
         raise click.UsageError(f"give one option that describes the fault{said}: {', '.join(PREDICATES)}")
-    seed, timeout = options["seed"], options["timeout"]
-    match given[0]:
-        case "--failing":
-            return CommandPredicate(options["failing"], status=options["status"], timeout=timeout)
-        case "--xla-refuses":
-            return XlaRefuses(options["any_message"], timeout)
-        case "--xla-crashes":
-            return XlaCrashes(seed, options["any_message"], timeout)
-        case "--differs-from-evaluator":
-            return DiffersFromEvaluator(**_numbers(options))
-        case "--differs-between":
-            first, second = options["differs_between"]
-            return DiffersBetweenFlags(first, second, **_numbers(options))
-        case "--slower-than":
-            return SlowerThan(options["slower_than"], seed=seed, timeout=timeout)
-        case _:
-            return SlowerThan(options["compiles_slower_than"], compiling=True, seed=seed, timeout=timeout)
+    return PREDICATES[given[0]](options)
+
+
+PREDICATES: dict[str, Callable[[dict[str, Any]], FaultPredicate]] = {
+    "--failing": lambda given: CommandPredicate(given["failing"], status=given["status"], timeout=given["timeout"]),
+    "--xla-refuses": lambda given: XlaRefuses(given["any_message"], given["timeout"]),
+    "--xla-crashes": lambda given: XlaCrashes(given["seed"], given["any_message"], given["timeout"]),
+    "--differs-from-evaluator": lambda given: DiffersFromEvaluator(**_numbers(given)),
+    "--differs-between": lambda given: DiffersBetweenFlags(*given["differs_between"], **_numbers(given)),
+    "--slower-than": lambda given: SlowerThan(given["slower_than"], seed=given["seed"], timeout=given["timeout"]),
+    "--compiles-slower-than": lambda given: SlowerThan(
+        given["compiles_slower_than"], compiling=True, seed=given["seed"], timeout=given["timeout"]
+    ),
+}
+"""The options that say what the fault is, of which one is given."""
 
 
 def _note(result: Minimization, saved: Path | None) -> None:

@@ -193,8 +193,12 @@ def devices_option() -> Callable[[Function], Function]:
 
 
 def batch_option(what: str = "Batch dimension, as in x:0.  [default: detected]") -> Callable[[Function], Function]:
-    """Add --batch: the command gets `batch`, texts such as `x:0`."""
-    return click.option("--batch", metavar="NAME:DIM", multiple=True, help=what)
+    """Add --batch: the command gets `batch`, a text such as `x:0 y:0`, or None."""
+
+    def joined(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> str | None:
+        return " ".join(texts) or None
+
+    return click.option("--batch", metavar="NAME:DIM", multiple=True, callback=joined, help=what)
 
 
 def load_option(

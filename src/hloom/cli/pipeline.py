@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,9 +45,9 @@ from hloom.distribute.pipeline import (
     plan_merged_pipeline,
     step_chain,
 )
-from hloom.formats.hlo import to_text
+from hloom.formats.hlo import check_new_folder, to_text, write_folder
 from hloom.ir import Module
-from hloom.text import HloomError, byte_text, time_text, unwritable
+from hloom.text import HloomError, byte_text, time_text
 
 NAME_WIDTH = 40
 """The width at which names of layers are cut."""
@@ -87,7 +84,7 @@ def command(
     microbatches: int | None,
     schedule: str | None,
     memory: int | None,
-    batch: tuple[str, ...],
+    batch: str | None,
     trips: tuple[str, ...],
     json_output: bool,
     output: Path | None,
@@ -112,12 +109,11 @@ def command(
         _check_output(output)
     known = device_of(device)
     machine = Machine.of(known, count, memory)
-    dims = _parse_batches(batch)
     loops = dict(map(trip, trips))
     module = read_program(source)
     note_sizes(module)
     with progress("planning"):
-        chain = step_chain(module, known, microbatches=microbatches or 1, batch=dims, trip_counts=loops)
+        chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=loops)
         schedules = list(Schedule) if schedule is None else [Schedule(schedule)]
         results = _planned(chain, machine, stages, microbatches, schedules)
     best = min((r.planned for r in results if r.planned is not None), key=lambda planned: planned.step_seconds)
@@ -126,7 +122,7 @@ def command(
     elif output is not None and output.suffix.lower() == ".json":
         best.plan.save(output)
     elif output is not None:
-        _write_programs(output, pipeline_program(module, best.plan, batch=dims))
+        write_folder(output, _program_texts(pipeline_program(module, best.plan, batch=batch)))
     write_report_beside(
         lambda: _record(chain, machine, best, results), _tables(module, chain, best, results), json_output, output
     )
@@ -156,48 +152,24 @@ def _planned(
     return results
 
 
-def _parse_batches(texts: Sequence[str]) -> dict[str | int, int] | None:
-    batches: dict[str | int, int] = {}
-    for text in texts:
-        name, colon, dim = text.rpartition(":")
-        if not colon or not name or not (dim.isascii() and dim.isdecimal() and len(dim) < 4):
-            raise click.BadParameter(f"'{text}' is not a batch: write NAME:DIM, as in tokens:0", param_hint="--batch")
-        if batches.setdefault(name, int(dim)) != int(dim):
-            raise click.BadParameter(f"{name} has two batch dimensions", param_hint="--batch")
-    return batches or None
-
-
 def _check_output(output: Path) -> None:
     """Raise HloomError, before work that takes long, where the plan or the stages cannot be written."""
-    if output == STDOUT:
-        return
     check_folder(output)
-    if output.suffix.lower() == ".json" or (not output.exists() and not output.suffix):
+    if output == STDOUT or output.suffix.lower() == ".json":
         return
-    if not output.is_dir():
+    if output.suffix and not output.is_dir():
         what = f"{output}: write a plan to a .json file, or a plan and stage modules to a directory"
         raise HloomError(what, hint="-o plan.json, -o stages/")
-    if any(output.iterdir()):
-        raise HloomError(f"{output} is not empty", hint="choose a new or empty directory")
+    check_new_folder(output)
 
 
-def _write_programs(output: Path, program: PipelineProgram) -> None:
-    """Write the plan, the stages' modules and what they read, yield and send into a directory: all or nothing."""
-    target = Path(os.path.realpath(output))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        beside.mkdir()
-        program.plan.save(beside / "plan.json")
-        listed = []
-        for name, part in _named_programs(program):
-            (beside / name).write_text(to_text(part.module), encoding="utf-8", errors="surrogateescape")
-            listed.append(_program_record(name, part))
-        (beside / "programs.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
-        beside.replace(target)
-    except OSError as problem:
-        raise unwritable(output, problem) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+def _program_texts(program: PipelineProgram) -> dict[str, str]:
+    """The files of a folder: the plan, the stages' modules, and what they read, yield and send."""
+    named = dict(_named_programs(program))
+    listed = [_program_record(name, part) for name, part in named.items()]
+    records = {"plan.json": program.plan.to_json(), "programs.json": listed}
+    texts = {name: json.dumps(record, indent=2) + "\n" for name, record in records.items()}
+    return texts | {name: to_text(part.module) for name, part in named.items()}
 
 
 def _named_programs(program: PipelineProgram) -> Iterator[tuple[str, StageProgram]]:

@@ -56,7 +56,7 @@ def command(
     source: ModuleSource,
     memory: int | None,
     quick: bool,
-    batch: tuple[str, ...],
+    batch: str | None,
     top: int,
     json_output: bool,
     output: Path | None,
@@ -76,7 +76,7 @@ def command(
     """
     if output is not None:
         check_folder(output)
-    report = _report(source, memory, quick, " ".join(batch) or None)
+    report = _report(source, memory, quick, batch)
     write_report(report.to_json, tables(report, top, is_tried=not quick), json_output, output)
 
 

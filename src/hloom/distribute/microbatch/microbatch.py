@@ -226,7 +226,9 @@ def _read_batch(text: str) -> Batch:
         if not name or not dim.isdecimal() or len(part) > _LONGEST_BATCH:
             named = part[:100]
             raise HloomError(f"'{named}' names no dimension of a parameter", hint="write x:0 for the first one of x")
-        batch[int(name) if name.isdecimal() else name.removeprefix("%")] = int(dim)
+        key = int(name) if name.isdecimal() else name.removeprefix("%")
+        if batch.setdefault(key, int(dim)) != int(dim):
+            raise HloomError(f"{name} has two batch dimensions, {batch[key]} and {dim}", hint="name one of them")
     return batch
 
 
